@@ -1,0 +1,79 @@
+# Every command a person or CI ever calls. `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash -euo pipefail
+PYTHON ?= python3
+BIN := .venv/bin
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command 'make lock'
+WIRE := sdk/src/openbell/wire
+TEST_SEED ?= $(shell date +%s)
+PROOF_PARTS := e2e frontdoor
+
+.PHONY: help setup lock generate format check test e2e services-up services-down dev demo docs bench proof clean
+
+help: ## this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: .venv/.ready ## make .venv with everything, from hashed requirements
+
+.venv/.ready: requirements/uv.txt requirements/dev.txt sdk/pyproject.toml server/pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Openbell needs Python 3.11 or newer; this is $$($(PYTHON) --version). Say which: make setup PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
+		|| { echo "This Python cannot make virtual environments. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
+	@test -x $(BIN)/uv || { $(PYTHON) -m venv .venv && $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt; }
+	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.txt
+	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e sdk -e server
+	@touch $@
+
+lock: ## compile requirements/*.txt anew
+	$(COMPILE) requirements/uv.in -o requirements/uv.txt
+	$(COMPILE) --all-extras --no-emit-package openbell sdk/pyproject.toml server/pyproject.toml requirements/tools.in -o requirements/dev.txt
+
+generate: setup ## make the gRPC code from proto/
+	@$(BIN)/python -m grpc_tools.protoc -Iopenbell/wire=proto --python_out=sdk/src --grpc_python_out=sdk/src \
+		--plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
+		--mypy_out=quiet:sdk/src --mypy_grpc_out=quiet:sdk/src openbell/wire/trading.proto
+
+format: setup ## rewrite the code in the house format
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+
+check: setup ## format, lint, types, import contracts, tidy, unit tests
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/pytest -q server/tests/tidy server/tests/unit sdk/tests
+
+test: setup ## tests on real PostgreSQL and NATS, two workers, random order
+	@echo "random seed $(TEST_SEED)"
+	@$(BIN)/pytest -q -n 2 --randomly-seed=$(TEST_SEED) server/tests/tidy server/tests/unit server/tests/integration sdk/tests
+
+e2e: setup ## tests on the whole stack as processes
+	@$(BIN)/pytest -q server/tests/e2e
+
+services-up: setup ## start PostgreSQL and NATS for this checkout, in the background
+	@$(BIN)/openbell-server services up
+
+services-down: setup ## stop them
+	@$(BIN)/openbell-server services down
+
+dev: setup ## the whole platform in this terminal, with a paper account; Ctrl-C ends it
+	@$(BIN)/openbell-server dev
+
+demo: setup ## 200 intents through crashes and time-outs, then both ledgers side by side
+	@$(BIN)/openbell-server demo
+
+docs: setup ## check that the documentation's links and generated pages are right
+	@$(BIN)/python tools/docs.py
+
+bench: setup ## how fast the accept step and the whole path are on this machine
+	@$(BIN)/python -m proof bench
+
+proof: setup ## measure one part: make proof PART=e2e [SIZE=gate]
+	@test -n "$(PART)" || { echo "Say which part: make proof PART=<$(PROOF_PARTS)>"; exit 2; }
+	@PYTHONPATH=server/tests $(BIN)/python -m proof $(PART) $(if $(SIZE),--size $(SIZE))
+
+clean: ## remove what setup and the checks made
+	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

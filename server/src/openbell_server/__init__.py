@@ -1,0 +1,1 @@
+"""Openbell: a broker-agnostic trading-intents platform."""

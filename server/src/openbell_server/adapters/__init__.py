@@ -1,0 +1,1 @@
+"""Our services. Each implements ports; none knows another."""

@@ -1,0 +1,1 @@
+"""What use cases need from outside, as protocols."""

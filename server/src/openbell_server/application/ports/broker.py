@@ -1,0 +1,79 @@
+"""What execution needs from a broker: what it can do, as data, and a session that does it."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Protocol
+
+from openbell_server.domain.broker_orders import OrderReport, Outcome
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerCapabilities:
+    """What a broker allows and how honest its ids are; behaviour follows from this, never from a broker's name."""
+
+    order_types: frozenset[OrderType]
+    times_in_force: frozenset[TimeInForce]
+    route_strategies: frozenset[RouteStrategy]
+    default_time_in_force: TimeInForce
+    in_flight_max: int = 4
+    # How long after the door a look-up that finds nothing proves that nothing is there.
+    settle_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerOrder:
+    """A new order as the broker is asked for it."""
+
+    account_id: AccountId
+    client_order_id: str
+    symbol: Symbol
+    order_side: OrderSide
+    order_type: OrderType
+    route_strategy: RouteStrategy
+    quantity: Decimal
+    limit_price: Decimal | None
+    stop_price: Decimal | None
+    time_in_force: TimeInForce
+    # The broker must not take it later than this; a paused sender cannot wake up and trade.
+    valid_until: datetime
+
+
+class BrokerSession(Protocol):
+    """A connection to one broker. Any exception out of submit or cancel counts as Unknown."""
+
+    async def submit(self, order: BrokerOrder) -> Outcome:
+        """Ask for a new order: written once, no retry inside."""
+
+    async def cancel(self, account_id: AccountId, client_order_id: str, valid_until: datetime) -> Outcome:
+        """Ask for the end of the order with this client id."""
+
+    async def find(self, account_id: AccountId, client_order_id: str) -> OrderReport | None:
+        """The order by our id, closed ones too, with all its executions; None only if the broker says it has none."""
+
+    def reports(self) -> AsyncIterator[tuple[AccountId, OrderReport] | None]:
+        """Reports as they come; None says that the feed is connected and everything after this point will be told."""
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+
+
+class BrokerDefinition(Protocol):
+    """A broker: its name, what it can do, and how to reach it."""
+
+    @property
+    def name(self) -> str:
+        """As accounts name it."""
+
+    @property
+    def capabilities(self) -> BrokerCapabilities:
+        """What it can do."""
+
+    def canonical_symbol(self, text: str) -> Symbol | None:
+        """The one spelling of a symbol at this broker, or None."""
+
+    async def open_session(self, address: str) -> BrokerSession:
+        """A session with the broker at this address."""

@@ -1,0 +1,1 @@
+"""One folder per broker. None knows another; the registry has one line for each."""

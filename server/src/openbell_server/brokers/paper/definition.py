@@ -1,0 +1,1 @@
+"""What the paper broker can do, and how to reach it."""

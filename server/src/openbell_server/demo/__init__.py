@@ -1,0 +1,1 @@
+"""The demonstration: crashes and time-outs, then both ledgers side by side."""

@@ -1,0 +1,1 @@
+"""Rules. Standard library only: no input, no output, no clock, no chance."""

@@ -1,0 +1,27 @@
+"""The log of an account: events numbered 1, 2, 3 … without gaps."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum
+
+from openbell_server.domain.identifiers import AccountId, IntentId
+
+
+class EventKind(IntEnum):
+    """What an event is about; numbers are stored and never reused."""
+
+    INTENT_ACTION = 1
+    BROKER_ORDER = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountEvent:
+    """One event as a reader gets it; body is the JSON object that describes it."""
+
+    account_id: AccountId
+    number: int
+    kind: EventKind
+    intent_id: IntentId
+    seq: int
+    body: str
+    occurred_at: datetime

@@ -1,0 +1,112 @@
+"""Every error a caller can meet: one table of codes, each with its status and a sentence that says what to do.
+
+OpenbellError
+├── Problem                    a refusal a caller sees; its code is a row of CODES
+│   └── InvalidCommand         422 invalid_command: one field of a command is wrong
+└── IllegalTransition          a defect of ours: a state was asked to become what it cannot
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One row of the table of codes."""
+
+    status: int
+    title: str
+    remedy: str
+
+
+CODES: Final[dict[str, Code]] = {
+    "malformed_body": Code(
+        400, "The body is not valid JSON", "Send one JSON object, each key once, at most 32 levels deep."
+    ),
+    "invalid_cursor": Code(
+        400,
+        "The cursor is not one of ours",
+        "Pass next_cursor exactly as the last page gave it, with the same query.",
+    ),
+    "invalid_parameter": Code(400, "A parameter is out of bounds", "See errors for the bounds."),
+    "ambiguous_credentials": Code(
+        400, "More than one credential was sent", "Send either x-api-key or Authorization, once."
+    ),
+    "unauthenticated": Code(401, "No valid credential was sent", "Send a valid API key in the x-api-key header."),
+    "key_disabled": Code(401, "The API key is disabled", "Enable the key, or use another one."),
+    "permission_denied": Code(
+        403, "The credential lacks the permission", "Use a key that holds the permission named in detail."
+    ),
+    "environment_mismatch": Code(403, "The key is for another environment", "Use a key of the account's environment."),
+    "entitlement_required": Code(
+        403, "The organization lacks an entitlement", "Ask the operator for the entitlement named in detail."
+    ),
+    "not_found": Code(404, "There is no such thing here", "Check the id; ids of other organizations answer the same."),
+    "method_not_allowed": Code(
+        405, "The path does not take this method", "See the reference for the methods of this path."
+    ),
+    "account_disabled": Code(409, "The account is disabled", "Enable it; CANCEL works meanwhile."),
+    "organization_disabled": Code(409, "The organization is disabled", "Ask the operator; CANCEL works meanwhile."),
+    "order_terminal": Code(409, "The order is already closed", "Read the intent: it shows how it ended."),
+    "concurrent_change": Code(409, "Something changed while the command was accepted", "Send the same request again."),
+    "body_too_large": Code(413, "The body is larger than 64 KiB", "Send a smaller body."),
+    "not_json": Code(415, "The body is not JSON", "Send Content-Type: application/json."),
+    "invalid_command": Code(422, "The command is not valid", "See errors for the field and what would pass."),
+    "not_supported": Code(422, "The broker does not support this", "See GET /v1/brokers for what it supports."),
+    "idempotency_key_reused": Code(
+        422, "The Idempotency-Key belongs to another command", "Use a new key for a new command."
+    ),
+    "internal_error": Code(
+        500,
+        "Something failed on our side",
+        "Retry with the same Idempotency-Key; tell the operator the request id.",
+    ),
+    "unavailable": Code(
+        503,
+        "The platform cannot answer now",
+        "Retry with the same Idempotency-Key after Retry-After seconds.",
+    ),
+    "outcome_unknown": Code(
+        503,
+        "It is not known whether the command was recorded",
+        "Retry with the same Idempotency-Key; the answer will tell the truth.",
+    ),
+}
+
+
+class OpenbellError(Exception):
+    """The root of the tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """What is wrong with one field, and what would pass."""
+
+    pointer: str
+    code: str
+    message: str
+
+
+class Problem(OpenbellError):
+    """A refusal the caller sees."""
+
+    def __init__(self, code: str, detail: str, errors: tuple[FieldProblem, ...] = ()) -> None:
+        """Code is a row of CODES; detail says what happened this time."""
+        assert code in CODES, code
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.errors = errors
+
+
+class InvalidCommand(Problem):
+    """One field of a command is wrong."""
+
+    def __init__(self, field: str, message: str) -> None:
+        """Field is a name or a JSON pointer; message completes 'the field …'."""
+        pointer = field if field.startswith("/") else f"/{field}"
+        super().__init__("invalid_command", f"{field} {message}", (FieldProblem(pointer, "invalid", message),))
+
+
+class IllegalTransition(OpenbellError):
+    """A state was asked to become what it cannot: a defect, never a caller's fault."""

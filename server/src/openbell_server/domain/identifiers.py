@@ -1,0 +1,53 @@
+"""Typed ids, how they are made, and the ids derived from them."""
+
+import hashlib
+import re
+from typing import Final, NewType
+from uuid import UUID
+
+OrganizationId = NewType("OrganizationId", UUID)
+AccountId = NewType("AccountId", UUID)
+IntentId = NewType("IntentId", UUID)
+ActionId = NewType("ActionId", UUID)
+ReceiptId = NewType("ReceiptId", UUID)
+Symbol = NewType("Symbol", str)
+
+SLOTS: Final = 64
+BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+CLIENT_ORDER_ID_LENGTH: Final = 22
+_SYMBOL = re.compile(r"[A-Z0-9.\-/:_]{1,32}")
+
+
+def base62(number: int, length: int) -> str:
+    """The number in base 62, padded to a fixed length."""
+    digits = []
+    for _ in range(length):
+        number, digit = divmod(number, 62)
+        digits.append(BASE62[digit])
+    assert number == 0, "number does not fit the length"
+    return "".join(reversed(digits))
+
+
+def uuid7(milliseconds: int, entropy: bytes) -> UUID:
+    """A UUIDv7: 48 bits of time first, so that index order is time order; entropy is 10 random bytes."""
+    random = int.from_bytes(entropy[:10])
+    value = (milliseconds & (1 << 48) - 1) << 80
+    value |= 0x7 << 76 | (random >> 68) << 64
+    value |= 0b10 << 62 | random & (1 << 62) - 1
+    return UUID(int=value)
+
+
+def client_order_id(action_id: ActionId) -> str:
+    """The id a broker sees; any worker can compute it again, so nothing needs to remember it."""
+    return base62(action_id.int, CLIENT_ORDER_ID_LENGTH)
+
+
+def slot_of(account_id: AccountId) -> int:
+    """The fixed partition an account belongs to for life."""
+    return int.from_bytes(hashlib.sha256(account_id.bytes).digest()[:8]) % SLOTS
+
+
+def canonical_symbol(text: str) -> Symbol | None:
+    """The one spelling of a symbol, or None if it is none."""
+    upper = text.upper()
+    return Symbol(upper) if _SYMBOL.fullmatch(upper) else None

@@ -1,0 +1,142 @@
+"""Commands as asked, actions as recorded, and the bytes an action's hash is taken of."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final
+
+from openbell_server.domain.identifiers import (
+    AccountId,
+    ActionId,
+    IntentId,
+    OrganizationId,
+    ReceiptId,
+    Symbol,
+)
+from openbell_server.domain.orders import OrderSide, OrderSpec, OrderType, RouteStrategy, TimeInForce
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ActionType(StrEnum):
+    """The three commands."""
+
+    CREATE = "CREATE"
+    REPLACE = "REPLACE"
+    CANCEL = "CANCEL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateIntent:
+    """Ask for a new order."""
+
+    symbol: Symbol
+    order_side: OrderSide
+    route_strategy: RouteStrategy
+    spec: OrderSpec
+    client_reference_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelIntent:
+    """Ask that an intent's order be cancelled."""
+
+    ref_intent_id: IntentId
+    client_reference_id: str | None = None
+
+
+Command = CreateIntent | CancelIntent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntentAction:
+    """One recorded command of an intent: a full snapshot, written once, never changed."""
+
+    id: ActionId
+    intent_id: IntentId
+    account_id: AccountId
+    organization_id: OrganizationId
+    number: int
+    seq: int
+    action_type: ActionType
+    symbol: Symbol
+    order_side: OrderSide
+    order_type: OrderType
+    route_strategy: RouteStrategy
+    quantity: Decimal
+    limit_price: Decimal | None
+    stop_price: Decimal | None
+    time_in_force: TimeInForce
+    client_reference_id: str | None
+    principal_type: str
+    principal_id: str
+    receipt_id: ReceiptId
+    created_at: datetime
+
+
+def canonical_bytes(*fields: str | None) -> bytes:
+    """Fields as length-prefixed UTF-8, absent ones as a dash: no two lists of fields give the same bytes."""
+    parts = []
+    for field in fields:
+        if field is None:
+            parts.append(b"-")
+        else:
+            encoded = field.encode()
+            parts.append(b"%d:%b" % (len(encoded), encoded))
+    return b"".join(parts)
+
+
+def plain(number: Decimal | None) -> str | None:
+    """A decimal without exponent, with the digits it was given with."""
+    return None if number is None else format(number, "f")
+
+
+def action_hash(action: IntentAction) -> bytes:
+    """SHA-256 of an action's canonical bytes; the database's accept function computes the same."""
+    return hashlib.sha256(
+        canonical_bytes(
+            str(action.id),
+            str(action.intent_id),
+            str(action.account_id),
+            str(action.organization_id),
+            str(action.number),
+            str(action.seq),
+            action.action_type,
+            action.symbol,
+            action.order_side,
+            action.order_type,
+            action.route_strategy,
+            plain(action.quantity),
+            plain(action.limit_price),
+            plain(action.stop_price),
+            action.time_in_force,
+            action.client_reference_id,
+            action.principal_type,
+            action.principal_id,
+            str(action.receipt_id),
+            str((action.created_at - EPOCH) // timedelta(microseconds=1)),
+        )
+    ).digest()
+
+
+def command_hash(command: Command) -> bytes:
+    """SHA-256 of a decoded command: two spellings of one command are the same to an Idempotency-Key."""
+    match command:
+        case CreateIntent(spec=spec):
+            fields: tuple[str | None, ...] = (
+                ActionType.CREATE,
+                command.symbol,
+                command.order_side,
+                command.route_strategy,
+                spec.order_type,
+                plain(spec.quantity.normalize()),
+                None if spec.limit_price is None else plain(spec.limit_price.normalize()),
+                None if spec.stop_price is None else plain(spec.stop_price.normalize()),
+                spec.time_in_force,
+                command.client_reference_id,
+            )
+        case CancelIntent():
+            fields = (ActionType.CANCEL, str(command.ref_intent_id), command.client_reference_id)
+    return hashlib.sha256(canonical_bytes(*fields)).digest()

@@ -1,0 +1,138 @@
+"""The order of an intent as stored facts, and the functions that advance it; its status is derived, never stored."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final
+
+from openbell_server.domain.broker_orders import BrokerExecution, OrderReport, ReportStatus
+
+
+class Standing(StrEnum):
+    """Whether the order exists at the broker."""
+
+    NONE = "NONE"
+    WORKING = "WORKING"
+    CLOSED = "CLOSED"
+
+
+class CloseReason(StrEnum):
+    """How an order ended."""
+
+    FILLED = "FILLED"
+    CANCELED = "CANCELED"
+    EXPIRED = "EXPIRED"
+    REJECTED = "REJECTED"
+    SKIPPED = "SKIPPED"
+    FAILED = "FAILED"
+    RECONCILED_OUT = "RECONCILED_OUT"
+
+
+class Pending(StrEnum):
+    """Which command the order waits for."""
+
+    NONE = "NONE"
+    NEW = "NEW"
+    REPLACE = "REPLACE"
+    CANCEL = "CANCEL"
+
+
+class Certainty(StrEnum):
+    """Whether what we show is the broker's word."""
+
+    CONFIRMED = "CONFIRMED"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """The facts."""
+
+    quantity: Decimal
+    filled_quantity: Decimal = Decimal(0)
+    filled_value: Decimal = Decimal(0)
+    standing: Standing = Standing.NONE
+    close_reason: CloseReason | None = None
+    pending: Pending = Pending.NEW
+    certainty: Certainty = Certainty.CONFIRMED
+    broker_order_ids: tuple[str, ...] = ()
+
+    @property
+    def leaves_quantity(self) -> Decimal:
+        """What may still fill."""
+        return Decimal(0) if self.standing is Standing.CLOSED else max(Decimal(0), self.quantity - self.filled_quantity)
+
+    @property
+    def average_price(self) -> Decimal | None:
+        """Value over quantity of all executions, to nine places."""
+        if not self.filled_quantity:
+            return None
+        return round(self.filled_value / self.filled_quantity, AVERAGE_PLACES)
+
+
+AVERAGE_PLACES: Final = 9
+
+_CLOSES: Final = {
+    ReportStatus.FILLED: CloseReason.FILLED,
+    ReportStatus.CANCELED: CloseReason.CANCELED,
+    ReportStatus.EXPIRED: CloseReason.EXPIRED,
+    ReportStatus.REJECTED: CloseReason.REJECTED,
+}
+
+
+def status(order: Order) -> str:
+    """The one word to show: doubt first, then what is pending, then how it ended, then how far it is."""
+    if order.certainty is Certainty.UNKNOWN:
+        return "UNKNOWN"
+    if order.pending is not Pending.NONE:
+        return f"PENDING_{order.pending}"
+    if order.close_reason is not None:
+        return order.close_reason
+    return "PARTIALLY_FILLED" if order.filled_quantity else "NEW"
+
+
+def apply_report(order: Order, report: OrderReport, unseen: Iterable[BrokerExecution]) -> Order:
+    """The order after a broker's report; unseen are its executions that were never counted before.
+
+    Reports may come twice, late and out of order: fills add up in any state, an end is final, and an old
+    WORKING never reopens a closed order.
+    """
+    ids = order.broker_order_ids
+    if report.broker_order_id not in ids:
+        ids = (*ids, report.broker_order_id)
+    fills = tuple(unseen)
+    filled = order.filled_quantity + sum((fill.quantity for fill in fills), Decimal(0))
+    value = order.filled_value + sum((fill.quantity * fill.price for fill in fills), Decimal(0))
+    order = replace(
+        order,
+        broker_order_ids=ids,
+        filled_quantity=filled,
+        filled_value=value,
+        standing=Standing.WORKING if order.standing is Standing.NONE else order.standing,
+        pending=Pending.NONE if order.pending is Pending.NEW else order.pending,
+        certainty=Certainty.CONFIRMED,
+    )
+    if filled >= order.quantity:
+        return close(order, CloseReason.FILLED)
+    # An end that counts more fills than we have seen waits for them: the caller asks the broker again.
+    if report.status in _CLOSES and report.filled_quantity <= filled and order.standing is not Standing.CLOSED:
+        return close(order, _CLOSES[report.status])
+    return order
+
+
+def close(order: Order, reason: CloseReason) -> Order:
+    """The order, ended."""
+    return replace(
+        order, standing=Standing.CLOSED, close_reason=reason, pending=Pending.NONE, certainty=Certainty.CONFIRMED
+    )
+
+
+def doubt(order: Order) -> Order:
+    """The order while nobody can say whether its last command reached the broker."""
+    return replace(order, certainty=Certainty.UNKNOWN)
+
+
+def settle_command(order: Order) -> Order:
+    """The order once its pending command is answered and left it as it was."""
+    return replace(order, pending=Pending.NONE, certainty=Certainty.CONFIRMED)

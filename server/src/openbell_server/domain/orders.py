@@ -1,0 +1,93 @@
+"""What can be asked of a broker: sides, kinds, times in force, and exact decimal numbers."""
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final
+
+from openbell_server.domain.errors import InvalidCommand
+
+
+class OrderSide(StrEnum):
+    """Which way."""
+
+    BUY = "BUY"
+    SELL = "SELL"
+    SELL_SHORT = "SELL_SHORT"
+
+
+class OrderType(StrEnum):
+    """The four order kinds."""
+
+    MARKET = "MARKET"
+    LIMIT = "LIMIT"
+    STOP = "STOP"
+    STOP_LIMIT = "STOP_LIMIT"
+
+
+class TimeInForce(StrEnum):
+    """How long an order stays; its expiry is the broker's word, never our timer's."""
+
+    DAY = "DAY"
+    GOOD_TILL_CANCEL = "GOOD_TILL_CANCEL"
+    IMMEDIATE_OR_CANCEL = "IMMEDIATE_OR_CANCEL"
+    FILL_OR_KILL = "FILL_OR_KILL"
+    AT_OPEN = "AT_OPEN"
+    AT_CLOSE = "AT_CLOSE"
+    EXT = "EXT"
+
+
+class RouteStrategy(StrEnum):
+    """Where a broker is asked to route; its capabilities say which it honours."""
+
+    SMART = "SMART"
+    ARCA = "ARCA"
+    EDGA = "EDGA"
+    EDGX = "EDGX"
+    IEX = "IEX"
+    MEMX = "MEMX"
+    XASE = "XASE"
+    XBOS = "XBOS"
+    XCIS = "XCIS"
+    XNMS = "XNMS"
+    XNYS = "XNYS"
+
+
+# At most 18 digits on either side; no sign, no exponent, no leading zero, ASCII only.
+DECIMAL_PATTERN: Final = r"^(0|[1-9][0-9]{0,17})(\.[0-9]{1,18})?$"
+_DECIMAL = re.compile(DECIMAL_PATTERN, re.ASCII)
+
+
+def exact_decimal(text: str, field: str) -> Decimal:
+    """A positive decimal, exactly as written; nothing is rounded."""
+    if not _DECIMAL.fullmatch(text):
+        raise InvalidCommand(field, "must be a plain decimal string with at most 18 digits on either side of the point")
+    number = Decimal(text)
+    if number <= 0:
+        raise InvalidCommand(field, "must be greater than zero")
+    return number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderSpec:
+    """The kind of an order with its quantity and prices; a price is present exactly where the kind has one."""
+
+    order_type: OrderType
+    quantity: Decimal
+    limit_price: Decimal | None = None
+    stop_price: Decimal | None = None
+    time_in_force: TimeInForce
+
+    def __post_init__(self) -> None:
+        """Refuse a spec whose prices do not fit its kind."""
+        wants_limit = self.order_type in {OrderType.LIMIT, OrderType.STOP_LIMIT}
+        wants_stop = self.order_type in {OrderType.STOP, OrderType.STOP_LIMIT}
+        if (self.limit_price is not None) != wants_limit:
+            raise InvalidCommand(
+                "price", f"must be {'given' if wants_limit else 'absent'} for a {self.order_type} order"
+            )
+        if (self.stop_price is not None) != wants_stop:
+            raise InvalidCommand(
+                "stop_price", f"must be {'given' if wants_stop else 'absent'} for a {self.order_type} order"
+            )

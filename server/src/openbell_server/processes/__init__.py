@@ -1,0 +1,1 @@
+"""Where things start: the only place that reads settings and imports everything."""

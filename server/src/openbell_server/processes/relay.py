@@ -1,0 +1,1 @@
+"""The outbox worker: tells executors, through JetStream, that an account has work."""

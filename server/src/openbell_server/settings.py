@@ -1,0 +1,31 @@
+"""Every setting, typed, read from the environment as OPENBELL_<NAME>; only processes and the command line read it."""
+
+from pydantic import SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """What a process needs to know."""
+
+    model_config = SettingsConfigDict(env_prefix="OPENBELL_", extra="ignore")
+
+    # postgresql://… of the platform's database, and of the paper broker's own ledger.
+    database_url: SecretStr
+    paper_database_url: SecretStr = SecretStr("")
+    nats_url: str = "nats://127.0.0.1:4222"
+    # Signs page cursors and resume tokens; the same on every replica.
+    cursor_secret: SecretStr
+    api_host: str = "127.0.0.1"
+    api_port: int = 8080
+    stream_host: str = "127.0.0.1"
+    stream_port: int = 8443
+    paper_host: str = "127.0.0.1"
+    paper_port: int = 8090
+    # Seeded misbehaviour of the paper broker; see its documentation. Empty: it behaves.
+    paper_faults: str = ""
+    log_level: str = "INFO"
+
+    @property
+    def paper_url(self) -> str:
+        """Where the executor finds the paper broker."""
+        return f"http://{self.paper_host}:{self.paper_port}"

@@ -1,0 +1,1 @@
+"""How callers reach us. Calls use cases, never adapters."""
