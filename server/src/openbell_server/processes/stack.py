@@ -1,0 +1,185 @@
+"""The platform's processes as children of this one: for `dev`, the demo, end-to-end tests and proofs."""
+
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from openbell_server.processes.children import Child, ChildFailed, free_port, wait_until
+from openbell_server.processes.lifecycle import DRAIN_SECONDS
+from openbell_server.processes.local_services import LocalServices
+
+PROCESSES = ("paper", "api", "relay", "executor", "stream")
+# A process ends its own drain in DRAIN_SECONDS; this is for the interpreter to leave as well.
+_STOP_SECONDS = DRAIN_SECONDS + 5
+_REPLICA = re.compile(r"-\d+$")
+
+
+def platform_command(process: str) -> list[str]:
+    """How one process of the platform is started."""
+    return [sys.executable, "-m", "openbell_server", process]
+
+
+@dataclass
+class _Member:
+    """One running process and the socket on which it says that it is ready."""
+
+    child: Child
+    notices: socket.socket
+    ready: bool = False
+
+    def hear(self) -> bool:
+        """Whether it has said so by now."""
+        while not self.ready:
+            try:
+                notice = self.notices.recv(4096)
+            except BlockingIOError:
+                break
+            self.ready = b"READY=1" in notice.split(b"\n")
+        return self.ready
+
+
+class Stack:
+    """Starts, watches, kills and drains processes by name; "executor-2" is a second "executor"."""
+
+    def __init__(
+        self,
+        services: LocalServices,
+        environment: Mapping[str, str],
+        log_folder: Path,
+        command: Callable[[str], Sequence[str]] = platform_command,
+    ) -> None:
+        self.environment = {**_default_settings(services), **environment}
+        self._log_folder = log_folder
+        self._command = command
+        self._members: dict[str, _Member] = {}
+        self._settings: dict[str, Mapping[str, str]] = {}
+        # Not in the log folder: the path of a socket may have 107 bytes at most.
+        self._notice_folder: Path | None = None
+
+    def start(self, name: str, settings: Mapping[str, str] | None = None) -> None:
+        """Start one process; settings, such as a replica's own port, are its own and kept when it is started again."""
+        if name in self._members:
+            if self._members[name].child.is_running:
+                raise ChildFailed(f"{name} already runs")
+            self._forget(name)
+        if settings is not None:
+            self._settings[name] = settings
+        self._log_folder.mkdir(parents=True, exist_ok=True)
+        notices, address = self._open_notices(name)
+        try:
+            child = Child(
+                self._command(_REPLICA.sub("", name)),
+                log=self.log(name),
+                environment=self._environment_of(name, address),
+            )
+        except BaseException:
+            notices.close()
+            raise
+        self._members[name] = _Member(child, notices)
+
+    def start_all(self, seconds: float = 30) -> None:
+        """Start one of each and wait until all are ready; the deadline is for each."""
+        for name in PROCESSES:
+            self.start(name)
+        for name in PROCESSES:
+            self.wait_ready(name, seconds)
+
+    def wait_ready(self, name: str, seconds: float = 30) -> None:
+        """Wait until a process has said that it is ready."""
+        member = self._members[name]
+        wait_until(lambda: member.hear() or not member.child.is_running, seconds)
+        if member.hear():
+            return
+        what = f"is not ready after {seconds} s" if member.child.is_running else f"ended ({member.child.returncode})"
+        raise ChildFailed(f"{name} {what}:\n{member.child.log_tail()}")
+
+    def stop(self, name: str) -> int:
+        """Let a process drain and end; its exit status."""
+        status = self._members[name].child.stop(_STOP_SECONDS)
+        self._forget(name)
+        return status
+
+    def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal; after SIGKILL the process has ended, by us and not by itself."""
+        child = self._members[name].child
+        if number == signal.SIGKILL:
+            child.destroy()
+            self._forget(name)
+        else:
+            child.kill(number)
+
+    def restart(self, name: str, seconds: float = 30) -> None:
+        """Drain a process if it runs, start it again and wait until it is ready."""
+        if name in self._members:
+            self.stop(name)
+        self.start(name)
+        self.wait_ready(name, seconds)
+
+    def stop_all(self) -> None:
+        """Let all drain, the last started first."""
+        for name in reversed(list(self._members)):
+            self.stop(name)
+        if self._notice_folder:
+            shutil.rmtree(self._notice_folder)
+            self._notice_folder = None
+
+    def watch(self) -> list[str]:
+        """Names of the processes that have ended by themselves and were not started again."""
+        return [name for name, member in self._members.items() if not member.child.is_running]
+
+    def is_running(self, name: str) -> bool:
+        """Whether a process runs."""
+        return name in self._members and self._members[name].child.is_running
+
+    def pid(self, name: str) -> int:
+        """The id of a started process."""
+        return self._members[name].child.pid
+
+    def log(self, name: str) -> Path:
+        """Where a process writes, through all its restarts."""
+        return self._log_folder / f"{name}.log"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop_all()
+
+    def _forget(self, name: str) -> None:
+        self._members.pop(name).notices.close()
+
+    def _open_notices(self, name: str) -> tuple[socket.socket, str]:
+        if self._notice_folder is None:
+            self._notice_folder = Path(tempfile.mkdtemp(prefix="openbell-stack-"))
+        address = self._notice_folder / name
+        address.unlink(missing_ok=True)
+        notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        notices.setblocking(False)
+        notices.bind(str(address))
+        return notices, str(address)
+
+    def _environment_of(self, name: str, address: str) -> dict[str, str]:
+        # Settings exported in the caller's shell are not the stack's.
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("OPENBELL_")}
+        return {**inherited, **self.environment, **self._settings.get(name, {}), "NOTIFY_SOCKET": address}
+
+
+def _default_settings(services: LocalServices) -> dict[str, str]:
+    return {
+        "OPENBELL_DATABASE_URL": services.postgres.url("openbell"),
+        "OPENBELL_PAPER_DATABASE_URL": services.postgres.url("openbell_paper"),
+        "OPENBELL_NATS_URL": services.nats.url,
+        "OPENBELL_CURSOR_SECRET": secrets.token_hex(32),
+        "OPENBELL_API_PORT": str(free_port()),
+        "OPENBELL_STREAM_PORT": str(free_port()),
+        "OPENBELL_PAPER_PORT": str(free_port()),
+    }

@@ -1,0 +1,13 @@
+"""What every test may use: one PostgreSQL and one NATS for each test worker."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from openbell_server.processes.local_services import LocalServices
+
+
+@pytest.fixture(scope="session")
+def services() -> Iterator[LocalServices]:
+    with LocalServices() as running:
+        yield running
