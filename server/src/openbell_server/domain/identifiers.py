@@ -42,6 +42,16 @@ def client_order_id(action_id: ActionId) -> str:
     return base62(action_id.int, CLIENT_ORDER_ID_LENGTH)
 
 
+def action_of(order_id: str) -> ActionId | None:
+    """The action behind a client order id, or None if the id is not one of ours."""
+    if len(order_id) != CLIENT_ORDER_ID_LENGTH or not all(digit in BASE62 for digit in order_id):
+        return None
+    number = 0
+    for digit in order_id:
+        number = number * 62 + BASE62.index(digit)
+    return ActionId(UUID(int=number)) if number < 1 << 128 else None
+
+
 def slot_of(account_id: AccountId) -> int:
     """The fixed partition an account belongs to for life."""
     return int.from_bytes(hashlib.sha256(account_id.bytes).digest()[:8]) % SLOTS

@@ -68,7 +68,7 @@ class Order:
         """Value over quantity of all executions, to nine places."""
         if not self.filled_quantity:
             return None
-        return round(self.filled_value / self.filled_quantity, AVERAGE_PLACES)
+        return round(self.filled_value / self.filled_quantity, AVERAGE_PLACES).normalize()
 
 
 AVERAGE_PLACES: Final = 9
@@ -83,7 +83,7 @@ _CLOSES: Final = {
 
 def status(order: Order) -> str:
     """The one word to show: doubt first, then what is pending, then how it ended, then how far it is."""
-    if order.certainty is Certainty.UNKNOWN:
+    if order.certainty is Certainty.UNKNOWN and order.pending is Pending.NEW:
         return "UNKNOWN"
     if order.pending is not Pending.NONE:
         return f"PENDING_{order.pending}"
@@ -111,7 +111,8 @@ def apply_report(order: Order, report: OrderReport, unseen: Iterable[BrokerExecu
         filled_value=value,
         standing=Standing.WORKING if order.standing is Standing.NONE else order.standing,
         pending=Pending.NONE if order.pending is Pending.NEW else order.pending,
-        certainty=Certainty.CONFIRMED,
+        # A report answers whether the order is there, not whether a cancel reached it.
+        certainty=Certainty.CONFIRMED if order.pending is Pending.NEW else order.certainty,
     )
     if filled >= order.quantity:
         return close(order, CloseReason.FILLED)

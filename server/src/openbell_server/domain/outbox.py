@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.identifiers import AccountId, ActionId
 
 CLAIM_SECONDS: Final = 5
 ATTEMPTS_MAX: Final = 10
@@ -20,7 +20,7 @@ class ClaimedRow:
     attempts: int
     account_id: AccountId
     slot: int
-    action_id: str
+    action_id: ActionId
 
 
 def backoff_seconds(attempts: int) -> int:

@@ -45,6 +45,10 @@ class BrokerOrder:
 class BrokerSession(Protocol):
     """A connection to one broker. Any exception out of submit or cancel counts as Unknown."""
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the feed stands; nothing is sent to a broker that could not tell us what became of it."""
+
     async def submit(self, order: BrokerOrder) -> Outcome:
         """Ask for a new order: written once, no retry inside."""
 

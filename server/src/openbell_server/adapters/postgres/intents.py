@@ -1,0 +1,172 @@
+"""Intents: the accept step and the reads."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.application.ports.stores import (
+    Acceptance,
+    AcceptStatus,
+    Execution,
+    RecordedAction,
+    Submission,
+    UnknownEvidence,
+)
+from openbell_server.domain.action_lifecycle import ActionState, Reason
+from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId
+from openbell_server.domain.intents import ActionType, CreateIntent, IntentAction
+from openbell_server.domain.order_aggregate import Certainty, CloseReason, Order, Pending, Standing
+from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
+
+_queries = named_queries.load("intents")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresIntentStore:
+    """Implements IntentStore."""
+
+    pool: Pool
+
+    async def accept_across_organizations(self, submissions: Sequence[Submission]) -> list[Acceptance]:
+        """Run the accept step on a set."""
+        creates = [s.command if isinstance(s.command, CreateIntent) else None for s in submissions]
+        rows = [
+            row
+            async for row in _queries.accept_commands(
+                self.pool,
+                action_ids=[s.action_id for s in submissions],
+                intent_ids=[s.intent_id for s in submissions],
+                receipt_ids=[s.receipt_id for s in submissions],
+                organization_ids=[s.account.organization_id for s in submissions],
+                account_ids=[s.account.id for s in submissions],
+                action_types=[ActionType.CREATE if c else ActionType.CANCEL for c in creates],
+                idempotency_keys=[s.idempotency_key for s in submissions],
+                command_hashes=[s.command_hash for s in submissions],
+                organization_epochs=[s.account.organization_epoch for s in submissions],
+                account_epochs=[s.account.account_epoch for s in submissions],
+                symbols=[c and c.symbol for c in creates],
+                order_sides=[c and c.order_side for c in creates],
+                order_types=[c and c.spec.order_type for c in creates],
+                route_strategies=[c and c.route_strategy for c in creates],
+                quantities=[c and c.spec.quantity for c in creates],
+                limit_prices=[c and c.spec.limit_price for c in creates],
+                stop_prices=[c and c.spec.stop_price for c in creates],
+                times_in_force=[c and c.spec.time_in_force for c in creates],
+                client_reference_ids=[s.command.client_reference_id for s in submissions],
+                principal_types=[s.principal.kind for s in submissions],
+                principal_ids=[s.principal.id for s in submissions],
+                receipts=[s.receipt.text for s in submissions],
+            )
+        ]
+        assert [row["ord"] for row in rows] == list(range(1, len(submissions) + 1))
+        return [
+            Acceptance(
+                status=AcceptStatus(row["status"]),
+                intent_id=row["intent_id"],
+                seq=row["seq"],
+                number=row["action_no"],
+                command_hash=row["command_hash"],
+                created_at=row["created_at"],
+            )
+            for row in rows
+        ]
+
+    async def find_action(
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, seq: int | None = None
+    ) -> RecordedAction | None:
+        """One action of an intent."""
+        row = await _queries.find_action(
+            self.pool, organization_id=organization_id, account_id=account_id, intent_id=intent_id, seq=seq
+        )
+        return None if row is None else recorded_action(row)
+
+    async def find_execution(
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
+    ) -> Execution | None:
+        """How the intent's order stands."""
+        row = await _queries.find_execution(
+            self.pool, organization_id=organization_id, account_id=account_id, intent_id=intent_id
+        )
+        if row is None:
+            return None
+        unknown = None
+        if row["unknown_since"] is not None:
+            probes = [(datetime.fromisoformat(probe["at"]), probe["found"]) for probe in json.loads(row["probes"])]
+            unknown = UnknownEvidence(since=row["unknown_since"], probes=probes)
+        return Execution(order=order_facts(row), unknown=unknown, updated_at=row["updated_at"])
+
+    async def list_actions(
+        self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
+    ) -> list[RecordedAction]:
+        """Actions of an account in commit order."""
+        rows = _queries.list_actions(
+            self.pool, organization_id=organization_id, account_id=account_id, after=after, row_limit=limit
+        )
+        return [recorded_action(row) async for row in rows]
+
+    async def list_actions_of_intent(
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, after: int, limit: int
+    ) -> list[RecordedAction]:
+        """Actions of an intent."""
+        rows = _queries.list_actions_of_intent(
+            self.pool,
+            organization_id=organization_id,
+            account_id=account_id,
+            intent_id=intent_id,
+            after=after,
+            row_limit=limit,
+        )
+        return [recorded_action(row) async for row in rows]
+
+
+def order_facts(row: asyncpg.Record) -> Order:
+    """A row of orders as the domain sees it."""
+    return Order(
+        quantity=row["quantity"],
+        filled_quantity=row["filled_quantity"],
+        filled_value=row["filled_value"],
+        standing=Standing(row["standing"]),
+        close_reason=row["close_reason"] and CloseReason(row["close_reason"]),
+        pending=Pending(row["pending"]),
+        certainty=Certainty(row["certainty"]),
+        broker_order_ids=tuple(row["broker_order_ids"]),
+    )
+
+
+def intent_action(row: asyncpg.Record) -> IntentAction:
+    """A row of intent_actions as the domain sees it."""
+    return IntentAction(
+        id=row["action_id"],
+        intent_id=row["intent_id"],
+        account_id=row["account_id"],
+        organization_id=row["organization_id"],
+        number=row["action_no"],
+        seq=row["seq"],
+        action_type=ActionType(row["action_type"]),
+        symbol=row["symbol"],
+        order_side=OrderSide(row["order_side"]),
+        order_type=OrderType(row["order_type"]),
+        route_strategy=RouteStrategy(row["route_strategy"]),
+        quantity=row["quantity"],
+        limit_price=row["limit_price"],
+        stop_price=row["stop_price"],
+        time_in_force=TimeInForce(row["time_in_force"]),
+        client_reference_id=row["client_reference_id"],
+        principal_type=row["principal_type"],
+        principal_id=row["principal_id"],
+        receipt_id=row["receipt_id"],
+        created_at=row["created_at"],
+    )
+
+
+def recorded_action(row: asyncpg.Record) -> RecordedAction:
+    """An action with where it stands."""
+    reason = row["reason_code"] and Reason(row["reason_code"], row["broker_code"], row["broker_text"])
+    return RecordedAction(
+        action=intent_action(row), state=ActionState(row["state"]), reason=reason, settled_at=row["settled_at"]
+    )

@@ -1,0 +1,47 @@
+-- name: accept_commands(action_ids, intent_ids, receipt_ids, organization_ids, account_ids, action_types, idempotency_keys, command_hashes, organization_epochs, account_epochs, symbols, order_sides, order_types, route_strategies, quantities, limit_prices, stop_prices, times_in_force, client_reference_ids, principal_types, principal_ids, receipts)
+-- The one statement that spans organizations: each row is written for the organization it names, or not at all.
+select ord, status, intent_id, seq, action_no, command_hash, created_at
+from accept_commands(
+    :action_ids, :intent_ids, :receipt_ids, :organization_ids, :account_ids, :action_types, :idempotency_keys,
+    :command_hashes, :organization_epochs, :account_epochs, :symbols, :order_sides, :order_types, :route_strategies,
+    :quantities, :limit_prices, :stop_prices, :times_in_force, :client_reference_ids, :principal_types, :principal_ids,
+    :receipts
+)
+order by ord;
+
+-- name: find_action(organization_id, account_id, intent_id, seq)^
+select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
+from intent_actions a
+join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
+where a.organization_id = :organization_id and a.account_id = :account_id and a.intent_id = :intent_id
+    and (:seq::integer is null or a.seq = :seq)
+order by a.seq desc
+limit 1;
+
+-- name: find_execution(organization_id, account_id, intent_id)^
+select o.quantity, o.filled_quantity, o.filled_value, o.standing, o.close_reason, o.pending, o.certainty,
+    o.broker_order_ids, o.updated_at, u.unknown_since, u.probes
+from orders o
+left join lateral (
+    select s.unknown_since, s.probes from action_states s
+    where s.account_id = o.account_id and s.intent_id = o.order_id and s.state = 'UNKNOWN'
+    order by s.seq desc limit 1
+) u on true
+where o.organization_id = :organization_id and o.account_id = :account_id and o.order_id = :intent_id;
+
+-- name: list_actions(organization_id, account_id, after, row_limit)
+select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
+from intent_actions a
+join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
+where a.organization_id = :organization_id and a.account_id = :account_id and a.action_no > :after
+order by a.action_no
+limit :row_limit;
+
+-- name: list_actions_of_intent(organization_id, account_id, intent_id, after, row_limit)
+select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
+from intent_actions a
+join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
+where a.organization_id = :organization_id and a.account_id = :account_id and a.intent_id = :intent_id
+    and a.seq > :after
+order by a.seq
+limit :row_limit;

@@ -1,0 +1,34 @@
+"""How Alembic reaches the database: an asyncpg connection, one transaction per revision, one migrator at a time."""
+
+import asyncio
+
+from alembic import context
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+# Any number will do, as long as every migrator takes the same one.
+MIGRATION_LOCK = 0x0B_E1_1
+
+
+def _migrate(connection: Connection) -> None:
+    context.configure(connection=connection, transaction_per_migration=True, version_table_schema="public")
+    connection.execute(text("select pg_advisory_lock(:lock)"), {"lock": MIGRATION_LOCK})
+    connection.commit()
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+async def _migrate_online() -> None:
+    engine = create_async_engine(context.config.attributes["url"], poolclass=NullPool)
+    async with engine.connect() as connection:
+        await connection.run_sync(_migrate)
+    await engine.dispose()
+
+
+if context.is_offline_mode():
+    context.configure(dialect_name="postgresql", transaction_per_migration=True, version_table_schema="public")
+    with context.begin_transaction():
+        context.run_migrations()
+else:
+    asyncio.run(_migrate_online())

@@ -1,0 +1,117 @@
+"""Organizations, their API keys and their trading accounts."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.domain.accounts import Environment, TradingAccount
+from openbell_server.domain.api_keys import ApiKey, PresentedKey
+from openbell_server.domain.identifiers import AccountId, OrganizationId, slot_of
+
+_queries = named_queries.load("organizations")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresOrganizationStore:
+    """Implements KeyStore and AccountStore, and creates what they find."""
+
+    pool: Pool
+
+    async def create_organization(
+        self,
+        organization_id: OrganizationId,
+        *,
+        external_id: str,
+        provider: str,
+        name: str,
+        entitlements: Iterable[str],
+    ) -> None:
+        """Add an organization."""
+        await _queries.create_organization(
+            self.pool,
+            organization_id=organization_id,
+            external_id=external_id,
+            provider=provider,
+            name=name,
+            entitlements=sorted(entitlements),
+        )
+
+    async def create_api_key(
+        self,
+        organization_id: OrganizationId,
+        api_key_id: UUID,
+        presented: PresentedKey,
+        *,
+        name: str,
+        environment: Environment,
+        permissions: Iterable[str],
+    ) -> None:
+        """Store a key's hash; its text is shown once by whoever minted it."""
+        await _queries.create_api_key(
+            self.pool,
+            organization_id=organization_id,
+            api_key_id=api_key_id,
+            key_id=presented.key_id,
+            name=name,
+            environment=environment,
+            permissions=sorted(permissions),
+            secret_hash=presented.secret_hash,
+        )
+
+    async def create_account(
+        self,
+        organization_id: OrganizationId,
+        account_id: AccountId,
+        *,
+        name: str,
+        broker: str,
+        environment: Environment,
+    ) -> None:
+        """Add an account with its counters."""
+        await _queries.create_account(
+            self.pool,
+            organization_id=organization_id,
+            account_id=account_id,
+            name=name,
+            broker=broker,
+            environment=environment,
+            slot=slot_of(account_id),
+        )
+
+    async def find_key_across_organizations(self, key_id: str) -> ApiKey | None:
+        """The key with this public id."""
+        row = await _queries.find_key_across_organizations(self.pool, key_id=key_id)
+        if row is None:
+            return None
+        return ApiKey(
+            id=str(row["api_key_id"]),
+            key_id=row["key_id"],
+            organization_id=row["organization_id"],
+            environment=Environment(row["environment"]),
+            permissions=frozenset(row["permissions"]),
+            secret_hash=row["secret_hash"],
+            disabled=row["disabled"],
+            revoked_at=row["revoked_at"],
+            expires_at=row["expires_at"],
+        )
+
+    async def find_account(self, organization_id: OrganizationId, account_id: AccountId) -> TradingAccount | None:
+        """The account, if it is the organization's."""
+        row = await _queries.find_account(self.pool, organization_id=organization_id, account_id=account_id)
+        if row is None:
+            return None
+        return TradingAccount(
+            id=row["account_id"],
+            organization_id=row["organization_id"],
+            name=row["name"],
+            broker=row["broker"],
+            environment=Environment(row["environment"]),
+            slot=row["slot"],
+            disabled=row["disabled"],
+            organization_disabled=row["organization_disabled"],
+            entitlements=frozenset(row["entitlements"]),
+            organization_epoch=row["organization_epoch"],
+            account_epoch=row["account_epoch"],
+        )

@@ -1,0 +1,29 @@
+-- name: create_organization(organization_id, external_id, provider, name, entitlements)!
+insert into organizations (organization_id, external_id, provider, name, entitlements)
+values (:organization_id, :external_id, :provider, :name, :entitlements);
+
+-- name: create_api_key(organization_id, api_key_id, key_id, name, environment, permissions, secret_hash)!
+insert into api_keys (organization_id, api_key_id, key_id, name, environment, permissions, secret_hash)
+values (:organization_id, :api_key_id, :key_id, :name, :environment, :permissions, :secret_hash);
+
+-- name: create_account(organization_id, account_id, name, broker, environment, slot)!
+with account as (
+    insert into accounts (organization_id, account_id, name, broker, environment, slot)
+    values (:organization_id, :account_id, :name, :broker, :environment, :slot)
+    returning organization_id, account_id, slot
+)
+insert into account_counters (organization_id, account_id, slot)
+select organization_id, account_id, slot from account;
+
+-- name: find_key_across_organizations(key_id)^
+select api_key_id, key_id, organization_id, environment, permissions, secret_hash, disabled, revoked_at, expires_at
+from api_keys where key_id = :key_id;
+
+-- name: find_account(organization_id, account_id)^
+select a.account_id, a.organization_id, a.name, a.broker, a.environment, a.slot, a.disabled,
+    o.disabled as organization_disabled, o.entitlements, o.control_epoch as organization_epoch,
+    c.control_epoch as account_epoch
+from accounts a
+join organizations o on o.organization_id = a.organization_id
+join account_counters c on c.account_id = a.account_id and c.organization_id = a.organization_id
+where a.organization_id = :organization_id and a.account_id = :account_id;

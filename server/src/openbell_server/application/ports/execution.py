@@ -1,0 +1,116 @@
+"""What execution needs from the database: one transaction per account, and what to look at next."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Protocol
+from uuid import UUID
+
+from openbell_server.domain.account_events import EventKind
+from openbell_server.domain.action_lifecycle import ActionState, Reason
+from openbell_server.domain.broker_orders import BrokerExecution
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, Symbol
+from openbell_server.domain.intents import ActionType
+from openbell_server.domain.order_aggregate import Order
+from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAccount:
+    """An account as execution knows it."""
+
+    organization_id: OrganizationId
+    account_id: AccountId
+    broker: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderTerms:
+    """What was asked for; never changes with fills."""
+
+    symbol: Symbol
+    order_side: OrderSide
+    order_type: OrderType
+    route_strategy: RouteStrategy
+    limit_price: Decimal | None
+    stop_price: Decimal | None
+    time_in_force: TimeInForce
+    client_reference_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackedAction:
+    """An unsettled or reported action with its order."""
+
+    action_id: ActionId
+    intent_id: IntentId
+    seq: int
+    action_type: ActionType
+    state: ActionState
+    attempt_id: UUID | None
+    send_started_at: datetime | None
+    # The action whose client order id the broker knows the order by.
+    order_action_id: ActionId
+    earlier_unsettled: bool
+    misses: Sequence[datetime]
+    order: Order
+    terms: OrderTerms
+
+
+class AccountTransaction(Protocol):
+    """One transaction that holds the account's lock; what it appends is numbered in the order of the calls."""
+
+    @property
+    def now(self) -> datetime:
+        """The database's clock when the lock was taken."""
+
+    async def unsettled(self) -> list[TrackedAction]:
+        """Unsettled actions in commit order, a bounded number."""
+
+    async def of_intents(self, intent_ids: Sequence[IntentId]) -> list[TrackedAction]:
+        """All actions of these intents, in order."""
+
+    async def intents_of(self, action_ids: Sequence[ActionId]) -> dict[ActionId, IntentId]:
+        """Which intents these actions belong to."""
+
+    async def open_doors(self, action_ids: Sequence[ActionId], attempt_id: UUID) -> None:
+        """QUEUED → DISPATCHING; exactly one caller ever does this for an action."""
+
+    async def save_action(self, action: TrackedAction, state: ActionState, reason: Reason | None) -> None:
+        """Write an action's next state."""
+
+    async def add_probe(self, action_id: ActionId, *, found: bool) -> None:
+        """Keep a look-up as evidence."""
+
+    async def save_order(self, intent_id: IntentId, order: Order) -> None:
+        """Write an order's facts."""
+
+    async def add_executions(self, intent_id: IntentId, fills: Sequence[BrokerExecution]) -> set[str]:
+        """Store fills; the ids of those never seen before."""
+
+    async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
+        """Count a fill."""
+
+    def append_event(self, kind: EventKind, intent_id: IntentId, seq: int, body: str) -> None:
+        """Append to the account's log; numbered when the transaction ends."""
+
+
+class ExecutionStore(Protocol):
+    """Where execution keeps its record."""
+
+    def account_transaction(self, account: BrokerAccount) -> AbstractAsyncContextManager[AccountTransaction]:
+        """A transaction under the account's lock."""
+
+    async def find_account_across_organizations(self, account_id: AccountId) -> BrokerAccount | None:
+        """Whose account this is, and where it trades."""
+
+    async def accounts_waiting_across_organizations(self, older_than_seconds: float) -> list[AccountId]:
+        """Accounts with an action that has been queued for long."""
+
+    async def accounts_in_doubt_across_organizations(self, stuck_after_seconds: float) -> list[AccountId]:
+        """Accounts with an action that passed the door and has no outcome."""
+
+    async def open_orders_across_organizations(self, broker: str) -> list[tuple[BrokerAccount, ActionId]]:
+        """Orders that a broker may have, with the action it knows each by."""
