@@ -1,5 +1,10 @@
 """The brokers: one line each."""
 
-from openbell_server.brokers.paper.definition import __doc__ as _doc
+from typing import Final
 
-assert _doc
+from openbell_server.application.ports.broker import BrokerDefinition
+from openbell_server.brokers.paper.definition import PaperBroker
+
+BROKERS: Final[dict[str, BrokerDefinition]] = {
+    "paper": PaperBroker(),
+}

@@ -4,6 +4,7 @@ from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from openbell_server.domain.identifiers import (
     BASE62,
     SLOTS,

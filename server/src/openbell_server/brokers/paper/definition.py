@@ -1,1 +1,29 @@
 """What the paper broker can do, and how to reach it."""
+
+from openbell_server.application.ports.broker import BrokerCapabilities, BrokerSession
+from openbell_server.brokers.paper.session import PaperSession
+from openbell_server.domain.identifiers import Symbol, canonical_symbol
+from openbell_server.domain.orders import OrderType, RouteStrategy, TimeInForce
+
+
+class PaperBroker:
+    """The built-in broker."""
+
+    name = "paper"
+    # It refuses what arrives after valid_until, so six seconds cover the door, the wire and a lagging look-up.
+    capabilities = BrokerCapabilities(
+        order_types=frozenset(OrderType),
+        times_in_force=frozenset(TimeInForce),
+        route_strategies=frozenset(RouteStrategy),
+        default_time_in_force=TimeInForce.DAY,
+        in_flight_max=8,
+        settle_seconds=6,
+    )
+
+    def canonical_symbol(self, text: str) -> Symbol | None:
+        """The one spelling of a symbol, or None."""
+        return canonical_symbol(text)
+
+    async def open_session(self, address: str) -> BrokerSession:
+        """A session with the paper broker at this http address."""
+        return PaperSession(address)

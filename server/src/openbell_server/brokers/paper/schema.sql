@@ -1,0 +1,73 @@
+-- The paper broker's ledger: applied at every start, changes nothing that is there.
+select pg_advisory_xact_lock(7302301801);
+
+-- Every command that arrived, and what was done: accepted, or the code of the refusal.
+create table if not exists requests (
+    number bigint generated always as identity primary key,
+    kind text not null check (kind in ('SUBMIT', 'CANCEL')),
+    account_id uuid not null,
+    client_order_id text,
+    received_at timestamptz not null,
+    done text not null
+);
+
+create table if not exists orders (
+    number bigint primary key,
+    account_id uuid not null,
+    client_order_id text not null,
+    symbol text not null,
+    order_side text not null,
+    order_type text not null,
+    quantity numeric not null check (quantity > 0),
+    limit_price numeric check (limit_price > 0),
+    stop_price numeric check (stop_price > 0),
+    time_in_force text not null,
+    accepted_at timestamptz not null,
+    status text not null check (status in ('WORKING', 'FILLED', 'CANCELED', 'EXPIRED')),
+    triggered boolean not null,
+    filled_quantity numeric not null check (filled_quantity between 0 and quantity),
+    unique (account_id, client_order_id)
+);
+
+create index if not exists orders_by_account on orders (account_id, number);
+create index if not exists orders_working on orders (symbol, number) where status = 'WORKING';
+
+create table if not exists executions (
+    order_number bigint not null references orders,
+    ordinal integer not null,
+    quantity numeric not null check (quantity > 0),
+    price numeric not null check (price > 0),
+    executed_at timestamptz not null,
+    primary key (order_number, ordinal)
+);
+
+-- What the feed tells, numbered without gaps in the order of commit: there is one writer.
+create table if not exists updates (
+    number bigint primary key,
+    order_number bigint not null references orders,
+    status text not null,
+    filled_quantity numeric not null,
+    execution_ordinal integer,
+    happened_at timestamptz not null,
+    foreign key (order_number, execution_ordinal) references executions (order_number, ordinal)
+);
+
+create table if not exists prices (
+    symbol text primary key,
+    price numeric not null check (price > 0)
+);
+
+create or replace function refuse_change() returns trigger language plpgsql as $$
+begin
+    raise exception 'the ledger is append-only: % on %', tg_op, tg_table_name;
+end
+$$;
+
+create or replace trigger requests_append_only before update or delete or truncate on requests
+    for each statement execute function refuse_change();
+create or replace trigger executions_append_only before update or delete or truncate on executions
+    for each statement execute function refuse_change();
+create or replace trigger updates_append_only before update or delete or truncate on updates
+    for each statement execute function refuse_change();
+create or replace trigger orders_are_kept before delete or truncate on orders
+    for each statement execute function refuse_change();

@@ -1,0 +1,332 @@
+"""The paper broker's HTTP side: a small ASGI application that can also fail in the ways its fault plan says."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qs, unquote
+from uuid import UUID
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from openbell_server.brokers.paper.faults import CommandKind, Fault, Faults
+from openbell_server.brokers.paper.ledger import Ledger
+from openbell_server.brokers.paper.venue import Command, NewOrder, PaperVenue, Refusal
+from openbell_server.brokers.paper.wire import (
+    REFUSALS,
+    UNKNOWN_ORDER,
+    AcceptedBody,
+    AwareTime,
+    ClientOrderId,
+    FeedLine,
+    OrderBody,
+    PriceBody,
+    RefusalBody,
+)
+from openbell_server.domain.errors import InvalidCommand
+from openbell_server.domain.identifiers import Symbol, canonical_symbol
+from openbell_server.domain.orders import OrderSpec, exact_decimal
+
+HANG_SECONDS_MAX: Final = 10
+HEARTBEAT_SECONDS: Final = 5
+_BODY_BYTES_MAX: Final = 16_384
+_CUT: Final = "openbell.cut"
+_ORDERS: Final = re.compile(r"/accounts/([0-9a-f-]{36})/orders")
+_ORDER: Final = re.compile(r"/accounts/([0-9a-f-]{36})/orders/([^/]{1,192})")
+_PRICE: Final = re.compile(r"/prices/([^/]{1,96})")
+_Body = TypeVar("_Body")
+# ASGI, as loosely typed as it is.
+_Message = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[_Message]]
+_Send = Callable[[_Message], Awaitable[None]]
+
+
+class CuttableProtocol(HttpToolsProtocol):
+    """HTTP as uvicorn speaks it, plus a way for the application to cut the connection without a reply."""
+
+    def on_message_begin(self) -> None:
+        """Hand the transport to the application."""
+        super().on_message_begin()
+        self.scope["extensions"] = {_CUT: {"transport": self.transport}}
+
+
+class Exchange:
+    """One request and the way to answer it."""
+
+    def __init__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
+        """As ASGI gives them."""
+        self.method = scope["method"]
+        # Not `path`: a slash inside a symbol would be lost.
+        self.path = scope["raw_path"].decode("ascii", "replace")
+        self._query: dict[str, list[str]] = parse_qs(scope["query_string"].decode("ascii", "replace"))
+        self._extensions = scope.get("extensions") or {}
+        self._receive = receive
+        self._send = send
+
+    def parameter(self, name: str) -> str | None:
+        """The last value of a query parameter."""
+        return self._query[name][-1] if name in self._query else None
+
+    def whole_number(self, name: str) -> int | None:
+        """A query parameter that must be a whole number if it is there."""
+        text = self.parameter(name)
+        if text is not None and not (text.isascii() and text.isdigit() and len(text) < 19):
+            raise Refusal("malformed", f"{name} must be a whole number")
+        return None if text is None else int(text)
+
+    async def body(self, kind: type[_Body]) -> _Body:
+        """The body, strictly read."""
+        content = b""
+        more = True
+        while more:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                raise ConnectionError("the client left before its body was complete")
+            content += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(content) > _BODY_BYTES_MAX:
+                raise Refusal("malformed", f"the body is larger than {_BODY_BYTES_MAX} bytes")
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except msgspec.DecodeError as trouble:
+            raise Refusal("malformed", str(trouble)) from trouble
+
+    async def begin(self, status: int, content_type: bytes) -> None:
+        """Send the head of an answer."""
+        headers = [(b"content-type", content_type)]
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def write(self, content: bytes, *, more: bool) -> None:
+        """Send some of an answer."""
+        await self._send({"type": "http.response.body", "body": content, "more_body": more})
+
+    async def answer(self, status: int, body: msgspec.Struct | dict[str, str]) -> None:
+        """Send a whole answer."""
+        await self.begin(status, b"application/json")
+        await self.write(msgspec.json.encode(body), more=False)
+
+    async def gone(self) -> None:
+        """Wait until the client has left."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def cut(self) -> None:
+        """Close the connection without an answer."""
+        self._extensions[_CUT]["transport"].abort()
+        await self.gone()
+
+
+class PaperApplication:
+    """The routes."""
+
+    def __init__(self, ledger: Ledger, faults: Faults) -> None:
+        """The fault plan holds for the life of the process."""
+        self._ledger = ledger
+        self._venue = PaperVenue(ledger)
+        self._faults = faults
+        self._closing = asyncio.Event()
+
+    def close(self) -> None:
+        """End the feeds and the hanging replies, so that the server can drain."""
+        self._closing.set()
+
+    async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
+        """Answer one request."""
+        assert scope["type"] == "http"
+        exchange = Exchange(scope, receive, send)
+        try:
+            await self._route(exchange)
+        except Refusal as refusal:
+            await exchange.answer(REFUSALS[refusal.code], RefusalBody(refusal.code, refusal.text))
+
+    async def _route(self, exchange: Exchange) -> None:
+        plain: dict[tuple[str, str], Callable[[Exchange], Awaitable[None]]] = {
+            ("GET", "/updates"): self._feed,
+            ("GET", "/ledger/summary"): self._summary,
+            ("GET", "/healthz"): self._health,
+        }
+        if (exchange.method, exchange.path) in plain:
+            await plain[exchange.method, exchange.path](exchange)
+        elif found := _ORDER.fullmatch(exchange.path):
+            await self._order(exchange, _account(found[1]), _client_order_id(unquote(found[2])))
+        elif found := _ORDERS.fullmatch(exchange.path):
+            await self._orders(exchange, _account(found[1]))
+        elif exchange.method == "PUT" and (found := _PRICE.fullmatch(exchange.path)):
+            await self._price(exchange, _symbol(unquote(found[1])))
+        else:
+            await _no_such_route(exchange)
+
+    async def _orders(self, exchange: Exchange, account_id: UUID) -> None:
+        if exchange.method == "POST":
+            await self._submit(exchange, account_id)
+        elif exchange.method == "GET":
+            after = exchange.whole_number("after") or 0
+            await exchange.answer(200, await self._ledger.page(account_id, self._visible_before(), after))
+        else:
+            await _no_such_route(exchange)
+
+    async def _order(self, exchange: Exchange, account_id: UUID, client_order_id: str) -> None:
+        if exchange.method == "DELETE":
+            await self._cancel(exchange, account_id, client_order_id)
+        elif exchange.method == "GET":
+            order = await self._ledger.find(account_id, client_order_id, self._visible_before())
+            if order is None:
+                raise Refusal(UNKNOWN_ORDER, "there is no order with this client_order_id")
+            await exchange.answer(200, order)
+        else:
+            await _no_such_route(exchange)
+
+    async def _submit(self, exchange: Exchange, account_id: UUID) -> None:
+        command = Command(
+            kind=CommandKind.SUBMIT, account_id=account_id, client_order_id=None, received_at=datetime.now(UTC)
+        )
+        try:
+            body = await exchange.body(OrderBody)
+            command = replace(command, client_order_id=body.client_order_id)
+            order = _new_order(body)
+        except Refusal as refusal:
+            await self._venue.refuse(command, refusal)
+            raise
+        await self._perform(exchange, command, lambda: self._venue.submit(command, order), 201)
+
+    async def _cancel(self, exchange: Exchange, account_id: UUID, client_order_id: str) -> None:
+        command = Command(
+            kind=CommandKind.CANCEL,
+            account_id=account_id,
+            client_order_id=client_order_id,
+            received_at=datetime.now(UTC),
+        )
+        try:
+            valid_until = msgspec.convert(exchange.parameter("valid_until"), AwareTime)
+        except msgspec.ValidationError as trouble:
+            refusal = Refusal("malformed", f"valid_until: {trouble}")
+            await self._venue.refuse(command, refusal)
+            raise refusal from trouble
+        await self._perform(exchange, command, lambda: self._venue.cancel(command, valid_until), 200)
+
+    async def _perform(
+        self, exchange: Exchange, command: Command, act: Callable[[], Awaitable[str]], status: int
+    ) -> None:
+        """Do a command the way the fault plan says."""
+        assert command.client_order_id is not None
+        fault = self._faults.fault_of(command.kind, command.client_order_id)
+        await asyncio.sleep(self._faults.delay_seconds(command.kind, command.client_order_id))
+        if fault is Fault.HANG:
+            return await self._hang(exchange)
+        if fault is Fault.REFUSE:
+            refusal = Refusal("refused", "the fault plan refuses this command")
+            await self._venue.refuse(command, refusal)
+            raise refusal
+        answer = AcceptedBody(await act())
+        if fault is Fault.DONE_THEN_HANG:
+            return await self._hang(exchange)
+        if fault is Fault.DONE_THEN_RESET:
+            return await exchange.cut()
+        if fault is Fault.DONE_THEN_ERROR:
+            return await exchange.answer(500, {"error": "the fault plan fails this reply"})
+        return await exchange.answer(status, answer)
+
+    async def _hang(self, exchange: Exchange) -> None:
+        await _first_of(exchange.gone(), self._closing.wait(), timeout=HANG_SECONDS_MAX)
+        await exchange.cut()
+
+    async def _price(self, exchange: Exchange, symbol: Symbol) -> None:
+        body = await exchange.body(PriceBody)
+        try:
+            price = exact_decimal(body.price, "price")
+        except InvalidCommand as problem:
+            raise Refusal("malformed", problem.detail) from problem
+        await self._venue.set_price(symbol, price)
+        await exchange.answer(200, {"symbol": symbol, "price": body.price})
+
+    async def _feed(self, exchange: Exchange) -> None:
+        last = await self._ledger.last_update()
+        after = exchange.whole_number("after")
+        await exchange.begin(200, b"application/x-ndjson")
+        await exchange.write(_line(FeedLine(connected=last)), more=True)
+        told = last if after is None else after
+        gone = asyncio.ensure_future(exchange.gone())
+        clock = asyncio.get_running_loop().time
+        spoke = clock()
+        try:
+            while not gone.done() and not self._closing.is_set():
+                committed = self._ledger.next_commit()
+                lines = await self._ledger.updates_after(told)
+                # A commit need not bring an update, so silence is measured, not counted in waits.
+                if lines or clock() - spoke >= HEARTBEAT_SECONDS:
+                    told = lines[-1].number or told if lines else told
+                    await exchange.write(b"".join(map(_line, lines)) or _line(FeedLine()), more=True)
+                    spoke = clock()
+                else:
+                    silence_left = max(0.0, spoke + HEARTBEAT_SECONDS - clock())
+                    await _first_of(asyncio.shield(gone), committed.wait(), self._closing.wait(), timeout=silence_left)
+            await exchange.write(b"", more=False)
+        finally:
+            gone.cancel()
+
+    async def _summary(self, exchange: Exchange) -> None:
+        await exchange.answer(200, await self._ledger.summary())
+
+    async def _health(self, exchange: Exchange) -> None:
+        await self._ledger.last_update()
+        await exchange.answer(200, {"status": "ok"})
+
+    def _visible_before(self) -> datetime:
+        return datetime.now(UTC) - timedelta(milliseconds=self._faults.find_lag_ms)
+
+
+async def _no_such_route(exchange: Exchange) -> None:
+    """Not one of REFUSALS: a session at a wrong address must not take it for the broker's word about an order."""
+    await exchange.answer(404, {"error": "there is nothing here"})
+
+
+async def _first_of(*waits: Awaitable[object], timeout: float) -> None:
+    """Wait for any of these, or until the time is up."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _line(line: FeedLine) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _account(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as trouble:
+        raise Refusal("malformed", "the account id must be a UUID") from trouble
+
+
+def _client_order_id(text: str) -> str:
+    try:
+        return msgspec.convert(text, ClientOrderId)
+    except msgspec.ValidationError as trouble:
+        raise Refusal("malformed", f"client_order_id: {trouble}") from trouble
+
+
+def _symbol(text: str) -> Symbol:
+    symbol = canonical_symbol(text)
+    if symbol is None:
+        raise Refusal("invalid_order", "the symbol cannot be read")
+    return symbol
+
+
+def _new_order(body: OrderBody) -> NewOrder:
+    try:
+        spec = OrderSpec(
+            order_type=body.type,
+            quantity=exact_decimal(body.quantity, "quantity"),
+            limit_price=None if body.limit_price is None else exact_decimal(body.limit_price, "limit_price"),
+            stop_price=None if body.stop_price is None else exact_decimal(body.stop_price, "stop_price"),
+            time_in_force=body.time_in_force,
+        )
+    except InvalidCommand as problem:
+        raise Refusal("invalid_order", problem.detail) from problem
+    return NewOrder(symbol=_symbol(body.symbol), side=body.side, spec=spec, valid_until=body.valid_until)

@@ -1,0 +1,162 @@
+"""The client of the paper broker: each command is written once, and every ending has one honest outcome."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+from urllib.parse import quote
+
+import httpx
+import msgspec
+import structlog
+
+from openbell_server.application.ports.broker import BrokerOrder
+from openbell_server.brokers.paper.wire import (
+    REFUSALS,
+    UNKNOWN_ORDER,
+    AcceptedBody,
+    FeedLine,
+    LedgerOrderBody,
+    OrderBody,
+    RefusalBody,
+    decimal_text,
+)
+from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome, Refused, Unknown
+from openbell_server.domain.identifiers import AccountId
+
+DEADLINE_SECONDS: Final = 3
+FEED_SILENCE_SECONDS: Final = 15
+RECONNECT_SECONDS_MAX: Final = 1.0
+_RECONNECT_SECONDS_MIN: Final = 0.05
+_CONNECT_SECONDS: Final = 1
+# Shorter than the server keeps an idle connection, so that a command is not written into a closing one.
+_IDLE_SECONDS: Final = 2
+_NOTHING_WRITTEN: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+class PaperSession:
+    """A connection to the paper broker; it follows no redirect and repeats nothing."""
+
+    def __init__(self, address: str) -> None:
+        """Address is the broker's http address; nothing is sent yet."""
+        self.is_connected = False
+        self._log = structlog.get_logger()
+        self._client = httpx.AsyncClient(
+            base_url=address,
+            timeout=httpx.Timeout(DEADLINE_SECONDS, connect=_CONNECT_SECONDS, pool=_CONNECT_SECONDS),
+            limits=httpx.Limits(max_connections=32, max_keepalive_connections=16, keepalive_expiry=_IDLE_SECONDS),
+            follow_redirects=False,
+            # A proxy from the environment would have its own ideas about retries.
+            trust_env=False,
+        )
+
+    async def submit(self, order: BrokerOrder) -> Outcome:
+        """Ask for a new order."""
+        body = OrderBody(
+            client_order_id=order.client_order_id,
+            symbol=order.symbol,
+            side=order.order_side,
+            type=order.order_type,
+            quantity=decimal_text(order.quantity),
+            limit_price=_optional_text(order.limit_price),
+            stop_price=_optional_text(order.stop_price),
+            time_in_force=order.time_in_force,
+            valid_until=order.valid_until,
+        )
+        request = self._client.build_request(
+            "POST",
+            f"/accounts/{order.account_id}/orders",
+            content=msgspec.json.encode(body),
+            headers={"content-type": "application/json"},
+        )
+        return await self._command(request, 201)
+
+    async def cancel(self, account_id: AccountId, client_order_id: str, valid_until: datetime) -> Outcome:
+        """Ask for the end of an order."""
+        path = _order_path(account_id, client_order_id)
+        request = self._client.build_request("DELETE", path, params={"valid_until": valid_until.isoformat()})
+        return await self._command(request, 200)
+
+    async def find(self, account_id: AccountId, client_order_id: str) -> OrderReport | None:
+        """The order with all its executions, or None if the broker says that it has none; raises when in doubt."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            response = await self._client.get(_order_path(account_id, client_order_id))
+        if response.status_code == REFUSALS[UNKNOWN_ORDER]:
+            refusal = _refusal(response)
+            if refusal is not None and refusal.code == UNKNOWN_ORDER:
+                return None
+        response.raise_for_status()
+        return msgspec.json.decode(response.content, type=LedgerOrderBody).to_report()
+
+    async def reports(self) -> AsyncGenerator[tuple[AccountId, OrderReport] | None, None]:
+        """Reports as they come, None after each connect; it reconnects by itself until the session is closed."""
+        pause = _RECONNECT_SECONDS_MIN
+        while not self._client.is_closed:
+            try:
+                async with aclosing(self._feed()) as lines:
+                    async for line in lines:
+                        if line.connected is not None:
+                            pause = _RECONNECT_SECONDS_MIN
+                            self.is_connected = True
+                            yield None
+                        elif line.account_id is not None and line.report is not None:
+                            yield AccountId(line.account_id), line.report.to_report()
+            except (httpx.HTTPError, msgspec.DecodeError) as trouble:
+                self._log.warning("broker_feed_broken", broker="paper", why=_why(trouble))
+            finally:
+                self.is_connected = False
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, RECONNECT_SECONDS_MAX)
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._client.aclose()
+
+    async def _feed(self) -> AsyncGenerator[FeedLine, None]:
+        timeout = httpx.Timeout(_CONNECT_SECONDS, read=FEED_SILENCE_SECONDS)
+        decoder = msgspec.json.Decoder(FeedLine)
+        async with self._client.stream("GET", "/updates", timeout=timeout) as response:
+            response.raise_for_status()
+            async for line in response.aiter_lines():
+                yield decoder.decode(line)
+
+    async def _command(self, request: httpx.Request, done: int) -> Outcome:
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                response = await self._client.send(request)
+        except _NOTHING_WRITTEN as trouble:
+            return NotSent(_why(trouble))
+        except (httpx.HTTPError, TimeoutError) as trouble:
+            return Unknown(_why(trouble))
+        if response.status_code == done:
+            try:
+                return Accepted(msgspec.json.decode(response.content, type=AcceptedBody).broker_order_id)
+            except msgspec.DecodeError as trouble:
+                return Unknown(f"{response.status_code} with a body that cannot be read: {trouble}")
+        refusal = _refusal(response)
+        if refusal is not None:
+            return Refused(refusal.code, refusal.text)
+        return Unknown(f"the broker answered {response.status_code}")
+
+
+def _refusal(response: httpx.Response) -> RefusalBody | None:
+    """A definite no: a code of the table, under that code's own status."""
+    try:
+        refusal = msgspec.json.decode(response.content, type=RefusalBody)
+    except msgspec.DecodeError:
+        return None
+    return refusal if REFUSALS.get(refusal.code) == response.status_code else None
+
+
+def _order_path(account_id: AccountId, client_order_id: str) -> str:
+    return f"/accounts/{account_id}/orders/{quote(client_order_id, safe='')}"
+
+
+def _optional_text(number: Decimal | None) -> str | None:
+    return None if number is None else decimal_text(number)
+
+
+def _why(trouble: Exception) -> str:
+    return f"{type(trouble).__name__}: {trouble}".removesuffix(": ")

@@ -1,0 +1,60 @@
+"""uvicorn under our own lifecycle: no signals of its own, a word when it serves, an end when told."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+
+from openbell_server.processes.lifecycle import notify_ready
+
+GRACE_SECONDS = 5
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to the lifecycle."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then say so."""
+        await super().startup(sockets)
+        notify_ready()
+
+
+async def serve_http(
+    application: Callable[..., Any],
+    host: str,
+    port: int,
+    stopping: asyncio.Event,
+    *,
+    connections_max: int,
+    http: type[asyncio.Protocol] | None = None,
+    before_stop: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until stopping is set, then finish the requests under way."""
+    with socket.create_server((host, port), backlog=1024) as listener:
+        config = uvicorn.Config(
+            application,
+            http=http or "httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=connections_max,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        server = _Server(config)
+        serving = asyncio.ensure_future(server.serve([listener]))
+        stopped = asyncio.ensure_future(stopping.wait())
+        try:
+            await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+            before_stop()
+            server.should_exit = True
+            await serving

@@ -1,0 +1,233 @@
+"""Commands to the paper broker on real PostgreSQL and real HTTP, and its misbehaviour."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from uuid import uuid4
+
+import httpx
+import pytest
+from paper_broker import (
+    ACCOUNT,
+    PRICE,
+    ask,
+    found,
+    kind,
+    new_order,
+    resting,
+    running,
+    settings_of,
+    soon,
+    summary,
+    until,
+)
+
+from openbell_server.application.ports.broker import BrokerOrder
+from openbell_server.brokers.paper.session import PaperSession
+from openbell_server.brokers.registry import BROKERS
+from openbell_server.domain.broker_orders import (
+    Accepted,
+    NotSent,
+    Refused,
+    ReportStatus,
+    Unknown,
+)
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.orders import OrderType
+from openbell_server.processes.children import free_port
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        new_order(OrderType.MARKET),
+        new_order(OrderType.LIMIT, limit_price=PRICE + 1),
+        new_order(OrderType.STOP, stop_price=PRICE),
+        new_order(OrderType.STOP_LIMIT, stop_price=PRICE - 1, limit_price=PRICE),
+    ],
+    ids=lambda order: order.order_type,
+)
+async def test_an_order_of_each_kind_is_accepted_and_filled_exactly(ledger_url: str, order: BrokerOrder) -> None:
+    async with running(settings_of(ledger_url)) as session:
+        order = replace(order, valid_until=soon())
+        outcome = await session.submit(order)
+        assert isinstance(outcome, Accepted)
+        report = await found(session, order)
+        assert report.broker_order_id == outcome.broker_order_id
+        assert (report.status, report.filled_quantity) == (ReportStatus.FILLED, Decimal("10.5"))
+        assert [(fill.quantity, fill.price) for fill in report.executions] == [(Decimal("10.5"), PRICE)]
+
+
+async def test_a_new_price_triggers_and_fills_what_rests(ledger_url: str) -> None:
+    settings = settings_of(ledger_url)
+    async with running(settings) as session:
+        limit = resting()
+        stop = new_order(OrderType.STOP_LIMIT, stop_price=PRICE + 1, limit_price=PRICE - 1)
+        for order in (limit, stop):
+            assert kind(await session.submit(order)) is Accepted
+            assert (await found(session, order)).status is ReportStatus.WORKING
+        path = "/prices/aapl"
+        assert (await ask(settings, "PUT", path, {"price": str(PRICE + 2)})).status_code == 200
+        assert (await found(session, stop)).status is ReportStatus.WORKING
+        await ask(settings, "PUT", path, {"price": str(PRICE - 2)})
+        for order in (limit, stop):
+            report = await found(session, order)
+            assert report.status is ReportStatus.FILLED
+            assert [fill.price for fill in report.executions] == [PRICE - 2]
+
+
+async def test_a_symbol_with_a_slash_keeps_its_price(ledger_url: str) -> None:
+    settings = settings_of(ledger_url)
+    async with running(settings) as session:
+        assert (await ask(settings, "PUT", "/prices/BRK%2FB", {"price": "410.123"})).json()["symbol"] == "BRK/B"
+        order = new_order(symbol=Symbol("BRK/B"))
+        await session.submit(order)
+        assert [fill.price for fill in (await found(session, order)).executions] == [Decimal("410.123")]
+
+
+async def test_a_cancel_ends_an_order_once_and_a_closed_order_refuses_it(ledger_url: str) -> None:
+    settings = settings_of(ledger_url)
+    async with running(settings) as session:
+        works, filled = resting(), new_order()
+        for order in (works, filled):
+            await session.submit(order)
+        for _ in range(2):
+            assert kind(await session.cancel(ACCOUNT, works.client_order_id, soon())) is Accepted
+        assert (await found(session, works)).status is ReportStatus.CANCELED
+        closed = await session.cancel(ACCOUNT, filled.client_order_id, soon())
+        assert isinstance(closed, Refused)
+        assert closed.broker_code == "order_closed"
+        missing = await session.cancel(ACCOUNT, "nosuchorder", soon())
+        assert isinstance(missing, Refused)
+        assert missing.broker_code == "unknown_order"
+        # Accepted, filled, accepted, canceled: the second cancel told nothing new.
+        assert (await summary(settings))["updates"] == 4
+
+
+async def test_a_second_order_with_the_same_id_is_refused_and_the_ledger_has_one(ledger_url: str) -> None:
+    settings = settings_of(ledger_url)
+    async with running(settings) as session:
+        order = new_order()
+        outcomes = await asyncio.gather(*(session.submit(order) for _ in range(5)))
+        assert sorted(kind(outcome).__name__ for outcome in outcomes) == ["Accepted"] + ["Refused"] * 4
+        assert {o.broker_code for o in outcomes if isinstance(o, Refused)} == {"duplicate_client_order_id"}
+        counts = await summary(settings)
+        assert counts == {
+            "requests": 5,
+            "refused": 4,
+            "orders": 1,
+            "executions": 1,
+            "updates": 2,
+            "client_ids_with_several_orders": 0,
+        }
+        other = replace(order, account_id=AccountId(uuid4()))
+        assert kind(await session.submit(other)) is Accepted
+
+
+async def test_commands_that_arrive_late_are_refused(ledger_url: str) -> None:
+    settings = settings_of(ledger_url)
+    async with running(settings) as session:
+        late = datetime.now(UTC) - timedelta(milliseconds=1)
+        order = resting()
+        submitted = await session.submit(replace(order, valid_until=late))
+        assert isinstance(submitted, Refused)
+        assert submitted.broker_code == "expired"
+        assert await session.find(ACCOUNT, order.client_order_id) is None
+        await session.submit(order)
+        canceled = await session.cancel(ACCOUNT, order.client_order_id, late)
+        assert isinstance(canceled, Refused)
+        assert canceled.broker_code == "expired"
+        assert (await found(session, order)).status is ReportStatus.WORKING
+
+
+@pytest.mark.parametrize("fault", ["accept_then_hang", "accept_then_reset", "error_500_after_accept"])
+async def test_a_lost_reply_gives_unknown_and_a_look_up_finds_the_fill(ledger_url: str, fault: str) -> None:
+    settings = settings_of(ledger_url, f"{fault}=1")
+    async with running(settings) as session:
+        order = new_order()
+        assert kind(await session.submit(order)) is Unknown
+        assert (await found(session, order)).status is ReportStatus.FILLED
+        assert (await summary(settings))["requests"] == 1
+
+
+async def test_a_lost_order_gives_unknown_and_a_look_up_finds_nothing(ledger_url: str) -> None:
+    settings = settings_of(ledger_url, "hang=1")
+    async with running(settings) as session:
+        order = new_order()
+        assert kind(await session.submit(order)) is Unknown
+        assert await session.find(ACCOUNT, order.client_order_id) is None
+        assert (await summary(settings))["requests"] == 0
+
+
+async def test_faults_of_cancels_leave_submits_alone(ledger_url: str) -> None:
+    async with running(settings_of(ledger_url, "cancel_then_reset=1")) as session:
+        order = resting()
+        assert kind(await session.submit(order)) is Accepted
+        assert kind(await session.cancel(ACCOUNT, order.client_order_id, soon())) is Unknown
+        assert (await found(session, order)).status is ReportStatus.CANCELED
+
+
+async def test_a_lagging_look_up_finds_the_order_later(ledger_url: str) -> None:
+    async with running(settings_of(ledger_url, "find_lag_ms=400")) as session:
+        order = new_order()
+        await session.submit(order)
+        assert await session.find(ACCOUNT, order.client_order_id) is None
+
+        async def visible() -> bool:
+            return await session.find(ACCOUNT, order.client_order_id) is not None
+
+        await until(visible)
+
+
+async def test_a_refused_connection_is_not_sent() -> None:
+    session = await BROKERS["paper"].open_session(f"http://127.0.0.1:{free_port()}")
+    try:
+        assert kind(await session.submit(new_order())) is NotSent
+        assert kind(await session.cancel(ACCOUNT, "any", soon())) is NotSent
+        with pytest.raises(httpx.ConnectError):
+            await session.find(ACCOUNT, "any")
+    finally:
+        await session.close()
+
+
+async def test_a_404_that_is_not_the_brokers_word_is_no_proof(ledger_url: str) -> None:
+    settings = settings_of(ledger_url)
+    async with running(settings):
+        lost = PaperSession(f"{settings.paper_url}/elsewhere")
+        assert kind(await lost.submit(new_order())) is Unknown
+        with pytest.raises(httpx.HTTPStatusError):
+            await lost.find(ACCOUNT, "any")
+        await lost.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"quantity": "1e5"}, "malformed"),
+        ({"quantity": 5}, "malformed"),
+        ({"colour": "red"}, "malformed"),
+        ({"valid_until": "2026-11-01T00:00:00"}, "malformed"),
+        ({"quantity": "0"}, "invalid_order"),
+        ({"limit_price": "5"}, "invalid_order"),
+        ({"symbol": "not a symbol"}, "invalid_order"),
+    ],
+)
+async def test_an_order_that_cannot_be_meant_is_refused_and_recorded(
+    ledger_url: str, change: dict[str, object], code: str
+) -> None:
+    settings = settings_of(ledger_url)
+    body = {
+        "client_order_id": "abc",
+        "symbol": "AAPL",
+        "side": "BUY",
+        "type": "MARKET",
+        "quantity": "1",
+        "time_in_force": "DAY",
+        "valid_until": soon().isoformat(),
+    }
+    async with running(settings):
+        response = await ask(settings, "POST", f"/accounts/{ACCOUNT}/orders", body | change)
+        assert response.json()["code"] == code
+        counts = await summary(settings)
+        assert (counts["requests"], counts["refused"], counts["orders"]) == (1, 1, 0)

@@ -1,0 +1,147 @@
+"""A paper broker to test against, with orders for it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from uuid import UUID, uuid4
+
+import httpx
+from pydantic import SecretStr
+
+from openbell_server.application.ports.broker import BrokerOrder
+from openbell_server.brokers.paper.matching import reference_price
+from openbell_server.brokers.paper.session import PaperSession
+from openbell_server.domain.broker_orders import (
+    OrderReport,
+    Outcome,
+)
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
+from openbell_server.processes.children import free_port
+from openbell_server.processes.paper import serve
+from openbell_server.settings import Settings
+
+ACCOUNT = AccountId(UUID("00000000-0000-7000-8000-000000000001"))
+AAPL = Symbol("AAPL")
+PRICE = reference_price(AAPL)
+Feed = AsyncIterator[tuple[AccountId, OrderReport] | None]
+
+
+def settings_of(ledger_url: str, faults: str = "", port: int | None = None) -> Settings:
+    return Settings(
+        database_url=SecretStr(""),
+        paper_database_url=SecretStr(ledger_url),
+        cursor_secret=SecretStr("unused"),
+        paper_port=port or free_port(),
+        paper_faults=faults,
+    )
+
+
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 10) -> None:
+    async with asyncio.timeout(seconds):
+        while not await condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+async def healthy(address: str) -> bool:
+    async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=2) as client:
+        try:
+            return (await client.get("/healthz")).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[PaperSession]:
+    """The process's own `serve` in this loop, and a session with it."""
+    stopping = asyncio.Event()
+    serving = asyncio.ensure_future(serve(settings, stopping))
+    session = PaperSession(settings.paper_url)
+    try:
+        await until(lambda: healthy(settings.paper_url))
+        yield session
+    finally:
+        await session.close()
+        stopping.set()
+        await asyncio.wait_for(serving, 8)
+
+
+def new_order(order_type: OrderType = OrderType.MARKET, **changes: object) -> BrokerOrder:
+    order = BrokerOrder(
+        account_id=ACCOUNT,
+        client_order_id=uuid4().hex,
+        symbol=AAPL,
+        order_side=OrderSide.BUY,
+        order_type=order_type,
+        route_strategy=RouteStrategy.SMART,
+        quantity=Decimal("10.5"),
+        limit_price=None,
+        stop_price=None,
+        time_in_force=TimeInForce.DAY,
+        valid_until=soon(),
+    )
+    return replace(order, **changes)  # type: ignore[arg-type]
+
+
+def resting() -> BrokerOrder:
+    return new_order(OrderType.LIMIT, limit_price=PRICE - 1)
+
+
+def soon() -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=5)
+
+
+async def found(session: PaperSession, order: BrokerOrder) -> OrderReport:
+    report = await session.find(order.account_id, order.client_order_id)
+    assert report is not None
+    return report
+
+
+async def ask(settings: Settings, method: str, path: str, body: object = None) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=settings.paper_url, trust_env=False, timeout=5) as client:
+        return await client.request(method, path, json=body)
+
+
+async def summary(settings: Settings) -> dict[str, int]:
+    response = await ask(settings, "GET", "/ledger/summary")
+    return dict(response.json())
+
+
+async def next_report(feed: Feed) -> tuple[AccountId, OrderReport] | None:
+    async with asyncio.timeout(10):
+        return await anext(feed)
+
+
+def kind(outcome: Outcome) -> type[Outcome]:
+    return type(outcome)
+
+
+@asynccontextmanager
+async def subprocess_of(settings: Settings) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The process as a process of its own, serving; killed at the end if it still runs."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "openbell_server",
+        "paper",
+        env={
+            **os.environ,
+            "OPENBELL_DATABASE_URL": "",
+            "OPENBELL_CURSOR_SECRET": "unused",
+            "OPENBELL_PAPER_DATABASE_URL": settings.paper_database_url.get_secret_value(),
+            "OPENBELL_PAPER_PORT": str(settings.paper_port),
+            "OPENBELL_PAPER_FAULTS": settings.paper_faults,
+        },
+    )
+    try:
+        await until(lambda: healthy(settings.paper_url), 20)
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

@@ -1,0 +1,66 @@
+"""The paper broker's seeded misbehaviour."""
+
+import pytest
+
+from openbell_server.brokers.paper.faults import CommandKind, Fault, Faults, InvalidFaults, parse_faults
+
+IDS = [f"order{number}" for number in range(5000)]
+
+
+def test_no_text_means_that_the_broker_behaves() -> None:
+    assert parse_faults("") == Faults()
+    assert {parse_faults(" ").fault_of(CommandKind.SUBMIT, name) for name in IDS} == {Fault.NONE}
+
+
+def test_the_same_seed_gives_each_id_the_same_fault_in_any_order() -> None:
+    plan = parse_faults("seed=7,accept_then_hang=0.2,hang=0.1")
+    again = parse_faults("hang=0.1, accept_then_hang=0.2, seed=7")
+    faults = {name: plan.fault_of(CommandKind.SUBMIT, name) for name in IDS}
+    assert faults == {name: again.fault_of(CommandKind.SUBMIT, name) for name in reversed(IDS)}
+
+
+def test_another_seed_gives_other_faults() -> None:
+    plans = [parse_faults(f"seed={seed},hang=0.5") for seed in (1, 2)]
+    first, second = ([plan.fault_of(CommandKind.SUBMIT, name) for name in IDS] for plan in plans)
+    assert first != second
+
+
+def test_faults_come_at_about_their_rates() -> None:
+    plan = parse_faults("seed=3,hang=0.1,accept_then_reset=0.2,refuse=0.3")
+    faults = [plan.fault_of(CommandKind.SUBMIT, name) for name in IDS]
+    expected = {Fault.HANG: 0.1, Fault.DONE_THEN_RESET: 0.2, Fault.REFUSE: 0.3, Fault.NONE: 0.4}
+    assert {fault: faults.count(fault) / len(IDS) for fault in expected} == pytest.approx(expected, abs=0.03)
+
+
+def test_submits_and_cancels_fail_apart() -> None:
+    plan = parse_faults("cancel_then_hang=1,error_500_after_accept=1")
+    assert plan.fault_of(CommandKind.CANCEL, "a") is Fault.DONE_THEN_HANG
+    assert plan.fault_of(CommandKind.SUBMIT, "a") is Fault.DONE_THEN_ERROR
+
+
+def test_delays_stay_within_slow_ms() -> None:
+    delays = [parse_faults("slow_ms=200").delay_seconds(CommandKind.SUBMIT, name) for name in IDS]
+    assert 0 <= min(delays) < 0.01
+    assert 0.19 < max(delays) < 0.2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hang",
+        "hang=",
+        "hang=2",
+        "hang=nan",
+        "hang=-0.1",
+        "hangs=0.1",
+        "hang=0.1,hang=0.1",
+        "seed=x",
+        "seed=-1",
+        "slow_ms=1.5",
+        "slow_ms=10001",
+        "hang=0.6,refuse=0.6",
+    ],
+)
+def test_a_text_that_cannot_be_meant_is_refused(text: str) -> None:
+    with pytest.raises(InvalidFaults):
+        parse_faults(text)
