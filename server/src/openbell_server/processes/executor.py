@@ -1,1 +1,80 @@
 """The executor: takes queued actions through the door to their broker and follows their orders."""
+
+import asyncio
+import contextlib
+import time
+from uuid import uuid4
+
+import asyncpg
+import structlog
+
+from openbell_server.adapters.jetstream.connection import JetStreamConnection
+from openbell_server.adapters.jetstream.consumer import consume_work
+from openbell_server.adapters.postgres.connection import open_pool
+from openbell_server.adapters.postgres.execution import PostgresExecutionStore
+from openbell_server.application.execute_action import ExecuteAction
+from openbell_server.application.follow_broker import FollowBroker
+from openbell_server.application.settle_unknown import SettleUnknown
+from openbell_server.application.track_orders import TrackOrders
+from openbell_server.application.work_accounts import SWEEP_SECONDS, WorkAccounts
+from openbell_server.brokers.registry import BROKERS
+from openbell_server.processes.lifecycle import notify_ready
+from openbell_server.settings import Settings
+
+FOLLOW_RETRY_SECONDS = 0.5
+
+
+async def serve(settings: Settings, stopping: asyncio.Event) -> None:
+    """Execute until stopping is set, then finish what passed its door."""
+    hints = JetStreamConnection(settings.nats_url)
+    addresses = {"paper": settings.paper_url}
+    async with await open_pool(settings.database_url.get_secret_value(), connections_max=20) as pool:
+        store = PostgresExecutionStore(pool)
+        track = TrackOrders(store, hints)
+        brokers = {
+            name: FollowBroker(broker, await broker.open_session(addresses[name]), store, track)
+            for name, broker in BROKERS.items()
+        }
+        desk = WorkAccounts(
+            store, ExecuteAction(store, hints, uuid4, time.monotonic), SettleUnknown(store, track, hints), brokers
+        )
+        background = [
+            asyncio.ensure_future(hints.run()),
+            asyncio.ensure_future(consume_work(hints, desk.hear)),
+            *(asyncio.ensure_future(_follow(broker)) for broker in brokers.values()),
+        ]
+        notify_ready()
+        try:
+            await _sweep_until(stopping, desk)
+            await desk.drain()
+        finally:
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+            for broker in brokers.values():
+                await broker.session.close()
+
+
+async def _sweep_until(stopping: asyncio.Event, desk: WorkAccounts) -> None:
+    log = structlog.get_logger()
+    while not stopping.is_set():
+        try:
+            await desk.sweep()
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+            log.warning("sweep_failed", error=repr(error))
+        except Exception:
+            log.exception("sweep_failed")
+        while desk.failures:
+            log.error("account_work_failed", exc_info=desk.failures.pop())
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), SWEEP_SECONDS)
+
+
+async def _follow(broker: FollowBroker) -> None:
+    """Follow a broker for ever; when following breaks, it begins anew with a comparison."""
+    while True:
+        try:
+            await broker.run()
+        except Exception:  # noqa: BLE001 - whatever broke, the next run starts from the broker's own word
+            structlog.get_logger().exception("following_failed", broker=broker.definition.name)
+        await asyncio.sleep(FOLLOW_RETRY_SECONDS)

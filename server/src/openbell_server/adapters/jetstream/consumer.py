@@ -1,0 +1,59 @@
+"""Reads the work queue; a subscription that fell silent is made anew, since some never wake up after a restart."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+import structlog
+from nats.errors import Error as NatsError
+from nats.js.api import AckPolicy, ConsumerConfig
+
+from openbell_server.adapters.jetstream import subjects
+from openbell_server.adapters.jetstream.connection import JetStreamConnection
+from openbell_server.domain.identifiers import AccountId
+
+FETCH_MESSAGES_MAX: Final = 100
+FETCH_SECONDS: Final = 1.0
+SILENT_FETCHES_MAX: Final = 10
+RETRY_SECONDS: Final = 0.25
+
+
+async def consume_work(connection: JetStreamConnection, hear: Callable[[AccountId], None]) -> None:
+    """Call hear for every account with work, until cancelled; a message is a hint, so it is acknowledged at once."""
+    while True:
+        try:
+            await _consume_while_alive(connection, hear)
+        except (NatsError, TimeoutError, OSError) as error:
+            structlog.get_logger().debug("work_queue_unreachable", error=repr(error))
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _consume_while_alive(connection: JetStreamConnection, hear: Callable[[AccountId], None]) -> None:
+    client = connection.client
+    if client is None:
+        return
+    subscription = await client.jetstream(timeout=FETCH_SECONDS).pull_subscribe(
+        subjects.ALL_WORK,
+        durable=subjects.WORK_CONSUMER,
+        stream=subjects.WORK_STREAM,
+        # JetStream never decides that work is hopeless: attempts are counted in PostgreSQL.
+        config=ConsumerConfig(ack_policy=AckPolicy.EXPLICIT, ack_wait=30, max_deliver=-1, max_ack_pending=1000),
+    )
+    try:
+        silent = 0
+        while silent < SILENT_FETCHES_MAX and connection.client is client:
+            try:
+                messages = await subscription.fetch(FETCH_MESSAGES_MAX, timeout=FETCH_SECONDS)
+            except TimeoutError:
+                silent += 1
+                continue
+            silent = 0
+            for message in messages:
+                with contextlib.suppress(ValueError):
+                    hear(AccountId(UUID(message.subject.rsplit(".", 1)[-1])))
+                await message.ack()
+    finally:
+        with contextlib.suppress(NatsError, TimeoutError, OSError):
+            await subscription.unsubscribe()

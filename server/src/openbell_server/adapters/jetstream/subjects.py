@@ -1,0 +1,23 @@
+"""Every stream, subject and durable name."""
+
+from typing import Final
+
+from openbell_server.domain.identifiers import AccountId
+
+# Durable: an account has work. Read by executors, one copy each.
+WORK_STREAM: Final = "INTENTS"
+WORK_CONSUMER: Final = "executors"
+ALL_WORK: Final = "intents.>"
+# Not stored anywhere: whoever misses one looks into PostgreSQL a moment later.
+OUTBOX_WAKE: Final = "wake.outbox"
+ALL_EVENT_WAKES: Final = "wake.events.*"
+
+
+def work(slot: int, account_id: AccountId) -> str:
+    """Where an executor hears of an account's work."""
+    return f"intents.{slot}.{account_id}"
+
+
+def event_wake(account_id: AccountId) -> str:
+    """Where a stream server hears that an account has new events."""
+    return f"wake.events.{account_id}"

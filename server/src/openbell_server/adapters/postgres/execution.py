@@ -1,0 +1,199 @@
+"""Execution: doors, outcomes, reports, each in one transaction under the account's lock."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+from uuid import UUID
+
+import asyncpg
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Connection, Pool
+from openbell_server.adapters.postgres.intents import order_facts
+from openbell_server.application.ports.execution import BrokerAccount, OrderTerms, TrackedAction
+from openbell_server.domain.account_events import EventKind
+from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
+from openbell_server.domain.broker_orders import BrokerExecution
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol
+from openbell_server.domain.intents import ActionType
+from openbell_server.domain.order_aggregate import Order
+from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
+
+UNSETTLED_MAX: Final = 500
+_queries = named_queries.load("execution")
+
+
+@dataclass(slots=True)
+class PostgresAccountTransaction:
+    """Implements AccountTransaction."""
+
+    connection: Connection
+    account: BrokerAccount
+    now: datetime
+    _events: list[tuple[EventKind, IntentId, int, str]] = field(default_factory=list)
+
+    @property
+    def _where(self) -> dict[str, UUID]:
+        return {"organization_id": self.account.organization_id, "account_id": self.account.account_id}
+
+    async def unsettled(self) -> list[TrackedAction]:
+        """Unsettled actions in commit order."""
+        rows = _queries.unsettled(self.connection, **self._where, row_limit=UNSETTLED_MAX)
+        return [_tracked(row) async for row in rows]
+
+    async def of_intents(self, intent_ids: Sequence[IntentId]) -> list[TrackedAction]:
+        """All actions of these intents, in order."""
+        rows = _queries.of_intents(self.connection, **self._where, intent_ids=list(intent_ids))
+        return [_tracked(row) async for row in rows]
+
+    async def intents_of(self, action_ids: Sequence[ActionId]) -> dict[ActionId, IntentId]:
+        """Which intents these actions belong to."""
+        rows = _queries.intents_of(self.connection, **self._where, action_ids=list(action_ids))
+        return {row["action_id"]: row["intent_id"] async for row in rows}
+
+    async def open_doors(self, action_ids: Sequence[ActionId], attempt_id: UUID) -> None:
+        """QUEUED → DISPATCHING."""
+        rows = _queries.open_doors(self.connection, **self._where, action_ids=list(action_ids), attempt_id=attempt_id)
+        opened = {row["action_id"] async for row in rows}
+        assert opened == set(action_ids), "the account's lock was not held"
+
+    async def save_action(self, action: TrackedAction, state: ActionState, reason: Reason | None) -> None:
+        """Write an action's next state, if the table of states allows it."""
+        advance(action.state, state)
+        await _queries.save_action(
+            self.connection,
+            **self._where,
+            action_id=action.action_id,
+            previous=action.state,
+            state=state,
+            reason_code=reason and reason.code,
+            broker_code=reason and reason.broker_code,
+            broker_text=reason and reason.broker_text,
+            settled=state in SETTLED,
+        )
+
+    async def add_probe(self, action_id: ActionId, *, found: bool) -> None:
+        """Keep a look-up as evidence."""
+        await _queries.add_probe(self.connection, **self._where, action_id=action_id, found=found)
+
+    async def save_order(self, intent_id: IntentId, order: Order) -> None:
+        """Write an order's facts."""
+        await _queries.save_order(
+            self.connection,
+            **self._where,
+            order_id=intent_id,
+            filled_quantity=order.filled_quantity,
+            filled_value=order.filled_value,
+            standing=order.standing,
+            close_reason=order.close_reason,
+            pending=order.pending,
+            certainty=order.certainty,
+            broker_order_ids=list(order.broker_order_ids),
+        )
+
+    async def add_executions(self, intent_id: IntentId, fills: Sequence[BrokerExecution]) -> set[str]:
+        """Store fills; the ids of those never seen before."""
+        if not fills:
+            return set()
+        rows = _queries.add_executions(
+            self.connection,
+            **self._where,
+            order_id=intent_id,
+            execution_ids=[fill.execution_id for fill in fills],
+            quantities=[fill.quantity for fill in fills],
+            prices=[fill.price for fill in fills],
+            executed_ats=[fill.executed_at for fill in fills],
+        )
+        return {row["execution_id"] async for row in rows}
+
+    async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
+        """Count a fill."""
+        await _queries.add_to_position(self.connection, **self._where, symbol=symbol, change=change)
+
+    def append_event(self, kind: EventKind, intent_id: IntentId, seq: int, body: str) -> None:
+        """Append to the account's log."""
+        self._events.append((kind, intent_id, seq, body))
+
+    async def flush_events(self) -> None:
+        """Number and write what was appended."""
+        if self._events:
+            await _queries.append_events(
+                self.connection,
+                **self._where,
+                kinds=[int(kind) for kind, _, _, _ in self._events],
+                intent_ids=[intent_id for _, intent_id, _, _ in self._events],
+                seqs=[seq for _, _, seq, _ in self._events],
+                bodies=[body for _, _, _, body in self._events],
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresExecutionStore:
+    """Implements ExecutionStore."""
+
+    pool: Pool
+
+    @asynccontextmanager
+    async def account_transaction(self, account: BrokerAccount) -> AsyncIterator[PostgresAccountTransaction]:
+        """A transaction under the account's lock."""
+        async with self.pool.acquire() as connection, connection.transaction():
+            await _queries.lock_account(
+                connection, organization_id=account.organization_id, account_id=account.account_id
+            )
+            now = await _queries.database_time(connection)
+            transaction = PostgresAccountTransaction(connection, account, now)
+            yield transaction
+            await transaction.flush_events()
+
+    async def find_account_across_organizations(self, account_id: AccountId) -> BrokerAccount | None:
+        """Whose account this is, and where it trades."""
+        row = await _queries.find_account_across_organizations(self.pool, account_id=account_id)
+        return row and BrokerAccount(row["organization_id"], row["account_id"], row["broker"])
+
+    async def accounts_waiting_across_organizations(self, older_than_seconds: float) -> list[AccountId]:
+        """Accounts with an action that has been queued for long."""
+        rows = _queries.accounts_waiting_across_organizations(self.pool, older_than_seconds=older_than_seconds)
+        return [row["account_id"] async for row in rows]
+
+    async def accounts_in_doubt_across_organizations(self, stuck_after_seconds: float) -> list[AccountId]:
+        """Accounts with an action that passed the door and has no outcome."""
+        rows = _queries.accounts_in_doubt_across_organizations(self.pool, stuck_after_seconds=stuck_after_seconds)
+        return [row["account_id"] async for row in rows]
+
+    async def open_orders_across_organizations(self, broker: str) -> list[tuple[BrokerAccount, ActionId]]:
+        """Orders that a broker may have, with the action it knows each by."""
+        rows = _queries.open_orders_across_organizations(self.pool, broker=broker)
+        return [
+            (BrokerAccount(row["organization_id"], row["account_id"], row["broker"]), row["action_id"])
+            async for row in rows
+        ]
+
+
+def _tracked(row: asyncpg.Record) -> TrackedAction:
+    return TrackedAction(
+        action_id=row["action_id"],
+        intent_id=row["intent_id"],
+        seq=row["seq"],
+        action_type=ActionType(row["action_type"]),
+        state=ActionState(row["state"]),
+        attempt_id=row["attempt_id"],
+        send_started_at=row["send_started_at"],
+        order_action_id=row["order_action_id"],
+        earlier_unsettled=row["earlier_unsettled"],
+        misses=[datetime.fromisoformat(p["at"]) for p in json.loads(row["probes"]) if not p["found"]],
+        order=order_facts(row),
+        terms=OrderTerms(
+            symbol=row["symbol"],
+            order_side=OrderSide(row["order_side"]),
+            order_type=OrderType(row["order_type"]),
+            route_strategy=RouteStrategy(row["route_strategy"]),
+            limit_price=row["limit_price"],
+            stop_price=row["stop_price"],
+            time_in_force=TimeInForce(row["time_in_force"]),
+            client_reference_id=row["client_reference_id"],
+        ),
+    )

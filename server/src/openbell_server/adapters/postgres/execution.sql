@@ -1,0 +1,138 @@
+-- name: lock_account(organization_id, account_id)^
+-- The account's lock: accept, doors, outcomes and reports of one account never overlap.
+select event_no from account_counters
+where organization_id = :organization_id and account_id = :account_id
+for no key update;
+
+-- name: database_time()$
+select clock_timestamp();
+
+-- name: unsettled(organization_id, account_id, row_limit)
+select s.action_id, s.intent_id, s.seq, s.action_type, s.state, s.attempt_id, s.send_started_at, s.probes,
+    first.action_id as order_action_id,
+    exists (
+        select 1 from action_states e
+        where e.account_id = s.account_id and e.intent_id = s.intent_id and e.seq < s.seq and e.settled_at is null
+    ) as earlier_unsettled,
+    o.quantity, o.filled_quantity, o.filled_value, o.standing, o.close_reason, o.pending, o.certainty, o.broker_order_ids,
+    o.symbol, o.order_side, o.order_type, o.route_strategy, o.limit_price, o.stop_price, o.time_in_force,
+    o.client_reference_id
+from action_states s
+join orders o
+    on o.organization_id = s.organization_id and o.account_id = s.account_id and o.order_id = s.intent_id
+join intent_actions first
+    on first.organization_id = s.organization_id and first.account_id = s.account_id and first.intent_id = s.intent_id
+    and first.seq = 1
+where s.organization_id = :organization_id and s.account_id = :account_id and s.settled_at is null
+order by s.action_no
+limit :row_limit;
+
+-- name: of_intents(organization_id, account_id, intent_ids)
+select s.action_id, s.intent_id, s.seq, s.action_type, s.state, s.attempt_id, s.send_started_at, s.probes,
+    first.action_id as order_action_id, false as earlier_unsettled,
+    o.quantity, o.filled_quantity, o.filled_value, o.standing, o.close_reason, o.pending, o.certainty, o.broker_order_ids,
+    o.symbol, o.order_side, o.order_type, o.route_strategy, o.limit_price, o.stop_price, o.time_in_force,
+    o.client_reference_id
+from action_states s
+join orders o
+    on o.organization_id = s.organization_id and o.account_id = s.account_id and o.order_id = s.intent_id
+join intent_actions first
+    on first.organization_id = s.organization_id and first.account_id = s.account_id and first.intent_id = s.intent_id
+    and first.seq = 1
+where s.organization_id = :organization_id and s.account_id = :account_id and s.intent_id = any(:intent_ids::uuid[])
+order by s.intent_id, s.seq;
+
+-- name: intents_of(organization_id, account_id, action_ids)
+select action_id, intent_id from action_states
+where organization_id = :organization_id and account_id = :account_id and action_id = any(:action_ids::uuid[]);
+
+-- name: open_doors(organization_id, account_id, action_ids, attempt_id)
+-- The door. Of all who try, one wins; only the winner may write to the socket of the broker.
+update action_states
+set state = 'DISPATCHING', attempt_id = :attempt_id, send_started_at = clock_timestamp(), updated_at = clock_timestamp()
+where organization_id = :organization_id and account_id = :account_id and action_id = any(:action_ids::uuid[])
+    and state = 'QUEUED'
+returning action_id;
+
+-- name: save_action(organization_id, account_id, action_id, previous, state, reason_code, broker_code, broker_text, settled)!
+update action_states
+set state = :state, reason_code = :reason_code, broker_code = :broker_code, broker_text = left(:broker_text, 500),
+    unknown_since = case when :state = 'UNKNOWN' then clock_timestamp() else unknown_since end,
+    settled_at = case when :settled::boolean then clock_timestamp() end,
+    updated_at = clock_timestamp()
+where organization_id = :organization_id and account_id = :account_id and action_id = :action_id and state = :previous;
+
+-- name: add_probe(organization_id, account_id, action_id, found)!
+-- The last fifty look-ups are evidence enough.
+update action_states
+set probes = case when jsonb_array_length(probes) >= 50 then probes - 0 else probes end
+        || jsonb_build_array(jsonb_build_object('at', clock_timestamp(), 'found', :found::boolean)),
+    updated_at = clock_timestamp()
+where organization_id = :organization_id and account_id = :account_id and action_id = :action_id;
+
+-- name: save_order(organization_id, account_id, order_id, filled_quantity, filled_value, standing, close_reason, pending, certainty, broker_order_ids)!
+update orders
+set filled_quantity = :filled_quantity, filled_value = :filled_value, standing = :standing, close_reason = :close_reason,
+    pending = :pending, certainty = :certainty, broker_order_ids = :broker_order_ids, updated_at = clock_timestamp()
+where organization_id = :organization_id and account_id = :account_id and order_id = :order_id;
+
+-- name: add_executions(organization_id, account_id, order_id, execution_ids, quantities, prices, executed_ats)
+insert into executions (
+    organization_id, account_id, execution_id, order_id, quantity, price, executed_at, recorded_at
+)
+select :organization_id::uuid, :account_id::uuid, t.execution_id, :order_id::uuid, t.quantity, t.price, t.executed_at,
+    clock_timestamp()
+from unnest(:execution_ids::text[], :quantities::numeric[], :prices::numeric[], :executed_ats::timestamptz[])
+    t (execution_id, quantity, price, executed_at)
+on conflict (account_id, execution_id) do nothing
+returning execution_id;
+
+-- name: add_to_position(organization_id, account_id, symbol, change)!
+insert into positions (organization_id, account_id, symbol, quantity, updated_at)
+values (:organization_id, :account_id, :symbol, :change, clock_timestamp())
+on conflict (account_id, symbol)
+do update set quantity = positions.quantity + excluded.quantity, updated_at = excluded.updated_at;
+
+-- name: append_events(organization_id, account_id, kinds, intent_ids, seqs, bodies)!
+with counted as (
+    update account_counters set event_no = event_no + cardinality(:kinds::smallint[])
+    where organization_id = :organization_id and account_id = :account_id
+    returning event_no - cardinality(:kinds::smallint[]) as before
+)
+insert into account_events (organization_id, account_id, event_no, kind, intent_id, seq, body, occurred_at)
+select :organization_id, :account_id, c.before + t.place, t.kind, t.intent_id, t.seq, t.body, clock_timestamp()
+from counted c,
+    unnest(:kinds::smallint[], :intent_ids::uuid[], :seqs::integer[], :bodies::text[])
+        with ordinality t (kind, intent_id, seq, body, place);
+
+-- name: find_account_across_organizations(account_id)^
+select organization_id, account_id, broker from accounts where account_id = :account_id;
+
+-- name: accounts_waiting_across_organizations(older_than_seconds)
+select distinct account_id from action_states
+where settled_at is null and state = 'QUEUED'
+    and queued_at < clock_timestamp() - make_interval(secs => :older_than_seconds)
+limit 1000;
+
+-- name: accounts_in_doubt_across_organizations(stuck_after_seconds)
+-- A look-up that finds nothing is repeated after 1, 2, 4 … 30 seconds.
+select distinct account_id from action_states
+where settled_at is null
+    and (
+        (state = 'DISPATCHING' and send_started_at < clock_timestamp() - make_interval(secs => :stuck_after_seconds))
+        or (
+            state = 'UNKNOWN' and updated_at < clock_timestamp()
+                - make_interval(secs => least(30, power(2, least(10, jsonb_array_length(probes)))))
+        )
+    )
+limit 1000;
+
+-- name: open_orders_across_organizations(broker)
+select o.organization_id, o.account_id, a.broker, first.action_id
+from orders o
+join accounts a on a.organization_id = o.organization_id and a.account_id = o.account_id
+join intent_actions first
+    on first.organization_id = o.organization_id and first.account_id = o.account_id and first.intent_id = o.order_id
+    and first.seq = 1
+join action_states s on s.account_id = first.account_id and s.action_id = first.action_id
+where o.standing <> 'CLOSED' and a.broker = :broker and s.state <> 'QUEUED';

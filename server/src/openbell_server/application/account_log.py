@@ -1,0 +1,62 @@
+"""Writes what happened to an action and its order into the account's log, in the words of the event stream."""
+
+import json
+from collections.abc import Mapping
+
+from openbell_server.application.ports.execution import AccountTransaction, TrackedAction
+from openbell_server.domain.account_events import EventKind
+from openbell_server.domain.action_lifecycle import ActionState, Reason
+from openbell_server.domain.identifiers import client_order_id
+from openbell_server.domain.intents import plain
+from openbell_server.domain.order_aggregate import Order, status
+
+
+def log_action(
+    transaction: AccountTransaction, action: TrackedAction, state: ActionState, reason: Reason | None
+) -> None:
+    """An action came to stand somewhere."""
+    body = {
+        "action_id": str(action.action_id),
+        "action_type": action.action_type,
+        "state": state,
+        "reason": _reason(reason),
+        "client_reference_id": action.terms.client_reference_id,
+    }
+    transaction.append_event(EventKind.INTENT_ACTION, action.intent_id, action.seq, _text(body))
+
+
+def log_order(
+    transaction: AccountTransaction, action: TrackedAction, order: Order, reason: Reason | None = None
+) -> None:
+    """An order changed."""
+    terms = action.terms
+    body = {
+        "broker_order_ids": order.broker_order_ids,
+        "client_order_id": client_order_id(action.order_action_id),
+        "client_reference_id": terms.client_reference_id,
+        "symbol": terms.symbol,
+        "order_side": terms.order_side,
+        "order_type": terms.order_type,
+        "quantity": plain(order.quantity),
+        "limit_price": plain(terms.limit_price),
+        "stop_price": plain(terms.stop_price),
+        "time_in_force": terms.time_in_force,
+        "status": status(order),
+        "pending": order.pending,
+        "certainty": order.certainty,
+        "filled_quantity": plain(order.filled_quantity),
+        "leaves_quantity": plain(order.leaves_quantity),
+        "average_price": plain(order.average_price),
+        "reason": _reason(reason),
+    }
+    transaction.append_event(EventKind.BROKER_ORDER, action.intent_id, action.seq, _text(body))
+
+
+def _reason(reason: Reason | None) -> dict[str, str | None] | None:
+    if reason is None:
+        return None
+    return {"code": reason.code, "broker_code": reason.broker_code, "broker_text": reason.broker_text}
+
+
+def _text(body: Mapping[str, object]) -> str:
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,160 @@
+"""Take queued actions of an account through the door to its broker, and record what the broker answered."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from openbell_server.application.account_log import log_action, log_order
+from openbell_server.application.ports.broker import BrokerOrder, BrokerSession
+from openbell_server.application.ports.execution import (
+    AccountTransaction,
+    BrokerAccount,
+    ExecutionStore,
+    TrackedAction,
+)
+from openbell_server.application.ports.hints import Hints
+from openbell_server.domain.action_lifecycle import ActionState, Reason
+from openbell_server.domain.action_outcomes import (
+    NOTHING_SENT,
+    ORDER_TERMINAL,
+    SUPERSEDED,
+    Settlement,
+    after_outcome,
+    cancel_pending,
+)
+from openbell_server.domain.broker_orders import NotSent, Outcome, Unknown
+from openbell_server.domain.identifiers import client_order_id
+from openbell_server.domain.intents import ActionType
+from openbell_server.domain.order_aggregate import CloseReason, Standing, close
+
+# A command is written within this time of its door, or not at all: a paused worker cannot wake up and trade.
+DOOR_SECONDS: Final = 2.0
+CALL_SECONDS: Final = 3.0
+NOT_SENT_RETRY_SECONDS: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """An action that passed the door, in the hands of the one who opened it."""
+
+    account: BrokerAccount
+    action: TrackedAction
+    attempt_id: UUID
+    opened_at: datetime
+    opened_monotonic: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteAction:
+    """Opens doors, calls the broker, records outcomes."""
+
+    store: ExecutionStore
+    hints: Hints
+    new_id: Callable[[], UUID]
+    monotonic: Callable[[], float]
+
+    async def open_doors(self, account: BrokerAccount, free: int) -> list[Door]:
+        """Commit the door for the next actions of an account, at most as many as may be in flight."""
+        opened_monotonic = self.monotonic()
+        attempt_id = self.new_id()
+        async with self.store.account_transaction(account) as transaction:
+            waiting = [a for a in await transaction.unsettled() if a.state is ActionState.QUEUED]
+            remaining = await _skip_what_needs_no_sending(transaction, waiting)
+            # A CANCEL goes ahead of everything that has not passed the door.
+            ready = sorted(
+                (a for a in remaining if not a.earlier_unsettled), key=lambda a: a.action_type is not ActionType.CANCEL
+            )[:free]
+            if ready:
+                await transaction.open_doors([a.action_id for a in ready], attempt_id)
+            for action in ready:
+                if action.action_type is ActionType.CANCEL:
+                    await transaction.save_order(action.intent_id, cancel_pending(action.order))
+            opened_at = transaction.now
+        if len(remaining) < len(waiting):
+            self.hints.events_were_written([account.account_id])
+        return [Door(account, action, attempt_id, opened_at, opened_monotonic) for action in ready]
+
+    async def dispatch(self, session: BrokerSession, door: Door) -> None:
+        """Call the broker once and record its answer; nothing past the door is ever cancelled half-way."""
+        outcome = await self._call(session, door)
+        async with self.store.account_transaction(door.account) as transaction:
+            for action in await transaction.of_intents([door.action.intent_id]):
+                if action.action_id == door.action.action_id and action.attempt_id == door.attempt_id:
+                    settlement = after_outcome(action.action_type, action.state, action.order, outcome)
+                    await record(transaction, action, settlement)
+        self.hints.events_were_written([door.account.account_id])
+
+    async def _call(self, session: BrokerSession, door: Door) -> Outcome:
+        while True:
+            if self.monotonic() - door.opened_monotonic > DOOR_SECONDS:
+                return NotSent("the door was opened too long ago to write")
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    outcome = await _write(session, door)
+            except TimeoutError:
+                return Unknown(f"no answer within {CALL_SECONDS:g} s")
+            except Exception as error:  # noqa: BLE001 - whatever went wrong, the command may have left
+                return Unknown(f"{type(error).__name__}: {error}")
+            if not isinstance(outcome, NotSent):
+                return outcome
+            # Provably nothing left, so the one who opened the door may try again while it is fresh.
+            if self.monotonic() - door.opened_monotonic > DOOR_SECONDS - NOT_SENT_RETRY_SECONDS:
+                return outcome
+            await asyncio.sleep(NOT_SENT_RETRY_SECONDS)
+
+
+async def _write(session: BrokerSession, door: Door) -> Outcome:
+    action, terms = door.action, door.action.terms
+    valid_until = door.opened_at + timedelta(seconds=DOOR_SECONDS)
+    order_id = client_order_id(action.order_action_id)
+    if action.action_type is ActionType.CANCEL:
+        return await session.cancel(door.account.account_id, order_id, valid_until)
+    return await session.submit(
+        BrokerOrder(
+            account_id=door.account.account_id,
+            client_order_id=order_id,
+            symbol=terms.symbol,
+            order_side=terms.order_side,
+            order_type=terms.order_type,
+            route_strategy=terms.route_strategy,
+            quantity=action.order.quantity,
+            limit_price=terms.limit_price,
+            stop_price=terms.stop_price,
+            time_in_force=terms.time_in_force,
+            valid_until=valid_until,
+        )
+    )
+
+
+async def record(transaction: AccountTransaction, action: TrackedAction, settlement: Settlement) -> None:
+    """Write a settlement and log it."""
+    if settlement.order != action.order:
+        await transaction.save_order(action.intent_id, settlement.order)
+    if settlement.state is not None:
+        await transaction.save_action(action, settlement.state, settlement.reason)
+        log_action(transaction, action, settlement.state, settlement.reason)
+    if settlement.order != action.order:
+        log_order(transaction, action, settlement.order, settlement.reason)
+
+
+async def _skip_what_needs_no_sending(
+    transaction: AccountTransaction, waiting: list[TrackedAction]
+) -> list[TrackedAction]:
+    """Skip cancels with nothing to cancel, and creates that are cancelled before they were sent."""
+    unsent = {a.intent_id: a for a in waiting if a.action_type is ActionType.CREATE}
+    skipped = set()
+    for cancel in (a for a in waiting if a.action_type is ActionType.CANCEL):
+        create = unsent.get(cancel.intent_id)
+        if create is not None:
+            closed = close(create.order, CloseReason.SKIPPED)
+            await record(transaction, create, Settlement(ActionState.SKIPPED, Reason(SUPERSEDED), closed))
+            nothing = Settlement(ActionState.SKIPPED, Reason(NOTHING_SENT), cancel.order)
+            await record(transaction, cancel, nothing)
+            skipped |= {create.action_id, cancel.action_id}
+        elif cancel.order.standing is Standing.CLOSED:
+            await record(transaction, cancel, Settlement(ActionState.SKIPPED, Reason(ORDER_TERMINAL), cancel.order))
+            skipped.add(cancel.action_id)
+    return [a for a in waiting if a.action_id not in skipped]

@@ -1,0 +1,85 @@
+"""Follow one broker: compare open orders with it at every connect, then apply its reports as they come."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from openbell_server.application.ports.broker import BrokerDefinition, BrokerSession
+from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
+from openbell_server.application.track_orders import TrackOrders
+from openbell_server.domain.broker_orders import OrderReport
+from openbell_server.domain.identifiers import AccountId, ActionId, client_order_id
+
+LOOK_UPS_AT_ONCE_MAX: Final = 8
+REPORTS_AT_ONCE_MAX: Final = 256
+REPORTS_WAITING_MAX: Final = 10_000
+
+
+@dataclass(slots=True)
+class FollowBroker:
+    """One broker's feed. No door opens at a broker that was not compared with us since its feed was last connected."""
+
+    definition: BrokerDefinition
+    session: BrokerSession
+    store: ExecutionStore
+    track: TrackOrders
+    _compared: bool = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether commands may be sent now."""
+        return self._compared and self.session.is_connected
+
+    async def run(self) -> None:
+        """Read the feed until cancelled; a full queue makes the broker wait, not us grow."""
+        queue: asyncio.Queue[tuple[AccountId, OrderReport] | None] = asyncio.Queue(REPORTS_WAITING_MAX)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._apply(queue))
+            async for item in self.session.reports():
+                if item is None:
+                    self._compared = False
+                await queue.put(item)
+
+    async def _apply(self, queue: asyncio.Queue[tuple[AccountId, OrderReport] | None]) -> None:
+        while True:
+            items = [await queue.get()]
+            while not queue.empty() and len(items) < REPORTS_AT_ONCE_MAX:
+                items.append(queue.get_nowait())
+            by_account: dict[AccountId, list[OrderReport]] = {}
+            for item in items:
+                if item is not None:
+                    by_account.setdefault(item[0], []).append(item[1])
+            await _at_once([self._apply_account(account, reports) for account, reports in by_account.items()])
+            if any(item is None for item in items):
+                await self._compare()
+
+    async def _apply_account(self, account_id: AccountId, reports: Sequence[OrderReport]) -> None:
+        account = await self.store.find_account_across_organizations(account_id)
+        if account is not None:
+            for report in await self.track(account, reports):
+                await self._catch_up(account, report.client_order_id)
+
+    async def _compare(self) -> None:
+        """Ask for every order the broker may have: what happened while nobody listened is learned here."""
+        orders = await self.store.open_orders_across_organizations(self.definition.name)
+        await _at_once([self._compare_order(account, action_id) for account, action_id in orders])
+        self._compared = True
+
+    async def _compare_order(self, account: BrokerAccount, action_id: ActionId) -> None:
+        await self._catch_up(account, client_order_id(action_id))
+
+    async def _catch_up(self, account: BrokerAccount, order_id: str) -> None:
+        report = await self.session.find(account.account_id, order_id)
+        if report is not None:
+            await self.track(account, [report])
+
+
+async def _at_once(calls: Sequence[Coroutine[None, None, None]]) -> None:
+    places = asyncio.Semaphore(LOOK_UPS_AT_ONCE_MAX)
+
+    async def one(call: Coroutine[None, None, None]) -> None:
+        async with places:
+            await call
+
+    await asyncio.gather(*(one(call) for call in calls))

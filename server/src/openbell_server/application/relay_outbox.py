@@ -1,0 +1,62 @@
+"""Claim outbox rows, tell executors durably that their accounts have work, and resolve the rows."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from openbell_server.application.ports.hints import WorkQueue
+from openbell_server.domain.outbox import CLAIM_ROWS_MAX, ClaimedRow, backoff_seconds
+
+
+class OutboxStore(Protocol):
+    """The outbox, as the relay needs it."""
+
+    async def claim_across_organizations(self, limit: int) -> list[ClaimedRow]:
+        """Take rows into our hands for five seconds."""
+
+    async def complete_across_organizations(self, rows: Sequence[ClaimedRow]) -> int:
+        """Resolve rows we still hold; how many that were."""
+
+    async def release_across_organizations(self, rows: Sequence[ClaimedRow], wait_seconds: Sequence[float]) -> None:
+        """Give rows back for a later try."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelayBatch:
+    """What one round did."""
+
+    claimed: int
+    completed: int
+    released: int
+
+
+@dataclass(frozen=True, slots=True)
+class RelayOutbox:
+    """The relay's one job; under a claim it does only what is short and harmless to repeat."""
+
+    store: OutboxStore
+    queue: WorkQueue
+    jitter: Callable[[], float]
+
+    async def __call__(self) -> RelayBatch:
+        """One round; nothing is claimed while the queue is away, so that no row uses up its tries on an outage."""
+        if not self.queue.is_reachable():
+            return RelayBatch(0, 0, 0)
+        rows = await self.store.claim_across_organizations(CLAIM_ROWS_MAX)
+        if not rows:
+            return RelayBatch(0, 0, 0)
+        # One notice per account says all there is to say.
+        newest = {row.account_id: row for row in sorted(rows, key=lambda row: row.outbox_id)}
+        told = await asyncio.gather(
+            *(self.queue.publish_work(row.slot, row.account_id, str(row.outbox_id)) for row in newest.values()),
+            return_exceptions=True,
+        )
+        reached = {account for account, result in zip(newest, told, strict=True) if result is None}
+        published = [row for row in rows if row.account_id in reached]
+        missed = [row for row in rows if row.account_id not in reached]
+        completed = await self.store.complete_across_organizations(published) if published else 0
+        if missed:
+            waits = [backoff_seconds(row.attempts) * self.jitter() for row in missed]
+            await self.store.release_across_organizations(missed, waits)
+        return RelayBatch(len(rows), completed, len(missed))

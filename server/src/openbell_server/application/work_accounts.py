@@ -1,0 +1,111 @@
+"""Gives every account with work one worker at a time, and every action in doubt a look at its broker."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from openbell_server.application.execute_action import Door, ExecuteAction
+from openbell_server.application.follow_broker import FollowBroker
+from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
+from openbell_server.application.settle_unknown import STUCK_SECONDS, SettleUnknown
+from openbell_server.domain.identifiers import AccountId
+
+# Work that no hint announced is found this late at worst.
+SWEEP_SECONDS: Final = 0.5
+ACCOUNTS_AT_ONCE_MAX: Final = 8
+ACCOUNTS_KNOWN_MAX: Final = 100_000
+
+
+@dataclass(slots=True)
+class WorkAccounts:
+    """The executor's desk: hints come in, doors open in commit order, calls run beside each other."""
+
+    store: ExecutionStore
+    execute: ExecuteAction
+    settle: SettleUnknown
+    brokers: Mapping[str, FollowBroker]
+    failures: list[BaseException] = field(default_factory=list)
+    _known: dict[AccountId, BrokerAccount] = field(default_factory=dict)
+    _working: set[AccountId] = field(default_factory=set)
+    _again: set[AccountId] = field(default_factory=set)
+    _in_flight: dict[AccountId, int] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ACCOUNTS_AT_ONCE_MAX))
+    _closing: bool = False
+
+    def hear(self, account_id: AccountId) -> None:
+        """An account may have work."""
+        if self._closing:
+            return
+        if account_id in self._working:
+            self._again.add(account_id)
+            return
+        self._working.add(account_id)
+        self._start(self._work(account_id))
+
+    async def sweep(self) -> None:
+        """Find work that no hint announced, and actions in doubt."""
+        for account_id in await self.store.accounts_waiting_across_organizations(SWEEP_SECONDS):
+            self.hear(account_id)
+        for account_id in await self.store.accounts_in_doubt_across_organizations(STUCK_SECONDS):
+            account, broker = await self._look_up(account_id)
+            if broker.ready:
+                async with self._places:
+                    await self.settle(account, broker.session, broker.definition.capabilities.settle_seconds)
+
+    async def drain(self) -> None:
+        """Open no more doors, and let every call past its door come to its end."""
+        self._closing = True
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _work(self, account_id: AccountId) -> None:
+        try:
+            account, broker = await self._look_up(account_id)
+            free = broker.definition.capabilities.in_flight_max - self._in_flight.get(account_id, 0)
+            if broker.ready and free > 0 and not self._closing:
+                async with self._places:
+                    doors = await self.execute.open_doors(account, free)
+                for door in doors:
+                    self._in_flight[account_id] = self._in_flight.get(account_id, 0) + 1
+                    self._start(self._dispatch(broker, door))
+                if len(doors) == free:
+                    self._again.add(account_id)
+        finally:
+            self._working.discard(account_id)
+            if account_id in self._again:
+                self._again.discard(account_id)
+                if self._in_flight.get(account_id, 0) == 0:
+                    self.hear(account_id)
+
+    async def _dispatch(self, broker: FollowBroker, door: Door) -> None:
+        account_id = door.account.account_id
+        try:
+            await self.execute.dispatch(broker.session, door)
+        finally:
+            self._in_flight[account_id] -= 1
+            if not self._in_flight[account_id]:
+                del self._in_flight[account_id]
+            self.hear(account_id)
+
+    async def _look_up(self, account_id: AccountId) -> tuple[BrokerAccount, FollowBroker]:
+        account = self._known.get(account_id)
+        if account is None:
+            account = await self.store.find_account_across_organizations(account_id)
+            assert account is not None, f"work for an account that does not exist: {account_id}"
+            if len(self._known) >= ACCOUNTS_KNOWN_MAX:
+                self._known.clear()
+            self._known[account_id] = account
+        return account, self.brokers[account.broker]
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # The sweep comes back to the account; the process logs why it had to.
+            self.failures.append(error)

@@ -1,0 +1,41 @@
+"""The REST process."""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+
+from openbell_server.adapters.jetstream.connection import JetStreamConnection
+from openbell_server.adapters.postgres.connection import DatabaseClock, open_pool, ping
+from openbell_server.adapters.postgres.intents import PostgresIntentStore
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.application.authenticate import Authenticate
+from openbell_server.application.read_intents import ReadIntents
+from openbell_server.application.submit_intent import SubmitIntent
+from openbell_server.brokers.registry import BROKERS
+from openbell_server.processes.http_server import serve_http
+from openbell_server.settings import Settings
+from openbell_server.transport.rest.app import build_app
+from openbell_server.transport.rest.intents import IntentUseCases
+
+CONNECTIONS_MAX = 2048
+
+
+async def serve(settings: Settings, stopping: asyncio.Event) -> None:
+    """Serve REST until stopping is set."""
+    async with await open_pool(settings.database_url.get_secret_value(), connections_max=16) as pool:
+        organizations, intents = PostgresOrganizationStore(pool), PostgresIntentStore(pool)
+        hints = JetStreamConnection(settings.nats_url)
+        connecting = asyncio.ensure_future(hints.run())
+        app = build_app(
+            IntentUseCases(
+                authenticate=Authenticate(organizations, time.monotonic, lambda: datetime.now(UTC)),
+                submit=SubmitIntent(organizations, intents, DatabaseClock(pool), BROKERS, hints),
+                read=ReadIntents(organizations, intents, settings.cursor_secret.get_secret_value().encode()),
+            ),
+            lambda: ping(pool),
+        )
+        try:
+            await serve_http(app, settings.api_host, settings.api_port, stopping, connections_max=CONNECTIONS_MAX)
+        finally:
+            connecting.cancel()
+            await asyncio.gather(connecting, return_exceptions=True)

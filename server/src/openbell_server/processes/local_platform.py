@@ -1,0 +1,117 @@
+"""A whole platform on this machine, from nothing: services, databases, schema, an organization, every process."""
+
+import asyncio
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from openbell_server.adapters.postgres.connection import DatabaseClock, open_pool
+from openbell_server.adapters.postgres.migrate import migrate
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.domain import api_keys
+from openbell_server.domain.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment
+from openbell_server.domain.identifiers import AccountId, OrganizationId
+from openbell_server.domain.principals import PERMISSIONS
+from openbell_server.processes.local_services import LocalServices
+from openbell_server.processes.services_keeper import create_databases
+from openbell_server.processes.stack import Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Seeded:
+    """What a developer needs for a first intent; the key masks itself."""
+
+    organization_id: OrganizationId
+    account_ids: list[AccountId]
+    api_key: str = field(repr=False)
+
+
+class LocalPlatform:
+    """Starts everything in order, and ends it in reverse."""
+
+    def __init__(self, log_folder: Path, settings: Mapping[str, str] | None = None, accounts: int = 1) -> None:
+        """Settings are OPENBELL_* variables that win over the defaults; accounts are paper accounts to open."""
+        self.services = LocalServices()
+        self._log_folder = log_folder
+        self._settings = settings or {}
+        self._accounts = accounts
+
+    def start(self) -> None:
+        """From nothing to ready."""
+        self.services.start()
+        try:
+            create_databases(self.services.postgres.url())
+            self.stack = Stack(self.services, self._settings, self._log_folder)
+            url = self.stack.environment["OPENBELL_DATABASE_URL"]
+            migrate(url)
+            self.seeded = asyncio.run(_seed(url, self._accounts))
+            self.stack.start_all()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Drain the processes, end the services, remove their data."""
+        if hasattr(self, "stack"):
+            self.stack.stop_all()
+        self.services.stop()
+
+    def client_environment(self) -> dict[str, str]:
+        """What the client library and the command line read."""
+        settings = self.stack.environment
+        return {
+            "OPENBELL_URL": f"http://127.0.0.1:{settings['OPENBELL_API_PORT']}",
+            "OPENBELL_STREAM": f"127.0.0.1:{settings['OPENBELL_STREAM_PORT']}",
+            "OPENBELL_ACCOUNT": str(self.seeded.account_ids[0]),
+            "OPENBELL_API_KEY": self.seeded.api_key,
+        }
+
+    @property
+    def paper_url(self) -> str:
+        """Where the paper broker shows its ledger."""
+        return f"http://127.0.0.1:{self.stack.environment['OPENBELL_PAPER_PORT']}"
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self.stop()
+
+
+async def _seed(url: str, accounts: int) -> Seeded:
+    """Two organizations, one internal; paper accounts and a key that may do everything with them."""
+    async with await open_pool(url) as pool:
+        store, clock = PostgresOrganizationStore(pool), DatabaseClock(pool)
+        acme, internal, key_id, *opened = await clock.new_ids(3 + accounts)
+        for organization, name in ((acme, "Acme Trading"), (internal, "Operations")):
+            await store.create_organization(
+                OrganizationId(organization),
+                external_id=f"org_{secrets.token_hex(8)}",
+                provider="dev",
+                name=name,
+                entitlements=[TRADING_LIVE, CONTROLS_PREMIUM],
+            )
+        for number, account in enumerate(opened, 1):
+            await store.create_account(
+                OrganizationId(acme),
+                AccountId(account),
+                name=f"Paper {number}",
+                broker="paper",
+                environment=Environment.PAPER,
+            )
+        text, presented = api_keys.mint(Environment.PAPER, os.urandom(api_keys.ENTROPY_BYTES))
+        await store.create_api_key(
+            OrganizationId(acme),
+            key_id,
+            presented,
+            name="dev",
+            environment=Environment.PAPER,
+            permissions=PERMISSIONS,
+        )
+        return Seeded(OrganizationId(acme), [AccountId(account) for account in opened], text)

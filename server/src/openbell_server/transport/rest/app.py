@@ -1,0 +1,66 @@
+"""Builds the REST application, and wraps it with what every request gets: an id, an honest path, a log line."""
+
+import re
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, cast
+from uuid import uuid4
+
+import structlog
+from litestar import Litestar, get
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from openbell_server.transport.rest.error_responses import render_error
+from openbell_server.transport.rest.intents import IntentUseCases, intent_routes
+
+BODY_BYTES_MAX = 64 * 1024
+_REQUEST_ID = re.compile(rb"[0-9A-Za-z_-]{1,64}")
+
+
+def build_app(use_cases: IntentUseCases, check_database: Callable[[], Awaitable[None]]) -> ASGIApp:
+    """The application as uvicorn serves it."""
+
+    @get("/healthz")
+    async def healthz() -> dict[str, str]:
+        """Alive, and the database answers."""
+        await check_database()
+        return {"status": "ok"}
+
+    app = Litestar(
+        route_handlers=[intent_routes(use_cases), healthz],
+        exception_handlers={Exception: render_error},
+        request_max_body_size=BODY_BYTES_MAX,
+        openapi_config=None,
+        logging_config=None,
+    )
+    return with_request_id(app)
+
+
+def with_request_id(app: Litestar) -> ASGIApp:
+    """Give each request an id (the caller's, if it is a plain one), echo it, and log one line."""
+    log = structlog.get_logger()
+
+    async def serve(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(cast("Scope", scope), receive, send)
+            return
+        sent = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+        request_id = sent if _REQUEST_ID.fullmatch(sent) else uuid4().hex.encode()
+        status = 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+            await send(message)
+
+        # The raw path keeps %2F apart from /; a route decodes its own parameters.
+        raw = {"path": scope["raw_path"].decode("ascii", "replace"), "request_id": request_id.decode()}
+        begun = time.perf_counter()
+        with structlog.contextvars.bound_contextvars(request_id=raw["request_id"]):
+            await app(cast("Scope", {**scope, **raw}), receive, send_with_id)
+            elapsed = round((time.perf_counter() - begun) * 1000, 2)
+            log.info("request", method=scope["method"], path=raw["path"], status=status, millis=elapsed)
+
+    return cast("ASGIApp", serve)

@@ -1,0 +1,285 @@
+"""Request and response shapes of the intent routes."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated
+from uuid import UUID
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from openbell_server.application.ports.broker import BrokerDefinition
+from openbell_server.application.ports.stores import Execution, RecordedAction
+from openbell_server.application.read_intents import Page
+from openbell_server.domain.action_lifecycle import Reason
+from openbell_server.domain.errors import InvalidCommand
+from openbell_server.domain.identifiers import IntentId
+from openbell_server.domain.intents import CancelIntent, Command, CreateIntent, plain
+from openbell_server.domain.order_aggregate import status
+from openbell_server.domain.orders import (
+    DECIMAL_PATTERN,
+    OrderSide,
+    OrderSpec,
+    OrderType,
+    RouteStrategy,
+    TimeInForce,
+    exact_decimal,
+)
+
+DecimalText = Annotated[str, Meta(pattern=DECIMAL_PATTERN, max_length=37)]
+_SPEC = "/command/payload/spec"
+
+
+class _Request(Struct, forbid_unknown_fields=True, frozen=True):
+    """Every request shape refuses what it does not know."""
+
+
+class MarketSpec(_Request, frozen=True):
+    """Buy or sell at once, at whatever price."""
+
+    quantity: DecimalText
+    time_in_force: TimeInForce | None = None
+
+
+class LimitSpec(_Request, frozen=True):
+    """Not worse than a price."""
+
+    price: DecimalText
+    quantity: DecimalText
+    time_in_force: TimeInForce | None = None
+
+
+class StopSpec(_Request, frozen=True):
+    """At market, once a price is touched."""
+
+    stop_price: DecimalText
+    quantity: DecimalText
+    time_in_force: TimeInForce | None = None
+
+
+class StopLimitSpec(_Request, frozen=True):
+    """A limit order, once a price is touched."""
+
+    stop_price: DecimalText
+    price: DecimalText
+    quantity: DecimalText
+    time_in_force: TimeInForce | None = None
+
+
+class SpecBody(_Request, frozen=True, rename="pascal"):
+    """An order kind under its name: exactly one key."""
+
+    market: MarketSpec | UnsetType = UNSET
+    limit: LimitSpec | UnsetType = UNSET
+    stop: StopSpec | UnsetType = UNSET
+    stop_limit: StopLimitSpec | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        """Refuse none and more than one."""
+        if sum(kind is not UNSET for kind in (self.market, self.limit, self.stop, self.stop_limit)) != 1:
+            raise ValueError("spec must have exactly one of Market, Limit, Stop, StopLimit")
+
+    def to_spec(self, default_time_in_force: TimeInForce) -> OrderSpec:
+        """The spec as the domain knows it."""
+        for order_type, body in (
+            (OrderType.MARKET, self.market),
+            (OrderType.LIMIT, self.limit),
+            (OrderType.STOP, self.stop),
+            (OrderType.STOP_LIMIT, self.stop_limit),
+        ):
+            if not isinstance(body, UnsetType):
+                price, stop = getattr(body, "price", None), getattr(body, "stop_price", None)
+                return OrderSpec(
+                    order_type=order_type,
+                    quantity=exact_decimal(body.quantity, f"{_SPEC}/quantity"),
+                    limit_price=None if price is None else exact_decimal(price, f"{_SPEC}/price"),
+                    stop_price=None if stop is None else exact_decimal(stop, f"{_SPEC}/stop_price"),
+                    time_in_force=body.time_in_force or default_time_in_force,
+                )
+        raise AssertionError("unreachable: exactly one kind is set")
+
+
+class CreatePayload(_Request, frozen=True):
+    """What to trade."""
+
+    symbol: str
+    order_side: OrderSide
+    spec: SpecBody
+    route_strategy: RouteStrategy = RouteStrategy.SMART
+
+
+class CancelPayload(_Request, frozen=True):
+    """What to cancel."""
+
+    ref_intent_id: UUID
+
+
+class CreateBody(_Request, frozen=True, tag_field="type", tag="CREATE"):
+    """A new order."""
+
+    payload: CreatePayload
+
+
+class CancelBody(_Request, frozen=True, tag_field="type", tag="CANCEL"):
+    """The end of one."""
+
+    payload: CancelPayload
+
+
+class SubmitBody(_Request, frozen=True):
+    """The body of a submit."""
+
+    command: CreateBody | CancelBody
+    client_reference_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+
+    def to_command(self, broker: BrokerDefinition) -> Command:
+        """The command as the domain knows it, in the broker's spelling of the symbol and with its defaults."""
+        reference = self.client_reference_id
+        if reference is not None and not reference.isprintable():
+            raise InvalidCommand("/client_reference_id", "must be printable text")
+        if isinstance(self.command, CancelBody):
+            return CancelIntent(
+                ref_intent_id=IntentId(self.command.payload.ref_intent_id), client_reference_id=reference
+            )
+        payload = self.command.payload
+        symbol = broker.canonical_symbol(payload.symbol)
+        if symbol is None:
+            raise InvalidCommand("/command/payload/symbol", "must be 1 to 32 of A-Z, 0-9 and . - / : _")
+        return CreateIntent(
+            symbol=symbol,
+            order_side=payload.order_side,
+            route_strategy=payload.route_strategy,
+            spec=payload.spec.to_spec(broker.capabilities.default_time_in_force),
+            client_reference_id=reference,
+        )
+
+
+class ReasonBody(Struct, frozen=True, omit_defaults=True):
+    """Why an action stands where it stands."""
+
+    code: str
+    broker_code: str | None = None
+    broker_text: str | None = None
+
+
+class ProbeBody(Struct, frozen=True):
+    """One look-up at the broker."""
+
+    at: datetime
+    found: bool
+
+
+class UnknownBody(Struct, frozen=True):
+    """The evidence behind an unknown outcome."""
+
+    since: datetime
+    probes: list[ProbeBody]
+    settles_by: str = "the broker's evidence, or an operator"
+
+
+class ExecutionBody(Struct, frozen=True):
+    """How the order stands."""
+
+    state: str
+    filled_quantity: str
+    leaves_quantity: str
+    broker_order_ids: list[str]
+    certainty: str
+    updated_at: datetime
+    average_price: str | UnsetType = UNSET
+    unknown: UnknownBody | UnsetType = UNSET
+
+
+class ActionBody(Struct, frozen=True):
+    """An action record with where it stands."""
+
+    id: UUID
+    intent_id: UUID
+    account_id: UUID
+    organization_id: UUID
+    seq: int
+    action_type: str
+    symbol: str
+    order_side: str
+    order_type: str
+    route_strategy: str
+    quantity: str
+    time_in_force: str
+    principal_type: str
+    principal_id: str
+    receipt_id: UUID
+    created_at: datetime
+    state: str
+    limit_price: str | UnsetType = UNSET
+    stop_price: str | UnsetType = UNSET
+    client_reference_id: str | UnsetType = UNSET
+    reason: ReasonBody | UnsetType = UNSET
+    settled_at: datetime | UnsetType = UNSET
+    execution: ExecutionBody | UnsetType = UNSET
+
+
+class PageBody(Struct, frozen=True):
+    """A page of action records."""
+
+    data: list[ActionBody]
+    next_cursor: str | None
+    last_cursor: str | None
+
+
+def _decimal(number: Decimal | None) -> str | UnsetType:
+    return UNSET if number is None else plain(number) or UNSET
+
+
+def _reason(reason: Reason | None) -> ReasonBody | UnsetType:
+    return UNSET if reason is None else ReasonBody(reason.code, reason.broker_code, reason.broker_text)
+
+
+def execution_body(execution: Execution) -> ExecutionBody:
+    """An execution as callers see it."""
+    order, unknown = execution.order, execution.unknown
+    return ExecutionBody(
+        state=status(order),
+        filled_quantity=format(order.filled_quantity, "f"),
+        leaves_quantity=format(order.leaves_quantity, "f"),
+        broker_order_ids=list(order.broker_order_ids),
+        certainty=order.certainty.lower(),
+        updated_at=execution.updated_at,
+        average_price=_decimal(order.average_price),
+        unknown=UNSET
+        if unknown is None
+        else UnknownBody(since=unknown.since, probes=[ProbeBody(at, found) for at, found in unknown.probes]),
+    )
+
+
+def action_body(recorded: RecordedAction, execution: Execution | None = None) -> ActionBody:
+    """An action as callers see it."""
+    action = recorded.action
+    return ActionBody(
+        id=action.id,
+        intent_id=action.intent_id,
+        account_id=action.account_id,
+        organization_id=action.organization_id,
+        seq=action.seq,
+        action_type=action.action_type,
+        symbol=action.symbol,
+        order_side=action.order_side,
+        order_type=action.order_type,
+        route_strategy=action.route_strategy,
+        quantity=format(action.quantity, "f"),
+        time_in_force=action.time_in_force,
+        principal_type=action.principal_type,
+        principal_id=action.principal_id,
+        receipt_id=action.receipt_id,
+        created_at=action.created_at,
+        state=recorded.state,
+        limit_price=_decimal(action.limit_price),
+        stop_price=_decimal(action.stop_price),
+        client_reference_id=UNSET if action.client_reference_id is None else action.client_reference_id,
+        reason=_reason(recorded.reason),
+        settled_at=UNSET if recorded.settled_at is None else recorded.settled_at,
+        execution=UNSET if execution is None else execution_body(execution),
+    )
+
+
+def page_body(page: Page) -> PageBody:
+    """A page as callers see it."""
+    return PageBody([action_body(recorded) for recorded in page.actions], page.next_cursor, page.last_cursor)
