@@ -1,1 +1,104 @@
 """Client library and command line for Openbell."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from openbell.async_client import AsyncClient
+    from openbell.client import Client
+    from openbell.errors import (
+        ApiError,
+        Conflict,
+        EventMissed,
+        FieldProblem,
+        Invalid,
+        NotAuthenticated,
+        NotConfigured,
+        NotFinal,
+        NotFound,
+        OpenbellError,
+        OutcomeUnknown,
+        PermissionDenied,
+        RateLimited,
+        Unavailable,
+        UnexpectedReply,
+        Unreachable,
+    )
+    from openbell.models import (
+        Action,
+        BrokerOrder,
+        Event,
+        Execution,
+        IntentAction,
+        Page,
+        Probe,
+        Reason,
+        Unknown,
+    )
+    from openbell.orders import Limit, Market, Stop, StopLimit
+
+__all__ = [
+    "Action",
+    "ApiError",
+    "AsyncClient",
+    "BrokerOrder",
+    "Client",
+    "Conflict",
+    "Event",
+    "EventMissed",
+    "Execution",
+    "FieldProblem",
+    "IntentAction",
+    "Invalid",
+    "Limit",
+    "Market",
+    "NotAuthenticated",
+    "NotConfigured",
+    "NotFinal",
+    "NotFound",
+    "OpenbellError",
+    "OutcomeUnknown",
+    "Page",
+    "PermissionDenied",
+    "Probe",
+    "RateLimited",
+    "Reason",
+    "Stop",
+    "StopLimit",
+    "Unavailable",
+    "UnexpectedReply",
+    "Unknown",
+    "Unreachable",
+]
+
+# Where each name lives that is not in errors: httpx and msgspec are slow, so they are imported on first use only.
+_HOMES: Final = {
+    "AsyncClient": "async_client",
+    "Client": "client",
+    "Action": "models",
+    "BrokerOrder": "models",
+    "Event": "models",
+    "Execution": "models",
+    "IntentAction": "models",
+    "Page": "models",
+    "Probe": "models",
+    "Reason": "models",
+    "Unknown": "models",
+    "Limit": "orders",
+    "Market": "orders",
+    "Stop": "orders",
+    "StopLimit": "orders",
+}
+
+if not TYPE_CHECKING:  # a type checker that saw this function would believe in every name
+
+    def __getattr__(name: str) -> object:
+        """The public names, on first use (PEP 562)."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"openbell.{_HOMES.get(name, 'errors')}"), name)
+
+
+def __dir__() -> list[str]:
+    """What completion offers."""
+    return sorted({*globals(), *__all__})

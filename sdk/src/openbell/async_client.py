@@ -1,0 +1,129 @@
+"""The client for asyncio."""
+
+from asyncio import sleep
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+import httpx
+
+from openbell import requests
+from openbell.connection import DEFAULT_TIMEOUT, connect
+from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
+from openbell.models import Action, Event, Page
+from openbell.orders import Side, Spec
+from openbell.plans import Answer, Pause, Plan, Step, await_final, fetch, submit
+from openbell.requests import PAGE_LIMIT, CreateOptions, Request, SubmitOptions
+
+Outcome = TypeVar("Outcome")
+
+
+class AsyncClient:
+    """Submit, cancel and follow intents; safe to share between the tasks of one event loop."""
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        stream_address: str | None = None,
+        account_id: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """What is left out comes from OPENBELL_API_KEY, OPENBELL_URL, OPENBELL_STREAM and OPENBELL_ACCOUNT."""
+        self._connection = connect(api_key, base_url, stream_address, account_id, timeout)
+        self._http = httpx.AsyncClient(**client_arguments(self._connection), transport=transport)
+
+    def __repr__(self) -> str:
+        """Where it points, with the key masked."""
+        return f"AsyncClient({self._connection})"
+
+    async def __aenter__(self) -> Self:
+        """Use as a context manager to close the connections at the end."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def buy(self, symbol: str, spec: Spec, **options: Unpack[CreateOptions]) -> Action:
+        """Ask to buy."""
+        return await self.create_intent(symbol=symbol, side="BUY", spec=spec, **options)
+
+    async def sell(self, symbol: str, spec: Spec, **options: Unpack[CreateOptions]) -> Action:
+        """Ask to sell what is held; for a short sale use create_intent with side SELL_SHORT."""
+        return await self.create_intent(symbol=symbol, side="SELL", spec=spec, **options)
+
+    async def create_intent(self, *, symbol: str, side: Side, spec: Spec, **options: Unpack[CreateOptions]) -> Action:
+        """Ask for a new order; returns once it is durably recorded, not once it is filled."""
+        request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
+        return await self._carry_out(submit(request))
+
+    async def cancel_intent(self, intent_id: str, **options: Unpack[SubmitOptions]) -> Action:
+        """Ask that an intent's order be cancelled."""
+        return await self._carry_out(submit(requests.cancel_intent(self._connection, intent_id, options)))
+
+    async def intent(self, intent_id: str, *, account_id: str | None = None) -> Action:
+        """The latest action of an intent, with its execution."""
+        return await self._carry_out(fetch(requests.latest_action(self._connection, intent_id, account_id), Action))
+
+    async def wait(self, intent_id: str, timeout: float = 30.0, *, account_id: str | None = None) -> Action:
+        """The intent once its execution is final; raises NotFinal if it is not within timeout seconds."""
+        request = requests.latest_action(self._connection, intent_id, account_id)
+        return await self._carry_out(await_final(request, timeout))
+
+    def intents(self, *, account_id: str | None = None) -> AsyncIterator[Action]:
+        """Every action record of the account, oldest first, without executions."""
+        return self._records(requests.intents_page(self._connection, account_id, None, PAGE_LIMIT))
+
+    async def intents_page(
+        self, next_cursor: str | None = None, limit: int = PAGE_LIMIT, *, account_id: str | None = None
+    ) -> Page:
+        """One page of action records."""
+        return await self._carry_out(
+            fetch(requests.intents_page(self._connection, account_id, next_cursor, limit), Page)
+        )
+
+    def actions(self, intent_id: str, *, account_id: str | None = None) -> AsyncIterator[Action]:
+        """The history of an intent, oldest first."""
+        return self._records(requests.actions_page(self._connection, intent_id, account_id))
+
+    def events(self, resume_token: str | None = None, *, account_id: str | None = None) -> AsyncIterator[Event]:
+        """Events from the first iteration on, or from just after resume_token; reconnects, and never skips one."""
+        from openbell.events import Subscription, iterate_async  # grpc is slow to import and most callers never stream
+
+        return iterate_async(self._connection, Subscription(self._connection.account(account_id), resume_token))
+
+    async def _records(self, request: Request) -> AsyncIterator[Action]:
+        following: Request | None = request
+        while following is not None:  # ends with the last page; a page that repeats its cursor raises
+            page = await self._carry_out(fetch(following, Page))
+            for action in page.data:
+                yield action
+            following = requests.following_page(following, page.next_cursor)
+
+    async def _carry_out(self, plan: Plan[Outcome]) -> Outcome:
+        answer: Answer = None
+        while True:  # ends with the plan, which bounds its own retries
+            try:
+                step = plan.send(answer)
+            except StopIteration as end:
+                outcome: Outcome = end.value
+                return outcome
+            answer = await self._perform(step)
+
+    async def _perform(self, step: Step) -> Answer:
+        if isinstance(step, Pause):
+            await sleep(step.seconds)
+            return None
+        try:
+            return reply_of(await self._http.request(**request_arguments(self._connection, step)))
+        except httpx.RequestError as error:
+            return loss_of(self._connection, error)

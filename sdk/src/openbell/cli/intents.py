@@ -1,0 +1,139 @@
+"""The commands under `openbell intents`."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from openbell.cli.options import Account, IdempotencyKey, Json, Key, Reference, Url, client_for
+from openbell.cli.outcomes import REFUSED, interrupted_as_unknown, told_plainly
+from openbell.errors import NotFinal
+from openbell.orders import Limit, Market, Side, Spec, Stop, StopLimit, TimeInForce
+
+if TYPE_CHECKING:
+    from openbell.models import Action
+
+app = typer.Typer(help="Submit, list, show and cancel intents.", no_args_is_help=True, rich_markup_mode=None)
+
+# An order that ends so never traded, so a script that waits for it must not go on.
+_REFUSED_STATES: Final = frozenset({"REJECTED", "SKIPPED", "FAILED"})
+
+
+@app.command()
+def create(
+    symbol: Annotated[str, typer.Argument(metavar="SYMBOL", help="Such as AAPL.")],
+    side: Annotated[Side, typer.Argument(metavar="BUY|SELL|SELL_SHORT", case_sensitive=False)],
+    quantity: Annotated[str, typer.Argument(metavar="QUANTITY", help="A plain decimal, such as 10 or 0.5.")],
+    limit: Annotated[str | None, typer.Option("--limit", help="Limit price.")] = None,
+    stop: Annotated[str | None, typer.Option("--stop", help="Stop price; with --limit a stop-limit order.")] = None,
+    time_in_force: Annotated[
+        TimeInForce | None, typer.Option("--time-in-force", help="Default: the broker's.", case_sensitive=False)
+    ] = None,
+    idempotency_key: IdempotencyKey = None,
+    reference: Reference = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the order is final.")] = False,
+    wait_seconds: Annotated[float, typer.Option("--wait-seconds", min=0, help="How long --wait waits.")] = 30.0,
+    account: Account = None,
+    url: Url = None,
+    api_key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """Ask for a new order: a market order unless --limit or --stop is given."""
+    with told_plainly(as_json=as_json):
+        spec = _spec(quantity, limit, stop, time_in_force)
+        from openbell.requests import new_idempotency_key
+
+        key = new_idempotency_key() if idempotency_key is None else idempotency_key
+        with client_for(url, api_key, account) as client:
+            with interrupted_as_unknown(key):
+                action = client.create_intent(
+                    symbol=symbol,
+                    side=side,
+                    spec=spec,
+                    idempotency_key=key,
+                    client_reference_id=reference,
+                )
+            # Whatever becomes of the wait, the intent is recorded and the caller must learn its id.
+            try:
+                action = client.wait(action.intent_id, wait_seconds) if wait else action
+            except NotFinal as error:
+                action = error.action
+                raise
+            finally:
+                _show(action, as_json=as_json)
+    if wait and action.execution is not None and action.execution.state in _REFUSED_STATES:
+        raise typer.Exit(REFUSED)
+
+
+@app.command()
+def cancel(
+    intent_id: Annotated[str, typer.Argument(metavar="ID", help="The intent's id.")],
+    idempotency_key: IdempotencyKey = None,
+    reference: Reference = None,
+    account: Account = None,
+    url: Url = None,
+    api_key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """Ask that an intent's order be cancelled."""
+    with told_plainly(as_json=as_json):
+        from openbell.requests import new_idempotency_key
+
+        key = new_idempotency_key() if idempotency_key is None else idempotency_key
+        with client_for(url, api_key, account) as client, interrupted_as_unknown(key):
+            action = client.cancel_intent(intent_id, idempotency_key=key, client_reference_id=reference)
+        _show(action, as_json=as_json)
+
+
+@app.command()
+def show(
+    intent_id: Annotated[str, typer.Argument(metavar="ID", help="The intent's id.")],
+    account: Account = None,
+    url: Url = None,
+    api_key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """Show where an intent stands, and what is known where nobody can say."""
+    with told_plainly(as_json=as_json), client_for(url, api_key, account) as client:
+        _show(client.intent(intent_id), as_json=as_json)
+
+
+@app.command(name="list")
+def list_actions(
+    account: Account = None,
+    url: Url = None,
+    api_key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """List every recorded action of the account, oldest first."""
+    with told_plainly(as_json=as_json), client_for(url, api_key, account) as client:
+        _show_all(client.intents(), as_json=as_json)
+
+
+def _spec(quantity: str, limit: str | None, stop: str | None, time_in_force: TimeInForce | None) -> Spec:
+    if limit is not None and stop is not None:
+        return StopLimit(quantity, stop_price=stop, price=limit, time_in_force=time_in_force)
+    if limit is not None:
+        return Limit(quantity, price=limit, time_in_force=time_in_force)
+    if stop is not None:
+        return Stop(quantity, stop_price=stop, time_in_force=time_in_force)
+    return Market(quantity, time_in_force=time_in_force)
+
+
+def _show(action: "Action", *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(action.to_json())
+        return
+    from openbell.cli.tables import show_action
+
+    show_action(action)
+
+
+def _show_all(actions: Iterable["Action"], *, as_json: bool) -> None:
+    if as_json:
+        for action in actions:
+            typer.echo(action.to_json())
+        return
+    from openbell.cli.tables import show_actions
+
+    show_actions(actions)

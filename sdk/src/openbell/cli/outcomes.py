@@ -1,0 +1,86 @@
+"""How a command ends: exit codes, and errors in words a person understands."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import typer
+
+from openbell.cli.plain_text import printable
+from openbell.errors import ApiError, NotConfigured, OpenbellError, OutcomeUnknown
+
+DONE: Final = 0
+REFUSED: Final = 1
+WRONG_USAGE: Final = 2
+OUTCOME_UNKNOWN: Final = 3
+
+_COMMAND_LINE_WORDS: Final = {
+    "Pass api_key,": "Pass --api-key,",
+    "Pass account_id,": "Pass --account,",
+}
+
+
+@contextmanager
+def told_plainly(*, as_json: bool) -> Iterator[None]:
+    """Turn whatever goes wrong inside into a few lines on stderr and an exit code."""
+    try:
+        yield
+    except OpenbellError as error:
+        _tell(error, as_json=as_json)
+        raise typer.Exit(_exit_code(error)) from error
+    except ValueError as error:
+        _tell(NotConfigured(str(error), "See --help for what this command takes."), as_json=as_json)
+        raise typer.Exit(WRONG_USAGE) from error
+
+
+@contextmanager
+def interrupted_as_unknown(idempotency_key: str) -> Iterator[None]:
+    """An interrupted submit may have been recorded, so Ctrl-C must not lose its key."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise OutcomeUnknown("you interrupted it before the reply.", idempotency_key=idempotency_key) from error
+
+
+def _exit_code(error: OpenbellError) -> int:
+    if isinstance(error, ApiError):
+        return REFUSED
+    return WRONG_USAGE if isinstance(error, NotConfigured) else OUTCOME_UNKNOWN
+
+
+def _remedy(error: OpenbellError) -> str:
+    if isinstance(error, OutcomeUnknown):
+        return f"Run the same command again with --key {error.idempotency_key}: it is recorded at most once."
+    remedy = error.remedy
+    for name, option in _COMMAND_LINE_WORDS.items():
+        remedy = remedy.replace(name, option)
+    return remedy
+
+
+def _tell(error: OpenbellError, *, as_json: bool) -> None:
+    request_id = getattr(error, "request_id", None)
+    if as_json:
+        sys.stderr.write(json.dumps({"error": _as_object(error, request_id)}) + "\n")
+        return
+    lines = [str(error)]
+    if isinstance(error, ApiError):
+        lines += [f"  {problem.pointer}: {problem.message}" for problem in error.errors]
+    lines.append(_remedy(error))
+    if request_id:
+        lines.append(f"Request id: {request_id}")
+    sys.stderr.write("".join(f"{printable(line)}\n" for line in lines))
+
+
+def _as_object(error: OpenbellError, request_id: str | None) -> dict[str, Any]:
+    known = {
+        "kind": type(error).__name__,
+        "code": getattr(error, "code", None),
+        "message": str(error),
+        "remedy": _remedy(error),
+        "request_id": request_id,
+        "idempotency_key": getattr(error, "idempotency_key", None),
+        "resume_token": getattr(error, "resume_token", None),
+    }
+    return {name: value for name, value in known.items() if value}

@@ -1,0 +1,134 @@
+"""Records as tables for a person."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from openbell.cli.plain_text import printable
+from openbell.models import Action, Event, Execution, Reason
+
+# Rich cuts columns at 80 where there is no terminal; an id that is cut is of no use in a pipe.
+PIPE_WIDTH: Final = 240
+
+_STYLES: Final = {
+    "FILLED": "green",
+    "ACKED": "green",
+    "PARTIALLY_FILLED": "cyan",
+    "UNKNOWN": "bold yellow",
+    "REJECTED": "red",
+    "REFUSED": "red",
+    "FAILED": "red",
+    "SKIPPED": "red",
+    "ABANDONED": "red",
+}
+
+
+def console() -> Console:
+    """Standard output; colours only where it is a terminal."""
+    screen = Console(highlight=False)
+    return screen if screen.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+
+
+def show_actions(actions: Iterable[Action]) -> None:
+    """One line per action."""
+    table = Table("recorded", "intent", "seq", "action", "order", "state", "reference", box=None, header_style="bold")
+    for action in actions:
+        table.add_row(
+            _cell(_time(action.created_at)),
+            Text(printable(action.intent_id), no_wrap=True),
+            _cell(str(action.seq)),
+            _cell(action.action_type),
+            _cell(order_line(action)),
+            _state(action.state, action.reason),
+            _cell(action.client_reference_id or ""),
+        )
+    console().print(table)
+
+
+def show_action(action: Action) -> None:
+    """One action with its execution, one fact per line."""
+    table = Table(box=None, show_header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("intent", _cell(action.intent_id))
+    table.add_row("order", _cell(order_line(action)))
+    table.add_row("action", _cell(f"{action.seq} {action.action_type}, recorded {_time(action.created_at)}"))
+    table.add_row("state", _state(action.state, action.reason))
+    if action.client_reference_id:
+        table.add_row("reference", _cell(action.client_reference_id))
+    if action.replayed:
+        table.add_row("replayed", "recorded by an earlier request with the same key; nothing new was sent")
+    if action.execution is not None:
+        _add_execution(table, action.execution)
+    console().print(table)
+
+
+def show_event(event: Event) -> None:
+    """One event on one line."""
+    line = Text(f"{event.account_seq:>6}  {_time(event.occurred_at)}  ")
+    if event.broker_order is not None:
+        order = event.broker_order
+        line.append(f"order   {printable(order.intent_id)}  {printable(order.symbol)}  ")
+        line.append_text(_state(order.status, order.reason))
+        line.append(f"  {_plain(order.filled_quantity)} of {_plain(order.quantity)} filled")
+        line.append(f" at {_plain(order.average_price)}" if order.average_price is not None else "")
+    elif event.intent_action is not None:
+        action = event.intent_action
+        line.append(f"action  {printable(action.intent_id)}  {action.seq} {printable(action.action_type)}  ")
+        line.append_text(_state(action.state, action.reason))
+    console().print(line, soft_wrap=True)
+
+
+def order_line(action: Action) -> str:
+    """The order in one phrase, such as BUY 10 AAPL LIMIT 187.50 DAY."""
+    parts = [action.order_side, _plain(action.quantity), action.symbol, action.order_type]
+    parts += ["stop " + _plain(action.stop_price)] if action.stop_price is not None else []
+    parts += [_plain(action.limit_price)] if action.limit_price is not None else []
+    return " ".join([*parts, action.time_in_force])
+
+
+def _add_execution(table: Table, execution: Execution) -> None:
+    table.add_row("execution", _state(execution.state, None))
+    price = f" at {_plain(execution.average_price)}" if execution.average_price is not None else ""
+    table.add_row("filled", f"{_plain(execution.filled_quantity)}{price}, {_plain(execution.leaves_quantity)} open")
+    if execution.broker_order_ids:
+        table.add_row("broker order", _cell(", ".join(execution.broker_order_ids)))
+    table.add_row("updated", _time(execution.updated_at))
+    if execution.unknown is not None:
+        table.add_row("unknown since", _time(execution.unknown.since))
+        for probe in execution.unknown.probes:
+            table.add_row("looked", _cell(f"{_time(probe.at)}, found: {_found(probe.found)}"))
+        if execution.unknown.settles_by:
+            table.add_row("settles by", _cell(execution.unknown.settles_by))
+
+
+def _found(found: bool | str | None) -> str:
+    if isinstance(found, str):
+        return found
+    return "yes" if found else "nothing"
+
+
+def _state(state: str, reason: Reason | None) -> Text:
+    text = Text(printable(state), style=_STYLES.get(state, ""))
+    if reason is not None:
+        words = " ".join(word for word in (reason.code, reason.broker_code, reason.broker_text) if word)
+        text.append(f" ({printable(words)})", style="dim")
+    return text
+
+
+def _cell(text: str) -> Text:
+    # A Text is shown as it is: in a plain string rich would read [brackets] as markup.
+    return Text(printable(text))
+
+
+def _plain(number: Decimal) -> str:
+    return format(number, "f")
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -1,0 +1,99 @@
+"""Where the platform is and who calls it: arguments first, then the environment, then the defaults of a local one."""
+
+import os
+import re
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from openbell.errors import NotConfigured
+
+DEFAULT_URL: Final = "http://127.0.0.1:8080"
+DEFAULT_STREAM: Final = "127.0.0.1:8443"
+DEFAULT_TIMEOUT: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ApiKey:
+    """A secret that shows at most the part of itself that is not secret."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        """The key's public id where it has one, never its secret."""
+        parts = self.text.split("_")
+        public = "_".join(parts[:3]) + "_" if len(parts) == 5 and parts[0] == "ob" else ""
+        return f"{public}***"
+
+    __str__ = __repr__
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Everything needed to call the platform."""
+
+    api_key: ApiKey
+    base_url: str
+    stream_address: str
+    account_id: str | None
+    timeout: float
+
+    @property
+    def rest_is_local(self) -> bool:
+        """Whether REST requests stay on this machine, where no proxy belongs in between."""
+        return _is_loopback(urlsplit(self.base_url).hostname or "")
+
+    @property
+    def stream_is_local(self) -> bool:
+        """Whether the event stream stays on this machine, where it is not encrypted."""
+        return _is_loopback(urlsplit(f"//{self.stream_address}").hostname or "")
+
+    def account(self, account_id: str | None) -> str:
+        """The account of one call: its own, or the client's."""
+        chosen = account_id or self.account_id
+        if not chosen:
+            raise NotConfigured("No account was named.", "Pass account_id, or set OPENBELL_ACCOUNT.")
+        return chosen
+
+
+def connect(
+    api_key: str | None,
+    base_url: str | None,
+    stream_address: str | None,
+    account_id: str | None,
+    timeout: float,
+) -> Connection:
+    """The connection these arguments and the environment describe."""
+    key = api_key or os.environ.get("OPENBELL_API_KEY", "")
+    if not key:
+        raise NotConfigured("No API key was given.", "Pass api_key, or set OPENBELL_API_KEY.")
+    if not re.fullmatch(r"[!-~]+", key):
+        raise NotConfigured(
+            "The API key holds a space, a line break or a character outside ASCII.",
+            "Copy the key again, without quotes.",
+        )
+    url = (base_url or os.environ.get("OPENBELL_URL") or DEFAULT_URL).rstrip("/")
+    if not re.fullmatch(r"https?://([^/:\s]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?(/\S*)?", url):
+        raise NotConfigured(f"{url!r} is not an address.", "Write it like https://openbell.example.com.")
+    stream = stream_address or os.environ.get("OPENBELL_STREAM") or DEFAULT_STREAM
+    if not re.fullmatch(r"[^/\s]+:[0-9]+", stream):
+        raise NotConfigured(f"{stream!r} is not a stream address.", "Write it like stream.example.com:443.")
+    if timeout <= 0:
+        raise NotConfigured("The timeout must be greater than zero.", "Pass the seconds a request may take.")
+    return Connection(
+        api_key=ApiKey(key),
+        base_url=url,
+        stream_address=stream,
+        account_id=account_id or os.environ.get("OPENBELL_ACCOUNT") or None,
+        timeout=timeout,
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,144 @@
+"""What the platform answers: records of actions, executions and events, with exact decimals."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+import msgspec
+
+# An execution in one of these states changes no more.
+FINAL_STATES: Final = frozenset({"FILLED", "CANCELED", "EXPIRED", "REJECTED", "SKIPPED", "FAILED", "RECONCILED_OUT"})
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A record of the platform; words are plain strings because the API may add new ones."""
+
+    def to_json(self) -> str:
+        """The record as one line of JSON, decimals as strings."""
+        return msgspec.json.encode(self).decode()
+
+
+class Reason(Record, frozen=True, kw_only=True):
+    """Why something ended as it did, in our code and in the broker's own words."""
+
+    code: str
+    broker_code: str | None = None
+    broker_text: str | None = None
+
+
+class Probe(Record, frozen=True, kw_only=True):
+    """One look at the broker's books for an order in doubt."""
+
+    at: datetime
+    found: bool | str | None = None
+
+
+class Unknown(Record, frozen=True, kw_only=True):
+    """The evidence of an unknown outcome: since when, what was looked for, what would settle it."""
+
+    since: datetime
+    probes: tuple[Probe, ...] = ()
+    settles_by: str | None = None
+
+
+class Execution(Record, frozen=True, kw_only=True):
+    """How far the order of an intent is."""
+
+    state: str
+    filled_quantity: Decimal
+    leaves_quantity: Decimal
+    certainty: str
+    updated_at: datetime
+    average_price: Decimal | None = None
+    broker_order_ids: tuple[str, ...] = ()
+    unknown: Unknown | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the order is over and its outcome known."""
+        return self.state in FINAL_STATES
+
+
+class Action(Record, frozen=True, kw_only=True):
+    """One recorded command of an intent, its state, and, where asked for one intent, the execution."""
+
+    id: str
+    intent_id: str
+    account_id: str
+    organization_id: str
+    seq: int
+    action_type: str
+    symbol: str
+    order_side: str
+    order_type: str
+    route_strategy: str
+    quantity: Decimal
+    time_in_force: str
+    principal_type: str
+    principal_id: str
+    receipt_id: str
+    created_at: datetime
+    state: str
+    limit_price: Decimal | None = None
+    stop_price: Decimal | None = None
+    client_reference_id: str | None = None
+    reason: Reason | None = None
+    settled_at: datetime | None = None
+    execution: Execution | None = None
+    # Ours, from the reply's header: the command had been recorded by an earlier request with the same key.
+    replayed: bool = False
+
+
+class Page(Record, frozen=True, kw_only=True):
+    """One page of action records, in the order they were recorded."""
+
+    data: tuple[Action, ...]
+    next_cursor: str | None = None
+    last_cursor: str | None = None
+
+
+class BrokerOrder(Record, frozen=True, kw_only=True):
+    """The order of an intent after a change."""
+
+    intent_id: str
+    symbol: str
+    order_side: str
+    order_type: str
+    quantity: Decimal
+    time_in_force: str
+    status: str
+    pending: str | None = None
+    certainty: str
+    filled_quantity: Decimal
+    leaves_quantity: Decimal
+    broker_order_ids: tuple[str, ...] = ()
+    client_order_id: str | None = None
+    client_reference_id: str | None = None
+    limit_price: Decimal | None = None
+    stop_price: Decimal | None = None
+    average_price: Decimal | None = None
+    reason: Reason | None = None
+
+
+class IntentAction(Record, frozen=True, kw_only=True):
+    """An action when it is recorded, and at every change of its state."""
+
+    action_id: str
+    intent_id: str
+    seq: int
+    action_type: str
+    state: str
+    client_reference_id: str | None = None
+    reason: Reason | None = None
+
+
+class Event(Record, frozen=True, kw_only=True):
+    """One event of an account; exactly one of broker_order and intent_action is there."""
+
+    trading_account_id: str
+    account_seq: int
+    prev_seq: int
+    resume_token: str
+    occurred_at: datetime
+    broker_order: BrokerOrder | None = None
+    intent_action: IntentAction | None = None

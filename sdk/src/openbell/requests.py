@@ -1,0 +1,207 @@
+"""Pure building of requests and reading of replies: what both clients share."""
+
+import re
+import uuid
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import Any, Final, TypedDict, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from openbell.connection import Connection
+from openbell.errors import (
+    ApiError,
+    Conflict,
+    FieldProblem,
+    Invalid,
+    NotAuthenticated,
+    NotFound,
+    PermissionDenied,
+    RateLimited,
+    Unavailable,
+    UnexpectedReply,
+)
+from openbell.models import Action
+from openbell.orders import OrderSpec, RouteStrategy, Side
+
+PAGE_LIMIT: Final = 100
+Answered = TypeVar("Answered")
+
+_ERRORS: Final[dict[int, type[ApiError]]] = {
+    400: Invalid,
+    401: NotAuthenticated,
+    403: PermissionDenied,
+    404: NotFound,
+    409: Conflict,
+    413: Invalid,
+    415: Invalid,
+    422: Invalid,
+    429: RateLimited,
+}
+
+
+class SubmitOptions(TypedDict, total=False):
+    """What any command may carry."""
+
+    account_id: str | None
+    idempotency_key: str | None
+    client_reference_id: str | None
+
+
+class CreateOptions(SubmitOptions, total=False):
+    """What a new order may carry."""
+
+    route_strategy: RouteStrategy | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request, without the address and the key."""
+
+    method: str
+    path: str
+    parameters: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    # The longest this request may take, where that is shorter than the client's own limit.
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One HTTP reply; header names are lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the platform did what was asked."""
+        return HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
+
+    @property
+    def is_server_failure(self) -> bool:
+        """Whether the far side failed, so that nobody can say how far it came."""
+        return self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+class ProblemBody(msgspec.Struct):
+    """The problem+json body, as far as it is there."""
+
+    code: str = ""
+    title: str = ""
+    detail: str = ""
+    request_id: str | None = None
+    errors: tuple[FieldProblem, ...] = ()
+
+
+def new_idempotency_key() -> str:
+    """A key no other command has."""
+    return uuid.uuid4().hex
+
+
+def create_intent(
+    connection: Connection, *, symbol: str, side: Side, spec: OrderSpec, options: CreateOptions
+) -> Request:
+    """A CREATE command."""
+    payload: dict[str, Any] = {"symbol": symbol, "order_side": side, "spec": spec.to_wire()}
+    if route_strategy := options.get("route_strategy"):
+        payload["route_strategy"] = route_strategy
+    return _submit(connection, {"type": "CREATE", "payload": payload}, options)
+
+
+def cancel_intent(connection: Connection, intent_id: str, options: SubmitOptions) -> Request:
+    """A CANCEL command."""
+    return _submit(connection, {"type": "CANCEL", "payload": {"ref_intent_id": intent_id}}, options)
+
+
+def latest_action(connection: Connection, intent_id: str, account_id: str | None) -> Request:
+    """The latest action of an intent, with its execution."""
+    return Request("GET", f"{_intents(connection, account_id)}/{quote(intent_id, safe='')}")
+
+
+def intents_page(connection: Connection, account_id: str | None, cursor: str | None, limit: int) -> Request:
+    """One page of an account's action records."""
+    return _page(_intents(connection, account_id), cursor, limit)
+
+
+def actions_page(connection: Connection, intent_id: str, account_id: str | None) -> Request:
+    """The first page of an intent's history."""
+    return _page(f"{_intents(connection, account_id)}/{quote(intent_id, safe='')}/actions", None, PAGE_LIMIT)
+
+
+def following_page(request: Request, next_cursor: str | None) -> Request | None:
+    """The request for the page after this one, or None when this was the last."""
+    if next_cursor is None:
+        return None
+    if next_cursor == request.parameters.get("next_cursor"):
+        raise UnexpectedReply("A page named itself as the next one.")
+    return replace(request, parameters={**request.parameters, "next_cursor": next_cursor})
+
+
+def read_action(reply: Reply) -> Action:
+    """The action record of a reply."""
+    action = read(reply, Action)
+    if reply.headers.get("idempotency-replayed", "").lower() == "true":
+        return msgspec.structs.replace(action, replayed=True)
+    return action
+
+
+def read(reply: Reply, kind: type[Answered]) -> Answered:
+    """The body of a successful reply."""
+    try:
+        return msgspec.json.decode(reply.body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise UnexpectedReply(f"The {reply.status} reply cannot be read: {error}{_request_id_note(reply)}.") from error
+
+
+def read_error(reply: Reply) -> ApiError | UnexpectedReply:
+    """The error a reply stands for, whoever sent it."""
+    if reply.status < HTTPStatus.BAD_REQUEST:
+        return UnexpectedReply(f"The server answered {reply.status} instead of the platform's reply.")
+    try:
+        problem = msgspec.json.decode(reply.body, type=ProblemBody)
+    except msgspec.MsgspecError:
+        problem = ProblemBody()
+    kind = _ERRORS.get(reply.status, Unavailable if reply.is_server_failure else ApiError)
+    return kind(
+        code=problem.code or f"http_{reply.status}",
+        status=reply.status,
+        detail=problem.detail or problem.title or f"The server answered {reply.status} without saying why.",
+        errors=problem.errors,
+        request_id=problem.request_id or reply.headers.get("x-request-id"),
+    )
+
+
+def _submit(connection: Connection, command: dict[str, Any], options: SubmitOptions) -> Request:
+    given = options.get("idempotency_key")
+    key = new_idempotency_key() if given is None else given
+    if not re.fullmatch(r"[!-~]{1,255}", key):
+        raise ValueError("idempotency_key must be 1 to 255 visible ASCII characters without spaces.")
+    body: dict[str, Any] = {"command": command}
+    if reference := options.get("client_reference_id"):
+        body["client_reference_id"] = reference
+    return Request(
+        "POST",
+        _intents(connection, options.get("account_id")),
+        headers={"idempotency-key": key, "content-type": "application/json"},
+        body=msgspec.json.encode(body),
+    )
+
+
+def _page(path: str, cursor: str | None, limit: int) -> Request:
+    parameters = {"limit": str(limit)}
+    if cursor is not None:
+        parameters["next_cursor"] = cursor
+    return Request("GET", path, parameters=parameters)
+
+
+def _intents(connection: Connection, account_id: str | None) -> str:
+    return f"/v1/accounts/{quote(connection.account(account_id), safe='')}/intents"
+
+
+def _request_id_note(reply: Reply) -> str:
+    request_id = reply.headers.get("x-request-id")
+    return f" (request {request_id})" if request_id else ""

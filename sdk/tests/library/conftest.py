@@ -1,0 +1,52 @@
+"""Records as the platform answers them."""
+
+from typing import Any
+
+import pytest
+
+INTENT = "0192f0c1-0000-7000-8000-000000000001"
+ACCOUNT = "0192f0c1-0000-7000-8000-0000000000aa"
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENBELL_API_KEY", "OPENBELL_URL", "OPENBELL_STREAM", "OPENBELL_ACCOUNT", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def execution() -> dict[str, Any]:
+    return {
+        "state": "PARTIALLY_FILLED",
+        "filled_quantity": "4.10",
+        "leaves_quantity": "5.90",
+        "average_price": "187.123456789012345678",
+        "broker_order_ids": ["B-1"],
+        "certainty": "confirmed",
+        "updated_at": "2026-11-02T14:30:01.250000Z",
+    }
+
+
+@pytest.fixture
+def record(execution: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": "0192f0c1-0000-7000-8000-000000000002",
+        "intent_id": INTENT,
+        "account_id": ACCOUNT,
+        "organization_id": "0192f0c1-0000-7000-8000-0000000000bb",
+        "seq": 1,
+        "action_type": "CREATE",
+        "symbol": "AAPL",
+        "order_side": "BUY",
+        "order_type": "LIMIT",
+        "route_strategy": "SMART",
+        "quantity": "10.00",
+        "limit_price": "187.50",
+        "time_in_force": "DAY",
+        "principal_type": "API_KEY",
+        "principal_id": "k1",
+        "receipt_id": "0192f0c1-0000-7000-8000-0000000000cc",
+        "created_at": "2026-11-02T14:30:00Z",
+        "state": "ACKED",
+        "execution": execution,
+    }
