@@ -1,12 +1,39 @@
 """The gRPC process."""
 
 import asyncio
+import time
+from datetime import UTC, datetime
 
+from openbell_server.adapters.jetstream.connection import JetStreamConnection
+from openbell_server.adapters.jetstream.event_wakes import EventWakes
+from openbell_server.adapters.postgres.connection import open_pool
+from openbell_server.adapters.postgres.events import PostgresEventStore
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.application.authenticate import Authenticate
+from openbell_server.application.follow_events import FollowEvents
 from openbell_server.processes.lifecycle import notify_ready
 from openbell_server.settings import Settings
+from openbell_server.transport.stream.server import TradingService, serve_stream
 
 
 async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     """Serve the stream until stopping is set."""
-    notify_ready()
-    await stopping.wait()
+    hints = JetStreamConnection(settings.nats_url)
+    wakes = EventWakes(hints)
+    async with await open_pool(settings.database_url.get_secret_value(), connections_max=10) as pool:
+        organizations = PostgresOrganizationStore(pool)
+        follow = FollowEvents(
+            organizations,
+            PostgresEventStore(pool),
+            wakes,
+            settings.cursor_secret.get_secret_value().encode(),
+            time.monotonic,
+        )
+        authenticate = Authenticate(organizations, time.monotonic, lambda: datetime.now(UTC))
+        service = TradingService(authenticate, follow, lambda: datetime.now(UTC), stopping)
+        connecting = asyncio.ensure_future(hints.run())
+        try:
+            await serve_stream(service, f"{settings.stream_host}:{settings.stream_port}", notify_ready, stopping)
+        finally:
+            connecting.cancel()
+            await asyncio.gather(connecting, return_exceptions=True)

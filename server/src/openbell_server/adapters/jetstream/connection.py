@@ -11,6 +11,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
+from nats.js.errors import NotFoundError
 
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.domain.identifiers import AccountId
@@ -19,7 +20,7 @@ CONNECT_SECONDS: Final = 2.0
 RETRY_SECONDS: Final = 0.5
 PUBLISH_SECONDS: Final = 2.0
 DUPLICATE_WINDOW_SECONDS: Final = 600.0
-STREAM_BYTES_MAX: Final = 256 * 1024 * 1024
+STREAM_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 class JetStreamConnection:
@@ -69,7 +70,8 @@ class JetStreamConnection:
                 await client.subscribe(subject, cb=call)
             self._client = client
             structlog.get_logger().info("nats_connected")
-        except (NatsError, TimeoutError, OSError):
+        except (NatsError, TimeoutError, OSError) as error:
+            structlog.get_logger().warning("nats_unreachable", error=repr(error))
             if client is not None:
                 with contextlib.suppress(NatsError, TimeoutError):
                     await asyncio.wait_for(client.close(), CONNECT_SECONDS)
@@ -132,8 +134,13 @@ async def _log_error(error: Exception) -> None:
 
 
 async def _ensure_stream(client: Client) -> None:
-    """The work stream, made or brought to our settings; called at every connect, since a wiped server has none."""
-    await client.jetstream(timeout=PUBLISH_SECONDS).add_stream(
+    """The work stream; called at every connect, since a wiped server has none."""
+    jetstream = client.jetstream(timeout=PUBLISH_SECONDS)
+    # Asked first: adding it again would need its whole reserved space a second time.
+    with contextlib.suppress(NotFoundError):
+        await jetstream.stream_info(subjects.WORK_STREAM)
+        return
+    await jetstream.add_stream(
         StreamConfig(
             name=subjects.WORK_STREAM,
             subjects=[subjects.ALL_WORK],

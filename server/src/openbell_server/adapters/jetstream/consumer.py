@@ -22,7 +22,9 @@ RETRY_SECONDS: Final = 0.25
 
 async def consume_work(connection: JetStreamConnection, hear: Callable[[AccountId], None]) -> None:
     """Call hear for every account with work, until cancelled; a message is a hint, so it is acknowledged at once."""
-    while True:
+    this = asyncio.current_task()
+    # The client turns a cancellation into an error of its own when its connection closes meanwhile.
+    while this is not None and not this.cancelling():
         try:
             await _consume_while_alive(connection, hear)
         except (NatsError, TimeoutError, OSError) as error:

@@ -1,0 +1,69 @@
+"""Events as protobuf messages."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from openbell.wire import trading_pb2 as pb
+from openbell_server.application.follow_events import Frame
+from openbell_server.domain.account_events import AccountEvent, EventKind
+from openbell_server.domain.identifiers import AccountId
+
+KINDS = {
+    pb.EVENT_TYPE_BROKER_ORDER: EventKind.BROKER_ORDER,
+    pb.EVENT_TYPE_INTENT_ACTION: EventKind.INTENT_ACTION,
+}
+
+
+def timestamp(instant: datetime) -> Timestamp:
+    """An instant as protobuf has it."""
+    made = Timestamp()
+    made.FromDatetime(instant)
+    return made
+
+
+def event_message(account_id: AccountId, frame: Frame) -> pb.TradingEvent:
+    """A frame that carries an event."""
+    assert frame.event is not None
+    message = _envelope(account_id, frame)
+    message.occurred_at.CopyFrom(timestamp(frame.event.occurred_at))
+    _fill(message, frame.event)
+    return message
+
+
+def subscribed_message(account_id: AccountId, frame: Frame, request: pb.Subscribe) -> pb.TradingEvent:
+    """The first frame of a stream."""
+    message = _envelope(account_id, frame)
+    message.subscribed.subscriptions.extend(request.subscriptions)
+    return message
+
+
+def heartbeat_message(account_id: AccountId, frame: Frame, now: datetime) -> pb.TradingEvent:
+    """A sign of life."""
+    message = _envelope(account_id, frame)
+    message.heartbeat.sent_at.CopyFrom(timestamp(now))
+    return message
+
+
+def _envelope(account_id: AccountId, frame: Frame) -> pb.TradingEvent:
+    return pb.TradingEvent(
+        trading_account_id=str(account_id),
+        account_seq=frame.position,
+        prev_seq=frame.previous,
+        resume_token=frame.resume_token,
+    )
+
+
+def _fill(message: pb.TradingEvent, event: AccountEvent) -> None:
+    body: dict[str, Any] = {name: value for name, value in json.loads(event.body).items() if value is not None}
+    reason = body.pop("reason", None)
+    if event.kind is EventKind.BROKER_ORDER:
+        message.broker_order.CopyFrom(pb.BrokerOrder(intent_id=str(event.intent_id), **body))
+        target: pb.BrokerOrder | pb.IntentAction = message.broker_order
+    else:
+        message.intent_action.CopyFrom(pb.IntentAction(intent_id=str(event.intent_id), seq=event.seq, **body))
+        target = message.intent_action
+    if reason is not None:
+        target.reason.CopyFrom(pb.Reason(**{name: text for name, text in reason.items() if text is not None}))
