@@ -4,17 +4,21 @@ from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
+class MissingSetting(Exception):
+    """A process was started without something it needs; the message says what to set."""
+
+
 class Settings(BaseSettings):
     """What a process needs to know."""
 
     model_config = SettingsConfigDict(env_prefix="OPENBELL_", extra="ignore")
 
     # postgresql://… of the platform's database, and of the paper broker's own ledger.
-    database_url: SecretStr
+    database_url: SecretStr = SecretStr("")
     paper_database_url: SecretStr = SecretStr("")
     nats_url: str = "nats://127.0.0.1:4222"
     # Signs page cursors and resume tokens; the same on every replica.
-    cursor_secret: SecretStr
+    cursor_secret: SecretStr = SecretStr("")
     api_host: str = "127.0.0.1"
     api_port: int = 8080
     stream_host: str = "127.0.0.1"
@@ -24,6 +28,14 @@ class Settings(BaseSettings):
     # Seeded misbehaviour of the paper broker; see its documentation. Empty: it behaves.
     paper_faults: str = ""
     log_level: str = "INFO"
+
+    def require(self, name: str) -> str:
+        """A setting that this process cannot do without."""
+        value = getattr(self, name)
+        text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+        if not text:
+            raise MissingSetting(f"Set OPENBELL_{name.upper()} in the environment: this process needs it.")
+        return text
 
     @property
     def paper_url(self) -> str:

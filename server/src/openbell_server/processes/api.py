@@ -22,7 +22,7 @@ CONNECTIONS_MAX = 2048
 
 async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     """Serve REST until stopping is set."""
-    async with await open_pool(settings.database_url.get_secret_value(), connections_max=16) as pool:
+    async with await open_pool(settings.require("database_url"), connections_max=16) as pool:
         organizations, intents = PostgresOrganizationStore(pool), PostgresIntentStore(pool)
         hints = JetStreamConnection(settings.nats_url)
         connecting = asyncio.ensure_future(hints.run())
@@ -30,7 +30,7 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
             IntentUseCases(
                 authenticate=Authenticate(organizations, time.monotonic, lambda: datetime.now(UTC)),
                 submit=SubmitIntent(organizations, intents, DatabaseClock(pool), BROKERS, hints),
-                read=ReadIntents(organizations, intents, settings.cursor_secret.get_secret_value().encode()),
+                read=ReadIntents(organizations, intents, settings.require("cursor_secret").encode()),
             ),
             lambda: ping(pool),
         )

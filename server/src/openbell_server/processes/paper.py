@@ -15,7 +15,7 @@ CONNECTIONS_MAX = 512
 async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     """Serve until stopping is set, then end the feeds and finish the commands under way."""
     faults = parse_faults(settings.paper_faults)
-    ledger = await Ledger.open(settings.paper_database_url.get_secret_value())
+    ledger = await Ledger.open(settings.require("paper_database_url"))
     try:
         application = PaperApplication(ledger, faults)
         await serve_http(

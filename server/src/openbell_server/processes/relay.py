@@ -29,7 +29,7 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
 
     queue = JetStreamConnection(settings.nats_url)
     queue.on(subjects.OUTBOX_WAKE, wake)
-    async with await open_pool(settings.database_url.get_secret_value(), connections_max=2) as pool:
+    async with await open_pool(settings.require("database_url"), connections_max=2) as pool:
         relay = RelayOutbox(PostgresOutboxStore(pool), queue, lambda: random.uniform(0.8, 1.2))  # noqa: S311
         connecting = asyncio.ensure_future(queue.run())
         notify_ready()

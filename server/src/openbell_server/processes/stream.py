@@ -20,13 +20,13 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     """Serve the stream until stopping is set."""
     hints = JetStreamConnection(settings.nats_url)
     wakes = EventWakes(hints)
-    async with await open_pool(settings.database_url.get_secret_value(), connections_max=10) as pool:
+    async with await open_pool(settings.require("database_url"), connections_max=10) as pool:
         organizations = PostgresOrganizationStore(pool)
         follow = FollowEvents(
             organizations,
             PostgresEventStore(pool),
             wakes,
-            settings.cursor_secret.get_secret_value().encode(),
+            settings.require("cursor_secret").encode(),
             time.monotonic,
         )
         authenticate = Authenticate(organizations, time.monotonic, lambda: datetime.now(UTC))

@@ -1,0 +1,33 @@
+"""Commands about the database's schema."""
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("migrate")(migrate)
+
+
+def migrate(
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say whether the schema is current; exit 1 if not.")
+    ] = False,
+    sql: Annotated[bool, typer.Option("--sql", help="Only print the statements, for an empty database.")] = False,
+) -> None:
+    """Bring the database at OPENBELL_DATABASE_URL to the newest schema."""
+    from openbell_server.adapters.postgres import migrate as schema
+
+    if sql:
+        schema.print_sql()
+        return
+    from openbell_server.settings import Settings
+
+    url = Settings().require("database_url")
+    if not check:
+        schema.migrate(url)
+    if not schema.is_current(url):
+        typer.echo("The schema is not current: run `openbell-server migrate`.", err=True)
+        raise typer.Exit(1)
+    typer.echo("The schema is current.")
