@@ -2,8 +2,10 @@
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from datetime import UTC, datetime
+from decimal import Decimal, localcontext
 from uuid import UUID
 
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool
@@ -12,6 +14,7 @@ from openbell_server.adapters.postgres.organizations import PostgresOrganization
 from openbell_server.application.ports.stores import Acceptance, Submission
 from openbell_server.domain import api_keys
 from openbell_server.domain.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment, TradingAccount
+from openbell_server.domain.broker_orders import BrokerExecution, OrderReport, ReportStatus
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, ReceiptId, Symbol, uuid7
 from openbell_server.domain.intents import CancelIntent, Command, CreateIntent, command_hash
 from openbell_server.domain.orders import OrderSide, OrderSpec, OrderType, RouteStrategy, TimeInForce
@@ -49,6 +52,34 @@ def a_cancel(intent_id: IntentId) -> CancelIntent:
     return CancelIntent(ref_intent_id=intent_id)
 
 
+def an_execution(number: int, quantity: Decimal | int, price: Decimal | int = 1) -> BrokerExecution:
+    noon = datetime(2026, 1, 5, 12, tzinfo=UTC)
+    return BrokerExecution(
+        execution_id=f"e{number}", quantity=Decimal(quantity), price=Decimal(price), executed_at=noon
+    )
+
+
+def exact_sum(fills: Sequence[BrokerExecution]) -> Decimal:
+    with localcontext(prec=200):
+        return sum((fill.quantity for fill in fills), Decimal(0))
+
+
+def a_report(
+    reported: ReportStatus,
+    fills: Sequence[BrokerExecution] = (),
+    told: Sequence[BrokerExecution] | None = None,
+    client_order_id: str = "c",
+) -> OrderReport:
+    """A report that counts fills and tells of some of them, of all unless said otherwise."""
+    return OrderReport(
+        client_order_id=client_order_id,
+        broker_order_id="b1",
+        status=reported,
+        filled_quantity=exact_sum(fills),
+        executions=tuple(fills if told is None else told),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Tenant:
     """An organization with one account and one key that may do everything."""
@@ -72,6 +103,33 @@ class Tenant:
         )
 
 
+async def a_key(
+    pool: Pool,
+    organization: OrganizationId,
+    environment: Environment = Environment.PAPER,
+    permissions: frozenset[str] = PERMISSIONS,
+) -> tuple[Principal, str]:
+    text, presented = api_keys.mint(environment, os.urandom(api_keys.ENTROPY_BYTES))
+    key_id = new_id()
+    await PostgresOrganizationStore(pool).create_api_key(
+        organization, key_id, presented, name="test", environment=environment, permissions=permissions
+    )
+    principal = Principal(
+        kind="API_KEY", id=str(key_id), organization_id=organization, environment=environment, permissions=permissions
+    )
+    return principal, text
+
+
+async def an_account(
+    pool: Pool, organization: OrganizationId, environment: Environment = Environment.PAPER
+) -> TradingAccount:
+    store, account = PostgresOrganizationStore(pool), AccountId(new_id())
+    await store.create_account(organization, account, name="First", broker="paper", environment=environment)
+    found = await store.find_account(organization, account)
+    assert found is not None
+    return found
+
+
 async def a_tenant(
     pool: Pool,
     *,
@@ -80,28 +138,12 @@ async def a_tenant(
     permissions: frozenset[str] = PERMISSIONS,
     entitlements: frozenset[str] = frozenset({TRADING_LIVE, CONTROLS_PREMIUM}),
 ) -> Tenant:
-    store = PostgresOrganizationStore(pool)
-    organization, account = OrganizationId(new_id()), AccountId(new_id())
-    await store.create_organization(
+    organization = OrganizationId(new_id())
+    await PostgresOrganizationStore(pool).create_organization(
         organization, external_id=f"org_{organization.hex}", provider="dev", name="Acme", entitlements=entitlements
     )
-    await store.create_account(organization, account, name="First", broker="paper", environment=environment)
-    key_environment = key_environment or environment
-    text, presented = api_keys.mint(key_environment, os.urandom(api_keys.ENTROPY_BYTES))
-    key_id = new_id()
-    await store.create_api_key(
-        organization, key_id, presented, name="test", environment=key_environment, permissions=permissions
-    )
-    found = await store.find_account(organization, account)
-    assert found is not None
-    principal = Principal(
-        kind="API_KEY",
-        id=str(key_id),
-        organization_id=organization,
-        environment=key_environment,
-        permissions=permissions,
-    )
-    return Tenant(found, principal, text)
+    account = await an_account(pool, organization, environment)
+    return Tenant(account, *await a_key(pool, organization, key_environment or environment, permissions))
 
 
 async def accept(pool: Pool, *submissions: Submission) -> list[Acceptance]:

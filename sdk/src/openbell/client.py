@@ -94,10 +94,10 @@ class Client:
         return self._records(requests.actions_page(self._connection, intent_id, account_id))
 
     def events(self, resume_token: str | None = None, *, account_id: str | None = None) -> Iterator[Event]:
-        """Events from the first iteration on, or from just after resume_token; reconnects, and never skips one."""
-        from openbell.events import Subscription, iterate  # grpc is slow to import and most callers never stream
+        """Events from now on, or from just after resume_token; reconnects, and never skips one."""
+        from openbell.events import Subscription, subscribe  # grpc is slow to import and most callers never stream
 
-        return iterate(self._connection, Subscription(self._connection.account(account_id), resume_token))
+        return subscribe(self._connection, Subscription(self._connection.account(account_id), resume_token))
 
     def _records(self, request: Request) -> Iterator[Action]:
         following: Request | None = request

@@ -106,8 +106,15 @@ class Subscription:
             self._position = frame.account_seq
 
 
-def iterate(connection: Connection, subscription: Subscription) -> Iterator[Event]:
-    """Events of a subscription, one after the other."""
+def subscribe(connection: Connection, subscription: Subscription) -> Iterator[Event]:
+    """Subscribe now, and return the events from this moment on."""
+    stream = _iterate(connection, subscription)
+    next(stream)
+    return (event for event in stream if event is not None)
+
+
+def _iterate(connection: Connection, subscription: Subscription) -> Iterator[Event | None]:
+    """None for every frame that only says how far the stream is, so that a caller knows it stands; then events."""
     while True:  # ends when pause_after raises: refused, or too many failures in a row
         code, details = None, None
         try:
@@ -118,9 +125,7 @@ def iterate(connection: Connection, subscription: Subscription) -> Iterator[Even
                 with _cut_when_silent(call.cancel) as heard:
                     for frame in call:
                         heard.set()
-                        event = subscription.accept(frame)
-                        if event is not None:
-                            yield event
+                        yield subscription.accept(frame)
         except grpc.RpcError as error:
             code, details = error.code(), error.details()
         time.sleep(subscription.pause_after(code, details))

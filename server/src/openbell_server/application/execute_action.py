@@ -26,7 +26,7 @@ from openbell_server.domain.action_outcomes import (
     cancel_pending,
 )
 from openbell_server.domain.broker_orders import NotSent, Outcome, Unknown
-from openbell_server.domain.identifiers import client_order_id
+from openbell_server.domain.identifiers import ActionId, client_order_id
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import CloseReason, Standing, close
 
@@ -58,8 +58,8 @@ class ExecuteAction:
 
     async def open_doors(self, account: BrokerAccount, free: int) -> list[Door]:
         """Commit the door for the next actions of an account, at most as many as may be in flight."""
-        opened_monotonic = self.monotonic()
         attempt_id = self.new_id()
+        opened: dict[ActionId, datetime] = {}
         async with self.store.account_transaction(account) as transaction:
             waiting = [a for a in await transaction.unsettled() if a.state is ActionState.QUEUED]
             remaining = await _skip_what_needs_no_sending(transaction, waiting)
@@ -67,15 +67,16 @@ class ExecuteAction:
             ready = sorted(
                 (a for a in remaining if not a.earlier_unsettled), key=lambda a: a.action_type is not ActionType.CANCEL
             )[:free]
+            # Both clocks start under the lock: a long wait for it leaves the doors as fresh as they are.
+            opened_monotonic = self.monotonic()
             if ready:
-                await transaction.open_doors([a.action_id for a in ready], attempt_id)
+                opened = await transaction.open_doors([a.action_id for a in ready], attempt_id)
             for action in ready:
                 if action.action_type is ActionType.CANCEL:
                     await transaction.save_order(action.intent_id, cancel_pending(action.order))
-            opened_at = transaction.now
         if len(remaining) < len(waiting):
             self.hints.events_were_written([account.account_id])
-        return [Door(account, action, attempt_id, opened_at, opened_monotonic) for action in ready]
+        return [Door(account, action, attempt_id, opened[action.action_id], opened_monotonic) for action in ready]
 
     async def dispatch(self, session: BrokerSession, door: Door) -> None:
         """Call the broker once and record its answer; nothing past the door is ever cancelled half-way."""

@@ -5,6 +5,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from openbell_server.application.execute_action import CALL_SECONDS
 from openbell_server.application.ports.broker import BrokerDefinition, BrokerSession
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
 from openbell_server.application.track_orders import TrackOrders
@@ -70,7 +71,8 @@ class FollowBroker:
         await self._catch_up(account, client_order_id(action_id))
 
     async def _catch_up(self, account: BrokerAccount, order_id: str) -> None:
-        report = await self.session.find(account.account_id, order_id)
+        async with asyncio.timeout(CALL_SECONDS):
+            report = await self.session.find(account.account_id, order_id)
         if report is not None:
             await self.track(account, [report])
 

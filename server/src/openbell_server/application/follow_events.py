@@ -67,7 +67,7 @@ class FollowEvents:
         caller = await self._enter(authenticate, account_id)
         position = previous = await self._start(caller, account_id, resume_token)
         yield self._frame(None, account_id, position, previous)
-        last_sent = self.monotonic()
+        last_sent = last_entered = self.monotonic()
         while True:
             found = await self.events.read_after(caller.organization_id, account_id, position, READ_EVENTS_MAX)
             for event in found:
@@ -84,7 +84,9 @@ class FollowEvents:
                 last_sent = self.monotonic()
             await self.wakes.wait(account_id, WAIT_SECONDS)
             # A key that was revoked, or lost its permission, ends the stream.
-            caller = await self._enter(authenticate, account_id)
+            if self.monotonic() - last_entered >= WAIT_SECONDS:
+                caller = await self._enter(authenticate, account_id)
+                last_entered = self.monotonic()
 
     async def _enter(self, authenticate: Callable[[], Awaitable[Principal]], account_id: AccountId) -> Principal:
         caller = await authenticate()

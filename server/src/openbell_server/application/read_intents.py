@@ -47,7 +47,7 @@ class ReadIntents:
         scope = f"intents {caller.organization_id} {account_id}"
         after, rows = self._start(scope, cursor), _bounded(limit)
         found = await self.intents.list_actions(caller.organization_id, account_id, after, rows + 1)
-        return self._page(scope, found, rows, [recorded.action.number for recorded in found])
+        return self._page(scope, cursor, found, rows, [recorded.action.number for recorded in found])
 
     async def history(
         self, caller: Principal, account_id: AccountId, intent_id: IntentId, cursor: str | None, limit: int | None
@@ -61,7 +61,7 @@ class ReadIntents:
         )
         if not found and after == 0:
             raise Problem("not_found", "there is no such intent")
-        return self._page(scope, found, rows, [recorded.action.seq for recorded in found])
+        return self._page(scope, cursor, found, rows, [recorded.action.seq for recorded in found])
 
     async def _enter(self, caller: Principal, account_id: AccountId) -> None:
         require(caller, INTENT_READ)
@@ -78,9 +78,10 @@ class ReadIntents:
             raise Problem("invalid_cursor", "this cursor was not given for this list")
         return number
 
-    def _page(self, scope: str, found: list[RecordedAction], rows: int, numbers: list[int]) -> Page:
+    def _page(self, scope: str, cursor: str | None, found: list[RecordedAction], rows: int, numbers: list[int]) -> Page:
         shown = found[:rows]
-        last = seal(self.cursor_key, scope, numbers[len(shown) - 1]) if shown else None
+        # An empty page goes on from where it began: who follows a list never loses its place.
+        last = seal(self.cursor_key, scope, numbers[len(shown) - 1]) if shown else cursor
         return Page(shown, last if len(found) > rows else None, last)
 
 

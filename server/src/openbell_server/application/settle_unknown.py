@@ -1,17 +1,18 @@
-"""Find out what became of actions that passed the door without an outcome: ask the broker, never send."""
+"""Find out what became of actions that passed the door without an outcome: ask the broker, send no order again."""
 
+import asyncio
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
-from openbell_server.application.execute_action import CALL_SECONDS, record
-from openbell_server.application.ports.broker import BrokerSession
+from openbell_server.application.execute_action import CALL_SECONDS, DOOR_SECONDS, record
+from openbell_server.application.ports.broker import BrokerCapabilities, BrokerSession
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore, TrackedAction
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.action_outcomes import after_absence, after_outcome
-from openbell_server.domain.broker_orders import OrderReport, Unknown
+from openbell_server.domain.broker_orders import NotSent, OrderReport, Unknown
 from openbell_server.domain.identifiers import client_order_id
 from openbell_server.domain.intents import ActionType
 
@@ -29,13 +30,16 @@ class SettleUnknown:
     track: TrackOrders
     hints: Hints
 
-    async def __call__(self, account: BrokerAccount, session: BrokerSession, settle_seconds: float) -> None:
+    async def __call__(self, account: BrokerAccount, session: BrokerSession, capabilities: BrokerCapabilities) -> None:
         """Look at every action of the account that is in doubt."""
         for action in await self._in_doubt(account):
-            report = await session.find(account.account_id, client_order_id(action.order_action_id))
+            async with asyncio.timeout(CALL_SECONDS):
+                report = await session.find(account.account_id, client_order_id(action.order_action_id))
             if report is not None:
                 await self.track(account, [report])
-            await self._keep_evidence(account, action, report, settle_seconds)
+            repeat_at = await self._keep_evidence(account, action, report, capabilities)
+            if repeat_at is not None:
+                await self._repeat_cancel(account, session, action, repeat_at)
         self.hints.events_were_written([account.account_id])
 
     async def _in_doubt(self, account: BrokerAccount) -> list[TrackedAction]:
@@ -59,19 +63,43 @@ class SettleUnknown:
         return doubtful
 
     async def _keep_evidence(
-        self, account: BrokerAccount, probed: TrackedAction, report: OrderReport | None, settle_seconds: float
-    ) -> None:
-        """Store the look-up; two misses after every delay bound has passed prove that the command never arrived."""
+        self,
+        account: BrokerAccount,
+        probed: TrackedAction,
+        report: OrderReport | None,
+        capabilities: BrokerCapabilities,
+    ) -> datetime | None:
+        """Store the look-up; two misses after every delay bound has passed prove that an order never arrived.
+
+        The time is returned where the broker still works on an order whose cancel may be repeated.
+        """
         async with self.store.account_transaction(account) as transaction:
             for action in await transaction.of_intents([probed.intent_id]):
                 if action.action_id != probed.action_id or action.state is not ActionState.UNKNOWN:
                     continue
-                # A cancel is at the broker once its order is closed, and track() settles it then.
-                found = report is not None and action.action_type is ActionType.CREATE
-                await transaction.add_probe(action.action_id, found=found)
+                await transaction.add_probe(action.action_id, found=report is not None)
                 assert action.send_started_at is not None
-                proof_from = action.send_started_at + timedelta(seconds=settle_seconds)
+                proof_from = action.send_started_at + timedelta(seconds=capabilities.settle_seconds)
+                if transaction.now < proof_from:
+                    continue
+                if action.action_type is ActionType.CANCEL:
+                    # What became of a cancel shows in its order only: it ends when that does, or by asking again.
+                    return transaction.now if report is not None and capabilities.repeats_cancels else None
                 misses = [at for at in action.misses if at >= proof_from]
-                spaced = misses and transaction.now - misses[0] >= timedelta(seconds=MISS_SPACING_SECONDS)
-                if not found and transaction.now >= proof_from and len(misses) + 1 >= MISSES_TO_PROVE and spaced:
-                    await record(transaction, action, after_absence(action.action_type, action.order))
+                spaced = bool(misses) and transaction.now - misses[0] >= timedelta(seconds=MISS_SPACING_SECONDS)
+                if report is None and len(misses) + 1 >= MISSES_TO_PROVE and spaced:
+                    await record(transaction, action, after_absence(action.order))
+        return None
+
+    async def _repeat_cancel(
+        self, account: BrokerAccount, session: BrokerSession, probed: TrackedAction, now: datetime
+    ) -> None:
+        async with asyncio.timeout(CALL_SECONDS):
+            outcome = await session.cancel(
+                account.account_id, client_order_id(probed.order_action_id), now + timedelta(seconds=DOOR_SECONDS)
+            )
+        async with self.store.account_transaction(account) as transaction:
+            for action in await transaction.of_intents([probed.intent_id]):
+                if action.action_id == probed.action_id and not isinstance(outcome, NotSent):
+                    settlement = after_outcome(action.action_type, action.state, action.order, outcome)
+                    await record(transaction, action, settlement)

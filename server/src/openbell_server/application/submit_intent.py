@@ -1,6 +1,6 @@
 """Submit a command: check the caller and the account, evaluate controls, and run the accept step."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,14 +17,18 @@ from openbell_server.application.ports.stores import (
     Submission,
 )
 from openbell_server.domain.accounts import TRADING_LIVE, Environment, TradingAccount
+from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, ReceiptId
-from openbell_server.domain.intents import CancelIntent, Command, CreateIntent, command_hash
+from openbell_server.domain.intents import ActionType, CancelIntent, Command, CreateIntent, IntentAction, command_hash
+from openbell_server.domain.order_aggregate import Order
 from openbell_server.domain.principals import INTENT_EDIT, Principal, require, require_environment
 from openbell_server.domain.receipts import evaluate
 
 TRIES_MAX: Final = 4
-Decode = Callable[[BrokerDefinition], Command]
+# The request is read piece by piece, so that each piece is judged in its turn.
+ReadKey = Callable[[], str | None]
+Decode = Callable[[BrokerDefinition], Awaitable[Command]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,23 +50,24 @@ class SubmitIntent:
     brokers: Mapping[str, BrokerDefinition]
     hints: Hints
 
-    async def __call__(
-        self, caller: Principal, account_id: AccountId, decode: Decode, idempotency_key: str | None
-    ) -> Submitted:
+    async def __call__(self, caller: Principal, account_id: AccountId, decode: Decode, read_key: ReadKey) -> Submitted:
         """Record the command, or say why not; the first failing check answers."""
         require(caller, INTENT_EDIT)
+        idempotency_key = read_key()
         account = await self._account(caller, account_id)
         require_environment(caller, account)
-        command = self._admit(account, decode)
+        command = await self._admit(account, decode)
         for _ in range(TRIES_MAX):
-            acceptance = await self._accept(caller, account, command, idempotency_key)
+            submission = await self._submission(caller, account, command, idempotency_key)
+            acceptance = (await self.intents.accept_across_organizations([submission]))[0]
             match acceptance.status:
                 case AcceptStatus.STALE_CONTROLS:
                     account = await self._account(caller, account_id)
+                    _require_open(account, command)
                 case AcceptStatus.SAME_KEY_IN_SET | AcceptStatus.DEFERRED | AcceptStatus.CLOCK_SKEW:
                     continue
                 case _:
-                    return await self._answer(account, command, acceptance)
+                    return await self._answer(submission, acceptance)
         raise Problem("concurrent_change", "the command met a change at every one of four tries; nothing was recorded")
 
     async def _account(self, caller: Principal, account_id: AccountId) -> TradingAccount:
@@ -71,22 +76,16 @@ class SubmitIntent:
             raise Problem("not_found", "there is no such account")
         return account
 
-    def _admit(self, account: TradingAccount, decode: Decode) -> Command:
+    async def _admit(self, account: TradingAccount, decode: Decode) -> Command:
         """Decode the body, but let entitlement and disablement answer before what is wrong in it."""
         broker = self.brokers[account.broker]
         command: Command | None = None
         refusal: Problem | None = None
         try:
-            command = decode(broker)
+            command = await decode(broker)
         except Problem as problem:
             refusal = problem
-        if not isinstance(command, CancelIntent):
-            if account.environment is Environment.LIVE and TRADING_LIVE not in account.entitlements:
-                raise Problem("entitlement_required", f"live accounts need the entitlement {TRADING_LIVE}")
-            if account.organization_disabled:
-                raise Problem("organization_disabled", "the organization is disabled")
-            if account.disabled:
-                raise Problem("account_disabled", "the account is disabled")
+        _require_open(account, command)
         if refusal is not None:
             raise refusal
         assert command is not None
@@ -94,11 +93,11 @@ class SubmitIntent:
             _require_capability(broker, command)
         return command
 
-    async def _accept(
+    async def _submission(
         self, caller: Principal, account: TradingAccount, command: Command, idempotency_key: str | None
-    ) -> Acceptance:
+    ) -> Submission:
         action_id, receipt_id, intent_id = await self.ids.new_ids(3)
-        submission = Submission(
+        return Submission(
             action_id=ActionId(action_id),
             intent_id=command.ref_intent_id if isinstance(command, CancelIntent) else IntentId(intent_id),
             receipt_id=ReceiptId(receipt_id),
@@ -109,9 +108,8 @@ class SubmitIntent:
             idempotency_key=idempotency_key,
             receipt=evaluate(account),
         )
-        return (await self.intents.accept_across_organizations([submission]))[0]
 
-    async def _answer(self, account: TradingAccount, command: Command, acceptance: Acceptance) -> Submitted:
+    async def _answer(self, submission: Submission, acceptance: Acceptance) -> Submitted:
         match acceptance.status:
             case AcceptStatus.NOT_FOUND:
                 raise Problem("not_found", "there is no such intent")
@@ -119,11 +117,13 @@ class SubmitIntent:
                 raise Problem("order_terminal", "the order of this intent is already closed")
             case AcceptStatus.INVALID:
                 raise Problem("invalid_command", "the database refused the command; nothing was recorded")
-            case AcceptStatus.REPLAYED if acceptance.command_hash != command_hash(command):
+            case AcceptStatus.REPLAYED if acceptance.command_hash != submission.command_hash:
                 raise Problem("idempotency_key_reused", "this Idempotency-Key was used for another command")
             case AcceptStatus.ACCEPTED:
                 self.hints.outbox_has_rows()
-        where = (account.organization_id, account.id, acceptance.intent_id)
+                if isinstance(submission.command, CreateIntent):
+                    return _just_created(submission, submission.command, acceptance)
+        where = (submission.account.organization_id, submission.account.id, acceptance.intent_id)
         recorded = await self.intents.find_action(*where, acceptance.seq)
         execution = await self.intents.find_execution(*where)
         assert recorded is not None
@@ -131,6 +131,50 @@ class SubmitIntent:
         return Submitted(
             recorded=recorded, execution=execution, replayed=acceptance.status is not AcceptStatus.ACCEPTED
         )
+
+
+def _require_open(account: TradingAccount, command: Command | None) -> None:
+    """Refuse what an account or its organization may not do now; a cancel is never trapped."""
+    if isinstance(command, CancelIntent):
+        return
+    if account.environment is Environment.LIVE and TRADING_LIVE not in account.entitlements:
+        raise Problem("entitlement_required", f"live accounts need the entitlement {TRADING_LIVE}")
+    if account.organization_disabled:
+        raise Problem("organization_disabled", "the organization is disabled")
+    if account.disabled:
+        raise Problem("account_disabled", "the account is disabled")
+
+
+def _just_created(submission: Submission, command: CreateIntent, acceptance: Acceptance) -> Submitted:
+    """What was written a moment ago, told without reading it again."""
+    assert acceptance.seq is not None
+    assert acceptance.number is not None
+    spec = command.spec
+    action = IntentAction(
+        id=submission.action_id,
+        intent_id=submission.intent_id,
+        account_id=submission.account.id,
+        organization_id=submission.account.organization_id,
+        number=acceptance.number,
+        seq=acceptance.seq,
+        action_type=ActionType.CREATE,
+        symbol=command.symbol,
+        order_side=command.order_side,
+        order_type=spec.order_type,
+        route_strategy=command.route_strategy,
+        quantity=spec.quantity,
+        limit_price=spec.limit_price,
+        stop_price=spec.stop_price,
+        time_in_force=spec.time_in_force,
+        client_reference_id=command.client_reference_id,
+        principal_type=submission.principal.kind,
+        principal_id=submission.principal.id,
+        receipt_id=submission.receipt_id,
+        created_at=acceptance.created_at,
+    )
+    recorded = RecordedAction(action=action, state=ActionState.QUEUED, reason=None, settled_at=None)
+    execution = Execution(order=Order(quantity=spec.quantity), unknown=None, updated_at=acceptance.created_at)
+    return Submitted(recorded=recorded, execution=execution, replayed=False)
 
 
 def _require_capability(broker: BrokerDefinition, command: CreateIntent) -> None:

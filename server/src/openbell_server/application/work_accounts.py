@@ -28,6 +28,7 @@ class WorkAccounts:
     failures: list[BaseException] = field(default_factory=list)
     _known: dict[AccountId, BrokerAccount] = field(default_factory=dict)
     _working: set[AccountId] = field(default_factory=set)
+    _settling: set[AccountId] = field(default_factory=set)
     _again: set[AccountId] = field(default_factory=set)
     _in_flight: dict[AccountId, int] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -49,10 +50,9 @@ class WorkAccounts:
         for account_id in await self.store.accounts_waiting_across_organizations(SWEEP_SECONDS):
             self.hear(account_id)
         for account_id in await self.store.accounts_in_doubt_across_organizations(STUCK_SECONDS):
-            account, broker = await self._look_up(account_id)
-            if broker.ready:
-                async with self._places:
-                    await self.settle(account, broker.session, broker.definition.capabilities.settle_seconds)
+            if account_id not in self._settling and not self._closing:
+                self._settling.add(account_id)
+                self._start(self._settle(account_id))
 
     async def drain(self) -> None:
         """Open no more doors, and let every call past its door come to its end."""
@@ -70,14 +70,20 @@ class WorkAccounts:
                 for door in doors:
                     self._in_flight[account_id] = self._in_flight.get(account_id, 0) + 1
                     self._start(self._dispatch(broker, door))
-                if len(doors) == free:
-                    self._again.add(account_id)
         finally:
             self._working.discard(account_id)
             if account_id in self._again:
                 self._again.discard(account_id)
-                if self._in_flight.get(account_id, 0) == 0:
-                    self.hear(account_id)
+                self.hear(account_id)
+
+    async def _settle(self, account_id: AccountId) -> None:
+        try:
+            account, broker = await self._look_up(account_id)
+            if broker.ready:
+                async with self._places:
+                    await self.settle(account, broker.session, broker.definition.capabilities)
+        finally:
+            self._settling.discard(account_id)
 
     async def _dispatch(self, broker: FollowBroker, door: Door) -> None:
         account_id = door.account.account_id

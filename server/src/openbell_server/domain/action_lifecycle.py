@@ -1,5 +1,6 @@
 """The machine of one action, as a table: which state may follow which."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -37,6 +38,8 @@ NEXT: Final[dict[ActionState, frozenset[ActionState]]] = {
     ActionState.ABANDONED: frozenset(),
 }
 
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+
 SETTLED: Final = frozenset(state for state, following in NEXT.items() if not following)
 
 
@@ -47,6 +50,12 @@ class Reason:
     code: str
     broker_code: str | None = None
     broker_text: str | None = None
+
+    def __post_init__(self) -> None:
+        """Keep a broker's words storable: whatever is no Unicode text, or is NUL, shows as �."""
+        for name, words in (("broker_code", self.broker_code), ("broker_text", self.broker_text)):
+            if words is not None:
+                object.__setattr__(self, name, _UNSTORABLE.sub("�", words))
 
 
 def may_become(state: ActionState, following: ActionState) -> bool:

@@ -7,6 +7,7 @@ from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome, Refused, ReportStatus, Unknown
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import (
+    Certainty,
     CloseReason,
     Order,
     Pending,
@@ -64,7 +65,7 @@ def _after_cancel(state: ActionState, order: Order, outcome: Outcome) -> Settlem
     match outcome:
         case Accepted():
             # The order ends when the broker reports that it did.
-            return Settlement(ActionState.ACKED, None, order)
+            return Settlement(ActionState.ACKED, None, replace(order, certainty=Certainty.CONFIRMED))
         case Refused(code, text):
             return Settlement(ActionState.REFUSED, Reason(BROKER_REFUSED, code, text), settle_command(order))
         case NotSent(why):
@@ -107,12 +108,9 @@ def after_report(
     return None
 
 
-def after_absence(action_type: ActionType, order: Order) -> Settlement:
-    """What it means that the broker provably never got the command."""
-    reason = Reason(NOT_AT_BROKER)
-    if action_type is ActionType.CREATE:
-        return Settlement(ActionState.FAILED, reason, close(order, CloseReason.FAILED))
-    return Settlement(ActionState.FAILED, reason, settle_command(order))
+def after_absence(order: Order) -> Settlement:
+    """What it means that the broker provably never got the order."""
+    return Settlement(ActionState.FAILED, Reason(NOT_AT_BROKER), close(order, CloseReason.FAILED))
 
 
 def cancel_pending(order: Order) -> Order:

@@ -59,5 +59,6 @@ def slot_of(account_id: AccountId) -> int:
 
 def canonical_symbol(text: str) -> Symbol | None:
     """The one spelling of a symbol, or None if it is none."""
+    # Some letters outside ASCII have a plain capital (ſ → S, ß → SS): those are other spellings, not ours.
     upper = text.upper()
-    return Symbol(upper) if _SYMBOL.fullmatch(upper) else None
+    return Symbol(upper) if text.isascii() and _SYMBOL.fullmatch(upper) else None

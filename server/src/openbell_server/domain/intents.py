@@ -15,7 +15,7 @@ from openbell_server.domain.identifiers import (
     ReceiptId,
     Symbol,
 )
-from openbell_server.domain.orders import OrderSide, OrderSpec, OrderType, RouteStrategy, TimeInForce
+from openbell_server.domain.orders import EXACT, OrderSide, OrderSpec, OrderType, RouteStrategy, TimeInForce
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -121,6 +121,10 @@ def action_hash(action: IntentAction) -> bytes:
     ).digest()
 
 
+def _shortest(number: Decimal | None) -> str | None:
+    return None if number is None else plain(number.normalize(EXACT))
+
+
 def command_hash(command: Command) -> bytes:
     """SHA-256 of a decoded command: two spellings of one command are the same to an Idempotency-Key."""
     match command:
@@ -131,9 +135,9 @@ def command_hash(command: Command) -> bytes:
                 command.order_side,
                 command.route_strategy,
                 spec.order_type,
-                plain(spec.quantity.normalize()),
-                None if spec.limit_price is None else plain(spec.limit_price.normalize()),
-                None if spec.stop_price is None else plain(spec.stop_price.normalize()),
+                _shortest(spec.quantity),
+                _shortest(spec.limit_price),
+                _shortest(spec.stop_price),
                 spec.time_in_force,
                 command.client_reference_id,
             )

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from openbell_server.domain.broker_orders import BrokerExecution, OrderReport, ReportStatus
+from openbell_server.domain.orders import EXACT, exact_total
 
 
 class Standing(StrEnum):
@@ -61,14 +62,17 @@ class Order:
     @property
     def leaves_quantity(self) -> Decimal:
         """What may still fill."""
-        return Decimal(0) if self.standing is Standing.CLOSED else max(Decimal(0), self.quantity - self.filled_quantity)
+        if self.standing is Standing.CLOSED:
+            return Decimal(0)
+        return max(Decimal(0), EXACT.subtract(self.quantity, self.filled_quantity))
 
     @property
     def average_price(self) -> Decimal | None:
         """Value over quantity of all executions, to nine places."""
         if not self.filled_quantity:
             return None
-        return round(self.filled_value / self.filled_quantity, AVERAGE_PLACES).normalize()
+        average = EXACT.divide(self.filled_value, self.filled_quantity)
+        return EXACT.normalize(EXACT.quantize(average, Decimal(1).scaleb(-AVERAGE_PLACES)))
 
 
 AVERAGE_PLACES: Final = 9
@@ -102,8 +106,8 @@ def apply_report(order: Order, report: OrderReport, unseen: Iterable[BrokerExecu
     if report.broker_order_id not in ids:
         ids = (*ids, report.broker_order_id)
     fills = tuple(unseen)
-    filled = order.filled_quantity + sum((fill.quantity for fill in fills), Decimal(0))
-    value = order.filled_value + sum((fill.quantity * fill.price for fill in fills), Decimal(0))
+    filled = exact_total([order.filled_quantity, *(fill.quantity for fill in fills)])
+    value = exact_total([order.filled_value, *(EXACT.multiply(fill.quantity, fill.price) for fill in fills)])
     order = replace(
         order,
         broker_order_ids=ids,

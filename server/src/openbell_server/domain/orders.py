@@ -1,8 +1,9 @@
 """What can be asked of a broker: sides, kinds, times in force, and exact decimal numbers."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from enum import StrEnum
 from typing import Final
 
@@ -67,6 +68,18 @@ def exact_decimal(text: str, field: str) -> Decimal:
     if number <= 0:
         raise InvalidCommand(field, "must be greater than zero")
     return number
+
+
+# Python's own context rounds at 28 digits; a product of two of our numbers has up to 72.
+EXACT: Final = Context(prec=120)
+
+
+def exact_total(numbers: Iterable[Decimal]) -> Decimal:
+    """The sum, unrounded."""
+    total = Decimal(0)
+    for number in numbers:
+        total = EXACT.add(total, number)
+    return total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

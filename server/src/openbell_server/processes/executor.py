@@ -28,7 +28,7 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     """Execute until stopping is set, then finish what passed its door."""
     hints = JetStreamConnection(settings.nats_url)
     addresses = {"paper": settings.paper_url}
-    async with await open_pool(settings.require("database_url"), connections_max=20) as pool:
+    async with await open_pool(settings.require("database_url"), connections_max=8) as pool:
         store = PostgresExecutionStore(pool)
         track = TrackOrders(store, hints)
         brokers = {

@@ -15,6 +15,18 @@ from openbell_server.domain.identifiers import uuid7
 CONNECT_SECONDS = 10.0
 STATEMENT_SECONDS = 5.0
 CLOCK_REFRESH_SECONDS = 60.0
+# What a caller may retry: the database is away, full, busy, or not the one to write to any more.
+UNAVAILABLE = (
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.TransactionRollbackError,
+    TimeoutError,
+    OSError,
+)
 _queries = named_queries.load("connection")
 
 if TYPE_CHECKING:
@@ -23,6 +35,10 @@ if TYPE_CHECKING:
 else:  # generic in its stubs only
     Pool = asyncpg.Pool
     Connection = asyncpg.pool.PoolConnectionProxy
+
+
+async def _keep(_: object) -> None:
+    """Leave a released connection as it is: nothing here outlives its transaction, and a reset is a round trip."""
 
 
 async def open_pool(url: str, *, connections_max: int = 10) -> Pool:
@@ -34,11 +50,15 @@ async def open_pool(url: str, *, connections_max: int = 10) -> Pool:
         timeout=CONNECT_SECONDS,
         command_timeout=STATEMENT_SECONDS,
         max_inactive_connection_lifetime=600.0,
+        reset=_keep,
         server_settings={
             "search_path": "openbell, pg_catalog",
             "timezone": "UTC",
             "lock_timeout": "2s",
             "idle_in_transaction_session_timeout": "10s",
+            # Every statement looks up by key: one plan fits all parameters, and planning anew costs more than running.
+            "plan_cache_mode": "force_generic_plan",
+            "jit": "off",
         },
     )
 

@@ -55,11 +55,12 @@ class PostgresAccountTransaction:
         rows = _queries.intents_of(self.connection, **self._where, action_ids=list(action_ids))
         return {row["action_id"]: row["intent_id"] async for row in rows}
 
-    async def open_doors(self, action_ids: Sequence[ActionId], attempt_id: UUID) -> None:
+    async def open_doors(self, action_ids: Sequence[ActionId], attempt_id: UUID) -> dict[ActionId, datetime]:
         """QUEUED → DISPATCHING."""
         rows = _queries.open_doors(self.connection, **self._where, action_ids=list(action_ids), attempt_id=attempt_id)
-        opened = {row["action_id"] async for row in rows}
-        assert opened == set(action_ids), "the account's lock was not held"
+        opened = {row["action_id"]: row["send_started_at"] async for row in rows}
+        assert opened.keys() == set(action_ids), "the account's lock was not held"
+        return opened
 
     async def save_action(self, action: TrackedAction, state: ActionState, reason: Reason | None) -> None:
         """Write an action's next state, if the table of states allows it."""
@@ -141,10 +142,10 @@ class PostgresExecutionStore:
     async def account_transaction(self, account: BrokerAccount) -> AsyncIterator[PostgresAccountTransaction]:
         """A transaction under the account's lock."""
         async with self.pool.acquire() as connection, connection.transaction():
-            await _queries.lock_account(
+            # The time may be from before a wait for the lock: early is the safe side for every use of it.
+            now = await _queries.lock_account(
                 connection, organization_id=account.organization_id, account_id=account.account_id
             )
-            now = await _queries.database_time(connection)
             transaction = PostgresAccountTransaction(connection, account, now)
             yield transaction
             await transaction.flush_events()

@@ -1,11 +1,8 @@
--- name: lock_account(organization_id, account_id)^
+-- name: lock_account(organization_id, account_id)$
 -- The account's lock: accept, doors, outcomes and reports of one account never overlap.
-select event_no from account_counters
+select clock_timestamp() as now from account_counters
 where organization_id = :organization_id and account_id = :account_id
 for no key update;
-
--- name: database_time()$
-select clock_timestamp();
 
 -- name: unsettled(organization_id, account_id, row_limit)
 select s.action_id, s.intent_id, s.seq, s.action_type, s.state, s.attempt_id, s.send_started_at, s.probes,
@@ -24,7 +21,7 @@ join intent_actions first
     on first.organization_id = s.organization_id and first.account_id = s.account_id and first.intent_id = s.intent_id
     and first.seq = 1
 where s.organization_id = :organization_id and s.account_id = :account_id and s.settled_at is null
-order by s.action_no
+order by s.action_type <> 'CANCEL', s.action_no
 limit :row_limit;
 
 -- name: of_intents(organization_id, account_id, intent_ids)
@@ -52,7 +49,7 @@ update action_states
 set state = 'DISPATCHING', attempt_id = :attempt_id, send_started_at = clock_timestamp(), updated_at = clock_timestamp()
 where organization_id = :organization_id and account_id = :account_id and action_id = any(:action_ids::uuid[])
     and state = 'QUEUED'
-returning action_id;
+returning action_id, send_started_at;
 
 -- name: save_action(organization_id, account_id, action_id, previous, state, reason_code, broker_code, broker_text, settled)!
 update action_states
@@ -115,14 +112,17 @@ where settled_at is null and state = 'QUEUED'
 limit 1000;
 
 -- name: accounts_in_doubt_across_organizations(stuck_after_seconds)
--- A look-up that finds nothing is repeated after 1, 2, 4 … 30 seconds.
+-- A look-up that settles nothing is repeated every second while proof is near, then after 2, 4 … 30 seconds.
 select distinct account_id from action_states
 where settled_at is null
     and (
         (state = 'DISPATCHING' and send_started_at < clock_timestamp() - make_interval(secs => :stuck_after_seconds))
         or (
             state = 'UNKNOWN' and updated_at < clock_timestamp()
-                - make_interval(secs => least(30, power(2, least(10, jsonb_array_length(probes)))))
+                - make_interval(secs => case
+                    when send_started_at > clock_timestamp() - interval '20 seconds' then 1
+                    else least(30, power(2, least(10, jsonb_array_length(probes))))
+                end)
         )
     )
 limit 1000;

@@ -20,6 +20,8 @@ class BrokerCapabilities:
     route_strategies: frozenset[RouteStrategy]
     default_time_in_force: TimeInForce
     in_flight_max: int = 4
+    # Whether the same cancel may be written again: true only where a repeat can do nothing new.
+    repeats_cancels: bool = False
     # How long after the door a look-up that finds nothing proves that nothing is there.
     settle_seconds: float
 

@@ -64,7 +64,7 @@ class AccountTransaction(Protocol):
 
     @property
     def now(self) -> datetime:
-        """The database's clock when the lock was taken."""
+        """The database's clock when the lock was asked for."""
 
     async def unsettled(self) -> list[TrackedAction]:
         """Unsettled actions in commit order, a bounded number."""
@@ -75,8 +75,8 @@ class AccountTransaction(Protocol):
     async def intents_of(self, action_ids: Sequence[ActionId]) -> dict[ActionId, IntentId]:
         """Which intents these actions belong to."""
 
-    async def open_doors(self, action_ids: Sequence[ActionId], attempt_id: UUID) -> None:
-        """QUEUED → DISPATCHING; exactly one caller ever does this for an action."""
+    async def open_doors(self, action_ids: Sequence[ActionId], attempt_id: UUID) -> dict[ActionId, datetime]:
+        """QUEUED → DISPATCHING; exactly one caller ever does this for an action. When each door opened."""
 
     async def save_action(self, action: TrackedAction, state: ActionState, reason: Reason | None) -> None:
         """Write an action's next state."""

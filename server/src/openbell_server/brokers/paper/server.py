@@ -53,6 +53,10 @@ class CuttableProtocol(HttpToolsProtocol):
         self.scope["extensions"] = {_CUT: {"transport": self.transport}}
 
 
+class ClientLeft(Exception):
+    """The client closed its connection before its request was complete."""
+
+
 class Exchange:
     """One request and the way to answer it."""
 
@@ -84,7 +88,7 @@ class Exchange:
         while more:
             message = await self._receive()
             if message["type"] != "http.request":
-                raise ConnectionError("the client left before its body was complete")
+                raise ClientLeft("the client left before its body was complete")
             content += message.get("body", b"")
             more = message.get("more_body", False)
             if len(content) > _BODY_BYTES_MAX:
@@ -141,6 +145,9 @@ class PaperApplication:
             await self._route(exchange)
         except Refusal as refusal:
             await exchange.answer(REFUSALS[refusal.code], RefusalBody(refusal.code, refusal.text))
+        except ClientLeft:
+            # Whoever asked died in mid-request; nothing was recorded, and nobody is there to be told.
+            return
 
     async def _route(self, exchange: Exchange) -> None:
         plain: dict[tuple[str, str], Callable[[Exchange], Awaitable[None]]] = {

@@ -10,15 +10,19 @@ import structlog
 from litestar import Litestar, get
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from openbell_server.transport.rest.error_responses import render_error
+from openbell_server.transport.rest.error_responses import error_renderer
 from openbell_server.transport.rest.intents import IntentUseCases, intent_routes
 
 BODY_BYTES_MAX = 64 * 1024
 _REQUEST_ID = re.compile(rb"[0-9A-Za-z_-]{1,64}")
 
 
-def build_app(use_cases: IntentUseCases, check_database: Callable[[], Awaitable[None]]) -> ASGIApp:
-    """The application as uvicorn serves it."""
+def build_app(
+    use_cases: IntentUseCases,
+    check_database: Callable[[], Awaitable[None]],
+    unavailable: tuple[type[Exception], ...],
+) -> ASGIApp:
+    """The application as uvicorn serves it; errors of the unavailable kinds answer 503."""
 
     @get("/healthz")
     async def healthz() -> dict[str, str]:
@@ -28,7 +32,7 @@ def build_app(use_cases: IntentUseCases, check_database: Callable[[], Awaitable[
 
     app = Litestar(
         route_handlers=[intent_routes(use_cases), healthz],
-        exception_handlers={Exception: render_error},
+        exception_handlers={Exception: error_renderer(unavailable)},
         request_max_body_size=BODY_BYTES_MAX,
         openapi_config=None,
         logging_config=None,

@@ -1,5 +1,7 @@
 """Errors on the wire: problem+json (RFC 9457), one table of codes."""
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,7 +29,7 @@ class ProblemBody(Struct, frozen=True):
     errors: list[FieldProblem]
 
 
-def problem_response(problem: Problem, request_id: str) -> Response[bytes]:
+def problem_response(problem: Problem, request_id: str, headers: Mapping[str, str] | None = None) -> Response[bytes]:
     """The problem as a response."""
     code = CODES[problem.code]
     body = ProblemBody(
@@ -40,20 +42,32 @@ def problem_response(problem: Problem, request_id: str) -> Response[bytes]:
         request_id=request_id,
         errors=list(problem.errors),
     )
-    headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if code.status == 503 else {}
+    waiting = {"retry-after": str(RETRY_AFTER_SECONDS)} if code.status == 503 else {}
     return Response(
-        msgspec.json.encode(body), status_code=code.status, media_type="application/problem+json", headers=headers
+        msgspec.json.encode(body),
+        status_code=code.status,
+        media_type="application/problem+json",
+        headers={**waiting, **(headers or {})},
     )
 
 
-def render_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """Any error out of a handler or the router."""
+ErrorRenderer = Callable[[Request[Any, Any, Any], Exception], Response[bytes]]
+
+
+def error_renderer(unavailable: tuple[type[Exception], ...]) -> ErrorRenderer:
+    """Renders any error out of a handler or the router; the unavailable kinds may be retried."""
+    return partial(_render, unavailable)
+
+
+def _render(
+    unavailable: tuple[type[Exception], ...], request: Request[Any, Any, Any], error: Exception
+) -> Response[bytes]:
     request_id = str(request.scope.get("request_id", ""))
     if isinstance(error, Problem):
         return problem_response(error, request_id)
     if isinstance(error, HTTPException) and error.status_code in _FROM_STATUS:
-        return problem_response(Problem(_FROM_STATUS[error.status_code], error.detail), request_id)
-    if isinstance(error, TimeoutError | ConnectionError | OSError):
+        return problem_response(Problem(_FROM_STATUS[error.status_code], error.detail), request_id, error.headers)
+    if isinstance(error, unavailable):
         structlog.get_logger().warning("unavailable", error=repr(error))
         return problem_response(Problem("unavailable", "a service behind the platform did not answer"), request_id)
     structlog.get_logger().error("unexpected_error", exc_info=error)

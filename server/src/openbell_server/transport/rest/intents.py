@@ -1,12 +1,13 @@
 """The intent routes."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
 from litestar import Request, Response, Router, get, post
 from litestar.datastructures import State
-from litestar.params import Parameter
+from litestar.exceptions.http_exceptions import RequestEntityTooLarge
+from litestar.params import FromPath
 
 from openbell_server.application.authenticate import Authenticate
 from openbell_server.application.ports.broker import BrokerDefinition
@@ -18,9 +19,6 @@ from openbell_server.domain.intents import Command
 from openbell_server.transport.rest.authentication import api_key_of, idempotency_key_of
 from openbell_server.transport.rest.intent_bodies import ActionBody, PageBody, SubmitBody, action_body, page_body
 from openbell_server.transport.rest.strict_json import read_json
-
-Cursor = Annotated[str | None, Parameter(query="next_cursor", max_length=200)]
-Limit = Annotated[str | None, Parameter(query="limit", max_length=20)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +34,14 @@ def intent_routes(use_cases: IntentUseCases) -> Router:
     """The five intent routes of an account."""
 
     @post("/", status_code=202)
-    async def submit_intent(request: Request[Any, Any, State], account_id: UUID) -> Response[ActionBody]:
+    async def submit_intent(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> Response[ActionBody]:
         """Append a command: it is durable when this answers."""
         caller = await use_cases.authenticate(api_key_of(request))
-        key = idempotency_key_of(request)
-        body = await request.body()
 
-        def decode(broker: BrokerDefinition) -> Command:
-            if request.content_type[0] != "application/json":
-                raise Problem("not_json", f"the body's content type is {request.content_type[0] or 'missing'}")
-            return read_json(body, SubmitBody).to_command(broker)
+        async def decode(broker: BrokerDefinition) -> Command:
+            return read_json(await json_body_of(request), SubmitBody).to_command(broker)
 
-        submitted = await use_cases.submit(caller, AccountId(account_id), decode, key)
+        submitted = await use_cases.submit(caller, AccountId(account_id), decode, lambda: idempotency_key_of(request))
         action = submitted.recorded.action
         headers = {"location": f"/v1/accounts/{account_id}/intents/{action.intent_id}"}
         if submitted.replayed:
@@ -55,32 +49,27 @@ def intent_routes(use_cases: IntentUseCases) -> Router:
         return Response(action_body(submitted.recorded, submitted.execution), headers=headers)
 
     @get("/")
-    async def list_intents(
-        request: Request[Any, Any, State], account_id: UUID, cursor: Cursor = None, limit: Limit = None
-    ) -> PageBody:
+    async def list_intents(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> PageBody:
         """Actions of the account, in commit order."""
         caller = await use_cases.authenticate(api_key_of(request))
-        return page_body(await use_cases.read.page(caller, AccountId(account_id), cursor, whole(limit)))
+        return page_body(await use_cases.read.page(caller, AccountId(account_id), *page_of(request)))
 
     @get("/{intent_id:uuid}")
-    async def show_intent(request: Request[Any, Any, State], account_id: UUID, intent_id: UUID) -> ActionBody:
+    async def show_intent(
+        request: Request[Any, Any, State], account_id: FromPath[UUID], intent_id: FromPath[UUID]
+    ) -> ActionBody:
         """The latest action of an intent, and how its order stands."""
         caller = await use_cases.authenticate(api_key_of(request))
         return action_body(*await use_cases.read.latest(caller, AccountId(account_id), IntentId(intent_id)))
 
     @get("/{intent_id:uuid}/actions")
     async def list_actions(
-        request: Request[Any, Any, State],
-        account_id: UUID,
-        intent_id: UUID,
-        cursor: Cursor = None,
-        limit: Limit = None,
+        request: Request[Any, Any, State], account_id: FromPath[UUID], intent_id: FromPath[UUID]
     ) -> PageBody:
         """The history of an intent."""
         caller = await use_cases.authenticate(api_key_of(request))
-        return page_body(
-            await use_cases.read.history(caller, AccountId(account_id), IntentId(intent_id), cursor, whole(limit))
-        )
+        page = await use_cases.read.history(caller, AccountId(account_id), IntentId(intent_id), *page_of(request))
+        return page_body(page)
 
     return Router(
         "/v1/accounts/{account_id:uuid}/intents",
@@ -88,8 +77,28 @@ def intent_routes(use_cases: IntentUseCases) -> Router:
     )
 
 
-def whole(text: str | None) -> int | None:
-    """A limit as a number; what is no number counts as out of bounds."""
-    if text is None:
-        return None
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+async def json_body_of(request: Request[Any, Any, State]) -> bytes:
+    """The body, if it says that it is JSON and is not too large."""
+    media_type = request.content_type[0]
+    if media_type.lower() != "application/json":
+        raise Problem("not_json", f"the body's content type is {media_type or 'missing'}")
+    try:
+        return await request.body()
+    except RequestEntityTooLarge:
+        raise Problem("body_too_large", "the body is too large") from None
+
+
+def page_of(request: Request[Any, Any, State]) -> tuple[str | None, int | None]:
+    """Cursor and limit as asked; what is no number is out of bounds."""
+    cursor, limit = _sole(request, "next_cursor"), _sole(request, "limit")
+    if limit is None:
+        return cursor, None
+    return cursor, int(limit) if limit.isascii() and limit.isdigit() and len(limit) < 10 else 0
+
+
+def _sole(request: Request[Any, Any, State], name: str) -> str | None:
+    """A query parameter; one that was sent twice counts as empty, and empty is never valid."""
+    values = request.query_params.getall(name, [])
+    if len(values) > 1:
+        return ""
+    return str(values[0]) if values else None

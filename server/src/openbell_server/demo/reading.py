@@ -1,0 +1,74 @@
+"""Reads both ledgers over HTTP: ours through the client library, the broker's from the broker itself."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import httpx
+import msgspec
+
+from openbell import Action, AsyncClient
+from openbell_server.brokers.paper.wire import LedgerOrderBody, OrderPage
+from openbell_server.demo.board import DOUBTS_SHOWN, Board, Sight
+from openbell_server.demo.ledgers import Books
+
+_AT_ONCE: Final = 8
+_BEFORE_AN_ANSWER: Final = frozenset({"QUEUED", "DISPATCHING", "SENT", "UNKNOWN"})
+_PAGES_MAX: Final = 100
+_TIMEOUT_SECONDS: Final = 10
+
+
+async def look(client: AsyncClient, accounts: Sequence[str], board: Board) -> None:
+    """Bring the board up to date: the lists show how actions stand, and each open intent is read for its order."""
+    actions = await read_actions(client, accounts)
+    creates = {action.intent_id: action for action in actions if action.action_type == "CREATE"}
+    final = {intent_id for intent_id, sight in board.sights.items() if sight.is_final}
+    still_open = [create for create in creates.values() if create.intent_id not in final]
+    # An order that has not met its broker has no execution to read, and of the doubts only some fit on a screen.
+    sent = [create for create in still_open if create.state not in _BEFORE_AN_ANSWER]
+    doubts = [create for create in still_open if create.state == "UNKNOWN"]
+    latest = await read_intents(client, sent + doubts[:DOUBTS_SHOWN])
+    board.see(Sight(create, latest.get(intent_id)) for intent_id, create in creates.items() if intent_id not in final)
+
+
+async def read_books(client: AsyncClient, paper_url: str, accounts: Sequence[str], accepted: Iterable[str]) -> Books:
+    """Every action, every intent and every order, read anew."""
+    orders = await _read_orders(paper_url, accounts)
+    actions = await read_actions(client, accounts)
+    intents = await read_intents(client, [action for action in actions if action.action_type == "CREATE"])
+    return Books(accepted=frozenset(accepted), actions=actions, intents=intents, orders=orders)
+
+
+async def read_actions(client: AsyncClient, accounts: Sequence[str]) -> list[Action]:
+    """Every action record."""
+    return [action for account in accounts async for action in client.intents(account_id=account)]
+
+
+async def read_intents(client: AsyncClient, creates: Sequence[Action]) -> dict[str, Action]:
+    """The newest action of each intent, with its execution."""
+    places = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(create: Action) -> Action:
+        async with places:
+            return await client.intent(create.intent_id, account_id=create.account_id)
+
+    latest = await asyncio.gather(*(one(create) for create in creates))
+    return {action.intent_id: action for action in latest}
+
+
+async def _read_orders(paper_url: str, accounts: Sequence[str]) -> list[LedgerOrderBody]:
+    async with httpx.AsyncClient(base_url=paper_url, timeout=_TIMEOUT_SECONDS, trust_env=False) as broker:
+        return [order for account in accounts for order in await _read_orders_of(broker, account)]
+
+
+async def _read_orders_of(broker: httpx.AsyncClient, account: str) -> list[LedgerOrderBody]:
+    orders: list[LedgerOrderBody] = []
+    after: int | None = 0
+    for _ in range(_PAGES_MAX):
+        response = await broker.get(f"/accounts/{account}/orders", params={"after": after})
+        page = msgspec.json.decode(response.raise_for_status().content, type=OrderPage)
+        orders += page.orders
+        after = page.next
+        if after is None:
+            return orders
+    raise AssertionError(f"the broker's ledger of {account} has more than {_PAGES_MAX} pages")

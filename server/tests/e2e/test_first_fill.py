@@ -1,0 +1,113 @@
+"""The whole path: REST, relay, executor, paper broker, events, and back, also without NATS."""
+
+import itertools
+from decimal import Decimal
+
+import httpx
+import pytest
+
+from openbell import Client, Limit, Market, Stop, StopLimit
+from openbell.orders import Spec
+from openbell_server.brokers.paper.matching import reference_price
+from openbell_server.domain.identifiers import Symbol
+from openbell_server.processes.children import wait_until
+from openbell_server.processes.local_platform import LocalPlatform
+
+PRICE = reference_price(Symbol("AAPL"))
+
+
+def state(client: Client, intent_id: str) -> str:
+    execution = client.intent(intent_id).execution
+    assert execution is not None
+    return execution.state
+
+
+def becomes(client: Client, intent_id: str, wanted: str) -> bool:
+    return wait_until(lambda: state(client, intent_id) == wanted, 20)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        Market(10),
+        Limit(10, price=PRICE + 1),
+        Stop(10, stop_price=PRICE - 1),
+        StopLimit(10, stop_price=PRICE - 1, price=PRICE + 1),
+    ],
+    ids=lambda spec: type(spec).__name__,
+)
+def test_every_order_kind_is_filled(client: Client, spec: Spec) -> None:
+    filled = client.wait(client.buy("AAPL", spec).intent_id)
+    assert filled.execution is not None
+    assert (filled.state, filled.execution.state, filled.execution.filled_quantity) == ("ACKED", "FILLED", Decimal(10))
+    assert filled.execution.average_price == PRICE
+
+
+def test_a_resting_order_is_cancelled(client: Client) -> None:
+    intent = client.buy("AAPL", Limit(10, price="0.01"))
+    assert becomes(client, intent.intent_id, "NEW")
+    client.cancel_intent(intent.intent_id)
+    assert becomes(client, intent.intent_id, "CANCELED")
+    assert [(a.seq, a.action_type, a.state) for a in client.actions(intent.intent_id)] == [
+        (1, "CREATE", "ACKED"),
+        (2, "CANCEL", "ACKED"),
+    ]
+
+
+def test_a_price_that_moves_fills_what_rests(client: Client, platform: LocalPlatform) -> None:
+    intent = client.buy("MSFT", Limit(10, price="0.02"))
+    assert becomes(client, intent.intent_id, "NEW")
+    httpx.put(f"{platform.paper_url}/prices/MSFT", json={"price": "0.02"}, timeout=5).raise_for_status()
+    assert becomes(client, intent.intent_id, "FILLED")
+
+
+def test_the_stream_tells_the_story_and_resumes_exactly(client: Client) -> None:
+    events = client.events()
+    intent = client.buy("AAPL", Market(1)).intent_id
+    story = list(itertools.islice(events, 4))
+    words = [
+        e.intent_action.state if e.intent_action else e.broker_order.status if e.broker_order else "" for e in story
+    ]
+    assert words in (["QUEUED", "ACKED", "NEW", "FILLED"], ["QUEUED", "ACKED", "FILLED", "FILLED"])
+    assert {about.intent_id for e in story if (about := e.intent_action or e.broker_order)} == {intent}
+    resumed = list(itertools.islice(client.events(resume_token=story[0].resume_token), 3))
+    assert [event.account_seq for event in resumed] == [event.account_seq for event in story[1:]]
+
+
+def test_with_nats_stopped_orders_still_flow(client: Client, platform: LocalPlatform) -> None:
+    platform.services.nats.stop()
+    try:
+        filled = client.wait(client.buy("AAPL", Market(3)).intent_id, timeout=20)
+        assert filled.execution is not None
+        assert filled.execution.state == "FILLED"
+    finally:
+        platform.services.nats.start()
+
+
+def test_a_killed_broker_leaves_no_order_in_the_dark(client: Client, platform: LocalPlatform) -> None:
+    before = client.buy("AAPL", Market(4)).intent_id
+    platform.stack.kill("paper")
+    platform.stack.start("paper")
+    platform.stack.wait_ready("paper")
+    assert becomes(client, client.buy("AAPL", Market(5)).intent_id, "FILLED")
+    # Taken before the kill, or proven never to have arrived: both are true ends.
+    assert wait_until(lambda: state(client, before) in {"FILLED", "FAILED"}, 30)
+
+
+@pytest.mark.parametrize("name", ["api", "relay", "executor", "stream"])
+def test_a_killed_process_loses_nothing(client: Client, platform: LocalPlatform, name: str) -> None:
+    before = client.buy("AAPL", Market(4)).intent_id
+    platform.stack.kill(name)
+    platform.stack.start(name)
+    platform.stack.wait_ready(name)
+    after = client.buy("AAPL", Market(5)).intent_id
+    for intent_id in (before, after):
+        assert becomes(client, intent_id, "FILLED")
+
+
+def test_every_process_drains_and_ends_cleanly(platform: LocalPlatform) -> None:
+    for name in ("api", "relay", "executor", "stream", "paper"):
+        assert platform.stack.is_running(name)
+        assert platform.stack.stop(name) == 0
+        platform.stack.start(name)
+        platform.stack.wait_ready(name)

@@ -1,0 +1,46 @@
+"""A broker that takes orders without answering: doubt is shown, asked about, and ended by evidence only."""
+
+import pytest
+
+from openbell import Action, Client, Market
+from openbell_server.processes.children import wait_until
+from openbell_server.processes.local_platform import LocalPlatform
+
+
+@pytest.fixture(scope="module")
+def faults() -> str:
+    return "seed=1,accept_then_hang=0.5,hang=0.5"
+
+
+def latest(client: Client, intents: list[str]) -> list[Action]:
+    return [client.intent(intent_id) for intent_id in intents]
+
+
+def test_a_successor_asks_the_broker_and_never_sends(client: Client, platform: LocalPlatform) -> None:
+    intents = [client.buy("AAPL", Market(1)).intent_id for _ in range(8)]
+    assert wait_until(lambda: any(action.state == "DISPATCHING" for action in latest(client, intents)), 15)
+    platform.stack.kill("executor")
+    platform.stack.start("executor")
+    assert wait_until(lambda: all(a.state in {"ACKED", "FAILED"} for a in latest(client, intents)), 45)
+    ends = {
+        (a.state, a.execution.state, a.reason.code if a.reason else None)
+        for a in latest(client, intents)
+        if a.execution
+    }
+    # By the seed about half were taken in silence, and half never arrived.
+    assert ends == {("ACKED", "FILLED", None), ("FAILED", "FAILED", "NOT_AT_BROKER")}
+
+
+def test_silence_is_shown_as_unknown_with_its_evidence(client: Client) -> None:
+    intents = [client.buy("AAPL", Market(1)).intent_id for _ in range(8)]
+
+    def doubted() -> list[Action]:
+        return [action for action in latest(client, intents) if action.state == "UNKNOWN"]
+
+    assert wait_until(
+        lambda: any(a.execution and a.execution.unknown and a.execution.unknown.probes for a in doubted()), 20
+    )
+    for action in doubted():
+        assert action.execution is not None
+        assert (action.execution.state, action.execution.certainty) == ("UNKNOWN", "unknown")
+        assert action.execution.unknown is not None

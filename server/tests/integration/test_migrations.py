@@ -1,0 +1,126 @@
+"""Migrations: from empty to current, any number of times, by any number at once, online or by hand."""
+
+import asyncio
+import contextlib
+import io
+import sys
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+from paper_broker import until
+
+from openbell_server.adapters.postgres.migrate import is_current, migrate, print_sql
+from openbell_server.processes.local_services import LocalServices
+
+# As every migrator takes it.
+MIGRATION_LOCK = 0x0B_E1_1
+CATALOGUE = {
+    "columns": "select table_schema, table_name, column_name, data_type, is_nullable, column_default, is_identity "
+    "from information_schema.columns where table_schema in ('openbell', 'public') order by 1, 2, 3",
+    "constraints": "select conrelid::regclass::text, conname, pg_get_constraintdef(oid) from pg_constraint "
+    "where connamespace in ('openbell'::regnamespace, 'public'::regnamespace) order by 1, 2, 3",
+    "indexes": "select schemaname, indexname, indexdef from pg_indexes where schemaname in ('openbell', 'public') "
+    "order by 1, 2",
+    "functions": "select proname, md5(pg_get_functiondef(oid)) from pg_proc "
+    "where pronamespace = 'openbell'::regnamespace order by 1, 2",
+    "triggers": "select tgrelid::regclass::text, tgname, pg_get_triggerdef(oid) from pg_trigger "
+    "where not tgisinternal order by 1, 2",
+    "storage": "select relname, reloptions from pg_class where relnamespace = 'openbell'::regnamespace order by 1",
+    "revision": "select version_num from public.alembic_version",
+}
+
+
+async def catalogue(url: str) -> dict[str, list[tuple[object, ...]]]:
+    connection = await asyncpg.connect(url, timeout=10)
+    try:
+        return {name: [tuple(row) for row in await connection.fetch(query)] for name, query in CATALOGUE.items()}
+    finally:
+        await connection.close()
+
+
+async def run_script(url: str, script: str) -> None:
+    connection = await asyncpg.connect(url, timeout=10)
+    try:
+        await connection.execute(script, timeout=30)
+    finally:
+        await connection.close()
+
+
+@pytest.fixture
+async def empty(services: LocalServices) -> AsyncIterator[str]:
+    """The URL of a database with nothing in it."""
+    administration = services.postgres.url("postgres")
+    await run_script(administration, "drop database if exists openbell_empty with (force)")
+    await run_script(administration, "create database openbell_empty")
+    yield services.postgres.url("openbell_empty")
+    await run_script(administration, "drop database openbell_empty with (force)")
+
+
+async def test_a_database_is_current_exactly_after_it_was_migrated(empty: str) -> None:
+    assert not await asyncio.to_thread(is_current, empty)
+    await asyncio.to_thread(migrate, empty)
+    assert await asyncio.to_thread(is_current, empty)
+
+
+async def test_migrating_twice_changes_nothing(empty: str) -> None:
+    await asyncio.to_thread(migrate, empty)
+    before = await catalogue(empty)
+    assert all(before.values())
+    await run_script(
+        empty,
+        "insert into openbell.organizations (organization_id, external_id, provider, name) "
+        "values ('00000000-0000-7000-8000-000000000001', 'x', 'dev', 'Acme')",
+    )
+    await asyncio.to_thread(migrate, empty)
+    assert await catalogue(empty) == before
+    assert await asyncio.to_thread(is_current, empty)
+
+
+async def test_a_database_at_an_older_revision_is_not_current(empty: str) -> None:
+    await asyncio.to_thread(migrate, empty)
+    await run_script(empty, "update public.alembic_version set version_num = '0001_create_accounts'")
+    assert not await asyncio.to_thread(is_current, empty)
+
+
+async def test_the_printed_schema_applied_by_hand_is_the_migrated_one(empty: str, database: str) -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        print_sql()
+    await run_script(empty, printed.getvalue())
+    assert await catalogue(empty) == await catalogue(database)
+    assert await asyncio.to_thread(is_current, empty)
+
+
+async def test_migrators_at_once_wait_for_each_other(empty: str, database: str) -> None:
+    code = "import sys; from openbell_server.adapters.postgres.migrate import migrate; migrate(sys.argv[1])"
+    holder = await asyncpg.connect(empty, timeout=10)
+    await holder.execute(f"select pg_advisory_lock({MIGRATION_LOCK})")
+    migrators = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-c", code, empty, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        for _ in range(3)
+    ]
+
+    async def all_wait() -> bool:
+        waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+        return bool(await holder.fetchval(waiting) == len(migrators))
+
+    try:
+        await until(all_wait, 60)
+    finally:
+        await holder.close()
+        outputs = await asyncio.gather(*(migrator.communicate() for migrator in migrators))
+    assert [migrator.returncode for migrator in migrators] == [0, 0, 0], outputs
+    assert await catalogue(empty) == await catalogue(database)
+
+
+async def test_a_migration_that_fails_leaves_the_revisions_before_it(empty: str) -> None:
+    await run_script(empty, "create schema openbell; create table openbell.intent_actions (x int)")
+    with pytest.raises(Exception, match="intent_actions"):
+        await asyncio.to_thread(migrate, empty)
+    assert not await asyncio.to_thread(is_current, empty)
+    await run_script(empty, "drop table openbell.intent_actions")
+    await asyncio.to_thread(migrate, empty)
+    assert await asyncio.to_thread(is_current, empty)

@@ -1,0 +1,28 @@
+"""Runs one proof part: python -m proof <part> [--size gate]."""
+
+import argparse
+import importlib
+import sys
+import time
+from pathlib import Path
+
+from proof.figures import Figures
+
+PARTS = ("e2e", "frontdoor", "bench")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measure one part of what the platform promises.")
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--size", choices=("full", "gate"), default="full")
+    chosen = parser.parse_args()
+    figures = Figures(chosen.part, chosen.size)
+    begun = time.monotonic()
+    importlib.import_module(f"proof.{chosen.part}").prove(figures)
+    figures.shown("seconds", round(time.monotonic() - begun, 1))
+    figures.write(Path("build/proof"))
+    return 0 if figures.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

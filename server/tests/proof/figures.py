@@ -1,0 +1,39 @@
+"""Figures of one proof part: measured in this run, printed as they come, written at the end."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Number = int | float | str
+
+
+@dataclass
+class Figures:
+    """One JSON line per figure; a figure without a bar is only shown."""
+
+    part: str
+    size: str
+    rows: list[dict[str, Number | bool | None]] = field(default_factory=list)
+
+    def exactly(self, figure: str, value: int, bar: int) -> None:
+        self._add(figure, value, bar, value == bar)
+
+    def at_most(self, figure: str, value: float, bar: float) -> None:
+        self._add(figure, value, bar, value <= bar)
+
+    def shown(self, figure: str, value: Number) -> None:
+        self._add(figure, value, None, True)
+
+    @property
+    def ok(self) -> bool:
+        return bool(self.rows) and all(row["ok"] for row in self.rows)
+
+    def _add(self, figure: str, value: Number, bar: float | None, ok: bool) -> None:
+        row: dict[str, Number | bool | None] = {"figure": figure, "value": value, "bar": bar, "ok": ok}
+        self.rows.append(row)
+        print(json.dumps(row), flush=True)
+
+    def write(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        body = {"part": self.part, "size": self.size, "figures": self.rows}
+        (folder / f"{self.part}.json").write_text(json.dumps(body, indent=1) + "\n")

@@ -1,0 +1,129 @@
+"""Load on a running platform: many clients, mixed intents, and followers that cut their own streams."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import grpc
+
+from openbell import Action, AsyncClient, Limit, Market
+from openbell.wire import trading_pb2 as pb
+from openbell.wire import trading_pb2_grpc
+from openbell_server.processes.local_platform import LocalPlatform
+
+SYMBOLS = ("AAPL", "MSFT", "NVDA", "BRK.B", "SPY")
+FRAME_SECONDS = 30
+
+
+@asynccontextmanager
+async def clients(platform: LocalPlatform, count: int) -> AsyncIterator[list[AsyncClient]]:
+    """Clients with connections of their own."""
+    environment = platform.client_environment()
+    async with AsyncExitStack() as stack:
+        yield [
+            await stack.enter_async_context(
+                AsyncClient(
+                    api_key=environment["OPENBELL_API_KEY"],
+                    base_url=environment["OPENBELL_URL"],
+                    stream_address=environment["OPENBELL_STREAM"],
+                )
+            )
+            for _ in range(count)
+        ]
+
+
+async def submit_mixed(client: AsyncClient, account_id: str, number: int) -> Action:
+    """One intent; every twentieth rests at the broker and is cancelled."""
+    symbol = SYMBOLS[number % len(SYMBOLS)]
+    if number % 20 == 0:
+        resting = await client.buy(symbol, Limit(5, price="0.01"), account_id=account_id)
+        await client.cancel_intent(resting.intent_id, account_id=account_id)
+        return resting
+    if number % 10 == 5:
+        return await client.sell(symbol, Limit(2, price="0.01"), account_id=account_id)
+    # Above a thousand the paper broker fills in two executions.
+    return await client.buy(symbol, Market(Decimal(1500) if number % 10 == 7 else 10), account_id=account_id)
+
+
+async def submit_all(
+    platform: LocalPlatform, intents: int, client_count: int, at: "dict[int, asyncio.Event] | None" = None
+) -> list[Action]:
+    """Submit from many clients over all accounts; the event of a number is set when that many were accepted."""
+    accounts = [str(account_id) for account_id in platform.seeded.account_ids]
+    numbers = itertools.count()
+    accepted: list[Action] = []
+
+    async def work(client: AsyncClient) -> None:
+        for number in numbers:
+            if number >= intents:
+                return
+            accepted.append(await submit_mixed(client, accounts[number % len(accounts)], number))
+            if at and len(accepted) in at:
+                at[len(accepted)].set()
+
+    async with clients(platform, client_count) as opened:
+        await asyncio.gather(*(work(client) for client in opened))
+    return accepted
+
+
+@dataclass
+class Follower:
+    """Follows one account from its first event, and cuts its own stream every few events."""
+
+    account_id: str
+    api_key: str
+    cut_every: int
+    seen: list[int] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    cuts: int = 0
+    subscribed: asyncio.Event = field(default_factory=asyncio.Event)
+    _token: str = ""
+
+    async def follow(self, channel: grpc.aio.Channel) -> None:
+        """Until cancelled."""
+        while True:
+            await self._until_cut(trading_pb2_grpc.TradingServiceStub(channel))
+            self.cuts += 1
+
+    async def _until_cut(self, stub: "trading_pb2_grpc.TradingServiceAsyncStub") -> None:
+        request = pb.Subscribe(
+            trading_account_id=self.account_id,
+            subscriptions=[pb.EVENT_TYPE_BROKER_ORDER, pb.EVENT_TYPE_INTENT_ACTION],
+            resume_token=self._token,
+        )
+        call = stub.SubscribeEvents(request, metadata=(("x-api-key", self.api_key),))
+        received = 0
+        async for frame in call:
+            self._token = frame.resume_token
+            if frame.WhichOneof("event") in {"broker_order", "intent_action"}:
+                if self.seen and frame.prev_seq != self.seen[-1]:
+                    self.faults.append(f"{frame.account_seq} follows {frame.prev_seq}, seen {self.seen[-1]}")
+                self.seen.append(frame.account_seq)
+                received += 1
+            self.subscribed.set()
+            if received >= self.cut_every:
+                call.cancel()
+                return
+
+
+@asynccontextmanager
+async def followers(platform: LocalPlatform, cut_every: int) -> AsyncIterator[list[Follower]]:
+    """A follower for every account, all subscribed."""
+    key = platform.seeded.api_key
+    async with grpc.aio.insecure_channel(platform.client_environment()["OPENBELL_STREAM"]) as channel:
+        made = [Follower(str(account_id), key, cut_every) for account_id in platform.seeded.account_ids]
+        tasks = [asyncio.ensure_future(follower.follow(channel)) for follower in made]
+        try:
+            for follower in made:
+                await asyncio.wait_for(follower.subscribed.wait(), FRAME_SECONDS)
+            yield made
+        finally:
+            for task in tasks:
+                task.cancel()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            for follower, end in zip(made, ended, strict=True):
+                if not isinstance(end, asyncio.CancelledError):
+                    follower.faults.append(repr(end))

@@ -1,0 +1,98 @@
+"""The REST application on real stores, called without a socket."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import httpx
+
+from builders import Tenant
+from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.domain.identifiers import AccountId
+from openbell_server.processes.api import rest_app
+
+JSON = {"content-type": "application/json"}
+PROBLEM_FIELDS = {"type", "title", "status", "detail", "code", "remedy", "request_id", "errors"}
+
+
+@dataclass(slots=True)
+class RecordedHints:
+    """Hints that are counted and go nowhere."""
+
+    rows: int = 0
+    accounts: list[AccountId] = field(default_factory=list)
+
+    def outbox_has_rows(self) -> None:
+        self.rows += 1
+
+    def events_were_written(self, account_ids: Sequence[AccountId]) -> None:
+        self.accounts.extend(account_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class RestApi:
+    """A client of the application, and the hints it gave."""
+
+    client: httpx.AsyncClient
+    hints: RecordedHints
+
+    async def submit(
+        self, tenant: Tenant, body: object, key: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        sent = {"x-api-key": tenant.key, **(headers or {})}
+        if key is not None:
+            sent["idempotency-key"] = key
+        return await self.client.post(intents_of(tenant), json=body, headers=sent)
+
+    async def submit_raw(
+        self, tenant: Tenant, body: bytes, headers: Mapping[str, str | bytes] | None = None
+    ) -> httpx.Response:
+        sent = {"x-api-key": tenant.key, **JSON, **(headers or {})}
+        raw = [(name, value.encode("latin-1") if isinstance(value, str) else value) for name, value in sent.items()]
+        encoded = [(name.encode(), value) for name, value in raw]
+        return await self.client.post(intents_of(tenant), content=body, headers=encoded)
+
+    async def read(self, tenant: Tenant, below: str = "", **query: str | int) -> httpx.Response:
+        return await self.client.get(intents_of(tenant) + below, params=query, headers={"x-api-key": tenant.key})
+
+
+@asynccontextmanager
+async def rest_api(pool: Pool) -> AsyncIterator[RestApi]:
+    hints = RecordedHints()
+    app = rest_app(pool, hints, b"a secret of the tests")
+    transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
+    async with httpx.AsyncClient(transport=transport, base_url="http://openbell.test", timeout=20) as client:
+        yield RestApi(client, hints)
+
+
+def intents_of(tenant: Tenant) -> str:
+    return f"/v1/accounts/{tenant.account.id}/intents"
+
+
+def create_body(kind: str = "Market", symbol: str = "AAPL", **spec: object) -> dict[str, object]:
+    spec = {"quantity": "10", **spec}
+    return {
+        "command": {"type": "CREATE", "payload": {"symbol": symbol, "order_side": "BUY", "spec": {kind: spec}}},
+    }
+
+
+def cancel_body(intent_id: UUID | str) -> dict[str, object]:
+    return {"command": {"type": "CANCEL", "payload": {"ref_intent_id": str(intent_id)}}}
+
+
+def problem(response: httpx.Response, status: int, code: str) -> dict[str, object]:
+    """The problem in a response, after checking its shape."""
+    assert response.headers["content-type"] == "application/problem+json"
+    body: dict[str, object] = response.json()
+    assert (response.status_code, body["status"], body["code"]) == (status, status, code), body
+    assert set(body) == PROBLEM_FIELDS
+    assert body["type"] == f"urn:openbell:problem:{code}"
+    assert body["request_id"] == response.headers["x-request-id"]
+    return body
+
+
+def pointers(body: Mapping[str, object]) -> list[str]:
+    errors = body["errors"]
+    assert isinstance(errors, list)
+    return [error["pointer"] for error in errors]

@@ -1,0 +1,144 @@
+"""A broker that answers by script and remembers every write, with the executor's parts around it."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from uuid import uuid4
+
+import asyncpg
+from rest_api import RecordedHints
+
+from builders import Tenant, a_limit_create, accept
+from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.execution import PostgresExecutionStore
+from openbell_server.application.execute_action import Door, ExecuteAction
+from openbell_server.application.ports.broker import BrokerOrder
+from openbell_server.application.ports.execution import BrokerAccount
+from openbell_server.application.settle_unknown import SettleUnknown
+from openbell_server.application.track_orders import TrackOrders
+from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome
+from openbell_server.domain.identifiers import AccountId, IntentId, client_order_id
+from openbell_server.domain.intents import Command
+
+Answer = Outcome | Exception | Callable[[str], Awaitable[Outcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One command that left for the broker."""
+
+    command: str
+    client_order_id: str
+    valid_until: datetime
+
+
+@dataclass(slots=True)
+class ScriptedBroker:
+    """Implements BrokerSession: answers from the script, then accepts; finds what is in its book."""
+
+    script: deque[Answer] = field(default_factory=deque)
+    book: dict[str, OrderReport] = field(default_factory=dict)
+    writes: list[Write] = field(default_factory=list)
+    calls: int = 0
+    is_connected: bool = True
+
+    async def submit(self, order: BrokerOrder) -> Outcome:
+        return await self._answer(Write("submit", order.client_order_id, order.valid_until))
+
+    async def cancel(self, account_id: AccountId, client_order_id: str, valid_until: datetime) -> Outcome:
+        del account_id
+        return await self._answer(Write("cancel", client_order_id, valid_until))
+
+    async def find(self, account_id: AccountId, client_order_id: str) -> OrderReport | None:
+        del account_id
+        return self.book.get(client_order_id)
+
+    async def reports(self) -> AsyncIterator[tuple[AccountId, OrderReport] | None]:
+        yield None
+
+    async def close(self) -> None:
+        self.is_connected = False
+
+    async def _answer(self, write: Write) -> Outcome:
+        self.calls += 1
+        answer = self.script.popleft() if self.script else Accepted("b1")
+        if not isinstance(answer, NotSent):
+            self.writes.append(write)
+        if isinstance(answer, Exception):
+            raise answer
+        return await answer(write.client_order_id) if callable(answer) else answer
+
+
+@dataclass(slots=True)
+class Clock:
+    """A monotonic clock that stands until it is set."""
+
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """One account with everything that executes its actions."""
+
+    pool: Pool
+    tenant: Tenant
+    broker: ScriptedBroker = field(default_factory=ScriptedBroker)
+    clock: Clock = field(default_factory=Clock)
+    hints: RecordedHints = field(default_factory=RecordedHints)
+
+    @property
+    def account(self) -> BrokerAccount:
+        return BrokerAccount(self.tenant.account.organization_id, self.tenant.account.id, "paper")
+
+    @property
+    def execute(self) -> ExecuteAction:
+        return ExecuteAction(PostgresExecutionStore(self.pool), self.hints, uuid4, self.clock)
+
+    @property
+    def track(self) -> TrackOrders:
+        return TrackOrders(PostgresExecutionStore(self.pool), self.hints)
+
+    async def accept(self, command: Command | None = None) -> IntentId:
+        (accepted,) = await accept(self.pool, self.tenant.submission(command))
+        assert accepted.status == "ACCEPTED"
+        return accepted.intent_id
+
+    async def open_doors(self, free: int = 8) -> list[Door]:
+        return await self.execute.open_doors(self.account, free)
+
+    async def work(self, free: int = 8) -> list[Door]:
+        """Open doors and dispatch what passed them."""
+        doors = await self.open_doors(free)
+        await asyncio.gather(*(self.execute.dispatch(self.broker, door) for door in doors))
+        return doors
+
+    async def working(self) -> tuple[IntentId, str]:
+        """An order that its broker acknowledged, and its client order id."""
+        intent = await self.accept(a_limit_create())
+        (door,) = await self.work()
+        return intent, client_order_id(door.action.order_action_id)
+
+    async def settle(self, settle_seconds: float, *, repeats_cancels: bool = False) -> None:
+        capabilities = replace(PaperBroker.capabilities, settle_seconds=settle_seconds, repeats_cancels=repeats_cancels)
+        await SettleUnknown(PostgresExecutionStore(self.pool), self.track, self.hints)(
+            self.account, self.broker, capabilities
+        )
+
+    async def report(self, *reports: OrderReport) -> list[OrderReport]:
+        return await self.track(self.account, reports)
+
+    async def states(self) -> list[tuple[str, str, str | None]]:
+        """Each action in commit order: its type, state and reason."""
+        rows = await self.pool.fetch("select action_type, state, reason_code from action_states order by action_no")
+        return [tuple(row) for row in rows]
+
+    async def order(self, intent_id: IntentId) -> asyncpg.Record:
+        row = await self.pool.fetchrow("select * from orders where order_id = $1", intent_id)
+        assert row is not None
+        return row

@@ -1,0 +1,208 @@
+"""The comparison of both ledgers: it agrees with true books, and every forged one is found out."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from openbell import Action, Execution, Probe, Reason, Unknown
+from openbell_server.brokers.paper.wire import ExecutionBody, LedgerOrderBody
+from openbell_server.demo.ledgers import Books, Finding, compare
+from openbell_server.domain.broker_orders import ReportStatus
+from openbell_server.domain.identifiers import ActionId, client_order_id
+from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+ACCOUNT = UUID(int=1)
+FILLED, CANCELED, ABSENT, DOUBTED, UNSENT, REFUSED = "filled", "canceled", "absent", "doubted", "unsent", "refused"
+
+
+def create(intent_id: str, number: int, state: str = "ACKED", reason: Reason | None = None) -> Action:
+    return Action(
+        id=str(UUID(int=number)),
+        intent_id=intent_id,
+        account_id=str(ACCOUNT),
+        organization_id=str(UUID(int=2)),
+        seq=1,
+        action_type="CREATE",
+        symbol="AAPL",
+        order_side="BUY",
+        order_type="MARKET",
+        route_strategy="SMART",
+        quantity=Decimal(10),
+        time_in_force="DAY",
+        principal_type="api_key",
+        principal_id="key",
+        receipt_id=str(UUID(int=3)),
+        created_at=NOON,
+        state=state,
+        reason=reason,
+    )
+
+
+def shown(action: Action, state: str, **changes: Any) -> Action:
+    execution = Execution(
+        state=state,
+        filled_quantity=Decimal(0),
+        leaves_quantity=Decimal(0),
+        certainty="confirmed",
+        updated_at=NOON,
+    )
+    return msgspec.structs.replace(action, execution=msgspec.structs.replace(execution, **changes))
+
+
+def order(number: int, broker_number: int, status: ReportStatus, *fills: str) -> LedgerOrderBody:
+    executions = tuple(
+        ExecutionBody(execution_id=f"P{broker_number}-{i}", quantity=quantity, price="99.5", executed_at=NOON)
+        for i, quantity in enumerate(fills, 1)
+    )
+    return LedgerOrderBody(
+        number=broker_number,
+        account_id=ACCOUNT,
+        client_order_id=client_order_id(ActionId(UUID(int=number))),
+        broker_order_id=f"P{broker_number}",
+        symbol="AAPL",
+        side=OrderSide.BUY,
+        type=OrderType.MARKET,
+        quantity="10",
+        limit_price=None,
+        stop_price=None,
+        time_in_force=TimeInForce.DAY,
+        accepted_at=NOON,
+        status=status,
+        filled_quantity=str(sum((Decimal(quantity) for quantity in fills), Decimal(0))),
+        executions=executions,
+    )
+
+
+def true_books() -> Books:
+    filled, canceled, doubted = create(FILLED, 11), create(CANCELED, 12), create(DOUBTED, 14, "UNKNOWN")
+    absent = create(ABSENT, 13, "FAILED", Reason(code="NOT_AT_BROKER"))
+    unsent = create(UNSENT, 15, "SKIPPED", Reason(code="SUPERSEDED"))
+    refused = create(REFUSED, 16, "REFUSED", Reason(code="BROKER_REFUSED", broker_code="expired"))
+    cancel = msgspec.structs.replace(canceled, id=str(UUID(int=22)), seq=2, action_type="CANCEL")
+    evidence = Unknown(since=NOON, probes=(Probe(at=NOON, found=False),))
+    fill = {"filled_quantity": Decimal(10), "average_price": Decimal("99.5"), "broker_order_ids": ("P1",)}
+    return Books(
+        accepted=frozenset({FILLED, CANCELED, ABSENT, DOUBTED, UNSENT, REFUSED}),
+        actions=[filled, canceled, absent, doubted, unsent, refused, cancel],
+        intents={
+            FILLED: shown(filled, "FILLED", **fill),
+            CANCELED: shown(cancel, "CANCELED", broker_order_ids=("P2",)),
+            ABSENT: shown(absent, "FAILED"),
+            DOUBTED: shown(doubted, "UNKNOWN", certainty="unknown", unknown=evidence),
+            UNSENT: shown(unsent, "SKIPPED"),
+            REFUSED: shown(refused, "REJECTED"),
+        },
+        orders=[order(11, 1, ReportStatus.FILLED, "4", "6"), order(12, 2, ReportStatus.CANCELED)],
+    )
+
+
+def with_execution(books: Books, intent_id: str, **changes: Any) -> Books:
+    latest = books.intents[intent_id]
+    assert latest.execution is not None
+    forged = msgspec.structs.replace(latest, execution=msgspec.structs.replace(latest.execution, **changes))
+    return replace(books, intents={**books.intents, intent_id: forged})
+
+
+def with_first_order(books: Books, **changes: Any) -> Books:
+    return replace(books, orders=[msgspec.structs.replace(books.orders[0], **changes), *books.orders[1:]])
+
+
+def test_true_books_agree_and_every_intent_is_accounted_for() -> None:
+    comparison = compare(true_books())
+    assert comparison.agree
+    counts = {finding: len(found) for finding, found in comparison.findings.items() if found}
+    assert counts == {Finding.PROVEN_ABSENT: 1, Finding.UNKNOWN: 1, Finding.REFUSED: 1, Finding.UNSENT: 1}
+    assert (comparison.ours, comparison.ours.states) == (comparison.theirs, {"FILLED": 1, "CANCELED": 1})
+    assert comparison.ours.filled_quantity == 10
+
+
+def test_an_order_in_doubt_agrees_whether_the_broker_has_it_or_not() -> None:
+    books = true_books()
+    there = replace(books, orders=[*books.orders, order(14, 3, ReportStatus.FILLED, "10")])
+    assert compare(there).agree
+    assert len(compare(there).findings[Finding.UNKNOWN]) == 1
+
+
+FORGERIES: dict[str, tuple[Finding, Callable[[Books], Books]]] = {
+    "the broker has one client order id twice": (
+        Finding.DOUBLED,
+        lambda books: replace(books, orders=[*books.orders, order(11, 3, ReportStatus.FILLED, "10")]),
+    ),
+    "the broker has an order of the intent's cancel too": (
+        Finding.DOUBLED,
+        lambda books: replace(books, orders=[*books.orders, order(22, 3, ReportStatus.WORKING)]),
+    ),
+    "we name two orders for one intent": (
+        Finding.DOUBLED,
+        lambda books: with_execution(books, FILLED, broker_order_ids=("P1", "P3")),
+    ),
+    "an order in doubt is there twice": (
+        Finding.DOUBLED,
+        lambda books: replace(
+            books, orders=[*books.orders, *(order(14, number, ReportStatus.WORKING) for number in (3, 4))]
+        ),
+    ),
+    "we say filled and the broker has none": (
+        Finding.LOST,
+        lambda books: replace(books, orders=books.orders[1:]),
+    ),
+    "the broker has an order that we do not show": (
+        Finding.LOST,
+        lambda books: replace(books, orders=[*books.orders, order(99, 3, ReportStatus.FILLED, "10")]),
+    ),
+    "we say failed and the broker has it": (
+        Finding.LOST,
+        lambda books: replace(books, orders=[*books.orders, order(13, 3, ReportStatus.FILLED, "10")]),
+    ),
+    "we say cancelled unsent and the broker has it": (
+        Finding.LOST,
+        lambda books: replace(books, orders=[*books.orders, order(15, 3, ReportStatus.WORKING)]),
+    ),
+    "we accepted an intent and do not show it": (
+        Finding.LOST,
+        lambda books: replace(books, accepted=books.accepted | {"vanished"}),
+    ),
+    "an intent without an execution": (
+        Finding.LOST,
+        lambda books: replace(books, intents={k: v for k, v in books.intents.items() if k != FILLED}),
+    ),
+    "other filled quantity": (
+        Finding.DISAGREEING,
+        lambda books: with_execution(books, FILLED, filled_quantity=Decimal(9)),
+    ),
+    "fills that do not add up": (
+        Finding.DISAGREEING,
+        lambda books: with_first_order(books, executions=books.orders[0].executions[:1]),
+    ),
+    "other average price": (
+        Finding.DISAGREEING,
+        lambda books: with_execution(books, FILLED, average_price=Decimal("99.4")),
+    ),
+    "other state": (Finding.DISAGREEING, lambda books: with_execution(books, CANCELED, state="NEW")),
+    "other side": (Finding.DISAGREEING, lambda books: with_first_order(books, side=OrderSide.SELL)),
+    "other symbol": (Finding.DISAGREEING, lambda books: with_first_order(books, symbol="MSFT")),
+    "other account": (Finding.DISAGREEING, lambda books: with_first_order(books, account_id=UUID(int=9))),
+    "other broker's id": (Finding.DISAGREEING, lambda books: with_first_order(books, broker_order_id="P7")),
+    "failed without a proof": (
+        Finding.DISAGREEING,
+        lambda books: replace(
+            books, actions=[msgspec.structs.replace(action, reason=None) for action in books.actions]
+        ),
+    ),
+    "still queued": (Finding.UNFINISHED, lambda books: with_execution(books, FILLED, state="PENDING_NEW")),
+}
+
+
+@pytest.mark.parametrize("forgery", sorted(FORGERIES))
+def test_a_forged_book_is_found_out(forgery: str) -> None:
+    finding, forge = FORGERIES[forgery]
+    comparison = compare(forge(true_books()))
+    assert not comparison.agree
+    assert len(comparison.findings[finding]) == 1

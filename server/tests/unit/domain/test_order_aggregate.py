@@ -1,0 +1,206 @@
+"""The order as facts: reports in any order and any number give the same order, fills count once, an end is final."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import a_report, an_execution, exact_sum
+from openbell_server.domain.broker_orders import BrokerExecution, OrderReport, ReportStatus
+from openbell_server.domain.order_aggregate import (
+    Certainty,
+    CloseReason,
+    Order,
+    Pending,
+    Standing,
+    apply_report,
+    close,
+    doubt,
+    settle_command,
+    status,
+)
+
+ENDS = (ReportStatus.FILLED, ReportStatus.CANCELED, ReportStatus.EXPIRED, ReportStatus.REJECTED)
+quantities = st.decimals("0.000000000000000001", "999999999999999999.999999999999999999", places=18)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What happened to an order at its broker, as the reports that tell of it."""
+
+    quantity: Decimal
+    fills: tuple[BrokerExecution, ...]
+    reports: tuple[OrderReport, ...]
+
+    def follow(self, reports: Sequence[OrderReport]) -> list[Order]:
+        """The order after each report; a report that counts more than it tells is answered by asking the broker."""
+        seen: set[str] = set()
+        order = Order(quantity=self.quantity)
+        orders = []
+        for report in reports:
+            order = _apply(order, report, seen)
+            if report.filled_quantity > order.filled_quantity:
+                order = _apply(order, a_report(self.reports[-1].status, self.fills), seen)
+            orders.append(order)
+        return orders
+
+
+def _apply(order: Order, report: OrderReport, seen: set[str]) -> Order:
+    unseen = [fill for fill in report.executions if fill.execution_id not in seen]
+    seen.update(fill.execution_id for fill in unseen)
+    return apply_report(order, report, unseen)
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Story:
+    sizes = draw(st.lists(quantities, max_size=4))
+    fills = tuple(an_execution(number, size, draw(quantities)) for number, size in enumerate(sizes))
+    whole = bool(fills) and draw(st.booleans())
+    with localcontext(prec=200):
+        quantity = exact_sum(fills) if whole else exact_sum(fills) + draw(quantities)
+    last = ReportStatus.FILLED if whole else draw(st.sampled_from([ReportStatus.WORKING, *ENDS[1:]]))
+    reports = []
+    for count in range(len(fills) + 1):
+        told = fills[:count] if draw(st.booleans()) else fills[max(0, count - 1) : count]
+        reports.append(a_report(ReportStatus.WORKING, fills[:count], told))
+    reports.append(a_report(last, fills, fills if draw(st.booleans()) else ()))
+    return Story(quantity, fills, tuple(reports))
+
+
+@given(stories(), st.data())
+def test_any_shuffle_with_copies_gives_the_same_order(story: Story, data: st.DataObject) -> None:
+    copies = data.draw(st.lists(st.sampled_from(story.reports), max_size=6))
+    shuffled = data.draw(st.permutations([*story.reports, *copies]))
+    assert story.follow(shuffled)[-1] == story.follow(story.reports)[-1]
+
+
+@given(stories(), st.data())
+def test_filled_is_the_exact_sum_of_the_executions_each_counted_once(story: Story, data: st.DataObject) -> None:
+    shuffled = data.draw(st.permutations(story.reports * 2))
+    order = story.follow(shuffled)[-1]
+    with localcontext(prec=200):
+        value = sum((fill.quantity * fill.price for fill in story.fills), Decimal(0))
+    assert (order.filled_quantity, order.filled_value) == (exact_sum(story.fills), value)
+
+
+@given(stories(), st.data())
+def test_a_closed_order_never_reopens_and_leaves_nothing(story: Story, data: st.DataObject) -> None:
+    orders = story.follow(data.draw(st.permutations(story.reports * 2)))
+    standings = [order.standing for order in orders]
+    first = standings.index(Standing.CLOSED) if Standing.CLOSED in standings else len(standings)
+    assert set(standings[first:]) <= {Standing.CLOSED}
+    for order in orders:
+        with localcontext(prec=200):
+            left = story.quantity - order.filled_quantity
+        assert order.leaves_quantity == (left if order.standing is Standing.WORKING else 0)
+        assert (order.close_reason is None) == (order.standing is not Standing.CLOSED)
+
+
+@given(stories())
+def test_the_average_price_lies_between_the_lowest_and_the_highest(story: Story) -> None:
+    average = story.follow(story.reports)[-1].average_price
+    if not story.fills:
+        assert average is None
+        return
+    prices = [fill.price for fill in story.fills]
+    assert average is not None
+    with localcontext(prec=200):
+        assert min(prices) - Decimal("1e-9") <= average <= max(prices) + Decimal("1e-9")
+
+
+def test_an_average_price_is_rounded_to_nine_places() -> None:
+    order = Order(quantity=Decimal(3), filled_quantity=Decimal(3), filled_value=Decimal(10))
+    assert order.average_price == Decimal("3.333333333")
+
+
+def test_an_order_that_waits_for_its_broker_may_still_fill_whole() -> None:
+    assert Order(quantity=Decimal(7)).leaves_quantity == 7
+    assert doubt(Order(quantity=Decimal(7))).leaves_quantity == 7
+
+
+def test_more_fills_than_were_asked_for_are_counted_and_leave_nothing() -> None:
+    order = apply_report(
+        Order(quantity=Decimal(1)),
+        a_report(ReportStatus.WORKING, [an_execution(1, Decimal(2))]),
+        [an_execution(1, Decimal(2))],
+    )
+    assert (order.filled_quantity, order.leaves_quantity, order.close_reason) == (
+        Decimal(2),
+        Decimal(0),
+        CloseReason.FILLED,
+    )
+
+
+def test_fills_that_reach_the_quantity_close_the_order_whatever_the_report_says() -> None:
+    fills = [an_execution(1, 1), an_execution(2, 2)]
+    order = apply_report(Order(quantity=Decimal(3)), a_report(ReportStatus.WORKING, fills), fills)
+    assert (order.standing, order.close_reason) == (Standing.CLOSED, CloseReason.FILLED)
+
+
+def test_a_fill_that_comes_after_a_cancel_is_counted() -> None:
+    canceled = apply_report(Order(quantity=Decimal(3)), a_report(ReportStatus.CANCELED), [])
+    late = an_execution(1, Decimal(1))
+    order = apply_report(canceled, a_report(ReportStatus.CANCELED, [late]), [late])
+    assert (order.filled_quantity, order.close_reason) == (Decimal(1), CloseReason.CANCELED)
+
+
+def test_an_end_that_counts_unseen_fills_waits_for_them() -> None:
+    fill = an_execution(1, Decimal(1))
+    order = apply_report(Order(quantity=Decimal(3)), a_report(ReportStatus.CANCELED, [fill], told=[]), [])
+    assert order.standing is Standing.WORKING
+
+
+def test_a_report_answers_a_create_in_doubt_but_not_a_cancel_in_doubt() -> None:
+    fresh = doubt(Order(quantity=Decimal(3)))
+    assert apply_report(fresh, a_report(ReportStatus.WORKING), []).certainty is Certainty.CONFIRMED
+    cancelling = Order(
+        quantity=Decimal(3), standing=Standing.WORKING, pending=Pending.CANCEL, certainty=Certainty.UNKNOWN
+    )
+    reported = apply_report(cancelling, a_report(ReportStatus.WORKING), [])
+    assert (reported.pending, reported.certainty) == (Pending.CANCEL, Certainty.UNKNOWN)
+    assert close(reported, CloseReason.CANCELED).certainty is Certainty.CONFIRMED
+    assert settle_command(reported).pending is Pending.NONE
+
+
+# pending, certainty, close reason, filled → the word to show, highest precedence first.
+STATUS = [
+    ("NEW", "UNKNOWN", None, 0, "UNKNOWN"),
+    ("NEW", "UNKNOWN", None, 1, "UNKNOWN"),
+    ("CANCEL", "CONFIRMED", None, 0, "PENDING_CANCEL"),
+    ("CANCEL", "UNKNOWN", None, 1, "PENDING_CANCEL"),
+    ("REPLACE", "CONFIRMED", None, 1, "PENDING_REPLACE"),
+    ("REPLACE", "UNKNOWN", None, 0, "PENDING_REPLACE"),
+    ("NEW", "CONFIRMED", None, 0, "PENDING_NEW"),
+    ("NONE", "CONFIRMED", "FILLED", 2, "FILLED"),
+    ("NONE", "CONFIRMED", "CANCELED", 1, "CANCELED"),
+    ("NONE", "CONFIRMED", "EXPIRED", 1, "EXPIRED"),
+    ("NONE", "CONFIRMED", "REJECTED", 1, "REJECTED"),
+    ("NONE", "CONFIRMED", "SKIPPED", 0, "SKIPPED"),
+    ("NONE", "CONFIRMED", "FAILED", 0, "FAILED"),
+    ("NONE", "CONFIRMED", "RECONCILED_OUT", 0, "RECONCILED_OUT"),
+    ("NONE", "CONFIRMED", None, 1, "PARTIALLY_FILLED"),
+    ("NONE", "UNKNOWN", None, 1, "PARTIALLY_FILLED"),
+    ("NONE", "CONFIRMED", None, 0, "NEW"),
+]
+
+
+@pytest.mark.parametrize(("pending", "certainty", "reason", "filled", "word"), STATUS)
+def test_the_status_follows_the_precedence_of_the_design(
+    pending: str, certainty: str, reason: str | None, filled: int, word: str
+) -> None:
+    order = Order(
+        quantity=Decimal(2),
+        filled_quantity=Decimal(filled),
+        standing=Standing.CLOSED if reason else Standing.WORKING,
+        close_reason=CloseReason(reason) if reason else None,
+        pending=Pending(pending),
+        certainty=Certainty(certainty),
+    )
+    assert status(order) == word
+
+
+def test_every_close_reason_is_in_the_table() -> None:
+    assert {row[2] for row in STATUS if row[2]} == {reason.value for reason in CloseReason}

@@ -1,0 +1,53 @@
+"""Makes docs/guarantees.md from the proof files of this checkout, and checks the links of the documentation."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+INTRODUCTION = """# Guarantees
+
+What is promised, and what the last full-size proof measured. Run it yourself: `make proof PART=<part>`; every figure
+comes from that run. A figure without a bar is only shown.
+"""
+
+
+def guarantees(parts: list[dict[str, object]]) -> str:
+    """The page."""
+    lines = [INTRODUCTION]
+    for part in parts:
+        lines += [f"\n## {part['part']}\n", "| Figure | Measured | Bar |", "|---|---|---|"]
+        figures = part["figures"]
+        assert isinstance(figures, list)
+        lines += [
+            f"| {row['figure']} | {row['value']} | {'' if row['bar'] is None else row['bar']} |" for row in figures
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def broken_links() -> list[str]:
+    """Links to files that are not there."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/README.md")]
+    return [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in LINK.findall(page.read_text())
+        if not (page.parent / target).exists()
+    ]
+
+
+def main() -> int:
+    """Make and check."""
+    parts = [json.loads(path.read_text()) for path in sorted((ROOT / "build/proof").glob("*.json"))]
+    full = [part for part in parts if part["size"] == "full"]
+    if full:
+        (ROOT / "docs/guarantees.md").write_text(guarantees(full))
+    broken = broken_links()
+    print("\n".join(broken) or "Every link of the documentation leads somewhere.")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
