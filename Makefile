@@ -65,11 +65,11 @@ dev: setup ## the whole platform in this terminal, with a paper account; Ctrl-C 
 demo: setup ## 200 intents through crashes and time-outs, then both ledgers side by side
 	@$(BIN)/openbell-server demo
 
-docs: setup ## check that the documentation's links and generated pages are right
+docs: setup ## make the guarantees page from the last full proof, and check every link
 	@$(BIN)/python tools/docs.py
 
 bench: setup ## how fast the accept step and the whole path are on this machine
-	@$(BIN)/python -m proof bench
+	@PYTHONPATH=server/tests $(BIN)/python -m proof bench
 
 proof: setup ## measure one part: make proof PART=e2e [SIZE=gate]
 	@test -n "$(PART)" || { echo "Say which part: make proof PART=<$(PROOF_PARTS)>"; exit 2; }
