@@ -100,8 +100,8 @@ class RunningDev:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def interrupt(self) -> int:
-        """Ctrl-C; its exit status."""
-        self.process.send_signal(signal.SIGINT)
+        """Ctrl-C, which a terminal sends to everyone in the foreground; the exit status."""
+        os.killpg(self.process.pid, signal.SIGINT)
         return self.process.wait(STOP_SECONDS)
 
 
@@ -127,7 +127,13 @@ def running_dev(folder: Path, command: list[str]) -> Iterator[RunningDev]:
     output = folder / "dev.out"
     with output.open("wb") as sink:
         process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=plain_environment()
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            env=plain_environment(),
+            start_new_session=True,
         )
     try:
         ready = wait_until(lambda: b"is ready" in output.read_bytes() or process.poll() is not None, START_SECONDS)
@@ -138,5 +144,5 @@ def running_dev(folder: Path, command: list[str]) -> Iterator[RunningDev]:
         yield RunningDev(process, folder, environment, time.monotonic() - begun)
     finally:
         if process.poll() is None:
-            process.send_signal(signal.SIGINT)
+            os.killpg(process.pid, signal.SIGINT)
             process.wait(STOP_SECONDS)

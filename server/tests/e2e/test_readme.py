@@ -3,9 +3,12 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from front_door import ROOT, clone, left_after_interrupt, readme_blocks, run, running_dev
 
 
+@pytest.mark.timeout(600)  # a first setup fetches every package
 def test_what_readme_prints_works_in_a_fresh_clone(tmp_path: Path) -> None:
     blocks = readme_blocks()
     assert [language for language, _ in blocks] == ["bash", "bash", "bash", "python"]
