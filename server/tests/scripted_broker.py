@@ -8,7 +8,6 @@ from datetime import datetime
 from uuid import uuid4
 
 import asyncpg
-from rest_api import RecordedHints
 
 from builders import Tenant, a_limit_create, accept
 from openbell_server.adapters.postgres.connection import Pool
@@ -22,6 +21,7 @@ from openbell_server.brokers.paper.definition import PaperBroker
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome
 from openbell_server.domain.identifiers import AccountId, IntentId, client_order_id
 from openbell_server.domain.intents import Command
+from rest_api import RecordedHints
 
 Answer = Outcome | Exception | Callable[[str], Awaitable[Outcome]]
 

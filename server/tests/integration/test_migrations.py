@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
-from paper_broker import until
 
 from openbell_server.adapters.postgres.migrate import is_current, migrate, print_sql
 from openbell_server.processes.local_services import LocalServices
+from paper_broker import until
 
 # As every migrator takes it.
 MIGRATION_LOCK = 0x0B_E1_1

@@ -7,13 +7,13 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from scripted_broker import Desk
 
 from builders import a_cancel, a_market_create, a_report, a_tenant, an_execution
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.broker_orders import Accepted, Outcome, Refused, ReportStatus, Unknown
 from openbell_server.domain.identifiers import client_order_id
 from openbell_server.domain.orders import OrderSide
+from scripted_broker import Desk
 
 
 @pytest.fixture

@@ -8,20 +8,6 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from paper_broker import (
-    ACCOUNT,
-    PRICE,
-    ask,
-    found,
-    kind,
-    new_order,
-    resting,
-    running,
-    settings_of,
-    soon,
-    summary,
-    until,
-)
 
 from openbell_server.application.ports.broker import BrokerOrder
 from openbell_server.brokers.paper.session import PaperSession
@@ -36,6 +22,20 @@ from openbell_server.domain.broker_orders import (
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.orders import OrderType
 from openbell_server.processes.children import free_port
+from paper_broker import (
+    ACCOUNT,
+    PRICE,
+    ask,
+    found,
+    kind,
+    new_order,
+    resting,
+    running,
+    settings_of,
+    soon,
+    summary,
+    until,
+)
 
 
 @pytest.mark.parametrize(

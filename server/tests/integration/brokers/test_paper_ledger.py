@@ -7,6 +7,17 @@ from decimal import Decimal
 import asyncpg
 import httpx
 import pytest
+
+from openbell_server.brokers.paper.ledger import Ledger, LedgerInUse
+from openbell_server.brokers.paper.session import PaperSession
+from openbell_server.domain.broker_orders import (
+    Accepted,
+    Outcome,
+    Refused,
+    ReportStatus,
+    Unknown,
+)
+from openbell_server.domain.identifiers import Symbol
 from paper_broker import (
     ACCOUNT,
     ask,
@@ -22,17 +33,6 @@ from paper_broker import (
     summary,
     until,
 )
-
-from openbell_server.brokers.paper.ledger import Ledger, LedgerInUse
-from openbell_server.brokers.paper.session import PaperSession
-from openbell_server.domain.broker_orders import (
-    Accepted,
-    Outcome,
-    Refused,
-    ReportStatus,
-    Unknown,
-)
-from openbell_server.domain.identifiers import Symbol
 
 
 async def test_the_feed_tells_every_step_of_a_partial_fill_in_order(ledger_url: str) -> None:

@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from rest_api import RestApi, rest_api
 
 from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
+from rest_api import RestApi, rest_api
 
 
 @pytest.fixture

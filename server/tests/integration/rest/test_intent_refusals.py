@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 import pytest
-from rest_api import JSON, RestApi, cancel_body, create_body, intents_of, pointers, problem
 
 from builders import Tenant, a_key, a_tenant, accept, new_id
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.accounts import CONTROLS_PREMIUM, Environment
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.principals import EVENT_READ, INTENT_EDIT, INTENT_READ
+from rest_api import JSON, RestApi, cancel_body, create_body, intents_of, pointers, problem
 
 GOOD = json.dumps(create_body()).encode()
 LONG = 64 * 1024

@@ -5,10 +5,10 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
-from rest_api import RestApi, cancel_body, create_body, intents_of, pointers, problem
 
 from builders import Tenant, a_cancel, a_tenant, accept, an_account, new_id
 from openbell_server.adapters.postgres.connection import Pool
+from rest_api import RestApi, cancel_body, create_body, intents_of, pointers, problem
 
 KINDS = [
     ("Market", {}, "MARKET"),

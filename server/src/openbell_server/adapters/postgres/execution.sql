@@ -5,39 +5,16 @@ where organization_id = :organization_id and account_id = :account_id
 for no key update;
 
 -- name: unsettled(organization_id, account_id, row_limit)
-select s.action_id, s.intent_id, s.seq, s.action_type, s.state, s.attempt_id, s.send_started_at, s.probes,
-    first.action_id as order_action_id,
-    exists (
-        select 1 from action_states e
-        where e.account_id = s.account_id and e.intent_id = s.intent_id and e.seq < s.seq and e.settled_at is null
-    ) as earlier_unsettled,
-    o.quantity, o.filled_quantity, o.filled_value, o.standing, o.close_reason, o.pending, o.certainty, o.broker_order_ids,
-    o.symbol, o.order_side, o.order_type, o.route_strategy, o.limit_price, o.stop_price, o.time_in_force,
-    o.client_reference_id
-from action_states s
-join orders o
-    on o.organization_id = s.organization_id and o.account_id = s.account_id and o.order_id = s.intent_id
-join intent_actions first
-    on first.organization_id = s.organization_id and first.account_id = s.account_id and first.intent_id = s.intent_id
-    and first.seq = 1
-where s.organization_id = :organization_id and s.account_id = :account_id and s.settled_at is null
-order by s.action_type <> 'CANCEL', s.action_no
+-- Cancels first: they must be seen however much else is waiting.
+select * from tracked_actions
+where organization_id = :organization_id and account_id = :account_id and settled_at is null
+order by action_type <> 'CANCEL', action_no
 limit :row_limit;
 
 -- name: of_intents(organization_id, account_id, intent_ids)
-select s.action_id, s.intent_id, s.seq, s.action_type, s.state, s.attempt_id, s.send_started_at, s.probes,
-    first.action_id as order_action_id, false as earlier_unsettled,
-    o.quantity, o.filled_quantity, o.filled_value, o.standing, o.close_reason, o.pending, o.certainty, o.broker_order_ids,
-    o.symbol, o.order_side, o.order_type, o.route_strategy, o.limit_price, o.stop_price, o.time_in_force,
-    o.client_reference_id
-from action_states s
-join orders o
-    on o.organization_id = s.organization_id and o.account_id = s.account_id and o.order_id = s.intent_id
-join intent_actions first
-    on first.organization_id = s.organization_id and first.account_id = s.account_id and first.intent_id = s.intent_id
-    and first.seq = 1
-where s.organization_id = :organization_id and s.account_id = :account_id and s.intent_id = any(:intent_ids::uuid[])
-order by s.intent_id, s.seq;
+select * from tracked_actions
+where organization_id = :organization_id and account_id = :account_id and intent_id = any(:intent_ids::uuid[])
+order by intent_id, seq;
 
 -- name: intents_of(organization_id, account_id, action_ids)
 select action_id, intent_id from action_states

@@ -186,6 +186,24 @@ create table positions (
     foreign key (organization_id, account_id) references accounts
 ) with (fillfactor = 80);
 
+-- An action with where it stands, its order, and the action whose client order id the broker knows the order by.
+create view tracked_actions with (security_invoker = true) as
+select s.organization_id, s.account_id, s.action_id, s.intent_id, s.seq, s.action_no, s.action_type, s.state, s.attempt_id,
+    s.send_started_at, s.probes, s.settled_at, first.action_id as order_action_id,
+    exists (
+        select 1 from action_states e
+        where e.account_id = s.account_id and e.intent_id = s.intent_id and e.seq < s.seq and e.settled_at is null
+    ) as earlier_unsettled,
+    o.quantity, o.filled_quantity, o.filled_value, o.standing, o.close_reason, o.pending, o.certainty,
+    o.broker_order_ids, o.symbol, o.order_side, o.order_type, o.route_strategy, o.limit_price, o.stop_price,
+    o.time_in_force, o.client_reference_id
+from action_states s
+join orders o
+    on o.organization_id = s.organization_id and o.account_id = s.account_id and o.order_id = s.intent_id
+join intent_actions first
+    on first.organization_id = s.organization_id and first.account_id = s.account_id and first.intent_id = s.intent_id
+    and first.seq = 1;
+
 create function refuse_change() returns trigger language plpgsql as $$
 begin
     raise exception '% is append-only', tg_table_name using errcode = 'OB001';
