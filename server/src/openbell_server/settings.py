@@ -28,6 +28,8 @@ class Settings(BaseSettings):
     # Seeded misbehaviour of the paper broker; see its documentation. Empty: it behaves.
     paper_faults: str = ""
     log_level: str = "INFO"
+    # For tests: the point at which this process kills itself.
+    crash_at: str = ""
 
     def require(self, name: str) -> str:
         """A setting that this process cannot do without."""

@@ -8,6 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from openbell_server.application.account_log import log_action, log_order
+from openbell_server.application.crash_points import crash_point
 from openbell_server.application.ports.broker import BrokerOrder, BrokerSession
 from openbell_server.application.ports.execution import (
     AccountTransaction,
@@ -58,6 +59,7 @@ class ExecuteAction:
 
     async def open_doors(self, account: BrokerAccount, free: int) -> list[Door]:
         """Commit the door for the next actions of an account, at most as many as may be in flight."""
+        crash_point("executor.before_door")
         attempt_id = self.new_id()
         opened: dict[ActionId, datetime] = {}
         async with self.store.account_transaction(account) as transaction:
@@ -71,6 +73,7 @@ class ExecuteAction:
             opened_monotonic = self.monotonic()
             if ready:
                 opened = await transaction.open_doors([a.action_id for a in ready], attempt_id)
+                crash_point("executor.inside_door")
             for action in ready:
                 if action.action_type is ActionType.CANCEL:
                     await transaction.save_order(action.intent_id, cancel_pending(action.order))
@@ -80,12 +83,16 @@ class ExecuteAction:
 
     async def dispatch(self, session: BrokerSession, door: Door) -> None:
         """Call the broker once and record its answer; nothing past the door is ever cancelled half-way."""
+        crash_point("executor.after_door")
         outcome = await self._call(session, door)
+        crash_point("executor.after_answer")
         async with self.store.account_transaction(door.account) as transaction:
             for action in await transaction.of_intents([door.action.intent_id]):
                 if action.action_id == door.action.action_id and action.attempt_id == door.attempt_id:
                     settlement = after_outcome(action.action_type, action.state, action.order, outcome)
                     await record(transaction, action, settlement)
+            crash_point("executor.inside_outcome")
+        crash_point("executor.after_outcome")
         self.hints.events_were_written([door.account.account_id])
 
     async def _call(self, session: BrokerSession, door: Door) -> Outcome:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from openbell_server.application.crash_points import crash_point
 from openbell_server.application.ports.stores import AccountStore
 from openbell_server.domain.account_events import AccountEvent, EventKind
 from openbell_server.domain.cursors import seal, unseal
@@ -74,7 +75,9 @@ class FollowEvents:
                 assert event.number == position + 1, "the log has a hole"
                 position = event.number
                 if event.kind in kinds:
+                    crash_point("stream.before_event")
                     yield self._frame(event, account_id, position, previous)
+                    crash_point("stream.after_event")
                     previous = position
                     last_sent = self.monotonic()
             if len(found) == READ_EVENTS_MAX:

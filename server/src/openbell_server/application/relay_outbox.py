@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from openbell_server.application.crash_points import crash_point
 from openbell_server.application.ports.hints import WorkQueue
 from openbell_server.domain.outbox import CLAIM_ROWS_MAX, ClaimedRow, backoff_seconds
 
@@ -46,16 +47,19 @@ class RelayOutbox:
         rows = await self.store.claim_across_organizations(CLAIM_ROWS_MAX)
         if not rows:
             return RelayBatch(0, 0, 0)
+        crash_point("relay.after_claim")
         # One notice per account says all there is to say.
         newest = {row.account_id: row for row in sorted(rows, key=lambda row: row.outbox_id)}
         told = await asyncio.gather(
             *(self.queue.publish_work(row.slot, row.account_id, str(row.outbox_id)) for row in newest.values()),
             return_exceptions=True,
         )
+        crash_point("relay.after_publish")
         reached = {account for account, result in zip(newest, told, strict=True) if result is None}
         published = [row for row in rows if row.account_id in reached]
         missed = [row for row in rows if row.account_id not in reached]
         completed = await self.store.complete_across_organizations(published) if published else 0
+        crash_point("relay.after_complete")
         if missed:
             waits = [backoff_seconds(row.attempts) * self.jitter() for row in missed]
             await self.store.release_across_organizations(missed, waits)

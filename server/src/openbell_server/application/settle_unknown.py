@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from openbell_server.application.crash_points import crash_point
 from openbell_server.application.execute_action import CALL_SECONDS, DOOR_SECONDS, record
 from openbell_server.application.ports.broker import BrokerCapabilities, BrokerSession
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore, TrackedAction
@@ -35,6 +36,7 @@ class SettleUnknown:
         for action in await self._in_doubt(account):
             async with asyncio.timeout(CALL_SECONDS):
                 report = await session.find(account.account_id, client_order_id(action.order_action_id))
+            crash_point("executor.after_probe")
             if report is not None:
                 await self.track(account, [report])
             repeat_at = await self._keep_evidence(account, action, report, capabilities)
@@ -59,6 +61,7 @@ class SettleUnknown:
                     await record(
                         transaction, action, after_outcome(action.action_type, action.state, action.order, lost)
                     )
+                    crash_point("executor.inside_doubt")
                     doubtful.append(action)
         return doubtful
 
@@ -78,6 +81,7 @@ class SettleUnknown:
                 if action.action_id != probed.action_id or action.state is not ActionState.UNKNOWN:
                     continue
                 await transaction.add_probe(action.action_id, found=report is not None)
+                crash_point("executor.inside_evidence")
                 assert action.send_started_at is not None
                 proof_from = action.send_started_at + timedelta(seconds=capabilities.settle_seconds)
                 if transaction.now < proof_from:

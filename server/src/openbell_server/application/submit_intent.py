@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from openbell_server.application.crash_points import crash_point
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.ports.stores import (
@@ -59,7 +60,9 @@ class SubmitIntent:
         command = await self._admit(account, decode)
         for _ in range(TRIES_MAX):
             submission = await self._submission(caller, account, command, idempotency_key)
+            crash_point("api.before_accept")
             acceptance = (await self.intents.accept_across_organizations([submission]))[0]
+            crash_point("api.after_accept")
             match acceptance.status:
                 case AcceptStatus.STALE_CONTROLS:
                     account = await self._account(caller, account_id)

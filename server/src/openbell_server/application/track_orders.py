@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from openbell_server.application.account_log import log_action, log_order
+from openbell_server.application.crash_points import crash_point
 from openbell_server.application.ports.execution import (
     AccountTransaction,
     BrokerAccount,
@@ -42,6 +43,8 @@ class TrackOrders:
                 histories[intent_id] = history = await _apply(transaction, history, report)
                 if report.filled_quantity > history[0].order.filled_quantity:
                     incomplete.append(report)
+            crash_point("executor.inside_report")
+        crash_point("executor.after_report")
         self.hints.events_were_written([account.account_id])
         return incomplete
 

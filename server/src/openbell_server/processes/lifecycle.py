@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 import uvloop
 
+from openbell_server.application import crash_points
 from openbell_server.settings import Settings
 from openbell_server.telemetry import configure_logging
 
@@ -37,6 +38,7 @@ async def until_signalled() -> None:
 def run(process: str, settings: Settings, serve: Callable[[Settings, asyncio.Event], Awaitable[None]]) -> None:
     """Run one process: serve gets an event that is set when it shall drain, and has ten seconds from then."""
     configure_logging(process, settings.log_level)
+    crash_points.arm(settings.crash_at)
     uvloop.run(_supervise(process, settings, serve))
 
 

@@ -1,0 +1,85 @@
+"""Every named crash point, killed at: whatever was asked ends in the truth, once."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from openbell import Action, Client, Market, OpenbellError
+from openbell_server.application.crash_points import POINTS
+from openbell_server.demo.ledgers import FAULTS, compare
+from openbell_server.processes.children import wait_until
+from openbell_server.processes.local_platform import LocalPlatform
+from proof.books import read_books, until_settled
+from proof.load import clients
+
+
+@pytest.fixture(scope="module")
+def faults() -> str:
+    # Some silence, so that the points on the way from doubt to proof are reached too.
+    return "seed=3,hang=0.4"
+
+
+@pytest.fixture(scope="module")
+def accepted(platform: LocalPlatform) -> Iterator[list[Action]]:
+    """Every intent that was accepted; at the end both ledgers are held against each other."""
+    intents: list[Action] = []
+    yield intents
+
+    async def judge() -> None:
+        assert await until_settled(platform, 90) == 0
+        async with clients(platform, 1) as (client,):
+            comparison = compare(await read_books(platform, client, intents))
+        assert {fault: comparison.findings[fault] for fault in FAULTS} == {fault: [] for fault in FAULTS}
+
+    asyncio.run(judge())
+
+
+def test_an_unarmed_point_does_nothing_and_an_unknown_one_is_refused(platform: LocalPlatform) -> None:
+    assert platform.stack.watch() == []
+    platform.stack.start("executor-2", {"OPENBELL_CRASH_AT": "executor.nowhere"})
+    assert wait_until(lambda: platform.stack.watch() == ["executor-2"], 20)
+    assert "no crash point" in platform.stack.log("executor-2").read_text()
+    platform.stack.kill("executor-2")
+
+
+@pytest.mark.parametrize("point", sorted(POINTS))
+def test_a_process_killed_there_loses_and_doubles_nothing(
+    client: Client, platform: LocalPlatform, accepted: list[Action], point: str
+) -> None:
+    process = point.split(".")[0]
+    if process == "executor":
+        abandon_an_action(client, platform, accepted)
+    platform.stack.kill(process)
+    platform.stack.start(process, {"OPENBELL_CRASH_AT": point})
+    platform.stack.wait_ready(process)
+    if process == "stream":
+        threading.Thread(target=follow, args=[client], daemon=True).start()
+    keys = [f"{point} {number}".replace(" ", "-") for number in range(3)]
+    for key in keys:
+        # Of the api's own points the answer never comes; the retry below, with the same key, tells the truth.
+        with contextlib.suppress(OpenbellError):
+            client.buy("AAPL", Market(1), idempotency_key=key)
+        if not platform.stack.is_running(process):
+            break
+    assert wait_until(lambda: process in platform.stack.watch(), 30), "the point was never reached"
+    platform.stack.start(process, {})
+    platform.stack.wait_ready(process)
+    accepted.extend(client.buy("AAPL", Market(1), idempotency_key=key) for key in keys)
+
+
+def abandon_an_action(client: Client, platform: LocalPlatform, accepted: list[Action]) -> None:
+    """Leave an action past its door with nobody to record its outcome."""
+
+    def dispatching() -> bool:
+        accepted.append(client.buy("AAPL", Market(1)))
+        return any(client.intent(action.intent_id).state == "DISPATCHING" for action in accepted[-5:])
+
+    assert wait_until(dispatching, 20)
+
+
+def follow(client: Client) -> None:
+    with contextlib.suppress(OpenbellError):
+        next(client.events())
