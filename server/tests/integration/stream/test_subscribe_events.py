@@ -1,0 +1,196 @@
+"""The event stream: who gets in, what is sent, how it resumes, and when it ends."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import grpc
+import pytest
+
+from builders import Tenant, a_cancel, a_tenant, accept
+from openbell.wire import trading_pb2 as pb
+from openbell.wire import trading_pb2_grpc
+from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.events import PostgresEventStore
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.application.authenticate import Authenticate
+from openbell_server.application.follow_events import FollowEvents
+from openbell_server.domain.accounts import Environment
+from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.principals import EVENT_READ, INTENT_EDIT
+from openbell_server.processes.children import free_port
+from openbell_server.transport.stream.server import TradingService, serve_stream
+
+ACTIONS, ORDERS = pb.EVENT_TYPE_INTENT_ACTION, pb.EVENT_TYPE_BROKER_ORDER
+Metadata = tuple[tuple[str, str], ...]
+
+
+class PollingWakes:
+    """No hints at all: what must be right without them."""
+
+    async def wait(self, account_id: AccountId, seconds: float) -> None:
+        await asyncio.sleep(0.02)
+
+
+@dataclass
+class StreamClient:
+    stub: "trading_pb2_grpc.TradingServiceAsyncStub"
+    stopping: asyncio.Event
+
+    def subscribe(
+        self,
+        tenant: Tenant,
+        *,
+        token: str = "",
+        kinds: tuple[int, ...] = (ACTIONS, ORDERS),
+        metadata: Metadata | None = None,
+    ) -> AsyncIterator[pb.TradingEvent]:
+        request = pb.Subscribe(trading_account_id=str(tenant.account.id), resume_token=token)
+        request.subscriptions.extend(kinds)  # type: ignore[arg-type]
+        keys = metadata if metadata is not None else (("x-api-key", tenant.key),)
+        return aiter(self.stub.SubscribeEvents(request, metadata=keys, timeout=30))
+
+
+@pytest.fixture
+async def stream(pool: Pool) -> AsyncIterator[StreamClient]:
+    organizations = PostgresOrganizationStore(pool)
+    stopping, ready = asyncio.Event(), asyncio.Event()
+    follow = FollowEvents(organizations, PostgresEventStore(pool), PollingWakes(), b"a secret", time.monotonic)
+    authenticate = Authenticate(organizations, time.monotonic, lambda: datetime.now(UTC))
+    service = TradingService(authenticate, follow, lambda: datetime.now(UTC), stopping)
+    address = f"127.0.0.1:{free_port()}"
+    serving = asyncio.ensure_future(serve_stream(service, address, ready.set, stopping))
+    await asyncio.wait_for(ready.wait(), 10)
+    async with grpc.aio.insecure_channel(address) as channel:
+        yield StreamClient(trading_pb2_grpc.TradingServiceStub(channel), stopping)
+    stopping.set()
+    await asyncio.wait_for(serving, 10)
+
+
+async def refusal(frames: AsyncIterator[pb.TradingEvent]) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        async for _ in frames:
+            pass
+    codes = dict(refused.value.trailing_metadata() or ())
+    return refused.value.code(), str(codes.get("openbell-code"))
+
+
+async def take(frames: AsyncIterator[pb.TradingEvent], count: int) -> list[pb.TradingEvent]:
+    async with asyncio.timeout(10):
+        return [await anext(frames) for _ in range(count)]
+
+
+async def test_a_live_stream_begins_with_subscribed_and_tells_what_follows(pool: Pool, stream: StreamClient) -> None:
+    tenant = await a_tenant(pool)
+    await accept(pool, tenant.submission())
+    frames = stream.subscribe(tenant)
+    (first,) = await take(frames, 1)
+    assert first.WhichOneof("event") == "subscribed"
+    assert (first.account_seq, list(first.subscribed.subscriptions)) == (1, [ACTIONS, ORDERS])
+    (accepted,) = await accept(pool, tenant.submission())
+    (event,) = await take(frames, 1)
+    assert (event.account_seq, event.prev_seq, event.intent_action.intent_id) == (2, 1, str(accepted.intent_id))
+    assert (event.intent_action.state, event.intent_action.action_type) == ("QUEUED", "CREATE")
+
+
+async def test_a_token_resumes_with_the_next_event(pool: Pool, stream: StreamClient) -> None:
+    tenant = await a_tenant(pool)
+    (start,) = await take(stream.subscribe(tenant), 1)
+    for _ in range(7):
+        await accept(pool, tenant.submission())
+    token, seen = start.resume_token, []
+    for _ in range(7):
+        _, event = await take(stream.subscribe(tenant, token=token), 2)
+        seen.append(event.account_seq)
+        token = event.resume_token
+    assert seen == [1, 2, 3, 4, 5, 6, 7]
+
+
+async def test_a_filtered_stream_links_its_events_by_prev_seq(pool: Pool, stream: StreamClient) -> None:
+    tenant = await a_tenant(pool)
+    (start,) = await take(stream.subscribe(tenant), 1)
+    (created,) = await accept(pool, tenant.submission())
+    await pool.execute(
+        'insert into account_events values ($1, $2, 2, 2, $3, 1, \'{"status": "NEW"}\', now())',
+        tenant.account.organization_id,
+        tenant.account.id,
+        created.intent_id,
+    )
+    await pool.execute("update account_counters set event_no = 2")
+    await accept(pool, tenant.submission(a_cancel(created.intent_id)))
+    frames = stream.subscribe(tenant, token=start.resume_token, kinds=(ACTIONS,))
+    _, first, second = await take(frames, 3)
+    assert [(e.account_seq, e.prev_seq) for e in (first, second)] == [(1, 0), (3, 1)]
+    _, order = await take(stream.subscribe(tenant, token=start.resume_token, kinds=(ORDERS,)), 2)
+    assert (order.account_seq, order.prev_seq, order.broker_order.status) == (2, 0, "NEW")
+
+
+@pytest.mark.parametrize("kinds", [(), (0,), (99,), (ACTIONS, 99)])
+async def test_a_kind_that_cannot_be_honoured_is_refused(
+    pool: Pool, stream: StreamClient, kinds: tuple[int, ...]
+) -> None:
+    tenant = await a_tenant(pool)
+    assert await refusal(stream.subscribe(tenant, kinds=kinds)) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "invalid_parameter",
+    )
+
+
+async def test_nobody_gets_in_without_one_right_key(pool: Pool, stream: StreamClient) -> None:
+    tenant = await a_tenant(pool)
+    key = ("x-api-key", tenant.key)
+    for metadata, expected in (
+        ((), (grpc.StatusCode.UNAUTHENTICATED, "unauthenticated")),
+        ((("x-api-key", tenant.key[:-1] + "0"),), (grpc.StatusCode.UNAUTHENTICATED, "unauthenticated")),
+        ((key, key), (grpc.StatusCode.INVALID_ARGUMENT, "ambiguous_credentials")),
+        ((key, ("authorization", "Bearer x")), (grpc.StatusCode.INVALID_ARGUMENT, "ambiguous_credentials")),
+    ):
+        assert await refusal(stream.subscribe(tenant, metadata=metadata)) == expected
+
+
+async def test_a_foreign_account_answers_like_a_missing_one(pool: Pool, stream: StreamClient) -> None:
+    tenant, other = await a_tenant(pool), await a_tenant(pool)
+    foreign = stream.subscribe(other, metadata=(("x-api-key", tenant.key),))
+    assert await refusal(foreign) == (grpc.StatusCode.NOT_FOUND, "not_found")
+
+
+async def test_permission_and_environment_are_required(pool: Pool, stream: StreamClient) -> None:
+    blind = await a_tenant(pool, permissions=frozenset({INTENT_EDIT}))
+    assert await refusal(stream.subscribe(blind)) == (grpc.StatusCode.PERMISSION_DENIED, "permission_denied")
+    live = await a_tenant(pool, environment=Environment.PAPER, key_environment=Environment.LIVE)
+    assert await refusal(stream.subscribe(live)) == (grpc.StatusCode.PERMISSION_DENIED, "environment_mismatch")
+    await take(stream.subscribe(await a_tenant(pool, permissions=frozenset({EVENT_READ}))), 1)
+
+
+async def test_a_token_of_another_account_is_refused(pool: Pool, stream: StreamClient) -> None:
+    tenant, other = await a_tenant(pool), await a_tenant(pool)
+    (start,) = await take(stream.subscribe(other), 1)
+    assert await refusal(stream.subscribe(tenant, token=start.resume_token)) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "invalid_cursor",
+    )
+
+
+@pytest.mark.parametrize("how", ["disabled = true", "revoked_at = now()", "expires_at = now()", "permissions = '{}'"])
+async def test_a_key_that_loses_its_right_loses_its_stream(pool: Pool, stream: StreamClient, how: str) -> None:
+    tenant = await a_tenant(pool)
+    frames = stream.subscribe(tenant)
+    await take(frames, 1)
+    await pool.execute(f"update api_keys set {how}")
+    begun = time.monotonic()
+    code, _ = await refusal(frames)
+    assert code in {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
+    assert time.monotonic() - begun < 5
+
+
+async def test_a_server_that_goes_away_says_so(pool: Pool, stream: StreamClient) -> None:
+    tenant = await a_tenant(pool)
+    frames = stream.subscribe(tenant)
+    await take(frames, 1)
+    stream.stopping.set()
+    with contextlib.suppress(StopAsyncIteration):
+        code, _ = await refusal(frames)
+        assert code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
