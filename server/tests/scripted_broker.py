@@ -94,7 +94,8 @@ class Desk:
 
     @property
     def account(self) -> BrokerAccount:
-        return BrokerAccount(self.tenant.account.organization_id, self.tenant.account.id, "paper")
+        account = self.tenant.account
+        return BrokerAccount(account.organization_id, account.id, "paper", account.slot)
 
     @property
     def execute(self) -> ExecuteAction:

@@ -28,6 +28,8 @@ class Settings(BaseSettings):
     # Seeded misbehaviour of the paper broker; see its documentation. Empty: it behaves.
     paper_faults: str = ""
     log_level: str = "INFO"
+    # A name that outlives restarts: a successor of the same name takes its slots over at once. Empty: a new name.
+    executor_name: str = ""
     # For tests: the point at which this process kills itself.
     crash_at: str = ""
 

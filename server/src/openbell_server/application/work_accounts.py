@@ -7,6 +7,7 @@ from typing import Final
 
 from openbell_server.application.execute_action import Door, ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
+from openbell_server.application.hold_slots import HoldSlots
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
 from openbell_server.application.settle_unknown import STUCK_SECONDS, SettleUnknown
 from openbell_server.domain.identifiers import AccountId
@@ -25,6 +26,7 @@ class WorkAccounts:
     execute: ExecuteAction
     settle: SettleUnknown
     brokers: Mapping[str, FollowBroker]
+    slots: HoldSlots
     failures: list[BaseException] = field(default_factory=list)
     _known: dict[AccountId, BrokerAccount] = field(default_factory=dict)
     _working: set[AccountId] = field(default_factory=set)
@@ -47,9 +49,10 @@ class WorkAccounts:
 
     async def sweep(self) -> None:
         """Find work that no hint announced, and actions in doubt."""
-        for account_id in await self.store.accounts_waiting_across_organizations(SWEEP_SECONDS):
+        held = self.slots.held()
+        for account_id in await self.store.accounts_waiting_across_organizations(held, SWEEP_SECONDS):
             self.hear(account_id)
-        for account_id in await self.store.accounts_in_doubt_across_organizations(STUCK_SECONDS):
+        for account_id in await self.store.accounts_in_doubt_across_organizations(held, STUCK_SECONDS):
             if account_id not in self._settling and not self._closing:
                 self._settling.add(account_id)
                 self._start(self._settle(account_id))
@@ -64,7 +67,7 @@ class WorkAccounts:
         try:
             account, broker = await self._look_up(account_id)
             free = broker.definition.capabilities.in_flight_max - self._in_flight.get(account_id, 0)
-            if broker.ready and free > 0 and not self._closing:
+            if broker.ready(account.slot) and free > 0 and not self._closing:
                 async with self._places:
                     doors = await self.execute.open_doors(account, free)
                 for door in doors:
@@ -79,7 +82,7 @@ class WorkAccounts:
     async def _settle(self, account_id: AccountId) -> None:
         try:
             account, broker = await self._look_up(account_id)
-            if broker.ready:
+            if broker.ready(account.slot):
                 async with self._places:
                     await self.settle(account, broker.session, broker.definition.capabilities)
         finally:

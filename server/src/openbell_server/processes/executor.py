@@ -3,21 +3,25 @@
 import asyncio
 import contextlib
 import time
-from uuid import uuid4
+from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
 
-import asyncpg
 import structlog
+from nats.aio.msg import Msg
 
+from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.consumer import consume_work
-from openbell_server.adapters.postgres.connection import open_pool
+from openbell_server.adapters.postgres.connection import UNAVAILABLE, open_pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
+from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
+from openbell_server.application.hold_slots import RENEW_SECONDS, HoldSlots
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.application.work_accounts import SWEEP_SECONDS, WorkAccounts
 from openbell_server.brokers.registry import BROKERS
+from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.lifecycle import notify_ready
 from openbell_server.settings import Settings
 
@@ -30,17 +34,29 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     addresses = {"paper": settings.paper_url}
     async with await open_pool(settings.require("database_url"), connections_max=8) as pool:
         store = PostgresExecutionStore(pool)
+        slots = HoldSlots(PostgresLeaseStore(pool), _identity(settings), time.monotonic)
         track = TrackOrders(store, hints)
         brokers = {
-            name: FollowBroker(broker, await broker.open_session(addresses[name]), store, track)
+            name: FollowBroker(broker, await broker.open_session(addresses[name]), store, track, slots)
             for name, broker in BROKERS.items()
         }
-        desk = WorkAccounts(
-            store, ExecuteAction(store, hints, uuid4, time.monotonic), SettleUnknown(store, track, hints), brokers
-        )
+        execute = ExecuteAction(store, hints, uuid4, time.monotonic)
+        desk = WorkAccounts(store, execute, SettleUnknown(store, track, hints), brokers, slots)
+
+        def hear(slot: int, account_id: AccountId) -> None:
+            if slot in slots.held():
+                desk.hear(account_id)
+            else:
+                hints.work_is_elsewhere(account_id)
+
+        async def hear_passed_on(message: Msg) -> None:
+            desk.hear(AccountId(UUID(message.subject.rsplit(".", 1)[-1])))
+
+        hints.on(subjects.ALL_WORK_WAKES, hear_passed_on)
         background = [
             asyncio.ensure_future(hints.run()),
-            asyncio.ensure_future(consume_work(hints, desk.hear)),
+            asyncio.ensure_future(_hold(slots)),
+            asyncio.ensure_future(consume_work(hints, hear)),
             *(asyncio.ensure_future(_follow(broker)) for broker in brokers.values()),
         ]
         notify_ready()
@@ -51,6 +67,8 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
+            with contextlib.suppress(*UNAVAILABLE):
+                await slots.release()
             for broker in brokers.values():
                 await broker.session.close()
 
@@ -60,7 +78,7 @@ async def _sweep_until(stopping: asyncio.Event, desk: WorkAccounts) -> None:
     while not stopping.is_set():
         try:
             await desk.sweep()
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        except UNAVAILABLE as error:
             log.warning("sweep_failed", error=repr(error))
         except Exception:
             log.exception("sweep_failed")
@@ -68,6 +86,20 @@ async def _sweep_until(stopping: asyncio.Event, desk: WorkAccounts) -> None:
             log.error("account_work_failed", exc_info=desk.failures.pop())
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stopping.wait(), SWEEP_SECONDS)
+
+
+def _identity(settings: Settings) -> UUID:
+    return uuid5(NAMESPACE_OID, settings.executor_name) if settings.executor_name else uuid4()
+
+
+async def _hold(slots: HoldSlots) -> None:
+    """Renew for ever; while the database is away the leases run out by themselves."""
+    while True:
+        try:
+            await slots.renew()
+        except UNAVAILABLE as error:
+            structlog.get_logger().warning("lease_not_renewed", error=repr(error))
+        await asyncio.sleep(RENEW_SECONDS)
 
 
 async def _follow(broker: FollowBroker) -> None:

@@ -4,13 +4,12 @@ import asyncio
 import contextlib
 import random
 
-import asyncpg
 import structlog
 from nats.aio.msg import Msg
 
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
-from openbell_server.adapters.postgres.connection import open_pool
+from openbell_server.adapters.postgres.connection import UNAVAILABLE, open_pool
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.application.relay_outbox import RelayOutbox
 from openbell_server.processes.lifecycle import notify_ready
@@ -49,8 +48,11 @@ async def _round(relay: RelayOutbox) -> bool:
     log = structlog.get_logger()
     try:
         batch = await relay()
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+    except UNAVAILABLE as error:
         log.warning("relay_round_failed", error=repr(error))
+        return False
+    except Exception:
+        log.exception("relay_round_failed")
         return False
     if batch.claimed:
         log.info("relayed", claimed=batch.claimed, completed=batch.completed, released=batch.released)

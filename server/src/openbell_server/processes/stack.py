@@ -170,7 +170,8 @@ class Stack:
     def _environment_of(self, name: str, address: str) -> dict[str, str]:
         # Settings exported in the caller's shell are not the stack's.
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("OPENBELL_")}
-        return {**inherited, **self.environment, **self._settings.get(name, {}), "NOTIFY_SOCKET": address}
+        own = {"OPENBELL_EXECUTOR_NAME": name, "NOTIFY_SOCKET": address}
+        return {**inherited, **self.environment, **own, **self._settings.get(name, {})}
 
 
 def _default_settings(services: LocalServices) -> dict[str, str]:

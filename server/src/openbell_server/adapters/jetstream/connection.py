@@ -108,6 +108,10 @@ class JetStreamConnection:
         """Wake whoever follows these accounts."""
         self._wake([subjects.event_wake(account_id) for account_id in account_ids])
 
+    def work_is_elsewhere(self, account_id: AccountId) -> None:
+        """Pass on a notice about an account that another executor works."""
+        self._wake([subjects.work_wake(account_id)])
+
     def _wake(self, names: Sequence[str]) -> None:
         client = self.client
         if client is not None:

@@ -20,8 +20,8 @@ SILENT_FETCHES_MAX: Final = 10
 RETRY_SECONDS: Final = 0.25
 
 
-async def consume_work(connection: JetStreamConnection, hear: Callable[[AccountId], None]) -> None:
-    """Call hear for every account with work, until cancelled; a message is a hint, so it is acknowledged at once."""
+async def consume_work(connection: JetStreamConnection, hear: Callable[[int, AccountId], None]) -> None:
+    """Call hear with slot and account for all work, until cancelled; a hint is acknowledged at once."""
     this = asyncio.current_task()
     # The client turns a cancellation into an error of its own when its connection closes meanwhile.
     while this is not None and not this.cancelling():
@@ -32,7 +32,7 @@ async def consume_work(connection: JetStreamConnection, hear: Callable[[AccountI
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def _consume_while_alive(connection: JetStreamConnection, hear: Callable[[AccountId], None]) -> None:
+async def _consume_while_alive(connection: JetStreamConnection, hear: Callable[[int, AccountId], None]) -> None:
     client = connection.client
     if client is None:
         return
@@ -54,7 +54,8 @@ async def _consume_while_alive(connection: JetStreamConnection, hear: Callable[[
             silent = 0
             for message in messages:
                 with contextlib.suppress(ValueError):
-                    hear(AccountId(UUID(message.subject.rsplit(".", 1)[-1])))
+                    _, slot, account_id = message.subject.split(".")
+                    hear(int(slot), AccountId(UUID(account_id)))
                 await message.ack()
     finally:
         with contextlib.suppress(NatsError, TimeoutError, OSError):

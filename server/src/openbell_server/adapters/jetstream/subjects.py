@@ -11,11 +11,17 @@ ALL_WORK: Final = "intents.>"
 # Not stored anywhere: whoever misses one looks into PostgreSQL a moment later.
 OUTBOX_WAKE: Final = "wake.outbox"
 ALL_EVENT_WAKES: Final = "wake.events.*"
+ALL_WORK_WAKES: Final = "wake.work.*"
 
 
 def work(slot: int, account_id: AccountId) -> str:
     """Where an executor hears of an account's work."""
     return f"intents.{slot}.{account_id}"
+
+
+def work_wake(account_id: AccountId) -> str:
+    """Where executors pass on work that reached the wrong one of them."""
+    return f"wake.work.{account_id}"
 
 
 def event_wake(account_id: AccountId) -> str:

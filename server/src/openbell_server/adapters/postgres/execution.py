@@ -1,7 +1,7 @@
 """Execution: doors, outcomes, reports, each in one transaction under the account's lock."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -153,23 +153,33 @@ class PostgresExecutionStore:
     async def find_account_across_organizations(self, account_id: AccountId) -> BrokerAccount | None:
         """Whose account this is, and where it trades."""
         row = await _queries.find_account_across_organizations(self.pool, account_id=account_id)
-        return row and BrokerAccount(row["organization_id"], row["account_id"], row["broker"])
+        return row and BrokerAccount(row["organization_id"], row["account_id"], row["broker"], row["slot"])
 
-    async def accounts_waiting_across_organizations(self, older_than_seconds: float) -> list[AccountId]:
-        """Accounts with an action that has been queued for long."""
-        rows = _queries.accounts_waiting_across_organizations(self.pool, older_than_seconds=older_than_seconds)
+    async def accounts_waiting_across_organizations(
+        self, slots: Collection[int], older_than_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots with an action that has been queued for long."""
+        rows = _queries.accounts_waiting_across_organizations(
+            self.pool, slots=list(slots), older_than_seconds=older_than_seconds
+        )
         return [row["account_id"] async for row in rows]
 
-    async def accounts_in_doubt_across_organizations(self, stuck_after_seconds: float) -> list[AccountId]:
-        """Accounts with an action that passed the door and has no outcome."""
-        rows = _queries.accounts_in_doubt_across_organizations(self.pool, stuck_after_seconds=stuck_after_seconds)
+    async def accounts_in_doubt_across_organizations(
+        self, slots: Collection[int], stuck_after_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots with an action that passed the door and has no outcome."""
+        rows = _queries.accounts_in_doubt_across_organizations(
+            self.pool, slots=list(slots), stuck_after_seconds=stuck_after_seconds
+        )
         return [row["account_id"] async for row in rows]
 
-    async def open_orders_across_organizations(self, broker: str) -> list[tuple[BrokerAccount, ActionId]]:
-        """Orders that a broker may have, with the action it knows each by."""
-        rows = _queries.open_orders_across_organizations(self.pool, broker=broker)
+    async def open_orders_across_organizations(
+        self, broker: str, slots: Collection[int]
+    ) -> list[tuple[BrokerAccount, ActionId]]:
+        """Orders of these slots that a broker may have, with the action it knows each by."""
+        rows = _queries.open_orders_across_organizations(self.pool, broker=broker, slots=list(slots))
         return [
-            (BrokerAccount(row["organization_id"], row["account_id"], row["broker"]), row["action_id"])
+            (BrokerAccount(row["organization_id"], row["account_id"], row["broker"], row["slot"]), row["action_id"])
             async for row in rows
         ]
 

@@ -80,18 +80,18 @@ from counted c,
         with ordinality t (kind, intent_id, seq, body, place);
 
 -- name: find_account_across_organizations(account_id)^
-select organization_id, account_id, broker from accounts where account_id = :account_id;
+select organization_id, account_id, broker, slot from accounts where account_id = :account_id;
 
--- name: accounts_waiting_across_organizations(older_than_seconds)
+-- name: accounts_waiting_across_organizations(slots, older_than_seconds)
 select distinct account_id from action_states
-where settled_at is null and state = 'QUEUED'
+where settled_at is null and state = 'QUEUED' and slot = any(:slots::smallint[])
     and queued_at < clock_timestamp() - make_interval(secs => :older_than_seconds)
 limit 1000;
 
--- name: accounts_in_doubt_across_organizations(stuck_after_seconds)
+-- name: accounts_in_doubt_across_organizations(slots, stuck_after_seconds)
 -- A look-up that settles nothing is repeated every second while proof is near, then after 2, 4 … 30 seconds.
 select distinct account_id from action_states
-where settled_at is null
+where settled_at is null and slot = any(:slots::smallint[])
     and (
         (state = 'DISPATCHING' and send_started_at < clock_timestamp() - make_interval(secs => :stuck_after_seconds))
         or (
@@ -104,12 +104,12 @@ where settled_at is null
     )
 limit 1000;
 
--- name: open_orders_across_organizations(broker)
-select o.organization_id, o.account_id, a.broker, first.action_id
+-- name: open_orders_across_organizations(broker, slots)
+select o.organization_id, o.account_id, a.broker, a.slot, first.action_id
 from orders o
 join accounts a on a.organization_id = o.organization_id and a.account_id = o.account_id
 join intent_actions first
     on first.organization_id = o.organization_id and first.account_id = o.account_id and first.intent_id = o.order_id
     and first.seq = 1
 join action_states s on s.account_id = first.account_id and s.action_id = first.action_id
-where o.standing <> 'CLOSED' and a.broker = :broker and s.state <> 'QUEUED';
+where o.standing <> 'CLOSED' and a.broker = :broker and a.slot = any(:slots::smallint[]) and s.state <> 'QUEUED';

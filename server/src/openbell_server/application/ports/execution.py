@@ -1,6 +1,6 @@
 """What execution needs from the database: one transaction per account, and what to look at next."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +24,7 @@ class BrokerAccount:
     organization_id: OrganizationId
     account_id: AccountId
     broker: str
+    slot: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +107,17 @@ class ExecutionStore(Protocol):
     async def find_account_across_organizations(self, account_id: AccountId) -> BrokerAccount | None:
         """Whose account this is, and where it trades."""
 
-    async def accounts_waiting_across_organizations(self, older_than_seconds: float) -> list[AccountId]:
-        """Accounts with an action that has been queued for long."""
+    async def accounts_waiting_across_organizations(
+        self, slots: Collection[int], older_than_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots with an action that has been queued for long."""
 
-    async def accounts_in_doubt_across_organizations(self, stuck_after_seconds: float) -> list[AccountId]:
-        """Accounts with an action that passed the door and has no outcome."""
+    async def accounts_in_doubt_across_organizations(
+        self, slots: Collection[int], stuck_after_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots with an action that passed the door and has no outcome."""
 
-    async def open_orders_across_organizations(self, broker: str) -> list[tuple[BrokerAccount, ActionId]]:
-        """Orders that a broker may have, with the action it knows each by."""
+    async def open_orders_across_organizations(
+        self, broker: str, slots: Collection[int]
+    ) -> list[tuple[BrokerAccount, ActionId]]:
+        """Orders of these slots that a broker may have, with the action it knows each by."""

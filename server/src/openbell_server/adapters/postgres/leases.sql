@@ -1,0 +1,32 @@
+-- name: be_seen(executor_id)!
+insert into executors (executor_id, seen_at) values (:executor_id, clock_timestamp())
+on conflict (executor_id) do update set seen_at = excluded.seen_at;
+
+-- name: forget_the_dead()!
+delete from executors where seen_at < clock_timestamp() - interval '1 minute';
+
+-- name: count_living(seconds)$
+select count(*) from executors where seen_at > clock_timestamp() - make_interval(secs => :seconds);
+
+-- name: renew(executor_id, seconds)
+update slot_leases set held_until = clock_timestamp() + make_interval(secs => :seconds)
+where holder = :executor_id
+returning slot;
+
+-- name: take(executor_id, seconds, row_limit)
+update slot_leases set holder = :executor_id, held_until = clock_timestamp() + make_interval(secs => :seconds)
+where slot in (
+    select slot from slot_leases
+    where holder is null or held_until < clock_timestamp()
+    order by slot
+    limit :row_limit
+    for update skip locked
+)
+returning slot;
+
+-- name: release(executor_id, slots)!
+update slot_leases set holder = null, held_until = null
+where holder = :executor_id and slot = any(:slots::smallint[]);
+
+-- name: be_gone(executor_id)!
+delete from executors where executor_id = :executor_id;
