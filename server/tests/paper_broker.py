@@ -93,7 +93,7 @@ def resting() -> BrokerOrder:
 
 
 def soon() -> datetime:
-    return datetime.now(UTC) + timedelta(seconds=5)
+    return datetime.now(UTC) + timedelta(seconds=120)
 
 
 async def found(session: PaperSession, order: BrokerOrder) -> OrderReport:

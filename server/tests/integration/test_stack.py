@@ -56,6 +56,8 @@ def test_all_start_with_the_same_settings_and_drain_in_reverse_order(
     for name in PROCESSES:
         settings = first_line(stack, name)
         assert settings.pop("process") == name
+        # An executor's name outlives it, so that its successor takes over at once.
+        assert settings.pop("OPENBELL_EXECUTOR_NAME", None) == ("executor" if name == "executor" else None)
         assert settings == stack.environment
     assert stack.environment["OPENBELL_NATS_URL"] == services.nats.url
     assert stack.environment["OPENBELL_CURSOR_SECRET"] == "given"

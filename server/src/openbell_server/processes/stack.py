@@ -170,7 +170,9 @@ class Stack:
     def _environment_of(self, name: str, address: str) -> dict[str, str]:
         # Settings exported in the caller's shell are not the stack's.
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("OPENBELL_")}
-        own = {"OPENBELL_EXECUTOR_NAME": name, "NOTIFY_SOCKET": address}
+        own = {"NOTIFY_SOCKET": address}
+        if name.startswith("executor"):
+            own["OPENBELL_EXECUTOR_NAME"] = name
         return {**inherited, **self.environment, **own, **self._settings.get(name, {})}
 
 
