@@ -50,6 +50,8 @@ class SubmitIntent:
     ids: Ids
     brokers: Mapping[str, BrokerDefinition]
     hints: Hints
+    # Errors of the store after which nobody can say whether it wrote.
+    doubtful: tuple[type[Exception], ...]
 
     async def __call__(self, caller: Principal, account_id: AccountId, decode: Decode, read_key: ReadKey) -> Submitted:
         """Record the command, or say why not; the first failing check answers."""
@@ -61,7 +63,10 @@ class SubmitIntent:
         for _ in range(TRIES_MAX):
             submission = await self._submission(caller, account, command, idempotency_key)
             crash_point("api.before_accept")
-            acceptance = (await self.intents.accept_across_organizations([submission]))[0]
+            try:
+                acceptance = (await self.intents.accept_across_organizations([submission]))[0]
+            except self.doubtful as error:
+                return await self._find_out(submission, error)
             crash_point("api.after_accept")
             match acceptance.status:
                 case AcceptStatus.STALE_CONTROLS:
@@ -111,6 +116,23 @@ class SubmitIntent:
             idempotency_key=idempotency_key,
             receipt=evaluate(account),
         )
+
+    async def _find_out(self, submission: Submission, error: Exception) -> Submitted:
+        """The connection was lost somewhere around the commit: look, and say plainly if that does not tell.
+
+        Finding nothing proves nothing: the database may still be at work on it.
+        """
+        where = (submission.account.organization_id, submission.account.id, submission.intent_id)
+        try:
+            recorded = await self.intents.find_action_by_id(*where, submission.action_id)
+            execution = await self.intents.find_execution(*where)
+        except self.doubtful:
+            recorded = execution = None
+        if recorded is None or execution is None:
+            detail = f"the database did not confirm intent {submission.intent_id}; a retry with the same key tells"
+            raise Problem("outcome_unknown", detail) from error
+        self.hints.outbox_has_rows()
+        return Submitted(recorded=recorded, execution=execution, replayed=False)
 
     async def _answer(self, submission: Submission, acceptance: Acceptance) -> Submitted:
         match acceptance.status:

@@ -15,17 +15,21 @@ from openbell_server.domain.identifiers import uuid7
 CONNECT_SECONDS = 10.0
 STATEMENT_SECONDS = 5.0
 CLOCK_REFRESH_SECONDS = 60.0
-# What a caller may retry: the database is away, full, busy, or not the one to write to any more.
-UNAVAILABLE = (
+# Nobody heard the end of the statement: it may have been committed.
+DOUBTFUL = (
     asyncpg.InterfaceError,
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
+    TimeoutError,
+    OSError,
+)
+# What a caller may retry; the added ones are the database's own word that it wrote nothing.
+UNAVAILABLE = (
+    *DOUBTFUL,
     asyncpg.InsufficientResourcesError,
     asyncpg.LockNotAvailableError,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.TransactionRollbackError,
-    TimeoutError,
-    OSError,
 )
 _queries = named_queries.load("connection")
 

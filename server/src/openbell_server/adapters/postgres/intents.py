@@ -18,7 +18,7 @@ from openbell_server.application.ports.stores import (
     UnknownEvidence,
 )
 from openbell_server.domain.action_lifecycle import ActionState, Reason
-from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId
 from openbell_server.domain.intents import ActionType, CreateIntent, IntentAction
 from openbell_server.domain.order_aggregate import Certainty, CloseReason, Order, Pending, Standing
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
@@ -82,6 +82,19 @@ class PostgresIntentStore:
         """One action of an intent."""
         row = await _queries.find_action(
             self.pool, organization_id=organization_id, account_id=account_id, intent_id=intent_id, seq=seq
+        )
+        return None if row is None else recorded_action(row)
+
+    async def find_action_by_id(
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, action_id: ActionId
+    ) -> RecordedAction | None:
+        """The action of an intent with this id."""
+        row = await _queries.find_action_by_id(
+            self.pool,
+            organization_id=organization_id,
+            account_id=account_id,
+            intent_id=intent_id,
+            action_id=action_id,
         )
         return None if row is None else recorded_action(row)
 

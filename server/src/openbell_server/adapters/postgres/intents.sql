@@ -18,6 +18,13 @@ where a.organization_id = :organization_id and a.account_id = :account_id and a.
 order by a.seq desc
 limit 1;
 
+-- name: find_action_by_id(organization_id, account_id, intent_id, action_id)^
+select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
+from intent_actions a
+join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
+where a.organization_id = :organization_id and a.account_id = :account_id and a.intent_id = :intent_id
+    and a.action_id = :action_id;
+
 -- name: find_execution(organization_id, account_id, intent_id)^
 select o.quantity, o.filled_quantity, o.filled_value, o.standing, o.close_reason, o.pending, o.certainty,
     o.broker_order_ids, o.updated_at, u.unknown_since, u.probes

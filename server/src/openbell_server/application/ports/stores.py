@@ -118,6 +118,11 @@ class IntentStore(Protocol):
     ) -> RecordedAction | None:
         """One action of an intent, the latest unless seq says which."""
 
+    async def find_action_by_id(
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, action_id: ActionId
+    ) -> RecordedAction | None:
+        """The action of an intent with this id."""
+
     async def find_execution(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
     ) -> Execution | None:
