@@ -22,8 +22,8 @@ setup: .venv/.ready ## make .venv with everything, from hashed requirements
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
 		|| { echo "This Python cannot make virtual environments. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 	@test -x $(BIN)/uv || { $(PYTHON) -m venv .venv && $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt; }
-	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.txt
-	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e sdk -e server
+	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.txt
+	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e sdk -e server
 	@touch $@
 
 lock: ## compile requirements/*.txt anew
@@ -76,4 +76,4 @@ proof: setup ## measure one part: make proof PART=e2e [SIZE=gate]
 	@PYTHONPATH=server/tests $(BIN)/python -m proof $(PART) $(if $(SIZE),--size $(SIZE))
 
 clean: ## remove what setup and the checks made
-	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .openbell build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -9,8 +9,8 @@ ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 INTRODUCTION = """# Guarantees
 
-What is promised, and what the last full-size proof measured. Run it yourself: `make proof PART=<part>`; every figure
-comes from that run. A figure without a bar is only shown.
+What the last full-size proof measured of what the front page promises. Run it yourself: `make proof PART=<part>`;
+every figure comes from that run. A figure without a bar is only shown.
 """
 
 

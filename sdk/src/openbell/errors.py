@@ -30,6 +30,14 @@ class OpenbellError(Exception):
 
     remedy: str = ""
 
+    @property
+    def message(self) -> str:
+        """What happened, without what to do."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}".strip()
+
 
 class NotConfigured(OpenbellError):
     """The client lacks something it needs before it can send anything."""

@@ -1,5 +1,6 @@
 """What the platform answers: records of actions, executions and events, with exact decimals."""
 
+import json
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
@@ -15,7 +16,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def to_json(self) -> str:
         """The record as one line of JSON, decimals as strings."""
-        return msgspec.json.encode(self).decode()
+        plain = msgspec.to_builtins(self, builtin_types=(Decimal,))
+        return json.dumps(plain, default=lambda number: format(number, "f"), ensure_ascii=False, separators=(",", ":"))
 
 
 class Reason(Record, frozen=True, kw_only=True):

@@ -73,7 +73,7 @@ def submit(request: Request) -> Plan[Action]:
         try:
             return read_action(answer)
         except UnexpectedReply as error:
-            raise OutcomeUnknown(str(error), idempotency_key=key, request_id=request_id) from error
+            raise OutcomeUnknown(error.message, idempotency_key=key, request_id=request_id) from error
     refusal = read_error(answer)
     if doubt and not _settles(refusal):
         raise OutcomeUnknown(doubt, idempotency_key=key, request_id=request_id) from refusal

@@ -131,7 +131,9 @@ def test_a_problem_becomes_the_error_of_its_status() -> None:
     error = read_error(Reply(422, {"x-request-id": "other"}, json.dumps(body).encode()))
     assert isinstance(error, Invalid)
     assert (error.code, error.status, error.request_id) == ("invalid_command", 422, "r-1")
-    assert str(error) == error.detail == "quantity must be greater than zero"
+    assert error.message == error.detail == "quantity must be greater than zero"
+    assert str(error).startswith(error.message)
+    assert error.remedy in str(error)
     assert error.errors[0].pointer == "/quantity"
 
 

@@ -4,47 +4,19 @@ import asyncio
 from uuid import UUID
 
 import asyncpg
-import httpx
-import msgspec
 
 from openbell import Action, AsyncClient
-from openbell_server.brokers.paper.wire import LedgerOrderBody
+from openbell_server.demo import reading
 from openbell_server.demo.ledgers import Books
 from openbell_server.processes.local_platform import LocalPlatform
 
-READS_AT_ONCE = 16
 POLL_SECONDS = 0.2
 
 
-class _LedgerPage(msgspec.Struct):
-    orders: list[LedgerOrderBody]
-    next: int | None
-
-
 async def read_books(platform: LocalPlatform, client: AsyncClient, accepted: list[Action]) -> Books:
-    """Every action by REST, the newest of each intent with its execution, every order from the broker's ledger."""
+    """Both ledgers, as the demo reads them."""
     accounts = [str(account_id) for account_id in platform.seeded.account_ids]
-    actions = [action for account in accounts async for action in client.intents(account_id=account)]
-    places = asyncio.Semaphore(READS_AT_ONCE)
-
-    async def latest(action: Action) -> Action:
-        async with places:
-            return await client.intent(action.intent_id, account_id=action.account_id)
-
-    creates = [action for action in actions if action.action_type == "CREATE"]
-    intents = {action.intent_id: action for action in await asyncio.gather(*map(latest, creates))}
-    orders: list[LedgerOrderBody] = []
-    async with httpx.AsyncClient(base_url=platform.paper_url, timeout=10) as broker:
-        for account in accounts:
-            after: int | None = 0
-            while after is not None:
-                reply = await broker.get(f"/accounts/{account}/orders", params={"after": after})
-                page = msgspec.json.decode(reply.content, type=_LedgerPage)
-                orders += page.orders
-                after = page.next
-    return Books(
-        accepted=frozenset(action.intent_id for action in accepted), actions=actions, intents=intents, orders=orders
-    )
+    return await reading.read_books(client, platform.paper_url, accounts, [action.intent_id for action in accepted])
 
 
 async def until_settled(platform: LocalPlatform, seconds: float) -> int:

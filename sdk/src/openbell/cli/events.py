@@ -28,7 +28,10 @@ def tail(
         from openbell.cli.tables import show_event
 
         try:
-            for event in client.events(resume_token):
+            events = client.events(resume_token)
+            if not as_json:
+                sys.stderr.write("Waiting for events; Ctrl-C ends it.\n")
+            for event in events:
                 if as_json:
                     typer.echo(event.to_json())
                 else:

@@ -64,7 +64,7 @@ def _tell(error: OpenbellError, *, as_json: bool) -> None:
     if as_json:
         sys.stderr.write(json.dumps({"error": _as_object(error, request_id)}) + "\n")
         return
-    lines = [str(error)]
+    lines = [error.message]
     if isinstance(error, ApiError):
         lines += [f"  {problem.pointer}: {problem.message}" for problem in error.errors]
     lines.append(_remedy(error))
@@ -77,7 +77,7 @@ def _as_object(error: OpenbellError, request_id: str | None) -> dict[str, Any]:
     known = {
         "kind": type(error).__name__,
         "code": getattr(error, "code", None),
-        "message": str(error),
+        "message": error.message,
         "remedy": _remedy(error),
         "request_id": request_id,
         "idempotency_key": getattr(error, "idempotency_key", None),

@@ -187,7 +187,7 @@ Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final
 class BrokerOrder(_message.Message):
-    """The order of an intent after a change."""
+    """The order of an intent after the broker or an outcome changed it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -276,7 +276,7 @@ Global___BrokerOrder: _TypeAlias = BrokerOrder  # noqa: Y015
 
 @_typing.final
 class IntentAction(_message.Message):
-    """An action when it is recorded (state QUEUED) and at every change of its state."""
+    """An action when it is recorded (state QUEUED), when its outcome is known, and when it is not (UNKNOWN)."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

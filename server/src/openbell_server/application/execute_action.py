@@ -63,12 +63,13 @@ class ExecuteAction:
         attempt_id = self.new_id()
         opened: dict[ActionId, datetime] = {}
         async with self.store.account_transaction(account) as transaction:
-            waiting = [a for a in await transaction.unsettled() if a.state is ActionState.QUEUED]
-            remaining = await _skip_what_needs_no_sending(transaction, waiting)
-            # A CANCEL goes ahead of everything that has not passed the door.
-            ready = sorted(
-                (a for a in remaining if not a.earlier_unsettled), key=lambda a: a.action_type is not ActionType.CANCEL
-            )[:free]
+            skipped = await _skip_superseded(transaction, await transaction.superseded())
+            ready = await transaction.ready(free)
+            closed = [a for a in ready if a.order.standing is Standing.CLOSED]
+            for action in closed:
+                terminal = Settlement(ActionState.SKIPPED, Reason(ORDER_TERMINAL), action.order)
+                await record(transaction, action, terminal)
+            ready = [a for a in ready if a.order.standing is not Standing.CLOSED]
             # Both clocks start under the lock: a long wait for it leaves the doors as fresh as they are.
             opened_monotonic = self.monotonic()
             if ready:
@@ -77,7 +78,7 @@ class ExecuteAction:
             for action in ready:
                 if action.action_type is ActionType.CANCEL:
                     await transaction.save_order(action.intent_id, cancel_pending(action.order))
-        if len(remaining) < len(waiting):
+        if skipped or closed:
             self.hints.events_were_written([account.account_id])
         return [Door(account, action, attempt_id, opened[action.action_id], opened_monotonic) for action in ready]
 
@@ -148,21 +149,12 @@ async def record(transaction: AccountTransaction, action: TrackedAction, settlem
         log_order(transaction, action, settlement.order, settlement.reason)
 
 
-async def _skip_what_needs_no_sending(
-    transaction: AccountTransaction, waiting: list[TrackedAction]
-) -> list[TrackedAction]:
-    """Skip cancels with nothing to cancel, and creates that are cancelled before they were sent."""
-    unsent = {a.intent_id: a for a in waiting if a.action_type is ActionType.CREATE}
-    skipped = set()
-    for cancel in (a for a in waiting if a.action_type is ActionType.CANCEL):
-        create = unsent.get(cancel.intent_id)
-        if create is not None:
-            closed = close(create.order, CloseReason.SKIPPED)
-            await record(transaction, create, Settlement(ActionState.SKIPPED, Reason(SUPERSEDED), closed))
-            nothing = Settlement(ActionState.SKIPPED, Reason(NOTHING_SENT), cancel.order)
-            await record(transaction, cancel, nothing)
-            skipped |= {create.action_id, cancel.action_id}
-        elif cancel.order.standing is Standing.CLOSED:
-            await record(transaction, cancel, Settlement(ActionState.SKIPPED, Reason(ORDER_TERMINAL), cancel.order))
-            skipped.add(cancel.action_id)
-    return [a for a in waiting if a.action_id not in skipped]
+async def _skip_superseded(transaction: AccountTransaction, pairs: list[TrackedAction]) -> int:
+    """Skip creates that are cancelled before they were sent, and their cancels; how many actions that were."""
+    for action in pairs:
+        if action.action_type is ActionType.CREATE:
+            closed = close(action.order, CloseReason.SKIPPED)
+            await record(transaction, action, Settlement(ActionState.SKIPPED, Reason(SUPERSEDED), closed))
+        else:
+            await record(transaction, action, Settlement(ActionState.SKIPPED, Reason(NOTHING_SENT), action.order))
+    return len(pairs)

@@ -18,8 +18,7 @@ from openbell_server.domain.identifiers import client_order_id
 from openbell_server.domain.intents import ActionType
 
 # Longer than any call of a living executor, so that only an abandoned action is found in DISPATCHING.
-STUCK_SECONDS: Final = CALL_SECONDS + 1.0
-MISSES_TO_PROVE: Final = 2
+STUCK_SECONDS: Final = DOOR_SECONDS + CALL_SECONDS + 1.0
 MISS_SPACING_SECONDS: Final = 1.0
 
 
@@ -32,38 +31,50 @@ class SettleUnknown:
     hints: Hints
 
     async def __call__(self, account: BrokerAccount, session: BrokerSession, capabilities: BrokerCapabilities) -> None:
-        """Look at every action of the account that is in doubt."""
-        for action in await self._in_doubt(account):
-            async with asyncio.timeout(CALL_SECONDS):
-                report = await session.find(account.account_id, client_order_id(action.order_action_id))
-            crash_point("executor.after_probe")
-            if report is not None:
-                await self.track(account, [report])
-            repeat_at = await self._keep_evidence(account, action, report, capabilities)
-            if repeat_at is not None:
-                await self._repeat_cancel(account, session, action, repeat_at)
+        """Look at every action of the account that is in doubt; one that cannot be looked up keeps no other waiting."""
+        doubtful, asked_at = await self._in_doubt(account)
+        failed: list[Exception] = []
+        for action in doubtful:
+            try:
+                await self._probe(account, session, capabilities, action, asked_at)
+            except Exception as error:  # noqa: BLE001 - told at the end, when every other action had its turn
+                failed.append(error)
         self.hints.events_were_written([account.account_id])
+        if failed:
+            raise failed[0]
 
-    async def _in_doubt(self, account: BrokerAccount) -> list[TrackedAction]:
-        """Unknown actions; those abandoned in DISPATCHING become UNKNOWN first, so that the doubt is visible."""
+    async def _probe(
+        self,
+        account: BrokerAccount,
+        session: BrokerSession,
+        capabilities: BrokerCapabilities,
+        action: TrackedAction,
+        asked_at: datetime,
+    ) -> None:
+        async with asyncio.timeout(CALL_SECONDS):
+            report = await session.find(account.account_id, client_order_id(action.order_action_id))
+        crash_point("executor.after_probe")
+        if report is not None:
+            await self.track(account, [report])
+        if await self._keep_evidence(account, action, report, capabilities, asked_at):
+            await self._repeat_cancel(account, session, action)
+
+    async def _in_doubt(self, account: BrokerAccount) -> tuple[list[TrackedAction], datetime]:
+        """Unknown actions, and the time; those abandoned in DISPATCHING become UNKNOWN first: the doubt is visible."""
         doubtful = []
         async with self.store.account_transaction(account) as transaction:
-            for action in await transaction.unsettled():
-                started = action.send_started_at
+            abandoned = transaction.now - timedelta(seconds=STUCK_SECONDS)
+            for action in await transaction.in_doubt():
                 if action.state is ActionState.UNKNOWN:
                     doubtful.append(action)
-                elif (
-                    action.state is ActionState.DISPATCHING
-                    and started is not None
-                    and started < transaction.now - timedelta(seconds=STUCK_SECONDS)
-                ):
+                elif action.send_started_at is not None and action.send_started_at < abandoned:
                     lost = Unknown("whoever sent it ended before recording an answer")
                     await record(
                         transaction, action, after_outcome(action.action_type, action.state, action.order, lost)
                     )
                     crash_point("executor.inside_doubt")
                     doubtful.append(action)
-        return doubtful
+            return doubtful, transaction.now
 
     async def _keep_evidence(
         self,
@@ -71,37 +82,37 @@ class SettleUnknown:
         probed: TrackedAction,
         report: OrderReport | None,
         capabilities: BrokerCapabilities,
-    ) -> datetime | None:
+        asked_at: datetime,
+    ) -> bool:
         """Store the look-up; two misses after every delay bound has passed prove that an order never arrived.
 
-        The time is returned where the broker still works on an order whose cancel may be repeated.
+        True where the broker still works on an order whose cancel may be repeated. What counts is when the look-up
+        was begun: a pause between asking and recording makes no old answer new.
         """
         async with self.store.account_transaction(account) as transaction:
             for action in await transaction.of_intents([probed.intent_id]):
                 if action.action_id != probed.action_id or action.state is not ActionState.UNKNOWN:
                     continue
-                await transaction.add_probe(action.action_id, found=report is not None)
+                await transaction.add_probe(action.action_id, asked_at, found=report is not None)
                 crash_point("executor.inside_evidence")
                 assert action.send_started_at is not None
                 proof_from = action.send_started_at + timedelta(seconds=capabilities.settle_seconds)
-                if transaction.now < proof_from:
+                if asked_at < proof_from:
                     continue
                 if action.action_type is ActionType.CANCEL:
                     # What became of a cancel shows in its order only: it ends when that does, or by asking again.
-                    return transaction.now if report is not None and capabilities.repeats_cancels else None
+                    return report is not None and capabilities.repeats_cancels
                 misses = [at for at in action.misses if at >= proof_from]
-                spaced = bool(misses) and transaction.now - misses[0] >= timedelta(seconds=MISS_SPACING_SECONDS)
-                if report is None and len(misses) + 1 >= MISSES_TO_PROVE and spaced:
+                spaced = bool(misses) and asked_at - misses[0] >= timedelta(seconds=MISS_SPACING_SECONDS)
+                if report is None and spaced:
                     await record(transaction, action, after_absence(action.order))
-        return None
+        return False
 
-    async def _repeat_cancel(
-        self, account: BrokerAccount, session: BrokerSession, probed: TrackedAction, now: datetime
-    ) -> None:
+    async def _repeat_cancel(self, account: BrokerAccount, session: BrokerSession, probed: TrackedAction) -> None:
+        async with self.store.account_transaction(account) as transaction:
+            valid_until = transaction.now + timedelta(seconds=DOOR_SECONDS)
         async with asyncio.timeout(CALL_SECONDS):
-            outcome = await session.cancel(
-                account.account_id, client_order_id(probed.order_action_id), now + timedelta(seconds=DOOR_SECONDS)
-            )
+            outcome = await session.cancel(account.account_id, client_order_id(probed.order_action_id), valid_until)
         async with self.store.account_transaction(account) as transaction:
             for action in await transaction.of_intents([probed.intent_id]):
                 if action.action_id == probed.action_id and not isinstance(outcome, NotSent):

@@ -153,9 +153,7 @@ class SubmitIntent:
         execution = await self.intents.find_execution(*where)
         assert recorded is not None
         assert execution is not None
-        return Submitted(
-            recorded=recorded, execution=execution, replayed=acceptance.status is not AcceptStatus.ACCEPTED
-        )
+        return Submitted(recorded=recorded, execution=execution, replayed=acceptance.status is AcceptStatus.REPLAYED)
 
 
 def _require_open(account: TradingAccount, command: Command | None) -> None:

@@ -1,6 +1,7 @@
 """Gives every account with work one worker at a time, and every action in doubt a look at its broker."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,6 +16,8 @@ from openbell_server.domain.identifiers import AccountId
 # Work that no hint announced is found this late at worst.
 SWEEP_SECONDS: Final = 0.5
 ACCOUNTS_AT_ONCE_MAX: Final = 8
+DOORS_AT_ONCE_MAX: Final = 4
+LOOKING_AT_ONCE_MAX: Final = 4
 ACCOUNTS_KNOWN_MAX: Final = 100_000
 
 
@@ -32,9 +35,13 @@ class WorkAccounts:
     _working: set[AccountId] = field(default_factory=set)
     _settling: set[AccountId] = field(default_factory=set)
     _again: set[AccountId] = field(default_factory=set)
-    _in_flight: dict[AccountId, int] = field(default_factory=dict)
+    _crowded: set[AccountId] = field(default_factory=set)
+    _in_flight: defaultdict[AccountId, int] = field(default_factory=lambda: defaultdict(int))
+    _calls: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ACCOUNTS_AT_ONCE_MAX))
+    # Apart from the doors: a broker that is slow to answer questions keeps nobody from trading.
+    _looking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LOOKING_AT_ONCE_MAX))
     _closing: bool = False
 
     def hear(self, account_id: AccountId) -> None:
@@ -66,12 +73,17 @@ class WorkAccounts:
     async def _work(self, account_id: AccountId) -> None:
         try:
             account, broker = await self._look_up(account_id)
-            free = broker.definition.capabilities.in_flight_max - self._in_flight.get(account_id, 0)
-            if broker.ready(account.slot) and free > 0 and not self._closing:
-                async with self._places:
-                    doors = await self.execute.open_doors(account, free)
+            room = self._room(account, broker)
+            if room > 0 and broker.ready(account.slot) and not self._closing:
+                self._calls[account.broker] += room
+                try:
+                    async with self._places:
+                        doors = await self.execute.open_doors(account, room)
+                finally:
+                    self._calls[account.broker] -= room
                 for door in doors:
-                    self._in_flight[account_id] = self._in_flight.get(account_id, 0) + 1
+                    self._calls[account.broker] += 1
+                    self._in_flight[account_id] += 1
                     self._start(self._dispatch(broker, door))
         finally:
             self._working.discard(account_id)
@@ -79,11 +91,19 @@ class WorkAccounts:
                 self._again.discard(account_id)
                 self.hear(account_id)
 
+    def _room(self, account: BrokerAccount, broker: FollowBroker) -> int:
+        """How many doors may be opened: only for calls that can begin at once, since a door that waits grows stale."""
+        limits = broker.definition.capabilities
+        at_broker = limits.calls_at_once_max - self._calls[account.broker]
+        if at_broker <= 0:
+            self._crowded.add(account.account_id)
+        return min(limits.in_flight_max - self._in_flight[account.account_id], at_broker, DOORS_AT_ONCE_MAX)
+
     async def _settle(self, account_id: AccountId) -> None:
         try:
             account, broker = await self._look_up(account_id)
             if broker.ready(account.slot):
-                async with self._places:
+                async with self._looking:
                     await self.settle(account, broker.session, broker.definition.capabilities)
         finally:
             self._settling.discard(account_id)
@@ -93,10 +113,13 @@ class WorkAccounts:
         try:
             await self.execute.dispatch(broker.session, door)
         finally:
+            self._calls[door.account.broker] -= 1
             self._in_flight[account_id] -= 1
             if not self._in_flight[account_id]:
                 del self._in_flight[account_id]
             self.hear(account_id)
+            if self._crowded:
+                self.hear(self._crowded.pop())
 
     async def _look_up(self, account_id: AccountId) -> tuple[BrokerAccount, FollowBroker]:
         account = self._known.get(account_id)

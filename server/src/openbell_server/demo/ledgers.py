@@ -53,6 +53,8 @@ class Books:
     actions: Sequence[Action]
     intents: Mapping[str, Action]
     orders: Sequence[LedgerOrderBody]
+    # Orders that reached the broker a second time and were refused for their id: there must be none.
+    repeated_submits: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ def compare(books: Books) -> Comparison:
     intents = {client_order_id(ActionId(UUID(action.id))): action.intent_id for action in books.actions}
     matched: dict[str, list[LedgerOrderBody]] = defaultdict(list)
     findings: dict[Finding, list[str]] = {finding: [] for finding in Finding}
+    findings[Finding.DOUBLED] += ["the broker refused an order that it had been sent before"] * books.repeated_submits
     for order in books.orders:
         intent_id = intents.get(order.client_order_id)
         if intent_id is None:

@@ -8,7 +8,7 @@ import httpx
 import msgspec
 
 from openbell import Action, AsyncClient
-from openbell_server.brokers.paper.wire import LedgerOrderBody, OrderPage
+from openbell_server.brokers.paper.wire import LedgerOrderBody, LedgerSummary, OrderPage
 from openbell_server.demo.board import DOUBTS_SHOWN, Board, Sight
 from openbell_server.demo.ledgers import Books
 
@@ -33,10 +33,18 @@ async def look(client: AsyncClient, accounts: Sequence[str], board: Board) -> No
 
 async def read_books(client: AsyncClient, paper_url: str, accounts: Sequence[str], accepted: Iterable[str]) -> Books:
     """Every action, every intent and every order, read anew."""
-    orders = await _read_orders(paper_url, accounts)
+    async with httpx.AsyncClient(base_url=paper_url, timeout=_TIMEOUT_SECONDS, trust_env=False) as broker:
+        orders = [order for account in accounts for order in await _read_orders_of(broker, account)]
+        summary = (await broker.get("/ledger/summary")).raise_for_status()
     actions = await read_actions(client, accounts)
     intents = await read_intents(client, [action for action in actions if action.action_type == "CREATE"])
-    return Books(accepted=frozenset(accepted), actions=actions, intents=intents, orders=orders)
+    return Books(
+        accepted=frozenset(accepted),
+        actions=actions,
+        intents=intents,
+        orders=orders,
+        repeated_submits=msgspec.json.decode(summary.content, type=LedgerSummary).repeated_submits,
+    )
 
 
 async def read_actions(client: AsyncClient, accounts: Sequence[str]) -> list[Action]:
@@ -54,11 +62,6 @@ async def read_intents(client: AsyncClient, creates: Sequence[Action]) -> dict[s
 
     latest = await asyncio.gather(*(one(create) for create in creates))
     return {action.intent_id: action for action in latest}
-
-
-async def _read_orders(paper_url: str, accounts: Sequence[str]) -> list[LedgerOrderBody]:
-    async with httpx.AsyncClient(base_url=paper_url, timeout=_TIMEOUT_SECONDS, trust_env=False) as broker:
-        return [order for account in accounts for order in await _read_orders_of(broker, account)]
 
 
 async def _read_orders_of(broker: httpx.AsyncClient, account: str) -> list[LedgerOrderBody]:

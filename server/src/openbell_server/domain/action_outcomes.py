@@ -50,7 +50,9 @@ def _after_create(state: ActionState, order: Order, outcome: Outcome) -> Settlem
             return Settlement(ActionState.ACKED, None, _working(order, broker_order_id))
         case Refused(code, text):
             reason = Reason(BROKER_REFUSED, code, text)
-            return Settlement(ActionState.REFUSED, reason, close(order, CloseReason.REJECTED))
+            # An order that the broker has reported is there, whatever it says about another copy of it.
+            closed = close(order, CloseReason.REJECTED) if order.standing is Standing.NONE else order
+            return Settlement(ActionState.REFUSED, reason, closed)
         case NotSent(why):
             return Settlement(ActionState.FAILED, Reason(NOT_SENT, None, why), close(order, CloseReason.FAILED))
         case Unknown(why):

@@ -52,7 +52,9 @@ CODES: Final[dict[str, Code]] = {
     "body_too_large": Code(413, "The body is larger than 64 KiB", "Send a smaller body."),
     "not_json": Code(415, "The body is not JSON", "Send Content-Type: application/json."),
     "invalid_command": Code(422, "The command is not valid", "See errors for the field and what would pass."),
-    "not_supported": Code(422, "The broker does not support this", "See GET /v1/brokers for what it supports."),
+    "not_supported": Code(
+        422, "The broker does not support this", "Ask for what the broker supports; the detail names what it does not."
+    ),
     "idempotency_key_reused": Code(
         422, "The Idempotency-Key belongs to another command", "Use a new key for a new command."
     ),

@@ -102,6 +102,9 @@ def apply_report(order: Order, report: OrderReport, unseen: Iterable[BrokerExecu
     Reports may come twice, late and out of order: fills add up in any state, an end is final, and an old
     WORKING never reopens a closed order.
     """
+    if order.close_reason is CloseReason.FAILED:
+        # We said that the broker never had it, and the broker says that it has: the broker is right.
+        order = replace(order, standing=Standing.NONE, close_reason=None)
     ids = order.broker_order_ids
     if report.broker_order_id not in ids:
         ids = (*ids, report.broker_order_id)

@@ -1,7 +1,6 @@
 """Child processes that die with their parent, are stopped within a deadline, and are never mistaken for another."""
 
 import contextlib
-import ctypes
 import os
 import pwd
 import secrets
@@ -15,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None)
 _KILL_SECONDS = 10
 # Below the range from which Linux takes the ports of outgoing connections: nobody grabs one while its server restarts.
 _PORTS = range(20_000, 32_000)
@@ -97,14 +94,13 @@ class Child:
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [*as_user(user, death_signal), *argv],
+                [*bound_to_us(user, death_signal), *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 env=environment,
                 cwd=folder,
                 start_new_session=True,
-                preexec_fn=_dying_with_parent(death_signal),
             )
         self.pid = self._process.pid
 
@@ -153,30 +149,16 @@ class Child:
         return log_tail(self.log)
 
 
-def as_user(user: pwd.struct_passwd | None, death_signal: signal.Signals) -> list[str]:
-    """What to put before a command so that it runs as another user and still dies with its parent."""
-    if user is None or user.pw_uid == os.geteuid():
-        return []
-    # The kernel forgets the parent-death signal when the user changes; setpriv sets it afterwards.
-    return [
-        "setpriv",
-        f"--reuid={user.pw_uid}",
-        f"--regid={user.pw_gid}",
-        "--clear-groups",
-        f"--pdeathsig={death_signal.name.removeprefix('SIG')}",
-    ]
+def bound_to_us(user: pwd.struct_passwd | None, death_signal: signal.Signals) -> list[str]:
+    """What to put before a command so that it dies with its parent, and runs as another user if one is given.
 
-
-def _dying_with_parent(number: signal.Signals) -> Callable[[], None]:
-    parent = os.getpid()
-
-    def ask_kernel() -> None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, int(number))
-        # A parent that died before the request will never be reported.
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return ask_kernel
+    By setpriv and not between fork and exec: a plain fork of a process with threads of gRPC ends badly, and the kernel
+    forgets the parent-death signal when the user changes, which setpriv does first.
+    """
+    command = ["setpriv", f"--pdeathsig={death_signal.name.removeprefix('SIG')}"]
+    if user is not None and user.pw_uid != os.geteuid():
+        command += [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+    return command
 
 
 def free_port() -> int:

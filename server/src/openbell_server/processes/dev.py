@@ -1,6 +1,7 @@
 """The whole platform in one terminal, with an account to trade on, until Ctrl-C."""
 
 import contextlib
+import fcntl
 import signal
 import socket
 import threading
@@ -27,6 +28,11 @@ def run_dev(folder: Path) -> None:
     """Run everything; the folder gets logs/ and dev.env, which is removed at the end."""
     folder.mkdir(exist_ok=True)
     environment_file = folder / "dev.env"
+    lock = (folder / "dev.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ChildFailed("dev already runs in this folder; end it first, or start another one elsewhere.") from None
     settings = {
         "OPENBELL_API_PORT": str(preferred_port(8080)),
         "OPENBELL_STREAM_PORT": str(preferred_port(8443)),
@@ -49,7 +55,7 @@ def run_dev(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _interrupt() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set; before everything runs they raise, so that what runs is ended at once."""
+    """An event that Ctrl-C, SIGTERM and a closed terminal set; they also raise, so that a start is ended at once."""
     stopped = threading.Event()
 
     def stop(*_: object) -> None:
@@ -58,7 +64,7 @@ def _interrupt() -> Iterator[threading.Event]:
         stopped.set()
         raise KeyboardInterrupt
 
-    previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield stopped
     except KeyboardInterrupt:

@@ -34,13 +34,13 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     addresses = {"paper": settings.paper_url}
     async with await open_pool(settings.require("database_url"), connections_max=8) as pool:
         store = PostgresExecutionStore(pool)
-        slots = HoldSlots(PostgresLeaseStore(pool), _identity(settings), time.monotonic)
+        slots = HoldSlots(PostgresLeaseStore(pool), _identity(settings), _boot_time)
         track = TrackOrders(store, hints)
         brokers = {
             name: FollowBroker(broker, await broker.open_session(addresses[name]), store, track, slots)
             for name, broker in BROKERS.items()
         }
-        execute = ExecuteAction(store, hints, uuid4, time.monotonic)
+        execute = ExecuteAction(store, hints, uuid4, _boot_time)
         desk = WorkAccounts(store, execute, SettleUnknown(store, track, hints), brokers, slots)
 
         def hear(slot: int, account_id: AccountId) -> None:
@@ -82,10 +82,16 @@ async def _sweep_until(stopping: asyncio.Event, desk: WorkAccounts) -> None:
             log.warning("sweep_failed", error=repr(error))
         except Exception:
             log.exception("sweep_failed")
+        desk.failures += [failure for broker in desk.brokers.values() for failure in broker.take_failures()]
         while desk.failures:
-            log.error("account_work_failed", exc_info=desk.failures.pop())
+            log.error("execution_failed", exc_info=desk.failures.pop())
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stopping.wait(), SWEEP_SECONDS)
+
+
+def _boot_time() -> float:
+    """Unlike the monotonic clock it goes on while the machine is suspended: a door does not stay fresh in its sleep."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _identity(settings: Settings) -> UUID:

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from openbell_server.processes.children import Child, ChildFailed, as_user, wait_until
+from openbell_server.processes.children import Child, ChildFailed, bound_to_us, wait_until
 
 _OLDEST_MAJOR = 15
 _READY_SECONDS = 60
@@ -91,6 +91,10 @@ class LocalPostgres:
             status = maker.wait(_READY_SECONDS)
         except TimeoutError:
             status = maker.destroy()
+        except BaseException:
+            # Ctrl-C: what is still being made cannot be removed while somebody makes it.
+            maker.destroy()
+            raise
         if status != 0:
             raise ChildFailed(f"PostgreSQL's initdb failed:\n{maker.log_tail()}")
 
@@ -175,5 +179,5 @@ def usable_binaries(binaries: Path, user: pwd.struct_passwd | None, folder: Path
 
 def _runs_as(binaries: Path, user: pwd.struct_passwd) -> bool:
     # initdb and not postgres: only it needs the libraries beside the programs.
-    command: list[str | Path] = [*as_user(user, signal.SIGKILL), binaries / "initdb", "--version"]
+    command: list[str | Path] = [*bound_to_us(user, signal.SIGKILL), binaries / "initdb", "--version"]
     return subprocess.run(command, capture_output=True, timeout=10, check=False, cwd="/").returncode == 0

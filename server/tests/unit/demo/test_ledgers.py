@@ -100,6 +100,7 @@ def true_books() -> Books:
             REFUSED: shown(refused, "REJECTED"),
         },
         orders=[order(11, 1, ReportStatus.FILLED, "4", "6"), order(12, 2, ReportStatus.CANCELED)],
+        repeated_submits=0,
     )
 
 
@@ -206,3 +207,9 @@ def test_a_forged_book_is_found_out(forgery: str) -> None:
     comparison = compare(forge(true_books()))
     assert not comparison.agree
     assert len(comparison.findings[finding]) == 1
+
+
+def test_an_order_that_the_broker_was_sent_twice_is_found_though_it_refused_the_second() -> None:
+    comparison = compare(replace(true_books(), repeated_submits=1))
+    assert not comparison.agree
+    assert len(comparison.findings[Finding.DOUBLED]) == 1

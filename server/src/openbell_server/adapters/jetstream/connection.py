@@ -11,7 +11,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
-from nats.js.errors import NotFoundError
+from nats.js.errors import NoStreamResponseError, NotFoundError
 
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.domain.identifiers import AccountId
@@ -96,9 +96,13 @@ class JetStreamConnection:
         client = self.client
         if client is None:
             raise ConnectionError("NATS is not connected")
-        await client.jetstream(timeout=PUBLISH_SECONDS).publish(
-            subjects.work(slot, account_id), timeout=PUBLISH_SECONDS, headers={"Nats-Msg-Id": message_id}
-        )
+        try:
+            await client.jetstream(timeout=PUBLISH_SECONDS).publish(
+                subjects.work(slot, account_id), timeout=PUBLISH_SECONDS, headers={"Nats-Msg-Id": message_id}
+            )
+        except NoStreamResponseError:
+            await self._restore_stream()
+            raise
 
     def outbox_has_rows(self) -> None:
         """Wake the relay."""

@@ -23,7 +23,7 @@ from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
 
-UNSETTLED_MAX: Final = 500
+ROUND_MAX: Final = 200
 _queries = named_queries.load("execution")
 
 
@@ -40,9 +40,21 @@ class PostgresAccountTransaction:
     def _where(self) -> dict[str, UUID]:
         return {"organization_id": self.account.organization_id, "account_id": self.account.account_id}
 
-    async def unsettled(self) -> list[TrackedAction]:
-        """Unsettled actions in commit order."""
-        rows = _queries.unsettled(self.connection, **self._where, row_limit=UNSETTLED_MAX)
+    async def superseded(self) -> list[TrackedAction]:
+        """Creates that are cancelled before they were sent, with their cancels."""
+        rows = _queries.superseded(self.connection, **self._where, row_limit=ROUND_MAX)
+        return [_tracked(row) async for row in rows]
+
+    async def ready(self, limit: int) -> list[TrackedAction]:
+        """What may be sent next, cancels first, then in commit order."""
+        cancels = _queries.ready_cancels(self.connection, **self._where, row_limit=limit)
+        found = [_tracked(row) async for row in cancels]
+        others = _queries.ready_others(self.connection, **self._where, row_limit=limit - len(found))
+        return found + [_tracked(row) async for row in others]
+
+    async def in_doubt(self) -> list[TrackedAction]:
+        """Actions past their door without an outcome."""
+        rows = _queries.in_doubt(self.connection, **self._where, row_limit=ROUND_MAX)
         return [_tracked(row) async for row in rows]
 
     async def of_intents(self, intent_ids: Sequence[IntentId]) -> list[TrackedAction]:
@@ -77,9 +89,9 @@ class PostgresAccountTransaction:
             settled=state in SETTLED,
         )
 
-    async def add_probe(self, action_id: ActionId, *, found: bool) -> None:
+    async def add_probe(self, action_id: ActionId, asked_at: datetime, *, found: bool) -> None:
         """Keep a look-up as evidence."""
-        await _queries.add_probe(self.connection, **self._where, action_id=action_id, found=found)
+        await _queries.add_probe(self.connection, **self._where, action_id=action_id, asked_at=asked_at, found=found)
 
     async def save_order(self, intent_id: IntentId, order: Order) -> None:
         """Write an order's facts."""
@@ -194,7 +206,6 @@ def _tracked(row: asyncpg.Record) -> TrackedAction:
         attempt_id=row["attempt_id"],
         send_started_at=row["send_started_at"],
         order_action_id=row["order_action_id"],
-        earlier_unsettled=row["earlier_unsettled"],
         misses=[datetime.fromisoformat(p["at"]) for p in json.loads(row["probes"]) if not p["found"]],
         order=order_facts(row),
         terms=OrderTerms(

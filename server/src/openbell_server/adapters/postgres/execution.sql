@@ -4,11 +4,40 @@ select clock_timestamp() as now from account_counters
 where organization_id = :organization_id and account_id = :account_id
 for no key update;
 
--- name: unsettled(organization_id, account_id, row_limit)
--- Cancels first: they must be seen however much else is waiting.
+-- name: superseded(organization_id, account_id, row_limit)
+-- Creates that are cancelled before they were sent, with their cancels.
+with pairs as materialized (
+    select k.intent_id
+    from action_states k
+    join action_states c on c.account_id = k.account_id and c.intent_id = k.intent_id and c.seq = 1
+    where k.organization_id = :organization_id and k.account_id = :account_id and k.settled_at is null
+        and k.action_type = 'CANCEL' and k.state = 'QUEUED' and c.state = 'QUEUED'
+    order by k.action_no
+    limit :row_limit
+)
+select t.* from tracked_actions t join pairs p on p.intent_id = t.intent_id
+where t.organization_id = :organization_id and t.account_id = :account_id and t.settled_at is null
+order by t.action_no;
+
+-- name: ready_cancels(organization_id, account_id, row_limit)
 select * from tracked_actions
 where organization_id = :organization_id and account_id = :account_id and settled_at is null
-order by action_type <> 'CANCEL', action_no
+    and action_type = 'CANCEL' and state = 'QUEUED' and not earlier_unsettled
+order by action_no
+limit :row_limit;
+
+-- name: ready_others(organization_id, account_id, row_limit)
+select * from tracked_actions
+where organization_id = :organization_id and account_id = :account_id and settled_at is null
+    and action_type <> 'CANCEL' and state = 'QUEUED' and not earlier_unsettled
+order by action_no
+limit :row_limit;
+
+-- name: in_doubt(organization_id, account_id, row_limit)
+select * from tracked_actions
+where organization_id = :organization_id and account_id = :account_id and settled_at is null
+    and state in ('DISPATCHING', 'UNKNOWN')
+order by action_no
 limit :row_limit;
 
 -- name: of_intents(organization_id, account_id, intent_ids)
@@ -36,11 +65,11 @@ set state = :state, reason_code = :reason_code, broker_code = :broker_code, brok
     updated_at = clock_timestamp()
 where organization_id = :organization_id and account_id = :account_id and action_id = :action_id and state = :previous;
 
--- name: add_probe(organization_id, account_id, action_id, found)!
+-- name: add_probe(organization_id, account_id, action_id, asked_at, found)!
 -- The last fifty look-ups are evidence enough.
 update action_states
 set probes = case when jsonb_array_length(probes) >= 50 then probes - 0 else probes end
-        || jsonb_build_array(jsonb_build_object('at', clock_timestamp(), 'found', :found::boolean)),
+        || jsonb_build_array(jsonb_build_object('at', :asked_at::timestamptz, 'found', :found::boolean)),
     updated_at = clock_timestamp()
 where organization_id = :organization_id and account_id = :account_id and action_id = :action_id;
 
@@ -105,11 +134,8 @@ where settled_at is null and slot = any(:slots::smallint[])
 limit 1000;
 
 -- name: open_orders_across_organizations(broker, slots)
-select o.organization_id, o.account_id, a.broker, a.slot, first.action_id
+select o.organization_id, o.account_id, a.broker, a.slot, s.action_id
 from orders o
 join accounts a on a.organization_id = o.organization_id and a.account_id = o.account_id
-join intent_actions first
-    on first.organization_id = o.organization_id and first.account_id = o.account_id and first.intent_id = o.order_id
-    and first.seq = 1
-join action_states s on s.account_id = first.account_id and s.action_id = first.action_id
+join action_states s on s.account_id = o.account_id and s.intent_id = o.order_id and s.seq = 1
 where o.standing <> 'CLOSED' and a.broker = :broker and a.slot = any(:slots::smallint[]) and s.state <> 'QUEUED';

@@ -20,6 +20,8 @@ class BrokerCapabilities:
     route_strategies: frozenset[RouteStrategy]
     default_time_in_force: TimeInForce
     in_flight_max: int = 4
+    # Calls that one session carries at the same time, over all its accounts.
+    calls_at_once_max: int = 16
     # Whether the same cancel may be written again: true only where a repeat can do nothing new.
     repeats_cancels: bool = False
     # How long after the door a look-up that finds nothing proves that nothing is there.

@@ -54,7 +54,6 @@ class TrackedAction:
     send_started_at: datetime | None
     # The action whose client order id the broker knows the order by.
     order_action_id: ActionId
-    earlier_unsettled: bool
     misses: Sequence[datetime]
     order: Order
     terms: OrderTerms
@@ -67,8 +66,14 @@ class AccountTransaction(Protocol):
     def now(self) -> datetime:
         """The database's clock when the lock was asked for."""
 
-    async def unsettled(self) -> list[TrackedAction]:
-        """Unsettled actions in commit order, a bounded number."""
+    async def superseded(self) -> list[TrackedAction]:
+        """Creates that are cancelled before they were sent, with their cancels; a bounded number."""
+
+    async def ready(self, limit: int) -> list[TrackedAction]:
+        """Queued actions that wait for no other of their intent: cancels first, then in commit order."""
+
+    async def in_doubt(self) -> list[TrackedAction]:
+        """Actions past their door without an outcome; a bounded number."""
 
     async def of_intents(self, intent_ids: Sequence[IntentId]) -> list[TrackedAction]:
         """All actions of these intents, in order."""
@@ -82,8 +87,8 @@ class AccountTransaction(Protocol):
     async def save_action(self, action: TrackedAction, state: ActionState, reason: Reason | None) -> None:
         """Write an action's next state."""
 
-    async def add_probe(self, action_id: ActionId, *, found: bool) -> None:
-        """Keep a look-up as evidence."""
+    async def add_probe(self, action_id: ActionId, asked_at: datetime, *, found: bool) -> None:
+        """Keep a look-up as evidence, with the time before it was made."""
 
     async def save_order(self, intent_id: IntentId, order: Order) -> None:
         """Write an order's facts."""

@@ -17,6 +17,7 @@ class PaperBroker:
         route_strategies=frozenset(RouteStrategy),
         default_time_in_force=TimeInForce.DAY,
         in_flight_max=8,
+        calls_at_once_max=32,
         repeats_cancels=True,
         settle_seconds=6,
     )

@@ -112,5 +112,5 @@ select
     (select count(*) from executions) as executions,
     (select count(*) from updates) as updates,
     (
-        select count(*) from (select from orders group by account_id, client_order_id having count(*) > 1) as several
-    ) as client_ids_with_several_orders;
+        select count(*) from requests where kind = 'SUBMIT' and done = 'duplicate_client_order_id'
+    ) as repeated_submits;

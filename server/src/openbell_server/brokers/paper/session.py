@@ -14,6 +14,7 @@ import structlog
 
 from openbell_server.application.ports.broker import BrokerOrder
 from openbell_server.brokers.paper.wire import (
+    DUPLICATE_ID,
     REFUSALS,
     UNKNOWN_ORDER,
     AcceptedBody,
@@ -46,7 +47,7 @@ class PaperSession:
         self._client = httpx.AsyncClient(
             base_url=address,
             timeout=httpx.Timeout(DEADLINE_SECONDS, connect=_CONNECT_SECONDS, pool=_CONNECT_SECONDS),
-            limits=httpx.Limits(max_connections=32, max_keepalive_connections=16, keepalive_expiry=_IDLE_SECONDS),
+            limits=httpx.Limits(max_connections=64, max_keepalive_connections=32, keepalive_expiry=_IDLE_SECONDS),
             follow_redirects=False,
             # A proxy from the environment would have its own ideas about retries.
             trust_env=False,
@@ -136,6 +137,9 @@ class PaperSession:
             except msgspec.DecodeError as trouble:
                 return Unknown(f"{response.status_code} with a body that cannot be read: {trouble}")
         refusal = _refusal(response)
+        if refusal is not None and refusal.code == DUPLICATE_ID:
+            # It proves that an order with our id is there, not that this one is refused.
+            return Unknown(refusal.text)
         if refusal is not None:
             return Refused(refusal.code, refusal.text)
         return Unknown(f"the broker answered {response.status_code}")

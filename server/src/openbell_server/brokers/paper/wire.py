@@ -137,7 +137,7 @@ class LedgerSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     orders: int
     executions: int
     updates: int
-    client_ids_with_several_orders: int
+    repeated_submits: int
 
 
 def decimal_text(number: Decimal) -> str:

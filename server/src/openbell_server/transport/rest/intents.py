@@ -31,7 +31,7 @@ class IntentUseCases:
 
 
 def intent_routes(use_cases: IntentUseCases) -> Router:
-    """The five intent routes of an account."""
+    """The intent routes of an account."""
 
     @post("/", status_code=202)
     async def submit_intent(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> Response[ActionBody]:

@@ -63,7 +63,7 @@ create table intent_actions (
     created_at timestamptz not null,
     hash bytea not null check (octet_length(hash) = 32),
     primary key (organization_id, account_id, intent_id, seq),
-    unique (account_id, action_no),
+    unique (organization_id, account_id, action_no),
     foreign key (organization_id, account_id, intent_id) references orders (organization_id, account_id, order_id),
     check ((action_type = 'CREATE') = (seq = 1))
 );
@@ -102,7 +102,9 @@ create table action_states (
 ) with (fillfactor = 50);
 -- Only settled_at decides membership, so claims and state changes stay on their page.
 create index action_states_unsettled on action_states (account_id, action_no) where settled_at is null;
-create index action_states_of_intent on action_states (account_id, intent_id, seq);
+create index action_states_cancels on action_states (account_id, action_no)
+    where settled_at is null and action_type = 'CANCEL';
+create unique index action_states_of_intent on action_states (account_id, intent_id, seq);
 
 create table receipts (
     organization_id uuid not null,
@@ -200,9 +202,7 @@ select s.organization_id, s.account_id, s.action_id, s.intent_id, s.seq, s.actio
 from action_states s
 join orders o
     on o.organization_id = s.organization_id and o.account_id = s.account_id and o.order_id = s.intent_id
-join intent_actions first
-    on first.organization_id = s.organization_id and first.account_id = s.account_id and first.intent_id = s.intent_id
-    and first.seq = 1;
+join action_states first on first.account_id = s.account_id and first.intent_id = s.intent_id and first.seq = 1;
 
 create function refuse_change() returns trigger language plpgsql as $$
 begin

@@ -105,7 +105,7 @@ begin
                 left join lateral (
                     select a.seq from action_states a
                     where i.action_type = 'CANCEL' and a.account_id = x.account_id and a.intent_id = x.order_id
-                        and a.action_type = 'CANCEL'
+                        and a.action_type = 'CANCEL' and a.state not in ('FAILED', 'SKIPPED', 'REFUSED')
                         and (a.state = 'QUEUED' or a.send_started_at > v_now - interval '5 seconds')
                     order by a.seq desc limit 1
                 ) cancel on true
