@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import uuid4
@@ -12,18 +13,23 @@ import asyncpg
 from builders import Tenant, a_limit_create, accept
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
+from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.application.execute_action import Door, ExecuteAction
+from openbell_server.application.follow_broker import FollowBroker, Item
+from openbell_server.application.hold_slots import HoldSlots
 from openbell_server.application.ports.broker import BrokerOrder
-from openbell_server.application.ports.execution import BrokerAccount
+from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.brokers.paper.definition import PaperBroker
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome
 from openbell_server.domain.identifiers import AccountId, IntentId, client_order_id
 from openbell_server.domain.intents import Command
+from paper_broker import until
 from rest_api import RecordedHints
 
 Answer = Outcome | Exception | Callable[[str], Awaitable[Outcome]]
+LookUp = Callable[[str], Awaitable[OrderReport | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +43,16 @@ class Write:
 
 @dataclass(slots=True)
 class ScriptedBroker:
-    """Implements BrokerSession: answers from the script, then accepts; finds what is in its book."""
+    """Implements BrokerSession: answers from the script, then accepts; finds what is in its book unless told how."""
 
     script: deque[Answer] = field(default_factory=deque)
     book: dict[str, OrderReport] = field(default_factory=dict)
     writes: list[Write] = field(default_factory=list)
     calls: int = 0
     is_connected: bool = True
+    look_up: LookUp | None = None
+    asked: list[str] = field(default_factory=list)
+    feed: asyncio.Queue[Item] = field(default_factory=asyncio.Queue)
 
     async def submit(self, order: BrokerOrder) -> Outcome:
         return await self._answer(Write("submit", order.client_order_id, order.valid_until))
@@ -54,10 +63,15 @@ class ScriptedBroker:
 
     async def find(self, account_id: AccountId, client_order_id: str) -> OrderReport | None:
         del account_id
-        return self.book.get(client_order_id)
+        self.asked.append(client_order_id)
+        return await self.look_up(client_order_id) if self.look_up else self.book.get(client_order_id)
 
-    async def reports(self) -> AsyncIterator[tuple[AccountId, OrderReport] | None]:
+    async def reports(self) -> AsyncIterator[Item]:
+        """One connect, then the feed as it is filled: it is joined once the reader has taken everything in."""
         yield None
+        while True:
+            yield await self.feed.get()
+            self.feed.task_done()
 
     async def close(self) -> None:
         self.is_connected = False
@@ -80,6 +94,15 @@ class Clock:
 
     def __call__(self) -> float:
         return self.seconds
+
+
+async def until_so(condition: Callable[[], bool]) -> None:
+    """Wait for what other tasks of this loop bring about."""
+
+    async def is_so() -> bool:
+        return condition()
+
+    await until(is_so)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +166,34 @@ class Desk:
         row = await self.pool.fetchrow("select * from orders where order_id = $1", intent_id)
         assert row is not None
         return row
+
+    async def all_slots(self) -> HoldSlots:
+        """Leases on every slot, which last as long as the clock stands."""
+        slots = HoldSlots(PostgresLeaseStore(self.pool), uuid4(), self.clock)
+        await slots.renew()
+        return slots
+
+    @asynccontextmanager
+    async def following(
+        self, slots: HoldSlots | None = None, store: ExecutionStore | None = None
+    ) -> AsyncIterator[FollowBroker]:
+        """The broker of this desk, followed until the block ends."""
+        follow = FollowBroker(
+            PaperBroker(),
+            self.broker,
+            store or PostgresExecutionStore(self.pool),
+            self.track,
+            slots or await self.all_slots(),
+        )
+        running = asyncio.ensure_future(follow.run())
+        try:
+            yield follow
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    async def until_closed(self, intent_id: IntentId) -> None:
+        async def is_closed() -> bool:
+            return bool((await self.order(intent_id))["standing"] == "CLOSED")
+
+        await until(is_closed)

@@ -21,9 +21,15 @@ from proof.load import clients, submit_all
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalPlatform]:
     with LocalPlatform(tmp_path_factory.mktemp("logs"), accounts=12) as running:
-        running.stack.start("executor-2")
-        running.stack.wait_ready("executor-2")
         yield running
+
+
+@pytest.fixture(autouse=True)
+def both_running(platform: LocalPlatform) -> None:
+    for name in ("executor", "executor-2"):
+        if not platform.stack.is_running(name):
+            platform.stack.start(name)
+            platform.stack.wait_ready(name)
 
 
 def agree(platform: LocalPlatform, accepted: list[Action]) -> None:
@@ -44,8 +50,6 @@ def test_both_work_and_the_ledgers_agree(platform: LocalPlatform) -> None:
 def test_the_other_takes_over_from_the_dead(platform: LocalPlatform, name: str) -> None:
     platform.stack.kill(name)
     agree(platform, asyncio.run(submit_all(platform, 40, 8)))
-    platform.stack.start(name)
-    platform.stack.wait_ready(name)
 
 
 def test_a_paused_executor_wakes_up_and_sends_nothing_twice(platform: LocalPlatform) -> None:
