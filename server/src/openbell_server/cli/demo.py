@@ -1,6 +1,7 @@
 """The command that shows what the platform promises."""
 
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +22,10 @@ def demo(
 ) -> None:
     """Send 200 intents through crashes and time-outs, then compare both ledgers; about half a minute."""
     log_folder = Path(tempfile.mkdtemp(prefix="openbell-demo-"))
+    # A shell that started us in the background made us deaf to Ctrl-C; a demo can always be ended.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
         agree = _show(intents, picture, log_folder)
     except KeyboardInterrupt:
