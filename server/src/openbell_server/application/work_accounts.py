@@ -1,7 +1,7 @@
 """Gives every account with work one worker at a time, and every action in doubt a look at its broker."""
 
 import asyncio
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -36,8 +36,8 @@ class WorkAccounts:
     _settling: set[AccountId] = field(default_factory=set)
     _again: set[AccountId] = field(default_factory=set)
     _crowded: set[AccountId] = field(default_factory=set)
-    _in_flight: defaultdict[AccountId, int] = field(default_factory=lambda: defaultdict(int))
-    _calls: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    _in_flight: Counter[AccountId] = field(default_factory=Counter)
+    _calls: Counter[str] = field(default_factory=Counter)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ACCOUNTS_AT_ONCE_MAX))
     # Apart from the doors: a broker that is slow to answer questions keeps nobody from trading.

@@ -5,7 +5,6 @@ from typing import Final
 
 from openbell_server.domain.identifiers import AccountId, ActionId
 
-CLAIM_SECONDS: Final = 5
 ATTEMPTS_MAX: Final = 10
 CLAIM_ROWS_MAX: Final = 256
 BACKOFF_SECONDS_MAX: Final = 60

@@ -1,6 +1,5 @@
 """The stored explanation of one evaluation of controls: text, hashed byte for byte, never parsed by the database."""
 
-import hashlib
 import json
 from dataclasses import dataclass
 
@@ -13,11 +12,6 @@ class Receipt:
 
     verdict: str
     text: str
-
-    @property
-    def hash(self) -> bytes:
-        """SHA-256 of the text."""
-        return hashlib.sha256(self.text.encode()).digest()
 
 
 def evaluate(account: TradingAccount) -> Receipt:
