@@ -23,7 +23,7 @@ def prove(figures: Figures) -> None:
         asyncio.run(_whole_path(figures, platform))
         # The accept step alone: nobody takes away what it writes.
         platform.stack.stop_all()
-        asyncio.run(_accept_step(figures, platform.stack.environment["OPENBELL_DATABASE_URL"]))
+        asyncio.run(_accept_step(figures, platform.owner_url))
 
 
 async def _accept_step(figures: Figures, url: str) -> None:

@@ -21,7 +21,7 @@ async def read_books(platform: LocalPlatform, client: AsyncClient, accepted: lis
 
 async def until_settled(platform: LocalPlatform, seconds: float) -> int:
     """Wait until no order is open and no action unsettled; how many still are when time is up."""
-    connection = await asyncpg.connect(platform.stack.environment["OPENBELL_DATABASE_URL"], timeout=10)
+    connection = await asyncpg.connect(platform.owner_url, timeout=10)
     try:
         left = -1
         deadline = asyncio.get_running_loop().time() + seconds
@@ -39,7 +39,7 @@ async def until_settled(platform: LocalPlatform, seconds: float) -> int:
 
 async def event_heads(platform: LocalPlatform) -> dict[UUID, int]:
     """The number of the newest event of every account."""
-    connection = await asyncpg.connect(platform.stack.environment["OPENBELL_DATABASE_URL"], timeout=10)
+    connection = await asyncpg.connect(platform.owner_url, timeout=10)
     try:
         rows = await connection.fetch("select account_id, event_no from openbell.account_counters")
         return {row["account_id"]: row["event_no"] for row in rows}
@@ -49,7 +49,7 @@ async def event_heads(platform: LocalPlatform) -> dict[UUID, int]:
 
 async def accept_to_fill_millis(platform: LocalPlatform, intents: list[str]) -> list[float]:
     """From the moment an intent was recorded to the moment its fill was, both by the database's clock."""
-    connection = await asyncpg.connect(platform.stack.environment["OPENBELL_DATABASE_URL"], timeout=10)
+    connection = await asyncpg.connect(platform.owner_url, timeout=10)
     try:
         rows = await connection.fetch(
             "select extract(epoch from min(e.recorded_at) - min(o.created_at)) * 1000 as millis"

@@ -14,6 +14,9 @@ def migrate(
     check: Annotated[
         bool, typer.Option("--check", help="Only say whether the schema is current; exit 1 if not.")
     ] = False,
+    login: Annotated[
+        str, typer.Option(help="Also make this login for the processes, without a password, and give it their roles.")
+    ] = "",
     sql: Annotated[bool, typer.Option("--sql", help="Only print the statements, for an empty database.")] = False,
 ) -> None:
     """Bring the database at OPENBELL_DATABASE_URL to the newest schema."""
@@ -27,6 +30,8 @@ def migrate(
     url = Settings().require("database_url")
     if not check:
         schema.migrate(url)
+    if login:
+        schema.allow_login(url, login)
     if not schema.is_current(url):
         typer.echo("The schema is not current: run `openbell-server migrate`.", err=True)
         raise typer.Exit(1)

@@ -7,7 +7,14 @@ from datetime import UTC, datetime
 from litestar.types import ASGIApp
 
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
-from openbell_server.adapters.postgres.connection import DOUBTFUL, UNAVAILABLE, DatabaseClock, Pool, open_pool, ping
+from openbell_server.adapters.postgres.connection import (
+    DOUBTFUL,
+    UNAVAILABLE,
+    DatabaseClock,
+    Pool,
+    check_writing,
+    open_pool,
+)
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.application.authenticate import Authenticate
@@ -31,7 +38,7 @@ def rest_app(pool: Pool, hints: Hints, cursor_key: bytes) -> ASGIApp:
         submit=SubmitIntent(organizations, intents, DatabaseClock(pool), BROKERS, hints, DOUBTFUL),
         read=ReadIntents(organizations, intents, cursor_key),
     )
-    return build_app(use_cases, lambda: ping(pool), UNAVAILABLE)
+    return build_app(use_cases, lambda: check_writing(pool), UNAVAILABLE)
 
 
 async def serve(settings: Settings, stopping: asyncio.Event) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from openbell_server.adapters.postgres.connection import DatabaseClock, open_pool
-from openbell_server.adapters.postgres.migrate import migrate
+from openbell_server.adapters.postgres.migrate import allow_login, migrate
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.domain import api_keys
 from openbell_server.domain.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment
@@ -17,7 +17,7 @@ from openbell_server.domain.identifiers import AccountId, OrganizationId
 from openbell_server.domain.principals import PERMISSIONS
 from openbell_server.processes.local_services import LocalServices
 from openbell_server.processes.services_keeper import create_databases
-from openbell_server.processes.stack import Stack
+from openbell_server.processes.stack import APP_LOGIN, Stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class LocalPlatform:
         try:
             create_databases(self.services.postgres.url())
             self.stack = Stack(self.services, self._settings, self._log_folder)
-            url = self.stack.environment["OPENBELL_DATABASE_URL"]
-            migrate(url)
-            self.seeded = asyncio.run(_seed(url, self._accounts))
+            migrate(self.owner_url)
+            allow_login(self.owner_url, APP_LOGIN)
+            self.seeded = asyncio.run(_seed(self.stack.environment["OPENBELL_DATABASE_URL"], self._accounts))
             self.stack.start_all()
         except BaseException:
             self.stop()
@@ -58,6 +58,11 @@ class LocalPlatform:
         if hasattr(self, "stack"):
             self.stack.stop_all()
         self.services.stop()
+
+    @property
+    def owner_url(self) -> str:
+        """The platform's database for one who may see all of it; the processes use a login that may not."""
+        return self.services.postgres.url("openbell")
 
     def client_environment(self) -> dict[str, str]:
         """What the client library and the command line read."""

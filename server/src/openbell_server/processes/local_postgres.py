@@ -39,9 +39,9 @@ class LocalPostgres:
         self._binaries: Path | None = None
         self._child: Child | None = None
 
-    def url(self, database: str = "postgres") -> str:
-        """The address of one of its databases."""
-        return f"postgresql://openbell@127.0.0.1:{self.port}/{database}"
+    def url(self, database: str = "postgres", login: str = "openbell") -> str:
+        """The address of one of its databases, for its owner or for a login that was made since."""
+        return f"postgresql://{login}@127.0.0.1:{self.port}/{database}"
 
     @property
     def pid(self) -> int | None:

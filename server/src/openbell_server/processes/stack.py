@@ -21,6 +21,8 @@ PROCESSES = ("paper", "api", "relay", "executor", "stream")
 # A process ends its own drain in DRAIN_SECONDS; this is for the interpreter to leave as well.
 _STOP_SECONDS = DRAIN_SECONDS + 5
 _REPLICA = re.compile(r"-\d+$")
+# Owns nothing: what the processes may do comes from the roles that their transactions take.
+APP_LOGIN = "openbell_app"
 
 
 def platform_command(process: str) -> list[str]:
@@ -178,7 +180,7 @@ class Stack:
 
 def _default_settings(services: LocalServices) -> dict[str, str]:
     return {
-        "OPENBELL_DATABASE_URL": services.postgres.url("openbell"),
+        "OPENBELL_DATABASE_URL": services.postgres.url("openbell", APP_LOGIN),
         "OPENBELL_PAPER_DATABASE_URL": services.postgres.url("openbell_paper"),
         "OPENBELL_NATS_URL": services.nats.url,
         "OPENBELL_CURSOR_SECRET": secrets.token_hex(32),

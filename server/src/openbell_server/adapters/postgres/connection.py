@@ -1,19 +1,26 @@
-"""Connections to PostgreSQL: one bounded pool per process, and the offset between our clock and the database's."""
+"""Connections to PostgreSQL: one bounded pool per process, transactions in a role, and the database's clock."""
 
 import asyncio
+import contextlib
 import os
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import asyncpg
+from asyncpg.connect_utils import SessionAttribute
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.domain.identifiers import uuid7
 
 CONNECT_SECONDS = 10.0
 STATEMENT_SECONDS = 5.0
+ROLLBACK_SECONDS = 2.0
+# After a switch of servers nobody stays connected to the old one for longer than this.
+CONNECTION_AGE_SECONDS_MAX = 600.0
 CLOCK_REFRESH_SECONDS = 60.0
 # Nobody heard the end of the statement: it may have been committed.
 DOUBTFUL = (
@@ -41,19 +48,41 @@ else:  # generic in its stubs only
     Connection = asyncpg.pool.PoolConnectionProxy
 
 
+class Role(StrEnum):
+    """What a transaction may do; the login itself may do nothing."""
+
+    # All of one organization, and nothing of any other.
+    TENANT = "openbell_tenant"
+    # The accept step, and nothing else.
+    ACCEPT = "openbell_accept"
+    KEYS = "openbell_keys"
+    RELAY = "openbell_relay"
+    EXECUTOR = "openbell_executor"
+
+
+class _AgingConnection(asyncpg.Connection):
+    __slots__ = ("opened_at",)
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401 - whatever the driver passes
+        super().__init__(*arguments, **named)
+        self.opened_at = time.monotonic()
+
+
 async def _keep(_: object) -> None:
     """Leave a released connection as it is: nothing here outlives its transaction, and a reset is a round trip."""
 
 
 async def open_pool(url: str, *, connections_max: int = 10) -> Pool:
-    """A pool on the platform's schema; connections are replaced before they grow old."""
+    """A pool on the platform's schema, of connections to a server that can be written to."""
     return await asyncpg.create_pool(
         url,
         min_size=1,
         max_size=connections_max,
         timeout=CONNECT_SECONDS,
         command_timeout=STATEMENT_SECONDS,
-        max_inactive_connection_lifetime=600.0,
+        max_inactive_connection_lifetime=CONNECTION_AGE_SECONDS_MAX,
+        connection_class=_AgingConnection,
+        target_session_attrs=SessionAttribute.read_write,
         reset=_keep,
         server_settings={
             "search_path": "openbell, pg_catalog",
@@ -65,6 +94,45 @@ async def open_pool(url: str, *, connections_max: int = 10) -> Pool:
             "jit": "off",
         },
     )
+
+
+@contextlib.asynccontextmanager
+async def transaction(pool: Pool, role: Role, organization_id: UUID | None = None) -> AsyncIterator[Connection]:
+    """A transaction in a role, for one organization: the database lets it see and write no other's rows.
+
+    Role and organization end with the transaction. A connection whose state is in doubt is not used again.
+    """
+    async with pool.acquire() as connection:
+        try:
+            # One message, so that naming role and organization costs no round trip of its own.
+            await connection.execute(
+                f"begin; set local role {role};"
+                f" select set_config('openbell.organization_id', '{organization_id or ''}', true)"
+            )
+            yield connection
+            ended = await connection.execute("commit")
+            assert ended == "COMMIT", "a statement had failed and nobody said so: nothing was committed"
+        except asyncpg.ReadOnlySQLTransactionError:
+            # The server was demoted, and every other connection of the pool leads to it as well.
+            await pool.expire_connections()
+            connection.terminate()
+            raise
+        except (*DOUBTFUL, asyncio.CancelledError):
+            connection.terminate()
+            raise
+        except BaseException:
+            await _roll_back(connection)
+            raise
+        if time.monotonic() - connection.opened_at > CONNECTION_AGE_SECONDS_MAX:  # type: ignore[attr-defined]
+            await connection.close(timeout=ROLLBACK_SECONDS)
+
+
+async def _roll_back(connection: Connection) -> None:
+    try:
+        await connection.execute("rollback", timeout=ROLLBACK_SECONDS)
+    except BaseException:
+        connection.terminate()
+        raise
 
 
 @dataclass(slots=True)
@@ -91,7 +159,7 @@ class DatabaseClock:
         return [uuid7(now, os.urandom(10)) for _ in range(count)]
 
 
-async def ping(pool: Pool) -> None:
-    """Fail unless the database answers within two seconds."""
-    async with asyncio.timeout(2):
-        await _queries.database_millis(pool)
+async def check_writing(pool: Pool) -> None:
+    """Fail unless the database takes a write within two seconds: one that only answers is not ready."""
+    async with asyncio.timeout(2), transaction(pool, Role.TENANT) as connection:
+        await _queries.check_writing(connection)

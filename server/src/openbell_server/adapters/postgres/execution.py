@@ -12,7 +12,7 @@ from uuid import UUID
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Connection, Pool
+from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
 from openbell_server.adapters.postgres.intents import order_facts
 from openbell_server.application.ports.execution import BrokerAccount, OrderTerms, TrackedAction
 from openbell_server.domain.account_events import EventKind
@@ -153,47 +153,51 @@ class PostgresExecutionStore:
     @asynccontextmanager
     async def account_transaction(self, account: BrokerAccount) -> AsyncIterator[PostgresAccountTransaction]:
         """A transaction under the account's lock."""
-        async with self.pool.acquire() as connection, connection.transaction():
+        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
             # The time may be from before a wait for the lock: early is the safe side for every use of it.
             now = await _queries.lock_account(
                 connection, organization_id=account.organization_id, account_id=account.account_id
             )
-            transaction = PostgresAccountTransaction(connection, account, now)
-            yield transaction
-            await transaction.flush_events()
+            account_transaction = PostgresAccountTransaction(connection, account, now)
+            yield account_transaction
+            await account_transaction.flush_events()
 
     async def find_account_across_organizations(self, account_id: AccountId) -> BrokerAccount | None:
         """Whose account this is, and where it trades."""
-        row = await _queries.find_account_across_organizations(self.pool, account_id=account_id)
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            row = await _queries.find_account_across_organizations(connection, account_id=account_id)
         return row and BrokerAccount(row["organization_id"], row["account_id"], row["broker"], row["slot"])
 
     async def accounts_waiting_across_organizations(
         self, slots: Collection[int], older_than_seconds: float
     ) -> list[AccountId]:
         """Accounts of these slots with an action that has been queued for long."""
-        rows = _queries.accounts_waiting_across_organizations(
-            self.pool, slots=list(slots), older_than_seconds=older_than_seconds
-        )
-        return [row["account_id"] async for row in rows]
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            rows = _queries.accounts_waiting_across_organizations(
+                connection, slots=list(slots), older_than_seconds=older_than_seconds
+            )
+            return [row["account_id"] async for row in rows]
 
     async def accounts_in_doubt_across_organizations(
         self, slots: Collection[int], stuck_after_seconds: float
     ) -> list[AccountId]:
         """Accounts of these slots with an action that passed the door and has no outcome."""
-        rows = _queries.accounts_in_doubt_across_organizations(
-            self.pool, slots=list(slots), stuck_after_seconds=stuck_after_seconds
-        )
-        return [row["account_id"] async for row in rows]
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            rows = _queries.accounts_in_doubt_across_organizations(
+                connection, slots=list(slots), stuck_after_seconds=stuck_after_seconds
+            )
+            return [row["account_id"] async for row in rows]
 
     async def open_orders_across_organizations(
         self, broker: str, slots: Collection[int]
     ) -> list[tuple[BrokerAccount, ActionId]]:
         """Orders of these slots that a broker may have, with the action it knows each by."""
-        rows = _queries.open_orders_across_organizations(self.pool, broker=broker, slots=list(slots))
-        return [
-            (BrokerAccount(row["organization_id"], row["account_id"], row["broker"], row["slot"]), row["action_id"])
-            async for row in rows
-        ]
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            rows = _queries.open_orders_across_organizations(connection, broker=broker, slots=list(slots))
+            return [
+                (BrokerAccount(row["organization_id"], row["account_id"], row["broker"], row["slot"]), row["action_id"])
+                async for row in rows
+            ]
 
 
 def _tracked(row: asyncpg.Record) -> TrackedAction:

@@ -8,7 +8,7 @@ from datetime import datetime
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.application.ports.stores import (
     Acceptance,
     AcceptStatus,
@@ -35,10 +35,9 @@ class PostgresIntentStore:
     async def accept_across_organizations(self, submissions: Sequence[Submission]) -> list[Acceptance]:
         """Run the accept step on a set."""
         creates = [s.command if isinstance(s.command, CreateIntent) else None for s in submissions]
-        rows = [
-            row
-            async for row in _queries.accept_commands(
-                self.pool,
+        async with transaction(self.pool, Role.ACCEPT) as connection:
+            accepted = _queries.accept_commands(
+                connection,
                 action_ids=[s.action_id for s in submissions],
                 intent_ids=[s.intent_id for s in submissions],
                 receipt_ids=[s.receipt_id for s in submissions],
@@ -62,7 +61,7 @@ class PostgresIntentStore:
                 principal_ids=[s.principal.id for s in submissions],
                 receipts=[s.receipt.text for s in submissions],
             )
-        ]
+            rows = [row async for row in accepted]
         assert [row["ord"] for row in rows] == list(range(1, len(submissions) + 1))
         return [
             Acceptance(
@@ -80,31 +79,34 @@ class PostgresIntentStore:
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, seq: int | None = None
     ) -> RecordedAction | None:
         """One action of an intent."""
-        row = await _queries.find_action(
-            self.pool, organization_id=organization_id, account_id=account_id, intent_id=intent_id, seq=seq
-        )
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await _queries.find_action(
+                connection, organization_id=organization_id, account_id=account_id, intent_id=intent_id, seq=seq
+            )
         return None if row is None else recorded_action(row)
 
     async def find_action_by_id(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, action_id: ActionId
     ) -> RecordedAction | None:
         """The action of an intent with this id."""
-        row = await _queries.find_action_by_id(
-            self.pool,
-            organization_id=organization_id,
-            account_id=account_id,
-            intent_id=intent_id,
-            action_id=action_id,
-        )
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await _queries.find_action_by_id(
+                connection,
+                organization_id=organization_id,
+                account_id=account_id,
+                intent_id=intent_id,
+                action_id=action_id,
+            )
         return None if row is None else recorded_action(row)
 
     async def find_execution(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
     ) -> Execution | None:
         """How the intent's order stands."""
-        row = await _queries.find_execution(
-            self.pool, organization_id=organization_id, account_id=account_id, intent_id=intent_id
-        )
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await _queries.find_execution(
+                connection, organization_id=organization_id, account_id=account_id, intent_id=intent_id
+            )
         if row is None:
             return None
         unknown = None
@@ -117,24 +119,26 @@ class PostgresIntentStore:
         self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
     ) -> list[RecordedAction]:
         """Actions of an account in commit order."""
-        rows = _queries.list_actions(
-            self.pool, organization_id=organization_id, account_id=account_id, after=after, row_limit=limit
-        )
-        return [recorded_action(row) async for row in rows]
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            rows = _queries.list_actions(
+                connection, organization_id=organization_id, account_id=account_id, after=after, row_limit=limit
+            )
+            return [recorded_action(row) async for row in rows]
 
     async def list_actions_of_intent(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, after: int, limit: int
     ) -> list[RecordedAction]:
         """Actions of an intent."""
-        rows = _queries.list_actions_of_intent(
-            self.pool,
-            organization_id=organization_id,
-            account_id=account_id,
-            intent_id=intent_id,
-            after=after,
-            row_limit=limit,
-        )
-        return [recorded_action(row) async for row in rows]
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            rows = _queries.list_actions_of_intent(
+                connection,
+                organization_id=organization_id,
+                account_id=account_id,
+                intent_id=intent_id,
+                after=after,
+                row_limit=limit,
+            )
+            return [recorded_action(row) async for row in rows]
 
 
 def order_facts(row: asyncpg.Record) -> Order:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 
 _queries = named_queries.load("leases")
 
@@ -18,7 +18,7 @@ class PostgresLeaseStore:
 
     async def renew(self, executor_id: UUID, seconds: float) -> tuple[set[int], int]:
         """Hold on to what is ours; which slots those are, and how many executors live."""
-        async with self.pool.acquire() as connection, connection.transaction():
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
             await _queries.be_seen(connection, executor_id=executor_id)
             await _queries.forget_the_dead(connection)
             held = {row["slot"] async for row in _queries.renew(connection, executor_id=executor_id, seconds=seconds)}
@@ -26,13 +26,16 @@ class PostgresLeaseStore:
 
     async def take(self, executor_id: UUID, seconds: float, limit: int) -> set[int]:
         """Take slots that nobody holds any more."""
-        rows = _queries.take(self.pool, executor_id=executor_id, seconds=seconds, row_limit=limit)
-        return {row["slot"] async for row in rows}
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            rows = _queries.take(connection, executor_id=executor_id, seconds=seconds, row_limit=limit)
+            return {row["slot"] async for row in rows}
 
     async def release(self, executor_id: UUID, slots: Collection[int]) -> None:
         """Give slots to whoever wants them."""
-        await _queries.release(self.pool, executor_id=executor_id, slots=sorted(slots))
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            await _queries.release(connection, executor_id=executor_id, slots=sorted(slots))
 
     async def leave(self, executor_id: UUID) -> None:
         """Stop counting as one of the living."""
-        await _queries.be_gone(self.pool, executor_id=executor_id)
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            await _queries.be_gone(connection, executor_id=executor_id)

@@ -1,13 +1,23 @@
-"""Brings a database to the newest schema; each revision is a .sql file, forward only, under a lock timeout."""
+"""Brings a database to the newest schema; each revision is a .sql file, forward only, beside a platform that runs."""
 
+import asyncio
+import contextlib
+import random
+import time
 from pathlib import Path
 from typing import Final
 
+import asyncpg
 from alembic import command, context, op
 from alembic.config import Config
 from alembic.util.exc import DatabaseNotAtHead
 
-LOCK_TIMEOUT: Final = "5s"
+from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, STATEMENT_SECONDS, Role
+
+# Shorter than PostgreSQL's deadlock_timeout: where a revision and a request wait for each other, the revision gives
+# way, and no request waits long behind it.
+LOCK_TIMEOUT: Final = "500ms"
+TRIES_MAX: Final = 60
 
 
 def run_sql_beside(revision_file: str) -> None:
@@ -31,9 +41,33 @@ def _config(url: str) -> Config:
     return config
 
 
-def migrate(url: str) -> None:
-    """Apply every revision the database lacks."""
-    command.upgrade(_config(url), "head")
+def migrate(url: str, revision: str = "head") -> None:
+    """Apply every revision the database lacks, up to one; a table in use is tried again, for a minute or so."""
+    for tries in range(1, TRIES_MAX + 1):
+        try:
+            command.upgrade(_config(url), revision)
+        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+            if tries == TRIES_MAX:
+                raise
+            time.sleep(random.uniform(0.2, 1.0))  # noqa: S311 - only spreads the tries
+        else:
+            return
+
+
+def allow_login(url: str, login: str) -> None:
+    """Make a login for the platform's processes, unless it is there, and let it act in their roles, only so."""
+    name = '"' + login.replace('"', '""') + '"'
+
+    async def allow() -> None:
+        connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS, command_timeout=STATEMENT_SECONDS)
+        try:
+            with contextlib.suppress(asyncpg.DuplicateObjectError):
+                await connection.execute(f"create role {name} login noinherit")
+            await connection.execute(f"grant {', '.join(Role)} to {name}")
+        finally:
+            await connection.close(timeout=CONNECT_SECONDS)
+
+    asyncio.run(allow())
 
 
 def is_current(url: str) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.domain.accounts import Environment, TradingAccount
 from openbell_server.domain.api_keys import ApiKey, PresentedKey
 from openbell_server.domain.identifiers import AccountId, OrganizationId, slot_of
@@ -29,14 +29,15 @@ class PostgresOrganizationStore:
         entitlements: Iterable[str],
     ) -> None:
         """Add an organization."""
-        await _queries.create_organization(
-            self.pool,
-            organization_id=organization_id,
-            external_id=external_id,
-            provider=provider,
-            name=name,
-            entitlements=sorted(entitlements),
-        )
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            await _queries.create_organization(
+                connection,
+                organization_id=organization_id,
+                external_id=external_id,
+                provider=provider,
+                name=name,
+                entitlements=sorted(entitlements),
+            )
 
     async def create_api_key(
         self,
@@ -49,16 +50,17 @@ class PostgresOrganizationStore:
         permissions: Iterable[str],
     ) -> None:
         """Store a key's hash; its text is shown once by whoever minted it."""
-        await _queries.create_api_key(
-            self.pool,
-            organization_id=organization_id,
-            api_key_id=api_key_id,
-            key_id=presented.key_id,
-            name=name,
-            environment=environment,
-            permissions=sorted(permissions),
-            secret_hash=presented.secret_hash,
-        )
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            await _queries.create_api_key(
+                connection,
+                organization_id=organization_id,
+                api_key_id=api_key_id,
+                key_id=presented.key_id,
+                name=name,
+                environment=environment,
+                permissions=sorted(permissions),
+                secret_hash=presented.secret_hash,
+            )
 
     async def create_account(
         self,
@@ -70,19 +72,21 @@ class PostgresOrganizationStore:
         environment: Environment,
     ) -> None:
         """Add an account with its counters."""
-        await _queries.create_account(
-            self.pool,
-            organization_id=organization_id,
-            account_id=account_id,
-            name=name,
-            broker=broker,
-            environment=environment,
-            slot=slot_of(account_id),
-        )
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            await _queries.create_account(
+                connection,
+                organization_id=organization_id,
+                account_id=account_id,
+                name=name,
+                broker=broker,
+                environment=environment,
+                slot=slot_of(account_id),
+            )
 
     async def find_key_across_organizations(self, key_id: str) -> ApiKey | None:
         """The key with this public id."""
-        row = await _queries.find_key_across_organizations(self.pool, key_id=key_id)
+        async with transaction(self.pool, Role.KEYS) as connection:
+            row = await _queries.find_key_across_organizations(connection, key_id=key_id)
         if row is None:
             return None
         return ApiKey(
@@ -99,7 +103,8 @@ class PostgresOrganizationStore:
 
     async def find_account(self, organization_id: OrganizationId, account_id: AccountId) -> TradingAccount | None:
         """The account, if it is the organization's."""
-        row = await _queries.find_account(self.pool, organization_id=organization_id, account_id=account_id)
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await _queries.find_account(connection, organization_id=organization_id, account_id=account_id)
         if row is None:
             return None
         return TradingAccount(
