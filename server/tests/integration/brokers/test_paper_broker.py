@@ -2,15 +2,18 @@
 
 import asyncio
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
+from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
 
 from openbell_server.application.ports.broker import BrokerOrder
-from openbell_server.brokers.paper.session import PaperSession
+from openbell_server.brokers.paper.ledger import Ledger
+from openbell_server.brokers.paper.session import ListBrokenOff, PaperSession
+from openbell_server.brokers.paper.wire import OrderPage
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.broker_orders import (
     Accepted,
@@ -177,6 +180,123 @@ async def test_a_lagging_look_up_finds_the_order_later(ledger_url: str) -> None:
             return await session.find(ACCOUNT, order.client_order_id) is not None
 
         await until(visible)
+
+
+async def test_every_order_since_a_time_is_listed_with_all_that_became_of_it(ledger_url: str) -> None:
+    async with running(settings_of(ledger_url)) as session:
+        begun = datetime.now(UTC)
+        orders = [new_order(), new_order(quantity=Decimal(2000)), resting(), resting()]
+        for order in orders:
+            await session.submit(order)
+        await session.cancel(ACCOUNT, orders[-1].client_order_id, soon())
+        await session.submit(replace(new_order(), valid_until=begun))
+        elsewhere = replace(new_order(), account_id=AccountId(uuid4()))
+        await session.submit(elsewhere)
+        listed = await session.orders_since(ACCOUNT, begun)
+        assert listed == [await found(session, order) for order in orders]
+        assert [(report.status, len(report.executions)) for report in listed] == [
+            (ReportStatus.FILLED, 1),
+            (ReportStatus.FILLED, 2),
+            (ReportStatus.WORKING, 0),
+            (ReportStatus.CANCELED, 0),
+        ]
+        assert await session.orders_since(elsewhere.account_id, begun) == [await found(session, elsewhere)]
+        assert await session.orders_since(AccountId(uuid4()), begun) == []
+
+
+async def test_an_order_taken_at_exactly_that_time_is_listed_and_none_before_it(ledger_url: str) -> None:
+    settings = settings_of(ledger_url)
+    async with running(settings) as session:
+        orders = [new_order() for _ in range(3)]
+        for order in orders:
+            await session.submit(order)
+        page = (await ask(settings, "GET", f"/accounts/{ACCOUNT}/orders")).json()
+        taken_at = [datetime.fromisoformat(order["accepted_at"]) for order in page["orders"]]
+        for place, moment in enumerate(taken_at):
+            listed = await session.orders_since(ACCOUNT, moment.astimezone(timezone(timedelta(hours=-5))))
+            assert [report.client_order_id for report in listed] == [order.client_order_id for order in orders[place:]]
+        assert await session.orders_since(ACCOUNT, taken_at[-1] + timedelta(microseconds=1)) == []
+
+
+@pytest.mark.parametrize("count", [8, 9])
+async def test_orders_are_listed_once_and_in_order_though_more_arrive_between_pages(
+    ledger_url: str, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr("openbell_server.brokers.paper.ledger.PAGE", 3)
+    arriving = [new_order() for _ in range(2)]
+    pages = 0
+    read_page = Ledger.page
+
+    async with running(settings_of(ledger_url)) as session:
+
+        async def page_then_an_order(*asked: Any) -> OrderPage:
+            nonlocal pages
+            page = await read_page(*asked)
+            await session.submit(replace(new_order(), account_id=AccountId(uuid4())))
+            if pages < len(arriving):
+                await session.submit(arriving[pages])
+            pages += 1
+            return page
+
+        orders = [new_order() for _ in range(count)]
+        for order in orders:
+            await session.submit(order)
+            await session.submit(replace(order, account_id=AccountId(uuid4())))
+        monkeypatch.setattr(Ledger, "page", page_then_an_order)
+        listed = await session.orders_since(ACCOUNT, orders[0].valid_until - timedelta(hours=1))
+        assert [report.client_order_id for report in listed] == [
+            order.client_order_id for order in [*orders, *arriving]
+        ]
+        assert pages == 4
+
+
+async def test_a_list_longer_than_its_bound_raises_and_is_never_cut(
+    ledger_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openbell_server.brokers.paper.ledger.PAGE", 2)
+    monkeypatch.setattr("openbell_server.brokers.paper.session.PAGES_MAX", 2)
+    async with running(settings_of(ledger_url)) as session:
+        begun = datetime.now(UTC)
+        for _ in range(3):
+            await session.submit(new_order())
+        assert len(await session.orders_since(ACCOUNT, begun)) == 3
+        await session.submit(new_order())
+        with pytest.raises(ListBrokenOff):
+            await session.orders_since(ACCOUNT, begun)
+
+
+async def test_a_lagging_list_tells_of_an_order_when_a_look_up_does(ledger_url: str) -> None:
+    async with running(settings_of(ledger_url, "find_lag_ms=2000")) as session:
+        begun = datetime.now(UTC)
+        order = new_order()
+        await session.submit(order)
+        assert await session.orders_since(ACCOUNT, begun) == []
+
+        async def visible() -> bool:
+            return len(await session.orders_since(ACCOUNT, begun)) == 1
+
+        await until(visible)
+        assert await session.find(ACCOUNT, order.client_order_id) is not None
+
+
+async def test_a_list_that_cannot_be_meant_is_refused(ledger_url: str) -> None:
+    settings = settings_of(ledger_url)
+    async with running(settings):
+        for query in (
+            "since=",
+            "since=yesterday",
+            "since=2026-11-01",
+            "since=2026-11-01T00:00:00",
+            "since=2026-11-01T00:00:00+00:00",
+            "since=0001-01-01T00:00:00%2B23:59",
+            "since=2026-11-01T00:00:00Z&since=2026-11-02T00:00:00Z",
+            "sinse=2026-11-01T00:00:00Z",
+            "after=",
+            "after=-1",
+            "after=1&after=2",
+        ):
+            response = await ask(settings, "GET", f"/accounts/{ACCOUNT}/orders?{query}")
+            assert (query, response.status_code, response.json()["code"]) == (query, 400, "malformed")
 
 
 async def test_a_refused_connection_is_not_sent() -> None:

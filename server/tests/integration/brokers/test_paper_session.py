@@ -1,6 +1,7 @@
 """The paper session against a server that says anything: only a definite word is taken for one."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -10,9 +11,11 @@ import httpx
 import msgspec
 import pytest
 
-from openbell_server.brokers.paper.session import PaperSession
-from openbell_server.domain.broker_orders import Accepted, Outcome, Refused, Unknown
+from openbell_server.brokers.paper.session import ListBrokenOff, PaperSession
+from openbell_server.brokers.paper.wire import LedgerOrderBody, OrderPage
+from openbell_server.domain.broker_orders import Accepted, Outcome, Refused, ReportStatus, Unknown
 from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
 
 ACCOUNT = AccountId(uuid4())
 
@@ -22,13 +25,13 @@ def reply(status: int, body: str, headers: str = "") -> bytes:
 
 
 @asynccontextmanager
-async def answering(answer: bytes) -> AsyncIterator[tuple[PaperSession, list[bytes]]]:
-    """A session with a server that gives this answer to whatever it reads, then closes; and what it read."""
+async def answering(*answers: bytes) -> AsyncIterator[tuple[PaperSession, list[bytes]]]:
+    """A session with a server that gives these answers, the last for ever, and closes each time; and what it read."""
     requests: list[bytes] = []
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         requests.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(answer)
+        writer.write(answers[min(len(requests), len(answers)) - 1])
         await writer.drain()
         writer.close()
 
@@ -72,6 +75,88 @@ async def test_a_look_up_without_the_brokers_word_raises(answer: bytes) -> None:
     async with answering(answer) as (session, _):
         with pytest.raises((httpx.HTTPError, msgspec.DecodeError)):
             await session.find(ACCOUNT, "abc")
+
+
+def an_order(number: int, account_id: AccountId = ACCOUNT) -> LedgerOrderBody:
+    return LedgerOrderBody(
+        number=number,
+        account_id=account_id,
+        client_order_id=f"order{number}",
+        broker_order_id=f"P{number}",
+        symbol="AAPL",
+        side=OrderSide.BUY,
+        type=OrderType.MARKET,
+        quantity="1",
+        limit_price=None,
+        stop_price=None,
+        time_in_force=TimeInForce.DAY,
+        accepted_at=datetime.now(UTC),
+        status=ReportStatus.WORKING,
+        filled_quantity="0",
+    )
+
+
+def page(following: int | None, *orders: LedgerOrderBody) -> bytes:
+    return reply(200, msgspec.json.encode(OrderPage(orders, following)).decode())
+
+
+FIRST_PAGE = page(2, an_order(1), an_order(2))
+
+
+async def test_a_list_is_read_to_its_last_page() -> None:
+    async with answering(FIRST_PAGE, page(None, an_order(5))) as (session, requests):
+        listed = await session.orders_since(ACCOUNT, datetime(2026, 11, 1, tzinfo=UTC))
+        assert [report.client_order_id for report in listed] == ["order1", "order2", "order5"]
+    asked = [request.split()[1].decode().partition("?")[2] for request in requests]
+    assert asked == [f"since=2026-11-01T00%3A00%3A00%2B00%3A00&after={after}" for after in (0, 2)]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        *([*before, broken] for before in ([], [FIRST_PAGE]) for broken in (reply(404, ""), reply(503, ""), b"")),
+        [reply(404, '{"code":"unknown_order","text":""}')],
+        [reply(200, "{}")],
+        [reply(302, "")],
+        [page(None, an_order(1))[:-5]],
+        [page(None, an_order(1), an_order(2, AccountId(uuid4())))],
+        [page(None, an_order(2), an_order(1))],
+        [page(None, an_order(1), an_order(1))],
+        [FIRST_PAGE, FIRST_PAGE],
+        [FIRST_PAGE, page(2)],
+        [page(1, an_order(1), an_order(2)), page(None, an_order(2))],
+        [page(9, an_order(1), an_order(2)), page(None, an_order(10))],
+    ],
+)
+async def test_a_list_with_a_page_that_is_not_the_brokers_word_raises(answers: list[bytes]) -> None:
+    async with answering(*answers) as (session, requests):
+        with pytest.raises((httpx.HTTPError, msgspec.DecodeError, ListBrokenOff)):
+            await session.orders_since(ACCOUNT, datetime.now(UTC))
+        assert len(requests) <= len(answers)
+
+
+async def test_a_page_that_comes_too_slowly_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openbell_server.brokers.paper.session.DEADLINE_SECONDS", 0.2)
+
+    given_up, ended = asyncio.Event(), asyncio.Event()
+
+    async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 X\r\nx-much: ")
+        with contextlib.suppress(ConnectionError):
+            while not given_up.is_set():
+                writer.write(b"x")
+                await writer.drain()
+                await asyncio.sleep(0.02)
+        writer.close()
+        ended.set()
+
+    async with asyncio.timeout(10), await asyncio.start_server(drip, "127.0.0.1", 0) as server:
+        session = PaperSession(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        with pytest.raises(TimeoutError):
+            await session.orders_since(ACCOUNT, datetime.now(UTC))
+        await session.close()
+        given_up.set()
+        await ended.wait()
 
 
 async def test_a_garbled_feed_is_connected_anew() -> None:

@@ -62,6 +62,14 @@ class BrokerSession(Protocol):
     async def find(self, account_id: AccountId, client_order_id: str) -> OrderReport | None:
         """The order by our id, closed ones too, with all its executions; None only if the broker says it has none."""
 
+    async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:
+        """Every order of the account that the broker took at or after a time, closed ones too, with all its executions.
+
+        Complete or an exception: a list that broke off would pass for proof that an order is not there. Refused orders
+        need not be listed, and an order is listed only once `find` finds it. The time is on the broker's clock: a
+        caller subtracts what the clocks may differ by.
+        """
+
     def reports(self) -> AsyncIterator[tuple[AccountId, OrderReport] | None]:
         """Reports as they come; None says that the feed is connected and everything after this point will be told."""
 

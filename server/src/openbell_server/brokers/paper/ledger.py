@@ -101,11 +101,16 @@ class Ledger:
             orders = _orders([row async for row in rows])
         return orders[0] if orders else None
 
-    async def page(self, account_id: UUID, accepted_before: datetime, after: int) -> OrderPage:
-        """Some of an account's orders, oldest first."""
+    async def page(self, account_id: UUID, since: datetime, accepted_before: datetime, after: int) -> OrderPage:
+        """Some of an account's orders, by number: what arrives while pages are read comes on a later one."""
         async with self._readers.acquire() as connection:
             rows = queries.orders_of(
-                connection, account_id=account_id, accepted_before=accepted_before, after=after, page=PAGE
+                connection,
+                account_id=account_id,
+                since=since,
+                accepted_before=accepted_before,
+                after=after,
+                page=PAGE,
             )
             orders = _orders([row async for row in rows])
         return OrderPage(tuple(orders), orders[-1].number if len(orders) == PAGE else None)

@@ -78,13 +78,13 @@ from orders left join executions on executions.order_number = orders.number
 where account_id = :account_id and client_order_id = :client_order_id and accepted_at <= :accepted_before
 order by ordinal;
 
--- name: orders_of(account_id, accepted_before, after, page)
+-- name: orders_of(account_id, since, accepted_before, after, page)
 -- One row per execution, or one without; the page counts orders.
 select
     paged.*, executions.ordinal, executions.quantity as execution_quantity, executions.price, executions.executed_at
 from (
     select * from orders
-    where account_id = :account_id and accepted_at <= :accepted_before and number > :after
+    where account_id = :account_id and accepted_at between :since and :accepted_before and number > :after
     order by number limit :page
 ) as paged left join executions on executions.order_number = paged.number
 order by paged.number, ordinal;

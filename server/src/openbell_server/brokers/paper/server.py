@@ -65,10 +65,17 @@ class Exchange:
         self.method = scope["method"]
         # Not `path`: a slash inside a symbol would be lost.
         self.path = scope["raw_path"].decode("ascii", "replace")
-        self._query: dict[str, list[str]] = parse_qs(scope["query_string"].decode("ascii", "replace"))
+        query = scope["query_string"].decode("ascii", "replace")
+        self._query: dict[str, list[str]] = parse_qs(query, keep_blank_values=True)
         self._extensions = scope.get("extensions") or {}
         self._receive = receive
         self._send = send
+
+    def allow_only(self, *names: str) -> None:
+        """Refuse any other query parameter, and one that is given twice: what is misspelt must not be passed over."""
+        for name, values in self._query.items():
+            if name not in names or len(values) > 1:
+                raise Refusal("malformed", f"the query may have {', '.join(names)}, each once")
 
     def parameter(self, name: str) -> str | None:
         """The last value of a query parameter."""
@@ -170,8 +177,9 @@ class PaperApplication:
         if exchange.method == "POST":
             await self._submit(exchange, account_id)
         elif exchange.method == "GET":
-            after = exchange.whole_number("after") or 0
-            await exchange.answer(200, await self._ledger.page(account_id, self._visible_before(), after))
+            exchange.allow_only("since", "after")
+            since, after = _since(exchange.parameter("since")), exchange.whole_number("after") or 0
+            await exchange.answer(200, await self._ledger.page(account_id, since, self._visible_before(), after))
         else:
             await _no_such_route(exchange)
 
@@ -316,6 +324,16 @@ def _client_order_id(text: str) -> str:
         return msgspec.convert(text, ClientOrderId)
     except msgspec.ValidationError as trouble:
         raise Refusal("malformed", f"client_order_id: {trouble}") from trouble
+
+
+def _since(text: str | None) -> datetime:
+    if text is None:
+        return datetime.fromtimestamp(0, UTC)
+    try:
+        # In UTC there is no time that the database could not hold.
+        return msgspec.convert(text, AwareTime).astimezone(UTC)
+    except (msgspec.ValidationError, OverflowError) as trouble:
+        raise Refusal("malformed", f"since: {trouble}") from trouble
 
 
 def _symbol(text: str) -> Symbol:

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import datetime
 from decimal import Decimal
+from itertools import pairwise
 from typing import Final
 from urllib.parse import quote
 
@@ -21,6 +22,7 @@ from openbell_server.brokers.paper.wire import (
     FeedLine,
     LedgerOrderBody,
     OrderBody,
+    OrderPage,
     RefusalBody,
     decimal_text,
 )
@@ -30,11 +32,17 @@ from openbell_server.domain.identifiers import AccountId
 DEADLINE_SECONDS: Final = 3
 FEED_SILENCE_SECONDS: Final = 15
 RECONNECT_SECONDS_MAX: Final = 1.0
+# Half a million orders: far more than an account trades between two copies of a database.
+PAGES_MAX: Final = 1_000
 _RECONNECT_SECONDS_MIN: Final = 0.05
 _CONNECT_SECONDS: Final = 1
 # Shorter than the server keeps an idle connection, so that a command is not written into a closing one.
 _IDLE_SECONDS: Final = 2
 _NOTHING_WRITTEN: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+class ListBrokenOff(Exception):
+    """The broker's list of orders cannot be read to its end."""
 
 
 class PaperSession:
@@ -91,6 +99,18 @@ class PaperSession:
         response.raise_for_status()
         return msgspec.json.decode(response.content, type=LedgerOrderBody).to_report()
 
+    async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:
+        """Every order since then, page by page to the end; raises when one page is in doubt."""
+        orders: list[LedgerOrderBody] = []
+        after = 0
+        for _ in range(PAGES_MAX):
+            page = await self._page(account_id, since, after)
+            orders += page.orders
+            if page.next is None:
+                return [order.to_report() for order in orders]
+            after = page.next
+        raise ListBrokenOff(f"the account has more orders since {since} than {PAGES_MAX} pages hold")
+
     async def reports(self) -> AsyncGenerator[tuple[AccountId, OrderReport] | None, None]:
         """Reports as they come, None after each connect; it reconnects by itself until the session is closed."""
         pause = _RECONNECT_SECONDS_MIN
@@ -114,6 +134,21 @@ class PaperSession:
     async def close(self) -> None:
         """Let go of the connections."""
         await self._client.aclose()
+
+    async def _page(self, account_id: AccountId, since: datetime, after: int) -> OrderPage:
+        params = {"since": since.isoformat(), "after": str(after)}
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            response = await self._client.get(f"/accounts/{account_id}/orders", params=params)
+        response.raise_for_status()
+        page = msgspec.json.decode(response.content, type=OrderPage)
+        numbers = [after, *(order.number for order in page.orders)]
+        if (
+            any(later <= earlier for earlier, later in pairwise(numbers))
+            or any(order.account_id != account_id for order in page.orders)
+            or (page.next is not None and not after < page.next == numbers[-1])
+        ):
+            raise ListBrokenOff(f"the page after {after} does not continue the list of account {account_id}")
+        return page
 
     async def _feed(self) -> AsyncGenerator[FeedLine, None]:
         timeout = httpx.Timeout(_CONNECT_SECONDS, read=FEED_SILENCE_SECONDS)
