@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import asyncpg
@@ -141,6 +142,20 @@ async def test_orders_are_listed_with_their_executions(ledger_url: str) -> None:
         assert [len(order["executions"]) for order in page["orders"]] == [2, 0]
         rest = (await ask(settings, "GET", f"/accounts/{ACCOUNT}/orders?after=1")).json()
         assert [order["number"] for order in rest["orders"]] == [2]
+
+
+async def test_an_order_is_found_and_listed_though_the_clock_was_set_back_since(ledger_url: str) -> None:
+    async with running(settings_of(ledger_url)) as session:
+        orders = [new_order(), new_order()]
+        for order in orders:
+            await session.submit(order)
+        connection = await asyncpg.connect(ledger_url)
+        try:
+            await connection.execute("update orders set accepted_at = accepted_at + interval '1 hour' where number = 1")
+        finally:
+            await connection.close()
+        reports = [await found(session, order) for order in orders]
+        assert await session.orders_since(ACCOUNT, datetime.now(UTC) - timedelta(hours=1)) == reports
 
 
 @pytest.mark.parametrize("table", ["requests", "executions", "updates"])

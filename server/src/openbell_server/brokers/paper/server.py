@@ -290,7 +290,9 @@ class PaperApplication:
         await exchange.answer(200, {"status": "ok"})
 
     def _visible_before(self) -> datetime:
-        return datetime.now(UTC) - timedelta(milliseconds=self._faults.find_lag_ms)
+        """Without a lag everything is visible, also what was taken before the clock was set back."""
+        lag = timedelta(milliseconds=self._faults.find_lag_ms)
+        return datetime.now(UTC) - lag if lag else datetime.max.replace(tzinfo=UTC)
 
 
 async def _no_such_route(exchange: Exchange) -> None:
