@@ -15,7 +15,16 @@ from openbell_server.application.ports.stores import Acceptance, Submission
 from openbell_server.domain import api_keys
 from openbell_server.domain.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment, TradingAccount
 from openbell_server.domain.broker_orders import BrokerExecution, OrderReport, ReportStatus
-from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, ReceiptId, Symbol, uuid7
+from openbell_server.domain.identifiers import (
+    AccountId,
+    ActionId,
+    IntentId,
+    OrganizationId,
+    ReceiptId,
+    Symbol,
+    keyed_action_id,
+    uuid7,
+)
 from openbell_server.domain.intents import CancelIntent, Command, CreateIntent, command_hash
 from openbell_server.domain.orders import OrderSide, OrderSpec, OrderType, RouteStrategy, TimeInForce
 from openbell_server.domain.principals import PERMISSIONS, Principal
@@ -90,8 +99,11 @@ class Tenant:
 
     def submission(self, command: Command | None = None, key: str | None = None) -> Submission:
         command = command or a_market_create()
+        action_id = ActionId(new_id())
+        if key is not None:
+            action_id = keyed_action_id(action_id, self.account.id, key, command_hash(command))
         return Submission(
-            action_id=ActionId(new_id()),
+            action_id=action_id,
             intent_id=command.ref_intent_id if isinstance(command, CancelIntent) else IntentId(new_id()),
             receipt_id=ReceiptId(new_id()),
             account=self.account,

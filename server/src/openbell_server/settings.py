@@ -3,9 +3,7 @@
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-
-class MissingSetting(Exception):
-    """A process was started without something it needs; the message says what to set."""
+from openbell_server.domain.errors import OperatorError
 
 
 class Settings(BaseSettings):
@@ -38,7 +36,7 @@ class Settings(BaseSettings):
         value = getattr(self, name)
         text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
         if not text:
-            raise MissingSetting(f"Set OPENBELL_{name.upper()} in the environment: this process needs it.")
+            raise OperatorError(f"Set OPENBELL_{name.upper()} in the environment: this process needs it.")
         return text
 
     @property

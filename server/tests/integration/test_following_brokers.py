@@ -12,6 +12,7 @@ from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import LEASE_SECONDS, HoldSlots
 from openbell_server.application.ports.execution import BrokerAccount
+from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.work_accounts import ACCOUNTS_AT_ONCE_MAX, DOORS_AT_ONCE_MAX, WorkAccounts
 from openbell_server.brokers.paper.definition import PaperBroker
@@ -157,7 +158,8 @@ async def test_a_report_that_met_a_lapsed_lease_is_learned_once_the_slot_is_held
 
 def the_work_of(desk: Desk, follow: FollowBroker, slots: HoldSlots) -> WorkAccounts:
     store = PostgresExecutionStore(desk.pool)
-    return WorkAccounts(store, desk.execute, SettleUnknown(store, desk.track, desk.hints), {"paper": follow}, slots)
+    settle, recover = SettleUnknown(store, desk.track, desk.hints), RecoverAccount(store, desk.track)
+    return WorkAccounts(store, desk.execute, settle, recover, {"paper": follow}, slots)
 
 
 async def number_of(desk: Desk, state: str) -> int:

@@ -5,11 +5,17 @@ import contextlib
 import io
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import asyncpg
 import pytest
 
+from openbell_server.adapters import postgres
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import open_pool
 from openbell_server.adapters.postgres.migrate import is_current, migrate, print_sql
+from openbell_server.adapters.postgres.schema import OLDEST, require_schema
+from openbell_server.domain.errors import OperatorError
 from openbell_server.processes.local_services import LocalServices
 from paper_broker import until
 
@@ -26,9 +32,14 @@ CATALOGUE = {
     "where pronamespace = 'openbell'::regnamespace order by 1, 2",
     "triggers": "select tgrelid::regclass::text, tgname, pg_get_triggerdef(oid) from pg_trigger "
     "where not tgisinternal order by 1, 2",
+    "policies": "select tablename, policyname, roles, cmd, qual from pg_policies order by 1, 2",
+    "privileges": "select relname, relrowsecurity, relforcerowsecurity, relacl from pg_class "
+    "where relnamespace = 'openbell'::regnamespace order by 1",
     "storage": "select relname, reloptions from pg_class where relnamespace = 'openbell'::regnamespace order by 1",
     "revision": "select version_num from public.alembic_version",
 }
+
+STORES = sorted(path.stem for path in Path(postgres.__path__[0]).glob("*.sql"))
 
 
 async def catalogue(url: str) -> dict[str, list[tuple[object, ...]]]:
@@ -124,3 +135,66 @@ async def test_a_migration_that_fails_leaves_the_revisions_before_it(empty: str)
     await run_script(empty, "drop table openbell.intent_actions")
     await asyncio.to_thread(migrate, empty)
     assert await asyncio.to_thread(is_current, empty)
+
+
+async def test_every_statement_can_run_on_the_oldest_schema_that_the_code_is_started_on(empty: str) -> None:
+    await asyncio.to_thread(migrate, empty, OLDEST)
+    broken = []
+    async with await open_pool(empty) as pool, pool.acquire() as connection:
+        await require_schema(pool)
+        for name in STORES:
+            queries = named_queries.load(name)
+            for query in (query for query in queries.available_queries if not query.endswith("_cursor")):
+                try:
+                    await connection.prepare(getattr(queries, query).sql)
+                except asyncpg.PostgresError as error:
+                    broken.append(f"{query}: {error}")
+    assert broken == []
+
+
+@pytest.mark.parametrize(
+    ("revision", "says"), [("0005_create_roles", "run `openbell-server migrate`"), ("9999_later", "start a newer one")]
+)
+async def test_a_process_refuses_a_schema_it_does_not_know(empty: str, revision: str, says: str) -> None:
+    await asyncio.to_thread(migrate, empty)
+    await run_script(empty, f"update public.alembic_version set version_num = '{revision}'")
+    async with await open_pool(empty) as pool:
+        with pytest.raises(OperatorError, match=says):
+            await require_schema(pool)
+
+
+async def test_a_process_on_an_empty_database_ends_with_a_sentence(empty: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "openbell_server", "relay"),
+        env={"OPENBELL_DATABASE_URL": empty},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 2
+    assert said.decode().splitlines()[-1].endswith("run `openbell-server migrate`.")
+    assert "Traceback" not in said.decode()
+
+
+async def test_a_migration_gives_way_to_those_who_use_its_tables_and_comes_back(empty: str, database: str) -> None:
+    await asyncio.to_thread(migrate, empty, OLDEST)
+    user = await asyncpg.connect(empty, timeout=10)
+    bystander = await asyncpg.connect(empty, timeout=10)
+    try:
+        await user.execute("begin; select from openbell.orders")
+        migrating = asyncio.ensure_future(asyncio.to_thread(migrate, empty))
+
+        async def it_waits() -> bool:
+            waiting = "select count(*) from pg_locks where relation = 'openbell.orders'::regclass and not granted"
+            return bool(await bystander.fetchval(waiting))
+
+        for _ in range(2):
+            await until(it_waits, 30)
+            # Whoever comes behind the migration waits no longer than it does.
+            assert await bystander.fetchval("select count(*) from openbell.orders", timeout=5) == 0
+        await user.execute("commit")
+        await asyncio.wait_for(migrating, 60)
+    finally:
+        await user.close()
+        await bystander.close()
+    assert await catalogue(empty) == await catalogue(database)

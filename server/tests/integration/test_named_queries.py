@@ -13,6 +13,9 @@ from openbell_server.adapters.postgres.connection import Pool
 
 FILES = sorted(path.stem for path in Path(postgres.__path__[0]).glob("*.sql"))
 
+# What belongs to the platform and to no tenant.
+PLATFORM = {"connection", "leases", "recovery", "schema"}
+
 
 def statements(name: str) -> Iterator[tuple[str, Any]]:
     loaded = named_queries.load(name)
@@ -36,8 +39,7 @@ async def test_the_database_can_prepare_every_statement(pool: Pool, name: str) -
     assert broken == []
 
 
-# What belongs to the platform and to no tenant.
-@pytest.mark.parametrize("name", [name for name in FILES if name not in {"connection", "leases"}])
+@pytest.mark.parametrize("name", [name for name in FILES if name not in PLATFORM])
 def test_a_statement_that_crosses_organizations_says_so_and_every_other_names_one(name: str) -> None:
     silent = [
         query

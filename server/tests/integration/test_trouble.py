@@ -115,13 +115,13 @@ async def test_an_order_called_failed_that_is_seen_working_is_shown_as_working(d
     assert (desk.broker.writes[-1].command, desk.broker.writes[-1].client_order_id) == ("cancel", order_id)
 
 
-async def test_a_queued_create_whose_order_is_over_at_the_broker_is_not_sent(desk: Desk) -> None:
+async def test_a_queued_create_whose_order_is_at_the_broker_is_not_sent(desk: Desk) -> None:
     intent = await desk.accept()
     order_id = client_order_id(await desk.pool.fetchval("select action_id from action_states"))
     await desk.report(a_report(ReportStatus.FILLED, [an_execution(1, 10)], client_order_id=order_id))
     assert await desk.work() == []
     assert desk.broker.writes == []
-    assert await desk.states() == [("CREATE", "SKIPPED", "ORDER_TERMINAL")]
+    assert await desk.states() == [("CREATE", "ACKED", None)]
     order = await desk.order(intent)
     assert (order["close_reason"], order["filled_quantity"]) == ("FILLED", 10)
 

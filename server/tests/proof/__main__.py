@@ -8,7 +8,7 @@ from pathlib import Path
 
 from proof.figures import Figures
 
-PARTS = ("e2e", "frontdoor", "bench")
+PARTS = ("e2e", "frontdoor", "upgrade", "bench")
 
 
 def main() -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -19,6 +19,7 @@ from openbell_server.application.ports.execution import (
 from openbell_server.application.ports.hints import Hints
 from openbell_server.domain.action_lifecycle import ActionState, Reason
 from openbell_server.domain.action_outcomes import (
+    FORGOTTEN,
     NOTHING_SENT,
     ORDER_TERMINAL,
     SUPERSEDED,
@@ -29,7 +30,7 @@ from openbell_server.domain.action_outcomes import (
 from openbell_server.domain.broker_orders import NotSent, Outcome, Unknown
 from openbell_server.domain.identifiers import ActionId, client_order_id
 from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import CloseReason, Standing, close
+from openbell_server.domain.order_aggregate import CloseReason, Standing, close, doubt
 
 # A command is written within this time of its door, or not at all: a paused worker cannot wake up and trade.
 DOOR_SECONDS: Final = 2.0
@@ -63,6 +64,8 @@ class ExecuteAction:
         attempt_id = self.new_id()
         opened: dict[ActionId, datetime] = {}
         async with self.store.account_transaction(account) as transaction:
+            if transaction.hold is not None:
+                return []
             skipped = await _skip_superseded(transaction, await transaction.superseded())
             ready = await transaction.ready(free)
             closed = [a for a in ready if a.order.standing is Standing.CLOSED]
@@ -70,6 +73,8 @@ class ExecuteAction:
                 terminal = Settlement(ActionState.SKIPPED, Reason(ORDER_TERMINAL), action.order)
                 await record(transaction, action, terminal)
             ready = [a for a in ready if a.order.standing is not Standing.CLOSED]
+            adopted = await _adopt(transaction, ready, attempt_id)
+            ready = [a for a in ready if a.action_id not in adopted]
             # Both clocks start under the lock: a long wait for it leaves the doors as fresh as they are.
             opened_monotonic = self.monotonic()
             if ready:
@@ -78,7 +83,7 @@ class ExecuteAction:
             for action in ready:
                 if action.action_type is ActionType.CANCEL:
                     await transaction.save_order(action.intent_id, cancel_pending(action.order))
-        if skipped or closed:
+        if skipped or closed or adopted:
             self.hints.events_were_written([account.account_id])
         return [Door(account, action, attempt_id, opened[action.action_id], opened_monotonic) for action in ready]
 
@@ -147,6 +152,21 @@ async def record(transaction: AccountTransaction, action: TrackedAction, settlem
         log_action(transaction, action, settlement.state, settlement.reason)
     if settlement.order != action.order:
         log_order(transaction, action, settlement.order, settlement.reason)
+
+
+async def _adopt(
+    transaction: AccountTransaction, ready: list[TrackedAction], attempt_id: UUID
+) -> dict[ActionId, ActionId]:
+    """Send no order that the broker has from before a restore; what became of it is looked up as for any in doubt."""
+    creates = [action for action in ready if action.action_type is ActionType.CREATE]
+    adopted = await transaction.adopt_forgotten_orders([action.action_id for action in creates])
+    if adopted:
+        await transaction.open_doors(list(adopted), attempt_id)
+    for action in creates:
+        if action.action_id in adopted:
+            unknown = Settlement(ActionState.UNKNOWN, Reason(FORGOTTEN), doubt(action.order))
+            await record(transaction, replace(action, state=ActionState.DISPATCHING), unknown)
+    return adopted
 
 
 async def _skip_superseded(transaction: AccountTransaction, pairs: list[TrackedAction]) -> int:

@@ -20,7 +20,7 @@ from openbell_server.application.ports.stores import (
 from openbell_server.domain.accounts import TRADING_LIVE, Environment, TradingAccount
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.errors import Problem
-from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, ReceiptId
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, ReceiptId, keyed_action_id
 from openbell_server.domain.intents import ActionType, CancelIntent, Command, CreateIntent, IntentAction, command_hash
 from openbell_server.domain.order_aggregate import Order
 from openbell_server.domain.principals import INTENT_EDIT, Principal, require, require_environment
@@ -104,15 +104,18 @@ class SubmitIntent:
     async def _submission(
         self, caller: Principal, account: TradingAccount, command: Command, idempotency_key: str | None
     ) -> Submission:
-        action_id, receipt_id, intent_id = await self.ids.new_ids(3)
+        new_id, receipt_id, intent_id = await self.ids.new_ids(3)
+        action_id, digest = ActionId(new_id), command_hash(command)
+        if idempotency_key is not None:
+            action_id = keyed_action_id(action_id, account.id, idempotency_key, digest)
         return Submission(
-            action_id=ActionId(action_id),
+            action_id=action_id,
             intent_id=command.ref_intent_id if isinstance(command, CancelIntent) else IntentId(intent_id),
             receipt_id=ReceiptId(receipt_id),
             account=account,
             principal=caller,
             command=command,
-            command_hash=command_hash(command),
+            command_hash=digest,
             idempotency_key=idempotency_key,
             receipt=evaluate(account),
         )

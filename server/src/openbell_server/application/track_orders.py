@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Final
+from uuid import UUID
 
 from openbell_server.application.account_log import log_action, log_order
 from openbell_server.application.crash_points import crash_point
@@ -13,11 +15,14 @@ from openbell_server.application.ports.execution import (
     TrackedAction,
 )
 from openbell_server.application.ports.hints import Hints
+from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.action_outcomes import after_report
 from openbell_server.domain.broker_orders import BrokerExecution, OrderReport
 from openbell_server.domain.identifiers import IntentId, action_of
 from openbell_server.domain.order_aggregate import apply_report
 from openbell_server.domain.orders import OrderSide, exact_total
+
+FORGOTTEN_ATTEMPT: Final = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,10 @@ async def _apply(
 ) -> list[TrackedAction]:
     """Write what one report says; the actions of the intent as they stand after it."""
     first = history[0]
+    if first.state is ActionState.QUEUED:
+        # The broker has what we never sent by our record: a restored or promoted database forgot the door.
+        await transaction.open_doors([first.action_id], FORGOTTEN_ATTEMPT)
+        history = [replace(first, state=ActionState.DISPATCHING), *history[1:]]
     unseen_ids = await transaction.add_executions(first.intent_id, report.executions)
     unseen = list({fill.execution_id: fill for fill in report.executions if fill.execution_id in unseen_ids}.values())
     order = apply_report(first.order, report, unseen)

@@ -10,6 +10,7 @@ from openbell_server.application.execute_action import Door, ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import HoldSlots
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
+from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import STUCK_SECONDS, SettleUnknown
 from openbell_server.domain.identifiers import AccountId
 
@@ -28,12 +29,14 @@ class WorkAccounts:
     store: ExecutionStore
     execute: ExecuteAction
     settle: SettleUnknown
+    recover: RecoverAccount
     brokers: Mapping[str, FollowBroker]
     slots: HoldSlots
     failures: list[BaseException] = field(default_factory=list)
     _known: dict[AccountId, BrokerAccount] = field(default_factory=dict)
     _working: set[AccountId] = field(default_factory=set)
     _settling: set[AccountId] = field(default_factory=set)
+    _recovering: set[AccountId] = field(default_factory=set)
     _again: set[AccountId] = field(default_factory=set)
     _crowded: set[AccountId] = field(default_factory=set)
     _in_flight: Counter[AccountId] = field(default_factory=Counter)
@@ -55,7 +58,7 @@ class WorkAccounts:
         self._start(self._work(account_id))
 
     async def sweep(self) -> None:
-        """Find work that no hint announced, and actions in doubt."""
+        """Find work that no hint announced, actions in doubt, and accounts held since a restore."""
         held = self.slots.held()
         for account_id in await self.store.accounts_waiting_across_organizations(held, SWEEP_SECONDS):
             self.hear(account_id)
@@ -63,6 +66,11 @@ class WorkAccounts:
             if account_id not in self._settling and not self._closing:
                 self._settling.add(account_id)
                 self._start(self._settle(account_id))
+        soonest = min(broker.definition.capabilities.settle_seconds for broker in self.brokers.values())
+        for account_id in await self.store.accounts_held_across_organizations(held, soonest):
+            if account_id not in self._recovering and not self._closing:
+                self._recovering.add(account_id)
+                self._start(self._recover(account_id))
 
     async def drain(self) -> None:
         """Open no more doors, and let every call past its door come to its end."""
@@ -107,6 +115,17 @@ class WorkAccounts:
                     await self.settle(account, broker.session, broker.definition.capabilities)
         finally:
             self._settling.discard(account_id)
+
+    async def _recover(self, account_id: AccountId) -> None:
+        try:
+            account, broker = await self._look_up(account_id)
+            if broker.ready(account.slot):
+                async with self._looking:
+                    freed = await self.recover(account, broker.session, broker.definition.capabilities)
+                if freed:
+                    self.hear(account_id)
+        finally:
+            self._recovering.discard(account_id)
 
     async def _dispatch(self, broker: FollowBroker, door: Door) -> None:
         account_id = door.account.account_id

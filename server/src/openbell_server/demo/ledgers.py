@@ -84,11 +84,17 @@ def compare(books: Books) -> Comparison:
     """Match by client order id, which follows from the action, and judge every intent and every order."""
     creates = {action.intent_id: action for action in books.actions if action.action_type == "CREATE"}
     intents = {client_order_id(ActionId(UUID(action.id))): action.intent_id for action in books.actions}
+    # An order from before a restore has the id of an action we forgot; its broker's id says whose it is now.
+    adopted = {
+        order_id: intent_id
+        for intent_id, latest in books.intents.items()
+        for order_id in (latest.execution.broker_order_ids if latest.execution else ())
+    }
     matched: dict[str, list[LedgerOrderBody]] = defaultdict(list)
     findings: dict[Finding, list[str]] = {finding: [] for finding in Finding}
     findings[Finding.DOUBLED] += ["the broker refused an order that it had been sent before"] * books.repeated_submits
     for order in books.orders:
-        intent_id = intents.get(order.client_order_id)
+        intent_id = intents.get(order.client_order_id) or adopted.get(order.broker_order_id)
         if intent_id is None:
             findings[Finding.LOST].append(f"the broker has {order.broker_order_id}, which we do not show")
         else:

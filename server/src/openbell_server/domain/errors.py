@@ -3,6 +3,7 @@
 OpenbellError
 ├── Problem                    a refusal a caller sees; its code is a row of CODES
 │   └── InvalidCommand         422 invalid_command: one field of a command is wrong
+├── OperatorError              a process or command cannot do its work before an operator mends something
 └── IllegalTransition          a defect of ours: a state was asked to become what it cannot
 """
 
@@ -108,6 +109,10 @@ class InvalidCommand(Problem):
         """Field is a name or a JSON pointer; message completes 'the field …'."""
         pointer = field if field.startswith("/") else f"/{field}"
         super().__init__("invalid_command", f"{field} {message}", (FieldProblem(pointer, "invalid", message),))
+
+
+class OperatorError(OpenbellError):
+    """What an operator must mend first; the message says how."""
 
 
 class IllegalTransition(OpenbellError):

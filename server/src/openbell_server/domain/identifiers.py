@@ -37,6 +37,16 @@ def uuid7(milliseconds: int, entropy: bytes) -> UUID:
     return UUID(int=value)
 
 
+def keyed_action_id(action_id: ActionId, account_id: AccountId, key: str, command_hash: bytes) -> ActionId:
+    """The id with a digest of the command and its key in place of chance.
+
+    Should our record ever forget the command, the same one under the same key is known again by this part of its id,
+    which the broker has in the order's client id.
+    """
+    digest = hashlib.sha256(account_id.bytes + command_hash + key.encode()).digest()
+    return ActionId(uuid7(action_id.int >> 80, digest))
+
+
 def client_order_id(action_id: ActionId) -> str:
     """The id a broker sees; any worker can compute it again, so nothing needs to remember it."""
     return base62(action_id.int, CLIENT_ORDER_ID_LENGTH)

@@ -17,6 +17,7 @@ from openbell_server.adapters.postgres.connection import (
 )
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.application.authenticate import Authenticate
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.read_intents import ReadIntents
@@ -44,6 +45,7 @@ def rest_app(pool: Pool, hints: Hints, cursor_key: bytes) -> ASGIApp:
 async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     """Serve REST until stopping is set."""
     async with await open_pool(settings.require("database_url"), connections_max=16) as pool:
+        await require_schema(pool)
         hints = JetStreamConnection(settings.nats_url)
         connecting = asyncio.ensure_future(hints.run())
         app = rest_app(pool, hints, settings.require("cursor_secret").encode())

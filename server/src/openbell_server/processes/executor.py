@@ -14,9 +14,12 @@ from openbell_server.adapters.jetstream.consumer import consume_work
 from openbell_server.adapters.postgres.connection import UNAVAILABLE, open_pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
+from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
+from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import RENEW_SECONDS, HoldSlots
+from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.application.work_accounts import SWEEP_SECONDS, WorkAccounts
@@ -33,6 +36,7 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     hints = JetStreamConnection(settings.nats_url)
     addresses = {"paper": settings.paper_url}
     async with await open_pool(settings.require("database_url"), connections_max=8) as pool:
+        await require_schema(pool)
         store = PostgresExecutionStore(pool)
         slots = HoldSlots(PostgresLeaseStore(pool), _identity(settings), _boot_time)
         track = TrackOrders(store, hints)
@@ -41,7 +45,9 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
             for name, broker in BROKERS.items()
         }
         execute = ExecuteAction(store, hints, uuid4, _boot_time)
-        desk = WorkAccounts(store, execute, SettleUnknown(store, track, hints), brokers, slots)
+        desk = WorkAccounts(
+            store, execute, SettleUnknown(store, track, hints), RecoverAccount(store, track), brokers, slots
+        )
 
         def hear(slot: int, account_id: AccountId) -> None:
             if slot in slots.held():
@@ -55,7 +61,7 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
         hints.on(subjects.ALL_WORK_WAKES, hear_passed_on)
         background = [
             asyncio.ensure_future(hints.run()),
-            asyncio.ensure_future(_hold(slots)),
+            asyncio.ensure_future(_hold(slots, PostgresRecoveryStore(pool))),
             asyncio.ensure_future(consume_work(hints, hear)),
             *(asyncio.ensure_future(_follow(broker)) for broker in brokers.values()),
         ]
@@ -98,10 +104,12 @@ def _identity(settings: Settings) -> UUID:
     return uuid5(NAMESPACE_OID, settings.executor_name) if settings.executor_name else uuid4()
 
 
-async def _hold(slots: HoldSlots) -> None:
+async def _hold(slots: HoldSlots, recovery: PostgresRecoveryStore) -> None:
     """Renew for ever; while the database is away the leases run out by themselves."""
     while True:
         try:
+            if await recovery.notice_restore():
+                structlog.get_logger().error("database_was_restored", accounts="held until compared with their broker")
             await slots.renew()
         except UNAVAILABLE as error:
             structlog.get_logger().warning("lease_not_renewed", error=repr(error))

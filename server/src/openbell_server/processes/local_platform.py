@@ -32,12 +32,19 @@ class Seeded:
 class LocalPlatform:
     """Starts everything in order, and ends it in reverse."""
 
-    def __init__(self, log_folder: Path, settings: Mapping[str, str] | None = None, accounts: int = 1) -> None:
+    def __init__(
+        self,
+        log_folder: Path,
+        settings: Mapping[str, str] | None = None,
+        accounts: int = 1,
+        revision: str = "head",
+    ) -> None:
         """Settings are OPENBELL_* variables that win over the defaults; accounts are paper accounts to open."""
         self.services = LocalServices()
         self._log_folder = log_folder
         self._settings = settings or {}
         self._accounts = accounts
+        self._revision = revision
 
     def start(self) -> None:
         """From nothing to ready."""
@@ -45,7 +52,7 @@ class LocalPlatform:
         try:
             create_databases(self.services.postgres.url())
             self.stack = Stack(self.services, self._settings, self._log_folder)
-            migrate(self.owner_url)
+            migrate(self.owner_url, self._revision)
             allow_login(self.owner_url, APP_LOGIN)
             self.seeded = asyncio.run(_seed(self.stack.environment["OPENBELL_DATABASE_URL"], self._accounts))
             self.stack.start_all()

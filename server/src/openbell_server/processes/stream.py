@@ -9,6 +9,7 @@ from openbell_server.adapters.jetstream.event_wakes import EventWakes
 from openbell_server.adapters.postgres.connection import open_pool
 from openbell_server.adapters.postgres.events import PostgresEventStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.application.authenticate import Authenticate
 from openbell_server.application.follow_events import FollowEvents
 from openbell_server.processes.lifecycle import notify_ready
@@ -21,6 +22,7 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     hints = JetStreamConnection(settings.nats_url)
     wakes = EventWakes(hints)
     async with await open_pool(settings.require("database_url"), connections_max=10) as pool:
+        await require_schema(pool)
         organizations = PostgresOrganizationStore(pool)
         follow = FollowEvents(
             organizations,

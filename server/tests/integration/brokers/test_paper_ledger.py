@@ -18,6 +18,7 @@ from openbell_server.domain.broker_orders import (
     Unknown,
 )
 from openbell_server.domain.identifiers import Symbol
+from openbell_server.processes.lifecycle import DRAIN_SECONDS
 from paper_broker import (
     ACCOUNT,
     ask,
@@ -201,7 +202,7 @@ async def test_the_process_ends_when_told_though_a_feed_and_a_hanging_command_ar
             hanging = asyncio.ensure_future(session.submit(new_order()))
             assert await next_report(feed) is not None
             process.terminate()
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(DRAIN_SECONDS):
                 assert kind(await hanging) is Unknown
                 assert await process.wait() == 0
         await session.close()

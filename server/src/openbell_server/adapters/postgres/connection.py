@@ -27,6 +27,8 @@ DOUBTFUL = (
     asyncpg.InterfaceError,
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
+    # No server that can be written to.
+    asyncpg.TargetServerAttributeNotMatched,
     TimeoutError,
     OSError,
 )
@@ -115,10 +117,10 @@ async def transaction(pool: Pool, role: Role, organization_id: UUID | None = Non
         except asyncpg.ReadOnlySQLTransactionError:
             # The server was demoted, and every other connection of the pool leads to it as well.
             await pool.expire_connections()
-            connection.terminate()
+            _drop(connection)
             raise
         except (*DOUBTFUL, asyncio.CancelledError):
-            connection.terminate()
+            _drop(connection)
             raise
         except BaseException:
             await _roll_back(connection)
@@ -131,8 +133,14 @@ async def _roll_back(connection: Connection) -> None:
     try:
         await connection.execute("rollback", timeout=ROLLBACK_SECONDS)
     except BaseException:
-        connection.terminate()
+        _drop(connection)
         raise
+
+
+def _drop(connection: Connection) -> None:
+    # One that the server has closed is no longer ours to end, and that must not hide what happened.
+    with contextlib.suppress(asyncpg.InterfaceError):
+        connection.terminate()
 
 
 @dataclass(slots=True)

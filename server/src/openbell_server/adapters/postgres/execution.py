@@ -14,7 +14,7 @@ import asyncpg
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
 from openbell_server.adapters.postgres.intents import order_facts
-from openbell_server.application.ports.execution import BrokerAccount, OrderTerms, TrackedAction
+from openbell_server.application.ports.execution import BrokerAccount, Hold, OrderTerms, TrackedAction
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
 from openbell_server.domain.broker_orders import BrokerExecution
@@ -34,6 +34,7 @@ class PostgresAccountTransaction:
     connection: Connection
     account: BrokerAccount
     now: datetime
+    hold: Hold | None
     _events: list[tuple[EventKind, IntentId, int, str]] = field(default_factory=list)
 
     @property
@@ -66,6 +67,19 @@ class PostgresAccountTransaction:
         """Which intents these actions belong to."""
         rows = _queries.intents_of(self.connection, **self._where, action_ids=list(action_ids))
         return {row["action_id"]: row["intent_id"] async for row in rows}
+
+    async def adopt_forgotten_orders(self, action_ids: Sequence[ActionId]) -> dict[ActionId, ActionId]:
+        """Give actions the orders that the broker has for the same commands from before a restore."""
+        rows = _queries.adopt_forgotten_orders(self.connection, **self._where, action_ids=list(action_ids))
+        return {row["action_id"]: row["known_as"] async for row in rows}
+
+    async def add_forgotten_orders(self, action_ids: Sequence[ActionId]) -> None:
+        """Remember orders that the broker has and our record does not."""
+        await _queries.add_forgotten_orders(self.connection, **self._where, action_ids=list(action_ids))
+
+    async def end_hold(self, hold: Hold) -> None:
+        """Let the account trade again."""
+        await _queries.end_hold(self.connection, **self._where, epoch=hold.epoch)
 
     async def open_doors(self, action_ids: Sequence[ActionId], attempt_id: UUID) -> dict[ActionId, datetime]:
         """QUEUED → DISPATCHING."""
@@ -155,10 +169,11 @@ class PostgresExecutionStore:
         """A transaction under the account's lock."""
         async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
             # The time may be from before a wait for the lock: early is the safe side for every use of it.
-            now = await _queries.lock_account(
+            locked = await _queries.lock_account(
                 connection, organization_id=account.organization_id, account_id=account.account_id
             )
-            account_transaction = PostgresAccountTransaction(connection, account, now)
+            hold = Hold(locked["epoch"], locked["held_at"], locked["look_back_to"]) if locked["held"] else None
+            account_transaction = PostgresAccountTransaction(connection, account, locked["now"], hold)
             yield account_transaction
             await account_transaction.flush_events()
 
@@ -185,6 +200,16 @@ class PostgresExecutionStore:
         async with transaction(self.pool, Role.EXECUTOR) as connection:
             rows = _queries.accounts_in_doubt_across_organizations(
                 connection, slots=list(slots), stuck_after_seconds=stuck_after_seconds
+            )
+            return [row["account_id"] async for row in rows]
+
+    async def accounts_held_across_organizations(
+        self, slots: Collection[int], settle_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots that must be compared with their broker before anything is sent."""
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            rows = _queries.accounts_held_across_organizations(
+                connection, slots=list(slots), settle_seconds=settle_seconds
             )
             return [row["account_id"] async for row in rows]
 

@@ -1,8 +1,10 @@
--- name: lock_account(organization_id, account_id)$
--- The account's lock: accept, doors, outcomes and reports of one account never overlap.
-select clock_timestamp() as now from account_counters
-where organization_id = :organization_id and account_id = :account_id
-for no key update;
+-- name: lock_account(organization_id, account_id)^
+-- The account's lock: accept, doors, outcomes and reports of one account never overlap. The account is held if this is a
+-- restored database, noticed or not, whose gaps were not yet filled from the account's broker.
+select clock_timestamp() as now, i.epoch, i.held_at, i.look_back_to, not i.is_this or c.recovered_epoch <> i.epoch as held
+from account_counters c, this_incarnation i
+where c.organization_id = :organization_id and c.account_id = :account_id
+for no key update of c;
 
 -- name: superseded(organization_id, account_id, row_limit)
 -- Creates that are cancelled before they were sent, with their cancels.
@@ -47,7 +49,32 @@ order by intent_id, seq;
 
 -- name: intents_of(organization_id, account_id, action_ids)
 select action_id, intent_id from action_states
-where organization_id = :organization_id and account_id = :account_id and action_id = any(:action_ids::uuid[]);
+where organization_id = :organization_id and account_id = :account_id and action_id = any(:action_ids::uuid[])
+union all
+select known_as, intent_id from action_states
+where organization_id = :organization_id and account_id = :account_id and known_as = any(:action_ids::uuid[]);
+
+-- name: adopt_forgotten_orders(organization_id, account_id, action_ids)
+-- A command that came again: the broker has its order under the id of the one we forgot. One order is adopted once.
+update action_states s set known_as = f.action_id, updated_at = clock_timestamp()
+from forgotten_orders f
+where s.organization_id = :organization_id and s.account_id = :account_id and s.action_id = any(:action_ids::uuid[])
+    and f.organization_id = :organization_id and f.account_id = :account_id
+    and f.command_digest = substr(s.action_id::text, 16)
+    and not exists (
+        select 1 from action_states k
+        where k.organization_id = :organization_id and k.account_id = :account_id and k.known_as = f.action_id
+    )
+returning s.action_id, s.known_as;
+
+-- name: add_forgotten_orders(organization_id, account_id, action_ids)!
+insert into forgotten_orders (organization_id, account_id, action_id, found_at)
+select :organization_id, :account_id, t.action_id, clock_timestamp() from unnest(:action_ids::uuid[]) t (action_id)
+on conflict (account_id, action_id) do nothing;
+
+-- name: end_hold(organization_id, account_id, epoch)!
+update account_counters set recovered_epoch = :epoch
+where organization_id = :organization_id and account_id = :account_id;
 
 -- name: open_doors(organization_id, account_id, action_ids, attempt_id)
 -- The door. Of all who try, one wins; only the winner may write to the socket of the broker.
@@ -133,8 +160,14 @@ where settled_at is null and slot = any(:slots::smallint[])
     )
 limit 1000;
 
+-- name: accounts_held_across_organizations(slots, settle_seconds)
+select c.account_id from incarnation i
+join account_counters c on c.recovered_epoch < i.epoch and c.slot = any(:slots::smallint[])
+where i.held_at < clock_timestamp() - make_interval(secs => :settle_seconds)
+limit 1000;
+
 -- name: open_orders_across_organizations(broker, slots)
-select o.organization_id, o.account_id, a.broker, a.slot, s.action_id
+select o.organization_id, o.account_id, a.broker, a.slot, coalesce(s.known_as, s.action_id) as action_id
 from orders o
 join accounts a on a.organization_id = o.organization_id and a.account_id = o.account_id
 join action_states s on s.account_id = o.account_id and s.intent_id = o.order_id and s.seq = 1

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import random
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +24,30 @@ TRIES_MAX: Final = 60
 
 def run_sql_beside(revision_file: str) -> None:
     """Run the .sql file of a revision as it stands: many statements, one transaction."""
-    sql = Path(revision_file).with_suffix(".sql").read_text()
     op.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
+    _run(Path(revision_file).with_suffix(".sql").read_text())
+
+
+def run_parts_beside(revision_file: str) -> None:
+    """Run the parts of the .sql file each in a transaction of its own, each tried again by itself.
+
+    For changes that lock several tables in use. A part must bear to be run twice: a later one may fail for good.
+    """
+    settings = f"set local lock_timeout = '{LOCK_TIMEOUT}'; set local search_path = openbell, pg_catalog;"
+    with op.get_context().autocommit_block():
+        for part in Path(revision_file).with_suffix(".sql").read_text().split("-- apart\n"):
+            _until_unlocked(partial(_run_alone, f"begin; {settings}\n{part}\ncommit;"))
+
+
+def _run_alone(sql: str) -> None:
+    try:
+        _run(sql)
+    except Exception:
+        _run("rollback")
+        raise
+
+
+def _run(sql: str) -> None:
     if context.is_offline_mode():
         op.get_context().impl.static_output(sql)
         return
@@ -31,6 +55,19 @@ def run_sql_beside(revision_file: str) -> None:
     assert connection is not None
     # The simple protocol: the statement text is not parsed for parameters and may hold several statements.
     connection.run_async(lambda driver: driver.execute(sql))
+
+
+def _until_unlocked(apply: Callable[[], None]) -> None:
+    """A table in use is tried again, for a minute or so."""
+    for tries in range(1, TRIES_MAX + 1):
+        try:
+            apply()
+        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+            if tries == TRIES_MAX:
+                raise
+            time.sleep(random.uniform(0.2, 1.0))  # noqa: S311 - only spreads the tries
+        else:
+            return
 
 
 def _config(url: str) -> Config:
@@ -42,16 +79,8 @@ def _config(url: str) -> Config:
 
 
 def migrate(url: str, revision: str = "head") -> None:
-    """Apply every revision the database lacks, up to one; a table in use is tried again, for a minute or so."""
-    for tries in range(1, TRIES_MAX + 1):
-        try:
-            command.upgrade(_config(url), revision)
-        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
-            if tries == TRIES_MAX:
-                raise
-            time.sleep(random.uniform(0.2, 1.0))  # noqa: S311 - only spreads the tries
-        else:
-            return
+    """Apply every revision the database lacks, up to one."""
+    _until_unlocked(lambda: command.upgrade(_config(url), revision))
 
 
 def allow_login(url: str, login: str) -> None:

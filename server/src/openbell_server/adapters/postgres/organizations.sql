@@ -12,8 +12,8 @@ with account as (
     values (:organization_id, :account_id, :name, :broker, :environment, :slot)
     returning organization_id, account_id, slot
 )
-insert into account_counters (organization_id, account_id, slot)
-select organization_id, account_id, slot from account;
+insert into account_counters (organization_id, account_id, slot, recovered_epoch)
+select a.organization_id, a.account_id, a.slot, i.epoch from account a, this_incarnation i;
 
 -- name: find_key_across_organizations(key_id)^
 select api_key_id, key_id, organization_id, environment, permissions, secret_hash, disabled, revoked_at, expires_at

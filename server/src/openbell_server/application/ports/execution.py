@@ -59,12 +59,26 @@ class TrackedAction:
     terms: OrderTerms
 
 
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why an account may send nothing: the database was restored, and may have forgotten what was sent before."""
+
+    epoch: int
+    # None: nobody has noticed the restore yet.
+    began_at: datetime | None
+    look_back_to: datetime | None
+
+
 class AccountTransaction(Protocol):
     """One transaction that holds the account's lock; what it appends is numbered in the order of the calls."""
 
     @property
     def now(self) -> datetime:
         """The database's clock when the lock was asked for."""
+
+    @property
+    def hold(self) -> Hold | None:
+        """Set while no door of the account may open."""
 
     async def superseded(self) -> list[TrackedAction]:
         """Creates that are cancelled before they were sent, with their cancels; a bounded number."""
@@ -80,6 +94,15 @@ class AccountTransaction(Protocol):
 
     async def intents_of(self, action_ids: Sequence[ActionId]) -> dict[ActionId, IntentId]:
         """Which intents these actions belong to."""
+
+    async def adopt_forgotten_orders(self, action_ids: Sequence[ActionId]) -> dict[ActionId, ActionId]:
+        """Give actions the orders that the broker has for the same commands from before a restore; by which id each."""
+
+    async def add_forgotten_orders(self, action_ids: Sequence[ActionId]) -> None:
+        """Remember orders that the broker has under ids of ours and our record does not."""
+
+    async def end_hold(self, hold: Hold) -> None:
+        """Let the account trade again."""
 
     async def open_doors(self, action_ids: Sequence[ActionId], attempt_id: UUID) -> dict[ActionId, datetime]:
         """QUEUED → DISPATCHING; exactly one caller ever does this for an action. When each door opened."""
@@ -121,6 +144,11 @@ class ExecutionStore(Protocol):
         self, slots: Collection[int], stuck_after_seconds: float
     ) -> list[AccountId]:
         """Accounts of these slots with an action that passed the door and has no outcome."""
+
+    async def accounts_held_across_organizations(
+        self, slots: Collection[int], settle_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots that wait since a restore to be compared with their broker, for at least so long."""
 
     async def open_orders_across_organizations(
         self, broker: str, slots: Collection[int]

@@ -53,6 +53,10 @@ grant select (organization_id, account_id, order_id, standing) on orders to open
 grant select, insert, update, delete on executors to openbell_executor;
 grant select, update on slot_leases to openbell_executor;
 
+-- Every login may ask which schema this is, before it takes a role.
+grant usage on schema public to public;
+grant select on public.alembic_version to public;
+
 -- A function's new owner must be one that we may act as, and must be allowed to create in its schema, for this moment.
 grant openbell_writer to current_user;
 grant create on schema openbell to openbell_writer;

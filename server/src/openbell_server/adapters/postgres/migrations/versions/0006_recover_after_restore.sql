@@ -13,7 +13,7 @@ create table incarnation (
     written_in xid not null,
     -- Kept fresh by executors: in an old copy it says how old.
     alive_at timestamptz not null,
-    -- Set while accounts wait to be compared, with the time from which brokers are asked.
+    -- When a restore was last noticed, and from when on brokers are asked what we forgot.
     held_at timestamptz,
     look_back_to timestamptz,
     check ((held_at is null) = (look_back_to is null))
@@ -37,6 +37,7 @@ grant select, update on incarnation to openbell_executor;
 
 -- The epoch in which the account was last compared with its broker; no door opens in another.
 alter table account_counters add column recovered_epoch bigint not null default 1;
+create index account_counters_recovered on account_counters (recovered_epoch);
 grant select (account_id, slot, recovered_epoch) on account_counters to openbell_executor;
 
 -- The action under whose id the broker knows this one: set where a command came again after we had forgotten the first.
@@ -57,6 +58,7 @@ create table forgotten_orders (
 );
 create index forgotten_orders_digest on forgotten_orders (account_id, command_digest);
 grant select, insert on forgotten_orders to openbell_tenant;
+grant select (account_id, action_id, found_at) on forgotten_orders to openbell_executor;
 
 create or replace view tracked_actions with (security_invoker = true) as
 select s.organization_id, s.account_id, s.action_id, s.intent_id, s.seq, s.action_no, s.action_type, s.state, s.attempt_id,

@@ -1,6 +1,6 @@
 """Runs 0007_force_row_security.sql."""
 
-from openbell_server.adapters.postgres.migrate import run_sql_beside
+from openbell_server.adapters.postgres.migrate import run_parts_beside
 
 revision = "0007_force_row_security"
 down_revision: str | None = "0006_recover_after_restore"
@@ -8,4 +8,4 @@ down_revision: str | None = "0006_recover_after_restore"
 
 def upgrade() -> None:
     """Forward only: there is no downgrade."""
-    run_sql_beside(__file__)
+    run_parts_beside(__file__)

@@ -1,11 +1,15 @@
 -- From here on the database itself keeps organizations apart: a transaction sees and writes the rows of the organization it
--- names, and none if it names none. Code that does not name one must not run on this schema any more.
-
-set local search_path = openbell, pg_catalog;
+-- names, and none if it names none. Code that does not name one must not run on this schema any more. One table at a time:
+-- whoever holds one lock only is never waited for by those it waits for.
 
 -- The one template of a tenant table's protection; every later table with an organization_id calls it.
-create procedure protect_tenant_table(tenant_table regclass) language plpgsql as $$
+create or replace procedure protect_tenant_table(tenant_table regclass) language plpgsql as $$
+declare
+    earlier name;
 begin
+    for earlier in select polname from pg_policy where polrelid = tenant_table loop
+        execute format('drop policy %I on %s', earlier, tenant_table);
+    end loop;
     execute format('alter table %s enable row level security', tenant_table);
     execute format('alter table %s force row level security', tenant_table);
     execute format(
@@ -15,25 +19,60 @@ begin
     );
 end $$;
 
-do $$
-declare
-    tenant_table text;
-begin
-    foreach tenant_table in array array[
-        'organizations', 'api_keys', 'accounts', 'account_counters', 'orders', 'intent_actions', 'action_states',
-        'receipts', 'intent_outbox', 'account_events', 'idempotency_keys', 'executions', 'positions', 'forgotten_orders'
-    ] loop
-        call protect_tenant_table(format('openbell.%I', tenant_table)::regclass);
-    end loop;
-    foreach tenant_table in array array[
-        'organizations', 'account_counters', 'orders', 'intent_actions', 'action_states', 'receipts', 'intent_outbox',
-        'account_events', 'idempotency_keys'
-    ] loop
-        execute format('create policy accept_step on %I to openbell_writer using (true)', tenant_table);
-    end loop;
-    foreach tenant_table in array array['accounts', 'account_counters', 'orders', 'action_states'] loop
-        execute format('create policy find_work on %I for select to openbell_executor using (true)', tenant_table);
-    end loop;
-end $$;
+-- apart
+call protect_tenant_table('organizations');
+create policy accept_step on organizations to openbell_writer using (true);
+
+-- apart
+call protect_tenant_table('api_keys');
 create policy find_key on api_keys for select to openbell_keys using (true);
+
+-- apart
+call protect_tenant_table('accounts');
+create policy find_work on accounts for select to openbell_executor using (true);
+
+-- apart
+call protect_tenant_table('account_counters');
+create policy accept_step on account_counters to openbell_writer using (true);
+create policy find_work on account_counters for select to openbell_executor using (true);
+
+-- apart
+call protect_tenant_table('orders');
+create policy accept_step on orders to openbell_writer using (true);
+create policy find_work on orders for select to openbell_executor using (true);
+
+-- apart
+call protect_tenant_table('intent_actions');
+create policy accept_step on intent_actions to openbell_writer using (true);
+
+-- apart
+call protect_tenant_table('action_states');
+create policy accept_step on action_states to openbell_writer using (true);
+create policy find_work on action_states for select to openbell_executor using (true);
+
+-- apart
+call protect_tenant_table('receipts');
+create policy accept_step on receipts to openbell_writer using (true);
+
+-- apart
+call protect_tenant_table('intent_outbox');
+create policy accept_step on intent_outbox to openbell_writer using (true);
 create policy relay on intent_outbox to openbell_relay using (true);
+
+-- apart
+call protect_tenant_table('account_events');
+create policy accept_step on account_events to openbell_writer using (true);
+
+-- apart
+call protect_tenant_table('idempotency_keys');
+create policy accept_step on idempotency_keys to openbell_writer using (true);
+
+-- apart
+call protect_tenant_table('executions');
+
+-- apart
+call protect_tenant_table('positions');
+
+-- apart
+call protect_tenant_table('forgotten_orders');
+create policy find_work on forgotten_orders for select to openbell_executor using (true);

@@ -1,0 +1,61 @@
+"""Notices that the database was restored or promoted, so that nothing is sent before brokers were asked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.domain.identifiers import AccountId, ActionId
+
+SHOWN_MAX = 1000
+_queries = named_queries.load("recovery")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryStanding:
+    """How far a recovery has come."""
+
+    epoch: int
+    held_at: datetime | None
+    look_back_to: datetime | None
+    accounts_held: int
+    forgotten_orders: Sequence[tuple[AccountId, ActionId]]
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresRecoveryStore:
+    """Holds all accounts when this is not the database it was; each is freed when it was compared with its broker."""
+
+    pool: Pool
+
+    async def notice_restore(self) -> bool:
+        """Hold every account if the database was restored or promoted since it was last written to; whether it was."""
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            seen = await _queries.read_incarnation(connection)
+            if seen["is_this"] and not seen["is_old"]:
+                return False
+            # What we read before the lock may be another's news by now.
+            await _queries.lock_incarnation(connection)
+            restored = not (await _queries.read_incarnation(connection))["is_this"]
+            await (_queries.hold_accounts if restored else _queries.stay_alive)(connection)
+            return restored
+
+    async def hold(self) -> None:
+        """Hold every account because an operator says that the data was restored."""
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            await _queries.lock_incarnation(connection)
+            await _queries.hold_accounts(connection)
+
+    async def standing(self) -> RecoveryStanding:
+        """How far a recovery has come."""
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            seen = await _queries.read_incarnation(connection)
+            forgotten = _queries.forgotten_orders_across_organizations(connection, row_limit=SHOWN_MAX)
+            return RecoveryStanding(
+                epoch=seen["epoch"],
+                held_at=seen["held_at"],
+                look_back_to=seen["look_back_to"],
+                accounts_held=await _queries.count_held_across_organizations(connection),
+                forgotten_orders=[(row["account_id"], row["action_id"]) async for row in forgotten],
+            )

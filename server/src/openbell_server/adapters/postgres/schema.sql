@@ -1,0 +1,2 @@
+-- name: schema_revision()$
+select version_num from public.alembic_version;

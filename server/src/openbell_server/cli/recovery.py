@@ -1,0 +1,68 @@
+"""Commands about the time after a restore: how far it has come, and how to begin it by hand."""
+
+import asyncio
+import json
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    recovery = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    recovery.command("status")(status)
+    recovery.command("hold")(hold)
+    app.add_typer(recovery, name="recovery", help="What happens after the database was restored or promoted.")
+
+
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say how many accounts still wait to be compared with their broker, and which orders our record does not know."""
+    from openbell_server.adapters.postgres.connection import open_pool
+    from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore, RecoveryStanding
+    from openbell_server.domain.identifiers import client_order_id
+    from openbell_server.settings import Settings
+
+    async def read() -> RecoveryStanding:
+        async with await open_pool(Settings().require("database_url"), connections_max=1) as pool:
+            return await PostgresRecoveryStore(pool).standing()
+
+    standing = asyncio.run(read())
+    forgotten = [
+        {"account_id": str(account_id), "client_order_id": client_order_id(action_id)}
+        for account_id, action_id in standing.forgotten_orders
+    ]
+    if as_json:
+        report = {
+            "restored_at": standing.held_at and standing.held_at.isoformat(),
+            "accounts_held": standing.accounts_held,
+            "forgotten_orders": forgotten,
+        }
+        typer.echo(json.dumps(report))
+        return
+    if standing.held_at is None:
+        typer.echo("This database was never restored.")
+        return
+    typer.echo(f"A restore was noticed at {standing.held_at:%Y-%m-%d %H:%M:%S} UTC.")
+    typer.echo(f"Accounts held until they are compared with their broker: {standing.accounts_held}")
+    typer.echo(f"Orders at brokers that our record does not know: {len(forgotten)}")
+    for order in forgotten:
+        typer.echo(f"  account {order['account_id']}  client order id {order['client_order_id']}")
+
+
+def hold() -> None:
+    """Hold every account until it is compared with its broker: for a restore that the database cannot notice itself.
+
+    A copy of the disk that was put back while PostgreSQL was stopped is such a one. Run it before executors start.
+    """
+    from openbell_server.adapters.postgres.connection import open_pool
+    from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
+    from openbell_server.settings import Settings
+
+    async def begin() -> None:
+        async with await open_pool(Settings().require("database_url"), connections_max=1) as pool:
+            await PostgresRecoveryStore(pool).hold()
+
+    asyncio.run(begin())
+    typer.echo("Every account is held until an executor has compared it with its broker.")

@@ -1,0 +1,263 @@
+"""A database that was restored: noticed, held, and filled from the broker before anything is sent again."""
+
+import asyncio
+import json
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import asyncpg
+import pytest
+from typer.testing import CliRunner
+
+from builders import Tenant, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution
+from openbell_server.adapters.postgres.connection import Pool, open_pool
+from openbell_server.adapters.postgres.execution import PostgresExecutionStore
+from openbell_server.adapters.postgres.migrate import migrate
+from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
+from openbell_server.application.recover_account import RecoverAccount
+from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.cli import app
+from openbell_server.domain.broker_orders import OrderReport, ReportStatus
+from openbell_server.domain.identifiers import AccountId, ActionId, client_order_id
+from openbell_server.domain.intents import CreateIntent
+from openbell_server.processes.local_services import LocalServices
+from paper_broker import until
+from scripted_broker import Desk
+
+
+@pytest.fixture
+async def desk(pool: Pool) -> Desk:
+    return Desk(pool, await a_tenant(pool))
+
+
+async def restored(pool: Pool) -> None:
+    """Leave the row as a dump does: written by another transaction than the one it names."""
+    await pool.execute("update incarnation set alive_at = alive_at")
+
+
+async def recover(desk: Desk, settle_seconds: float = 0) -> bool:
+    capabilities = replace(PaperBroker.capabilities, settle_seconds=settle_seconds)
+    return await RecoverAccount(PostgresExecutionStore(desk.pool), desk.track)(desk.account, desk.broker, capabilities)
+
+
+def at_broker(desk: Desk, action_id: ActionId, status: ReportStatus = ReportStatus.FILLED) -> str:
+    """Put the order of an action into the broker's book."""
+    name = client_order_id(action_id)
+    fills = [an_execution(1, 10)] if status is ReportStatus.FILLED else []
+    desk.broker.book[name] = a_report(status, fills, client_order_id=name)
+    return name
+
+
+async def forget(desk: Desk, key: str, command: CreateIntent | None = None) -> ActionId:
+    """The id of a keyed command that was sent, in a part of the past that the database lost."""
+    return desk.tenant.submission(command or a_market_create(), key).action_id
+
+
+async def retry(desk: Desk, key: str, command: CreateIntent | None = None) -> None:
+    (answer,) = await accept(desk.pool, desk.tenant.submission(command or a_market_create(), key))
+    assert answer.status == "ACCEPTED"
+
+
+async def test_a_database_nobody_restored_is_left_alone(desk: Desk) -> None:
+    store = PostgresRecoveryStore(desk.pool)
+    for _ in range(3):
+        assert not await store.notice_restore()
+        await desk.pool.execute("vacuum (freeze) incarnation")
+        # Long enough ago to be written again.
+        await desk.pool.execute(
+            "update incarnation set alive_at = alive_at - interval '1 hour', written_in = pg_current_xact_id()::xid"
+        )
+    await desk.accept()
+    assert len(await desk.work()) == 1
+
+
+async def test_no_door_opens_in_a_restored_database_even_before_anyone_noticed(desk: Desk) -> None:
+    await desk.accept()
+    await restored(desk.pool)
+    assert await desk.work() == []
+    assert not await recover(desk)
+    assert await PostgresRecoveryStore(desk.pool).notice_restore()
+    assert not await PostgresRecoveryStore(desk.pool).notice_restore()
+    assert await desk.work() == []
+    assert await recover(desk)
+    assert len(await desk.work()) == 1
+    assert [write.command for write in desk.broker.writes] == ["submit"]
+
+
+async def test_an_account_is_not_freed_while_an_order_of_the_lost_past_may_be_on_its_way(desk: Desk) -> None:
+    await restored(desk.pool)
+    await PostgresRecoveryStore(desk.pool).notice_restore()
+    assert not await recover(desk, settle_seconds=60)
+    await desk.accept()
+    assert await desk.work() == []
+
+
+async def test_an_account_whose_broker_cannot_list_its_orders_stays_held(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await restored(desk.pool)
+    await PostgresRecoveryStore(desk.pool).notice_restore()
+
+    async def broken(_: AccountId, __: datetime) -> list[OrderReport]:
+        raise ConnectionError("no list")
+
+    monkeypatch.setattr(type(desk.broker), "orders_since", lambda self, a, s: broken(a, s))
+    with pytest.raises(ConnectionError):
+        await recover(desk)
+    await desk.accept()
+    assert await desk.work() == []
+
+
+async def test_a_door_that_the_copy_forgot_is_remembered_from_the_broker(desk: Desk) -> None:
+    intent = await desk.accept()
+    at_broker(desk, await desk.pool.fetchval("select action_id from action_states"))
+    await restored(desk.pool)
+    await PostgresRecoveryStore(desk.pool).notice_restore()
+    assert await recover(desk)
+    assert await desk.work() == []
+    assert desk.broker.writes == []
+    assert await desk.states() == [("CREATE", "ACKED", None)]
+    order = await desk.order(intent)
+    assert (order["standing"], order["close_reason"], order["filled_quantity"]) == ("CLOSED", "FILLED", 10)
+
+
+async def test_a_command_that_comes_again_gets_the_order_the_broker_has(desk: Desk) -> None:
+    lost = await forget(desk, "k")
+    name = at_broker(desk, lost)
+    await restored(desk.pool)
+    await PostgresRecoveryStore(desk.pool).notice_restore()
+    # One comes before the comparison, as clients do not wait for it.
+    await retry(desk, "k")
+    assert await recover(desk)
+    assert await desk.work() == []
+    assert await desk.states() == [("CREATE", "UNKNOWN", "FORGOTTEN")]
+    await desk.settle(0)
+    assert desk.broker.asked == [name]
+    assert desk.broker.writes == []
+    assert await desk.states() == [("CREATE", "ACKED", None)]
+    assert await desk.pool.fetchval("select filled_quantity from orders") == 10
+    assert await desk.pool.fetchval("select quantity from positions") == 10
+    standing = await PostgresRecoveryStore(desk.pool).standing()
+    assert (standing.accounts_held, list(standing.forgotten_orders)) == (0, [])
+
+
+async def test_reports_about_an_adopted_order_reach_its_intent(desk: Desk) -> None:
+    lost = await forget(desk, "k", a_limit_create())
+    name = at_broker(desk, lost, ReportStatus.WORKING)
+    await restored(desk.pool)
+    await PostgresRecoveryStore(desk.pool).notice_restore()
+    assert await recover(desk)
+    await retry(desk, "k", a_limit_create())
+    await desk.work()
+    await desk.settle(0)
+    assert await desk.pool.fetchval("select standing from orders") == "WORKING"
+    open_orders = await PostgresExecutionStore(desk.pool).open_orders_across_organizations("paper", [desk.account.slot])
+    assert [client_order_id(action_id) for _, action_id in open_orders] == [name]
+    await desk.report(a_report(ReportStatus.FILLED, [an_execution(1, 10)], client_order_id=name))
+    assert await desk.pool.fetchval("select close_reason from orders") == "FILLED"
+
+
+@pytest.mark.parametrize("difference", ["key", "command", "account"])
+async def test_another_command_is_sent_although_the_broker_has_a_forgotten_order(desk: Desk, difference: str) -> None:
+    at_broker(desk, await forget(desk, "k"))
+    other = Desk(desk.pool, await a_tenant(desk.pool)) if difference == "account" else desk
+    await restored(desk.pool)
+    await PostgresRecoveryStore(desk.pool).notice_restore()
+    assert await recover(desk)
+    assert await recover(other)
+    await retry(
+        other, "other" if difference == "key" else "k", a_market_create("11") if difference == "command" else None
+    )
+    assert len(await other.work()) == 1
+    standing = await PostgresRecoveryStore(desk.pool).standing()
+    assert [account for account, _ in standing.forgotten_orders] == [desk.account.account_id]
+
+
+async def test_a_forgotten_order_is_adopted_once(desk: Desk) -> None:
+    at_broker(desk, await forget(desk, "k"))
+    await restored(desk.pool)
+    await PostgresRecoveryStore(desk.pool).notice_restore()
+    assert await recover(desk)
+    await retry(desk, "k")
+    await desk.work()
+    # A second action with the same digest cannot come through the accept step: its key is known again.
+    (answer,) = await accept(desk.pool, desk.tenant.submission(a_market_create(), "k"))
+    assert answer.status == "REPLAYED"
+    assert await desk.work() == []
+
+
+async def test_a_restore_during_a_recovery_looks_back_as_far_as_the_first(desk: Desk) -> None:
+    store = PostgresRecoveryStore(desk.pool)
+    await desk.pool.execute("update incarnation set alive_at = alive_at - interval '3 days'")
+    assert await store.notice_restore()
+    first = (await store.standing()).look_back_to
+    await restored(desk.pool)
+    assert await store.notice_restore()
+    again = await store.standing()
+    assert (again.epoch, again.look_back_to, again.accounts_held) == (3, first, 1)
+
+
+async def test_an_operator_can_begin_a_hold_and_a_new_account_is_not_held(desk: Desk) -> None:
+    store = PostgresRecoveryStore(desk.pool)
+    await store.hold()
+    assert (await store.standing()).accounts_held == 1
+    newcomer: Tenant = await a_tenant(desk.pool)
+    await accept(desk.pool, newcomer.submission())
+    assert len(await Desk(desk.pool, newcomer).work()) == 1
+    assert (await store.standing()).accounts_held == 1
+
+
+async def test_the_command_line_tells_how_far_a_recovery_has_come(desk: Desk, database: str) -> None:
+    async def say(*words: str) -> str:
+        environment = {"OPENBELL_DATABASE_URL": database}
+        said = await asyncio.to_thread(CliRunner().invoke, app, ["recovery", *words], env=environment)
+        assert said.exit_code == 0, said.output
+        return said.output
+
+    assert await say("status") == "This database was never restored.\n"
+    lost = at_broker(desk, await forget(desk, "k"))
+    await say("hold")
+    report = json.loads(await say("status", "--json"))
+    assert (report["accounts_held"], report["forgotten_orders"]) == (1, [])
+    assert await recover(desk)
+    report = json.loads(await say("status", "--json"))
+    order = {"account_id": str(desk.account.account_id), "client_order_id": lost}
+    assert (report["accounts_held"], report["forgotten_orders"]) == (0, [order])
+    assert lost in await say("status")
+
+
+async def is_promoted(url: str) -> bool:
+    connection = await asyncpg.connect(url, timeout=10)
+    try:
+        return not await connection.fetchval("select pg_is_in_recovery()")
+    finally:
+        await connection.close()
+
+
+async def test_a_server_that_was_recovered_to_another_timeline_is_noticed() -> None:
+    # With this command an archive recovery ends where the server's own log does.
+    with LocalServices({"restore_command": "false"}) as services:
+        url = services.postgres.url()
+        await asyncio.to_thread(migrate, url)
+        async with await open_pool(url) as pool:
+            assert not await PostgresRecoveryStore(pool).notice_restore()
+            data = Path(await pool.fetchval("show data_directory"))
+        services.postgres.stop()
+        (data / "recovery.signal").touch()
+        services.postgres.start()
+        await until(lambda: is_promoted(url))
+        async with await open_pool(url) as pool:
+            assert await pool.fetchval("select server_timeline()") == 2
+            assert await PostgresRecoveryStore(pool).notice_restore()
+            assert not await PostgresRecoveryStore(pool).notice_restore()
+
+
+async def test_a_server_that_was_killed_is_the_same_afterwards() -> None:
+    with LocalServices() as services:
+        url = services.postgres.url()
+        await asyncio.to_thread(migrate, url)
+        services.postgres.kill()
+        services.postgres.start()
+        async with await open_pool(url) as pool:
+            assert not await PostgresRecoveryStore(pool).notice_restore()
