@@ -1,12 +1,16 @@
 """A commit whose answer is lost: found out where possible, called unknown where not, and told truly on retry."""
 
-from collections.abc import Sequence
+import asyncio
+import re
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
+import asyncpg
+import httpx
 import pytest
 
 from builders import Tenant, a_market_create, a_tenant
-from openbell_server.adapters.postgres.connection import DOUBTFUL, DatabaseClock, Pool
+from openbell_server.adapters.postgres.connection import DOUBTFUL, DatabaseClock, Pool, open_pool
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.application.ports.broker import BrokerDefinition
@@ -15,7 +19,8 @@ from openbell_server.application.submit_intent import SubmitIntent, Submitted
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.intents import Command
-from rest_api import RecordedHints
+from rest_api import RecordedHints, RestApi, create_body, problem, rest_api
+from tcp_proxy import CommitProxy, Cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +66,106 @@ async def test_what_cannot_be_found_is_called_unknown_and_a_retry_tells(pool: Po
     assert unknown.value.code == "outcome_unknown"
     assert (await submit(pool, tenant, "", "k")).replayed is False
     assert await pool.fetchval("select count(*) from intent_actions") == 1
+
+
+@pytest.fixture
+async def proxy(database: str) -> AsyncIterator[CommitProxy]:
+    async with CommitProxy(database) as running:
+        yield running
+
+
+@pytest.fixture
+async def api(proxy: CommitProxy) -> AsyncIterator[RestApi]:
+    """The application on a pool through the proxy."""
+    async with await open_pool(proxy.url) as through, rest_api(through) as opened:
+        yield opened
+
+
+async def recorded(pool: Pool) -> list[str]:
+    """All intents there are."""
+    return [str(row["intent_id"]) for row in await pool.fetch("select intent_id from intent_actions")]
+
+
+def named(unknown: httpx.Response) -> str:
+    """The intent that an answer cannot vouch for."""
+    detail = str(problem(unknown, 503, "outcome_unknown")["detail"])
+    found = re.search(r"intent ([0-9a-f-]{36});", detail)
+    assert found, detail
+    return found[1]
+
+
+async def submit_until_accepted(api: RestApi, tenant: Tenant) -> httpx.Response:
+    """Retry as a caller would: the database may still hold the account for what was cut."""
+    async with asyncio.timeout(30):
+        while (answer := await api.submit(tenant, create_body(), "k")).status_code == 503:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert answer.status_code == 202, answer.text
+    return answer
+
+
+@pytest.mark.parametrize("stop", [0, 1, -1])
+async def test_a_commit_that_never_arrived_is_unknown_and_a_retry_records_it_once(
+    pool: Pool, proxy: CommitProxy, api: RestApi, stop: int
+) -> None:
+    tenant = await a_tenant(pool)
+    proxy.arm(Cut("commit", stop))
+    unknown = named(await api.submit(tenant, create_body(), "k"))
+    again = await submit_until_accepted(api, tenant)
+    assert "idempotency-replayed" not in again.headers
+    assert await recorded(pool) == [again.json()["intent_id"]] != [unknown]
+
+
+@pytest.mark.parametrize("stop", [0, 1, -1, None])
+async def test_a_commit_whose_reply_was_cut_is_accepted_under_the_recorded_id(
+    pool: Pool, proxy: CommitProxy, api: RestApi, stop: int | None
+) -> None:
+    tenant = await a_tenant(pool)
+    proxy.arm(Cut("reply", stop))
+    first = await api.submit(tenant, create_body(), "k")
+    assert (first.status_code, proxy.made.total()) == (202, 1)
+    assert await recorded(pool) == [first.json()["intent_id"]]
+    assert api.hints.rows == 1
+    again = await submit_until_accepted(api, tenant)
+    assert again.headers["idempotency-replayed"] == "true"
+    assert again.json() == first.json()
+
+
+async def test_a_commit_that_nobody_can_look_up_is_unknown_under_the_recorded_id(
+    pool: Pool, proxy: CommitProxy, api: RestApi
+) -> None:
+    tenant = await a_tenant(pool)
+    proxy.arm(Cut("reply", 0, alone=True))
+    unknown = named(await api.submit(tenant, create_body(), "k"))
+    assert await recorded(pool) == [unknown]
+    problem(await api.submit(tenant, create_body(), "k"), 503, "unavailable")
+    proxy.admit()
+    again = await submit_until_accepted(api, tenant)
+    assert again.headers["idempotency-replayed"] == "true"
+    assert await recorded(pool) == [again.json()["intent_id"]] == [unknown]
+
+
+SLOW_COMMIT = """
+create function openbell.wait_at_commit() returns trigger language plpgsql set lock_timeout = 0 as
+$$ begin perform pg_advisory_xact_lock(1); return null; end $$;
+create constraint trigger wait_at_commit after insert on openbell.intent_actions deferrable initially deferred
+    for each row execute function openbell.wait_at_commit();
+select pg_advisory_lock(1);
+"""
+
+
+async def test_finding_nothing_proves_nothing_while_the_server_is_at_work_on_the_commit(
+    database: str, pool: Pool, proxy: CommitProxy, api: RestApi
+) -> None:
+    tenant = await a_tenant(pool)
+    gate = await asyncpg.connect(database, timeout=10)
+    try:
+        await gate.execute(SLOW_COMMIT, timeout=10)
+        proxy.arm(Cut("commit", None))
+        unknown = named(await api.submit(tenant, create_body(), "k"))
+        problem(await api.submit(tenant, create_body(), "k"), 503, "unavailable")
+        assert await recorded(pool) == []
+    finally:
+        await gate.close()
+    again = await submit_until_accepted(api, tenant)
+    assert again.headers["idempotency-replayed"] == "true"
+    assert await recorded(pool) == [again.json()["intent_id"]] == [unknown]
