@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from builders import Tenant, a_market_create, a_tenant
-from openbell_server.adapters.postgres.connection import DOUBTFUL, DatabaseClock, Pool, open_pool
+from openbell_server.adapters.postgres.connection import DOUBTFUL, UNAVAILABLE, DatabaseClock, Pool, open_pool
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.application.ports.broker import BrokerDefinition
@@ -45,7 +45,7 @@ async def submit(pool: Pool, tenant: Tenant, cut: str, key: str) -> Submitted:
 
     organizations = PostgresOrganizationStore(pool)
     use_case = SubmitIntent(
-        organizations, CutStore(pool, [cut]), DatabaseClock(pool), BROKERS, RecordedHints(), DOUBTFUL
+        organizations, CutStore(pool, [cut]), DatabaseClock(pool), BROKERS, RecordedHints(), DOUBTFUL, UNAVAILABLE
     )
     return await use_case(tenant.principal, tenant.account.id, decode, lambda: key)
 
@@ -66,6 +66,18 @@ async def test_what_cannot_be_found_is_called_unknown_and_a_retry_tells(pool: Po
     assert unknown.value.code == "outcome_unknown"
     assert (await submit(pool, tenant, "", "k")).replayed is False
     assert await pool.fetchval("select count(*) from intent_actions") == 1
+
+
+async def test_a_look_up_that_the_database_refuses_tells_nothing(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(*_: object) -> None:
+        raise asyncpg.TooManyConnectionsError("sorry, too many clients already")
+
+    tenant = await a_tenant(pool)
+    monkeypatch.setattr(PostgresIntentStore, "find_action_by_id", full)
+    with pytest.raises(Problem) as unknown:
+        await submit(pool, tenant, "after", "k")
+    assert unknown.value.code == "outcome_unknown"
+    assert str((await submit(pool, tenant, "", "k")).recorded.action.intent_id) in unknown.value.detail
 
 
 @pytest.fixture

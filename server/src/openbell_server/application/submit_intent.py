@@ -52,6 +52,8 @@ class SubmitIntent:
     hints: Hints
     # Errors of the store after which nobody can say whether it wrote.
     doubtful: tuple[type[Exception], ...]
+    # Errors after which a look-up has told nothing: those, and the store's own word that it cannot serve now.
+    unavailable: tuple[type[Exception], ...]
 
     async def __call__(self, caller: Principal, account_id: AccountId, decode: Decode, read_key: ReadKey) -> Submitted:
         """Record the command, or say why not; the first failing check answers."""
@@ -129,7 +131,7 @@ class SubmitIntent:
         try:
             recorded = await self.intents.find_action_by_id(*where, submission.action_id)
             execution = await self.intents.find_execution(*where)
-        except self.doubtful:
+        except self.unavailable:
             recorded = execution = None
         if recorded is None or execution is None:
             detail = f"the database did not confirm intent {submission.intent_id}; a retry with the same key tells"

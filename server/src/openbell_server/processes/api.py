@@ -36,7 +36,7 @@ def rest_app(pool: Pool, hints: Hints, cursor_key: bytes) -> ASGIApp:
     organizations, intents = PostgresOrganizationStore(pool), PostgresIntentStore(pool)
     use_cases = IntentUseCases(
         authenticate=Authenticate(organizations, time.monotonic, lambda: datetime.now(UTC)),
-        submit=SubmitIntent(organizations, intents, DatabaseClock(pool), BROKERS, hints, DOUBTFUL),
+        submit=SubmitIntent(organizations, intents, DatabaseClock(pool), BROKERS, hints, DOUBTFUL, UNAVAILABLE),
         read=ReadIntents(organizations, intents, cursor_key),
     )
     return build_app(use_cases, lambda: check_writing(pool), UNAVAILABLE)
