@@ -8,7 +8,7 @@ from pathlib import Path
 
 from proof.figures import Figures
 
-PARTS = ("e2e", "frontdoor", "upgrade", "bench")
+PARTS = ("e2e", "frontdoor", "restart", "isolation", "commit", "upgrade", "bench")
 
 
 def main() -> int:
