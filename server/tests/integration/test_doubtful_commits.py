@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import asyncpg
 import httpx
@@ -19,7 +20,7 @@ from openbell_server.application.submit_intent import SubmitIntent, Submitted
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.intents import Command
-from rest_api import RecordedHints, RestApi, create_body, problem, rest_api
+from rest_api import RecordedHints, RestApi, cancel_body, create_body, problem, rest_api
 from tcp_proxy import CommitProxy, Cut
 
 
@@ -140,6 +141,30 @@ async def test_a_commit_whose_reply_was_cut_is_accepted_under_the_recorded_id(
     again = await submit_until_accepted(api, tenant)
     assert again.headers["idempotency-replayed"] == "true"
     assert again.json() == first.json()
+
+
+async def test_a_cancel_whose_reply_was_cut_is_accepted(pool: Pool, proxy: CommitProxy, api: RestApi) -> None:
+    tenant = await a_tenant(pool)
+    intent = (await submit_until_accepted(api, tenant)).json()["intent_id"]
+    proxy.arm(Cut("reply", 0))
+    cancel = await api.submit(tenant, cancel_body(intent), "c")
+    assert (cancel.status_code, proxy.made.total()) == (202, 1)
+    assert (cancel.json()["intent_id"], cancel.json()["seq"]) == (intent, 2)
+    assert await recorded(pool) == [intent, intent]
+
+
+@pytest.mark.parametrize("part", ["commit", "reply"])
+async def test_a_replay_that_was_cut_records_nothing_new(
+    pool: Pool, proxy: CommitProxy, api: RestApi, part: Literal["commit", "reply"]
+) -> None:
+    tenant = await a_tenant(pool)
+    first = await submit_until_accepted(api, tenant)
+    proxy.arm(Cut(part, 0))
+    await api.submit(tenant, create_body(), "k")
+    assert proxy.made.total() == 1
+    again = await submit_until_accepted(api, tenant)
+    assert again.headers["idempotency-replayed"] == "true"
+    assert await recorded(pool) == [again.json()["intent_id"]] == [first.json()["intent_id"]]
 
 
 async def test_a_commit_that_nobody_can_look_up_is_unknown_under_the_recorded_id(
