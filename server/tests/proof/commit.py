@@ -18,8 +18,9 @@ from tcp_proxy import CommitProxy, Cut
 
 ROUNDS = {"full": 10, "gate": 1}
 CUTS_PER_ROUND = 20
-# A silent connection is given up after five seconds, and its pool waits as long for the statement's cancellation.
+# A silent connection is given up after five seconds, and its cancellation after as many.
 ANSWER_SECONDS = 30
+# The server of a silent client keeps the account for up to ten seconds.
 RETRY_SECONDS = 60
 PAUSE_SECONDS = 0.1
 _NAMED = re.compile(r"intent ([0-9a-f-]{36});")
