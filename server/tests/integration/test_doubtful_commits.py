@@ -40,7 +40,7 @@ class CutStore(PostgresIntentStore):
         return answers
 
 
-async def submit(pool: Pool, tenant: Tenant, cut: str, key: str) -> Submitted:
+async def submit(pool: Pool, tenant: Tenant, cut: str, key: str | None) -> Submitted:
     async def decode(_: BrokerDefinition) -> Command:
         return a_market_create()
 
@@ -60,6 +60,12 @@ async def test_a_commit_whose_answer_was_lost_is_found_out(pool: Pool) -> None:
     assert await pool.fetchval("select count(*) from intent_actions") == 1
 
 
+async def test_a_commit_without_a_key_whose_answer_was_lost_is_found_out(pool: Pool) -> None:
+    tenant = await a_tenant(pool)
+    found = await submit(pool, tenant, "after", None)
+    assert found.recorded.action.id == await pool.fetchval("select action_id from intent_actions")
+
+
 async def test_what_cannot_be_found_is_called_unknown_and_a_retry_tells(pool: Pool) -> None:
     tenant = await a_tenant(pool)
     with pytest.raises(Problem) as unknown:
@@ -74,7 +80,7 @@ async def test_a_look_up_that_the_database_refuses_tells_nothing(pool: Pool, mon
         raise asyncpg.TooManyConnectionsError("sorry, too many clients already")
 
     tenant = await a_tenant(pool)
-    monkeypatch.setattr(PostgresIntentStore, "find_action_by_id", full)
+    monkeypatch.setattr(PostgresIntentStore, "find_action_by_key", full)
     with pytest.raises(Problem) as unknown:
         await submit(pool, tenant, "after", "k")
     assert unknown.value.code == "outcome_unknown"
@@ -160,8 +166,10 @@ async def test_a_replay_that_was_cut_records_nothing_new(
     tenant = await a_tenant(pool)
     first = await submit_until_accepted(api, tenant)
     proxy.arm(Cut(part, 0))
-    await api.submit(tenant, create_body(), "k")
+    cut = await api.submit(tenant, create_body(), "k")
     assert proxy.made.total() == 1
+    assert (cut.status_code, cut.headers["idempotency-replayed"]) == (202, "true")
+    assert cut.json() == first.json()
     again = await submit_until_accepted(api, tenant)
     assert again.headers["idempotency-replayed"] == "true"
     assert await recorded(pool) == [again.json()["intent_id"]] == [first.json()["intent_id"]]

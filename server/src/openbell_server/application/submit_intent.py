@@ -127,17 +127,23 @@ class SubmitIntent:
 
         Finding nothing proves nothing: the database may still be at work on it.
         """
-        where = (submission.account.organization_id, submission.account.id, submission.intent_id)
+        where = (submission.account.organization_id, submission.account.id)
+        key, recorded, execution = submission.idempotency_key, None, None
         try:
-            recorded = await self.intents.find_action_by_id(*where, submission.action_id)
-            execution = await self.intents.find_execution(*where)
+            if key is None:
+                recorded = await self.intents.find_action_by_id(*where, submission.intent_id, submission.action_id)
+            else:
+                recorded = await self.intents.find_action_by_key(*where, key, submission.command_hash)
+            if recorded is not None:
+                execution = await self.intents.find_execution(*where, recorded.action.intent_id)
         except self.unavailable:
-            recorded = execution = None
+            recorded = None
         if recorded is None or execution is None:
             detail = f"the database did not confirm intent {submission.intent_id}; a retry with the same key tells"
             raise Problem("outcome_unknown", detail) from error
         self.hints.outbox_has_rows()
-        return Submitted(recorded=recorded, execution=execution, replayed=False)
+        replayed = recorded.action.id != submission.action_id
+        return Submitted(recorded=recorded, execution=execution, replayed=replayed)
 
     async def _answer(self, submission: Submission, acceptance: Acceptance) -> Submitted:
         match acceptance.status:

@@ -99,6 +99,16 @@ class PostgresIntentStore:
             )
         return None if row is None else recorded_action(row)
 
+    async def find_action_by_key(
+        self, organization_id: OrganizationId, account_id: AccountId, key: str, command_hash: bytes
+    ) -> RecordedAction | None:
+        """The action that this command has under its key."""
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await _queries.find_action_by_key(
+                connection, organization_id=organization_id, account_id=account_id, key=key, command_hash=command_hash
+            )
+        return None if row is None else recorded_action(row)
+
     async def find_execution(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
     ) -> Execution | None:

@@ -25,6 +25,15 @@ join action_states s on s.account_id = a.account_id and s.action_id = a.action_i
 where a.organization_id = :organization_id and a.account_id = :account_id and a.intent_id = :intent_id
     and a.action_id = :action_id;
 
+-- name: find_action_by_key(organization_id, account_id, key, command_hash)^
+select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
+from idempotency_keys k
+join intent_actions a on a.organization_id = k.organization_id and a.account_id = k.account_id
+    and a.intent_id = k.intent_id and a.seq = k.seq
+join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
+where k.organization_id = :organization_id and k.account_id = :account_id and k.key = :key
+    and k.command_hash = :command_hash;
+
 -- name: find_execution(organization_id, account_id, intent_id)^
 select o.quantity, o.filled_quantity, o.filled_value, o.standing, o.close_reason, o.pending, o.certainty,
     o.broker_order_ids, o.updated_at, u.unknown_since, u.probes

@@ -123,6 +123,11 @@ class IntentStore(Protocol):
     ) -> RecordedAction | None:
         """The action of an intent with this id."""
 
+    async def find_action_by_key(
+        self, organization_id: OrganizationId, account_id: AccountId, key: str, command_hash: bytes
+    ) -> RecordedAction | None:
+        """The action that this command has under its key."""
+
     async def find_execution(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
     ) -> Execution | None:

@@ -34,7 +34,7 @@ grant select, insert on organizations, api_keys, accounts to openbell_tenant;
 grant select, insert, update on account_counters, positions to openbell_tenant;
 grant select, update on orders, action_states to openbell_tenant;
 grant select, insert on account_events, executions to openbell_tenant;
-grant select on intent_actions, receipts, tracked_actions to openbell_tenant;
+grant select on intent_actions, receipts, idempotency_keys, tracked_actions to openbell_tenant;
 
 grant select on organizations to openbell_writer;
 grant select, update on account_counters to openbell_writer;
