@@ -11,7 +11,7 @@ from uuid import uuid4
 import asyncpg
 
 from builders import Tenant, a_limit_create, accept
-from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.application.execute_action import Door, ExecuteAction
@@ -127,7 +127,7 @@ class Desk:
 
     @property
     def execute(self) -> ExecuteAction:
-        return ExecuteAction(PostgresExecutionStore(self.pool), self.hints, uuid4, self.clock)
+        return ExecuteAction(PostgresExecutionStore(self.pool), self.hints, uuid4, self.clock, UNAVAILABLE)
 
     @property
     def track(self) -> TrackOrders:

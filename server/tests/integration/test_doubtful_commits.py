@@ -3,7 +3,8 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import asyncpg
@@ -12,15 +13,20 @@ import pytest
 
 from builders import Tenant, a_market_create, a_tenant
 from openbell_server.adapters.postgres.connection import DOUBTFUL, UNAVAILABLE, DatabaseClock, Pool, open_pool
+from openbell_server.adapters.postgres.execution import PostgresAccountTransaction, PostgresExecutionStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.application.execute_action import RECORD_SECONDS
 from openbell_server.application.ports.broker import BrokerDefinition
+from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.application.ports.stores import Acceptance, Submission
 from openbell_server.application.submit_intent import SubmitIntent, Submitted
 from openbell_server.brokers.registry import BROKERS
+from openbell_server.domain.broker_orders import Accepted, Outcome, Refused, Unknown
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.intents import Command
 from rest_api import RecordedHints, RestApi, cancel_body, create_body, problem, rest_api
+from scripted_broker import Clock, Desk
 from tcp_proxy import CommitProxy, Cut
 
 
@@ -214,3 +220,70 @@ async def test_finding_nothing_proves_nothing_while_the_server_is_at_work_on_the
     again = await submit_until_accepted(api, tenant)
     assert again.headers["idempotency-replayed"] == "true"
     assert await recorded(pool) == [again.json()["intent_id"]] == [unknown]
+
+
+@dataclass(frozen=True, slots=True)
+class CutExecutionStore(PostgresExecutionStore):
+    """Fails around the commit as it is told, once for each word; a second passes with every failure."""
+
+    clock: Clock
+    cuts: list[str]
+    error: Exception = field(default_factory=lambda: ConnectionResetError("cut"))
+
+    @asynccontextmanager
+    async def account_transaction(self, account: BrokerAccount) -> AsyncIterator[PostgresAccountTransaction]:
+        cut = self.cuts.pop() if self.cuts else ""
+        self.clock.seconds += bool(cut)
+        if cut == "before":
+            raise self.error
+        async with PostgresExecutionStore(self.pool).account_transaction(account) as transaction:
+            yield transaction
+            if cut == "inside":
+                raise self.error
+        if cut == "after":
+            raise self.error
+
+
+async def dispatch(desk: Desk, answer: Outcome, store: PostgresExecutionStore) -> None:
+    """Take one create through its door, and record the answer in this store."""
+    await desk.accept()
+    (door,) = await desk.open_doors()
+    desk.broker.script.append(answer)
+    await replace(desk.execute, store=store).dispatch(desk.broker, door)
+
+
+@pytest.mark.parametrize("cut", ["before", "inside", "after"])
+@pytest.mark.parametrize(
+    ("answer", "state"), [(Refused("E1", "no"), "REFUSED"), (Accepted("b1"), "ACKED"), (Unknown("?"), "UNKNOWN")]
+)
+async def test_an_answer_is_recorded_once_though_the_database_went_away_for_a_moment(
+    pool: Pool, cut: str, answer: Outcome, state: str
+) -> None:
+    desk = Desk(pool, await a_tenant(pool))
+    await dispatch(desk, answer, CutExecutionStore(pool, desk.clock, [cut]))
+    assert [action_state for _, action_state, _ in await desk.states()] == [state]
+    untroubled = Desk(pool, await a_tenant(pool))
+    await dispatch(untroubled, answer, PostgresExecutionStore(pool))
+    events = "select array_agg(kind order by event_no) from account_events where account_id = $1"
+    assert await pool.fetchval(events, desk.tenant.account.id) == await pool.fetchval(
+        events, untroubled.tenant.account.id
+    )
+    assert (desk.broker.calls, len(desk.hints.accounts)) == (1, len(untroubled.hints.accounts))
+
+
+async def test_an_answer_is_given_up_when_the_database_stays_away(pool: Pool) -> None:
+    desk = Desk(pool, await a_tenant(pool))
+    cuts = ["before"] * 100
+    with pytest.raises(ConnectionResetError):
+        await dispatch(desk, Accepted("b1"), CutExecutionStore(pool, desk.clock, cuts))
+    assert 100 - len(cuts) == RECORD_SECONDS + 1
+    assert await desk.states() == [("CREATE", "DISPATCHING", None)]
+    assert desk.broker.calls == 1
+
+
+async def test_an_answer_that_the_database_cannot_hold_is_tried_once(pool: Pool) -> None:
+    desk = Desk(pool, await a_tenant(pool))
+    cuts = ["before"] * 100
+    with pytest.raises(ValueError, match="a bug"):
+        await dispatch(desk, Accepted("b1"), CutExecutionStore(pool, desk.clock, cuts, ValueError("a bug")))
+    assert len(cuts) == 99

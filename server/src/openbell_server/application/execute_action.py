@@ -36,6 +36,9 @@ from openbell_server.domain.order_aggregate import CloseReason, Standing, close,
 DOOR_SECONDS: Final = 2.0
 CALL_SECONDS: Final = 3.0
 NOT_SENT_RETRY_SECONDS: Final = 0.2
+# How long an answer is worth keeping for a database that is away; with door and call, less than a drain takes at most.
+RECORD_SECONDS: Final = 4.0
+RECORD_RETRY_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,8 @@ class ExecuteAction:
     hints: Hints
     new_id: Callable[[], UUID]
     monotonic: Callable[[], float]
+    # Errors of the store that pass.
+    unavailable: tuple[type[Exception], ...]
 
     async def open_doors(self, account: BrokerAccount, free: int) -> list[Door]:
         """Commit the door for the next actions of an account, at most as many as may be in flight."""
@@ -92,14 +97,29 @@ class ExecuteAction:
         crash_point("executor.after_door")
         outcome = await self._call(session, door)
         crash_point("executor.after_answer")
+        await self._keep(door, outcome)
+        crash_point("executor.after_outcome")
+        self.hints.events_were_written([door.account.account_id])
+
+    async def _keep(self, door: Door, outcome: Outcome) -> None:
+        """Record an answer, again while the store is away: one that was recorded unnoticed changes nothing anew."""
+        answered = self.monotonic()
+        while True:
+            try:
+                return await self._settle(door, outcome)
+            except self.unavailable:
+                # Then it is lost, and whoever finds the action past its door asks the broker.
+                if self.monotonic() - answered > RECORD_SECONDS:
+                    raise
+            await asyncio.sleep(RECORD_RETRY_SECONDS)
+
+    async def _settle(self, door: Door, outcome: Outcome) -> None:
         async with self.store.account_transaction(door.account) as transaction:
             for action in await transaction.of_intents([door.action.intent_id]):
                 if action.action_id == door.action.action_id and action.attempt_id == door.attempt_id:
                     settlement = after_outcome(action.action_type, action.state, action.order, outcome)
                     await record(transaction, action, settlement)
             crash_point("executor.inside_outcome")
-        crash_point("executor.after_outcome")
-        self.hints.events_were_written([door.account.account_id])
 
     async def _call(self, session: BrokerSession, door: Door) -> Outcome:
         while True:

@@ -44,7 +44,7 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
             name: FollowBroker(broker, await broker.open_session(addresses[name]), store, track, slots)
             for name, broker in BROKERS.items()
         }
-        execute = ExecuteAction(store, hints, uuid4, _boot_time)
+        execute = ExecuteAction(store, hints, uuid4, _boot_time, UNAVAILABLE)
         desk = WorkAccounts(
             store, execute, SettleUnknown(store, track, hints), RecoverAccount(store, track), brokers, slots
         )
