@@ -2,18 +2,18 @@
 
 import asyncio
 import time
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
-from openbell_server.application.hold_slots import LEASE_SECONDS, HoldSlots
+from openbell_server.application.hold_slots import LEASE_SECONDS, HoldSlots, run_id
 from openbell_server.domain.identifiers import SLOTS
 
 ALL = frozenset(range(SLOTS))
 
 
-def an_executor(pool: Pool, name: UUID | None = None) -> HoldSlots:
-    return HoldSlots(PostgresLeaseStore(pool), name or uuid4(), time.monotonic)
+def an_executor(pool: Pool, name: str | None = None) -> HoldSlots:
+    return HoldSlots(PostgresLeaseStore(pool), run_id(name, uuid4()) if name else uuid4(), time.monotonic)
 
 
 async def expire(pool: Pool, executor: HoldSlots) -> None:
@@ -62,11 +62,60 @@ async def test_a_drained_executor_leaves_its_slots_at_once(pool: Pool) -> None:
 
 
 async def test_a_successor_of_the_same_name_takes_over_at_once(pool: Pool) -> None:
-    name = uuid4()
-    await an_executor(pool, name).renew()
-    successor = an_executor(pool, name)
+    await an_executor(pool, "one").renew()
+    successor = an_executor(pool, "one")
     await successor.renew()
     assert successor.held() == ALL
+
+
+async def two_runs_of_one_name(pool: Pool) -> tuple[HoldSlots, HoldSlots]:
+    """A predecessor that still renews beside its successor."""
+    predecessor, successor = an_executor(pool, "one"), an_executor(pool, "one")
+    await predecessor.renew()
+    for _ in range(3):
+        await successor.renew()
+        await predecessor.renew()
+    assert (predecessor.held(), successor.held()) == (frozenset(), ALL)
+    return predecessor, successor
+
+
+async def test_a_predecessor_of_the_same_name_takes_nothing_along_when_it_leaves(pool: Pool) -> None:
+    predecessor, successor = await two_runs_of_one_name(pool)
+    await predecessor.release()
+    assert await pool.fetchval("select count(*) from slot_leases where holder = $1", successor.executor_id) == SLOTS
+    assert await pool.fetchval("select array_agg(executor_id) from executors") == [successor.executor_id]
+
+
+async def test_of_two_with_the_same_name_the_earlier_works_again_when_the_later_left(pool: Pool) -> None:
+    predecessor, successor = await two_runs_of_one_name(pool)
+    await successor.release()
+    await predecessor.renew()
+    assert predecessor.held() == ALL
+
+
+async def test_of_two_with_the_same_name_the_earlier_works_again_when_the_later_died(pool: Pool) -> None:
+    predecessor, successor = await two_runs_of_one_name(pool)
+    await expire(pool, successor)
+    await predecessor.renew()
+    assert predecessor.held() == ALL
+    bystander = an_executor(pool, "another")
+    for _ in range(3):
+        for executor in (predecessor, successor, bystander):
+            await executor.renew()
+    held = [executor.held() for executor in (predecessor, successor, bystander)]
+    assert frozenset.union(*held) == ALL
+    assert sum(len(slots) for slots in held) == SLOTS
+
+
+async def test_racing_runs_of_one_name_end_with_one_holder_for_every_slot(pool: Pool) -> None:
+    for _ in range(10):
+        runs = [an_executor(pool, "one") for _ in range(4)]
+        await asyncio.gather(*(run.renew() for run in runs))
+        for _ in range(3):
+            for run in runs:
+                await run.renew()
+        held = [run.held() for run in runs]
+        assert sum(len(slots) for slots in held) == len(frozenset.union(*held)) == SLOTS
 
 
 async def test_an_executor_that_was_paused_holds_nothing_until_it_has_asked(pool: Pool) -> None:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final, Protocol
-from uuid import UUID
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from openbell_server.domain.identifiers import SLOTS
 
@@ -14,11 +14,23 @@ RENEW_SECONDS: Final = 0.5
 MARGIN_SECONDS: Final = 1.0
 
 
+def run_id(name: str, run: UUID) -> UUID:
+    """The id of one run of a named executor: the first half is the name's, the second half this run's own.
+
+    So a successor knows what its predecessor held, and a predecessor that is still draining can let go of nothing that
+    is its successor's.
+    """
+    return UUID(bytes=uuid5(NAMESPACE_OID, name).bytes[:8] + run.bytes[8:])
+
+
 class LeaseStore(Protocol):
     """Where leases are kept."""
 
+    async def join(self, executor_id: UUID) -> None:
+        """Come in the place of earlier runs of the same name: their slots can be taken at once."""
+
     async def renew(self, executor_id: UUID, seconds: float) -> tuple[set[int], int]:
-        """Hold on to what is ours; which slots those are, and how many executors live."""
+        """Hold on to what is ours; which slots those are, and how many executors live: none for one replaced."""
 
     async def take(self, executor_id: UUID, seconds: float, limit: int) -> set[int]:
         """Take slots that nobody holds any more."""
@@ -37,6 +49,7 @@ class HoldSlots:
     store: LeaseStore
     executor_id: UUID
     monotonic: Callable[[], float]
+    _joined: bool = False
     _slots: frozenset[int] = field(default_factory=frozenset)
     _valid_until: float = float("-inf")
 
@@ -47,8 +60,11 @@ class HoldSlots:
     async def renew(self) -> None:
         """One round; call it every half second."""
         begun = self.monotonic()
+        if not self._joined:
+            await self.store.join(self.executor_id)
+            self._joined = True
         held, living = await self.store.renew(self.executor_id, LEASE_SECONDS)
-        share = math.ceil(SLOTS / max(1, living))
+        share = math.ceil(SLOTS / living) if living else 0
         if len(held) < share:
             held |= await self.store.take(self.executor_id, LEASE_SECONDS, share - len(held))
         elif len(held) > share:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
+from uuid import UUID, uuid4
 
 import structlog
 from nats.aio.msg import Msg
@@ -18,7 +18,7 @@ from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
-from openbell_server.application.hold_slots import RENEW_SECONDS, HoldSlots
+from openbell_server.application.hold_slots import RENEW_SECONDS, HoldSlots, run_id
 from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
@@ -101,7 +101,7 @@ def _boot_time() -> float:
 
 
 def _identity(settings: Settings) -> UUID:
-    return uuid5(NAMESPACE_OID, settings.executor_name) if settings.executor_name else uuid4()
+    return run_id(settings.executor_name, uuid4()) if settings.executor_name else uuid4()
 
 
 async def _hold(slots: HoldSlots, recovery: PostgresRecoveryStore) -> None:

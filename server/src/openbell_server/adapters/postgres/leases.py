@@ -16,11 +16,21 @@ class PostgresLeaseStore:
 
     pool: Pool
 
-    async def renew(self, executor_id: UUID, seconds: float) -> tuple[set[int], int]:
-        """Hold on to what is ours; which slots those are, and how many executors live."""
+    async def join(self, executor_id: UUID) -> None:
+        """Come in the place of earlier runs of the same name: their slots can be taken at once."""
         async with transaction(self.pool, Role.EXECUTOR) as connection:
-            await _queries.be_seen(connection, executor_id=executor_id)
+            await _queries.replace_namesakes(connection, executor_id=executor_id)
+            await _queries.join_the_living(connection, executor_id=executor_id)
+
+    async def renew(self, executor_id: UUID, seconds: float) -> tuple[set[int], int]:
+        """Hold on to what is ours; which slots those are, and how many executors live: none for one replaced."""
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
             await _queries.forget_the_dead(connection)
+            # In this order: whoever deletes our row has brought its own by the time we find that ours is gone.
+            if not await _queries.be_seen(connection, executor_id=executor_id):
+                if await _queries.has_living_namesake(connection, executor_id=executor_id, seconds=seconds):
+                    return set(), 0
+                await _queries.join_the_living(connection, executor_id=executor_id)
             held = {row["slot"] async for row in _queries.renew(connection, executor_id=executor_id, seconds=seconds)}
             return held, await _queries.count_living(connection, seconds=seconds)
 

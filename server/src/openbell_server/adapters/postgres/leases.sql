@@ -1,6 +1,21 @@
--- name: be_seen(executor_id)!
+-- name: replace_namesakes(executor_id)!
+-- The ids of all runs of one name begin with the same half.
+delete from executors
+where left(executor_id::text, 18) = left((:executor_id::uuid)::text, 18) and executor_id <> :executor_id;
+
+-- name: join_the_living(executor_id)!
 insert into executors (executor_id, seen_at) values (:executor_id, clock_timestamp())
 on conflict (executor_id) do update set seen_at = excluded.seen_at;
+
+-- name: be_seen(executor_id)$
+update executors set seen_at = clock_timestamp() where executor_id = :executor_id returning true;
+
+-- name: has_living_namesake(executor_id, seconds)$
+select exists (
+    select from executors
+    where left(executor_id::text, 18) = left((:executor_id::uuid)::text, 18) and executor_id <> :executor_id
+    and seen_at > clock_timestamp() - make_interval(secs => :seconds)
+);
 
 -- name: forget_the_dead()!
 delete from executors where seen_at < clock_timestamp() - interval '1 minute';
@@ -18,6 +33,8 @@ update slot_leases set holder = :executor_id, held_until = clock_timestamp() + m
 where slot in (
     select slot from slot_leases
     where holder is null or held_until < clock_timestamp()
+    -- Whoever was replaced is not among the executors any more.
+    or not exists (select from executors where executors.executor_id = slot_leases.holder)
     order by slot
     limit :row_limit
     for update skip locked
