@@ -180,7 +180,7 @@ async def test_a_work_stream_that_is_deleted_is_made_anew_before_a_notice_is_giv
     streams = jetstream.client.jetstream()
     await streams.delete_stream(WORK_STREAM)
     await desk.accept()
-    relay = RelayOutbox(PostgresOutboxStore(desk.pool), jetstream, lambda: 0.0)
+    relay = RelayOutbox(PostgresOutboxStore(desk.pool), jetstream, lambda: 0.0, desk.clock)
 
     async def is_resolved() -> bool:
         await relay()

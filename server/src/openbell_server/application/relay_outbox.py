@@ -7,7 +7,7 @@ from typing import Protocol
 
 from openbell_server.application.crash_points import crash_point
 from openbell_server.application.ports.hints import WorkQueue
-from openbell_server.domain.outbox import CLAIM_ROWS_MAX, ClaimedRow, backoff_seconds
+from openbell_server.domain.outbox import CLAIM_ROWS_MAX, HOLD_SECONDS, ClaimedRow, backoff_seconds
 
 
 class OutboxStore(Protocol):
@@ -34,20 +34,27 @@ class RelayBatch:
 
 @dataclass(frozen=True, slots=True)
 class RelayOutbox:
-    """The relay's one job; under a claim it does only what is short and harmless to repeat."""
+    """The relay's one job; under a claim it does only what is short and harmless to repeat.
+
+    A relay that was paused drops what it claimed: by then another has the rows, or will take them.
+    """
 
     store: OutboxStore
     queue: WorkQueue
     jitter: Callable[[], float]
+    monotonic: Callable[[], float]
 
     async def __call__(self) -> RelayBatch:
         """One round; nothing is claimed while the queue is away, so that no row uses up its tries on an outage."""
         if not self.queue.is_reachable():
             return RelayBatch(0, 0, 0)
+        claimed_after = self.monotonic()
         rows = await self.store.claim_across_organizations(CLAIM_ROWS_MAX)
         if not rows:
             return RelayBatch(0, 0, 0)
         crash_point("relay.after_claim")
+        if self._is_late(claimed_after):
+            return RelayBatch(len(rows), 0, 0)
         # One notice per account says all there is to say.
         newest = {row.account_id: row for row in sorted(rows, key=lambda row: row.outbox_id)}
         told = await asyncio.gather(
@@ -55,6 +62,8 @@ class RelayOutbox:
             return_exceptions=True,
         )
         crash_point("relay.after_publish")
+        if self._is_late(claimed_after):
+            return RelayBatch(len(rows), 0, 0)
         reached = {account for account, result in zip(newest, told, strict=True) if result is None}
         published = [row for row in rows if row.account_id in reached]
         missed = [row for row in rows if row.account_id not in reached]
@@ -64,3 +73,6 @@ class RelayOutbox:
             waits = [backoff_seconds(row.attempts) * self.jitter() for row in missed]
             await self.store.release_across_organizations(missed, waits)
         return RelayBatch(len(rows), completed, len(missed))
+
+    def _is_late(self, claimed_after: float) -> bool:
+        return self.monotonic() - claimed_after >= HOLD_SECONDS

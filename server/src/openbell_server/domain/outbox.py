@@ -8,6 +8,8 @@ from openbell_server.domain.identifiers import AccountId, ActionId
 ATTEMPTS_MAX: Final = 10
 CLAIM_ROWS_MAX: Final = 256
 BACKOFF_SECONDS_MAX: Final = 60
+# Half a second less than a claim lasts, and counted from before it: our clock and the database's need not agree.
+HOLD_SECONDS: Final = 4.5
 
 
 @dataclass(frozen=True, slots=True)

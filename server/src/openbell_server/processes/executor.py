@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import time
 from uuid import UUID, uuid4
 
 import structlog
@@ -25,7 +24,7 @@ from openbell_server.application.track_orders import TrackOrders
 from openbell_server.application.work_accounts import SWEEP_SECONDS, WorkAccounts
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.processes.lifecycle import notify_ready
+from openbell_server.processes.lifecycle import boot_time, notify_ready
 from openbell_server.settings import Settings
 
 FOLLOW_RETRY_SECONDS = 0.5
@@ -38,13 +37,13 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     async with await open_pool(settings.require("database_url"), connections_max=8) as pool:
         await require_schema(pool)
         store = PostgresExecutionStore(pool)
-        slots = HoldSlots(PostgresLeaseStore(pool), _identity(settings), _boot_time)
+        slots = HoldSlots(PostgresLeaseStore(pool), _identity(settings), boot_time)
         track = TrackOrders(store, hints)
         brokers = {
             name: FollowBroker(broker, await broker.open_session(addresses[name]), store, track, slots)
             for name, broker in BROKERS.items()
         }
-        execute = ExecuteAction(store, hints, uuid4, _boot_time, UNAVAILABLE)
+        execute = ExecuteAction(store, hints, uuid4, boot_time, UNAVAILABLE)
         desk = WorkAccounts(
             store, execute, SettleUnknown(store, track, hints), RecoverAccount(store, track), brokers, slots
         )
@@ -93,11 +92,6 @@ async def _sweep_until(stopping: asyncio.Event, desk: WorkAccounts) -> None:
             log.error("execution_failed", exc_info=desk.failures.pop())
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stopping.wait(), SWEEP_SECONDS)
-
-
-def _boot_time() -> float:
-    """Unlike the monotonic clock it goes on while the machine is suspended: a door does not stay fresh in its sleep."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _identity(settings: Settings) -> UUID:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import time
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -14,6 +15,11 @@ from openbell_server.settings import Settings
 from openbell_server.telemetry import configure_logging
 
 DRAIN_SECONDS = 10
+
+
+def boot_time() -> float:
+    """Unlike the monotonic clock it goes on while the machine is suspended: nothing stays fresh in its sleep."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def notify_ready() -> None:

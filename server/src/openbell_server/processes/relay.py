@@ -13,7 +13,7 @@ from openbell_server.adapters.postgres.connection import UNAVAILABLE, open_pool
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.application.relay_outbox import RelayOutbox
-from openbell_server.processes.lifecycle import notify_ready
+from openbell_server.processes.lifecycle import boot_time, notify_ready
 from openbell_server.settings import Settings
 
 # A wake-up that got lost costs at most this much.
@@ -31,7 +31,7 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     queue.on(subjects.OUTBOX_WAKE, wake)
     async with await open_pool(settings.require("database_url"), connections_max=2) as pool:
         await require_schema(pool)
-        relay = RelayOutbox(PostgresOutboxStore(pool), queue, lambda: random.uniform(0.8, 1.2))  # noqa: S311
+        relay = RelayOutbox(PostgresOutboxStore(pool), queue, lambda: random.uniform(0.8, 1.2), boot_time)  # noqa: S311
         connecting = asyncio.ensure_future(queue.run())
         notify_ready()
         try:
