@@ -4,12 +4,13 @@ import sys
 
 import typer
 
-from openbell_server.cli import database, demo, dev, processes, recovery, services
+from openbell_server.cli import backup, database, demo, dev, processes, recovery, services
 
 app = typer.Typer(help="Run and operate Openbell.", no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 dev.register(app)
 database.register(app)
 recovery.register(app)
+backup.register(app)
 processes.register(app)
 demo.register(app)
 services.register(app)

@@ -12,6 +12,7 @@ from typing import Final
 import asyncpg
 from alembic import command, context, op
 from alembic.config import Config
+from alembic.script import ScriptDirectory
 from alembic.util.exc import DatabaseNotAtHead
 
 from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, STATEMENT_SECONDS, Role
@@ -106,6 +107,11 @@ def is_current(url: str) -> bool:
     except DatabaseNotAtHead:
         return False
     return True
+
+
+def newest_revision() -> str | None:
+    """The revision of the newest schema: the one that this version runs on."""
+    return ScriptDirectory.from_config(_config("postgresql://")).get_current_head()
 
 
 def print_sql() -> None:

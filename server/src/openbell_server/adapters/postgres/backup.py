@@ -1,0 +1,265 @@
+"""Checks whether a database, normally one restored from a backup, is whole; reads only, in one snapshot."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import asyncpg
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, UNAVAILABLE
+from openbell_server.adapters.postgres.migrate import newest_revision
+from openbell_server.domain.action_chain import ActionChain
+from openbell_server.domain.intents import canonical_bytes
+
+OFFENDERS_NAMED: Final = 5
+# A large database takes its time, and nobody waits behind a reader.
+STATEMENT_SECONDS: Final = 3600
+ROWS_AT_ONCE: Final = 1000
+_queries = named_queries.load("backup")
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+else:  # generic in its stubs only
+    Connection = asyncpg.Connection
+
+
+class CannotBeChecked(Exception):
+    """Nothing can be said about the database; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that must be so, and what to do when it is not."""
+
+    name: str
+    fact: str
+    remedy: str
+
+
+@dataclass(slots=True)
+class Finding:
+    """What one check found: who breaks it, the first few by id, or that the database cannot read what it needs."""
+
+    check: Check
+    offenders: list[str] = field(default_factory=list)
+    total: int = 0
+    unreadable: str | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing breaks it."""
+        return self.total == 0 and self.unreadable is None
+
+    def blame(self, offender: object) -> None:
+        """Count an offender, and name it if it is one of the first."""
+        self.total += 1
+        if len(self.offenders) < OFFENDERS_NAMED:
+            self.offenders.append(str(offender))
+
+
+@dataclass(frozen=True, slots=True)
+class BackupReport:
+    """Every check, with how much there was to check, and the actions whose outcome was open at that moment."""
+
+    revision: str
+    sizes: dict[str, int]
+    unsettled: dict[str, int]
+    findings: list[Finding]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every check holds."""
+        return all(finding.holds for finding in self.findings)
+
+
+_AGAIN: Final = "restore it again, or restore an older backup."
+_TOUCHED: Final = "restore a backup from before, and find out who could write there."
+LOGIN: Final = Check("login", "This login may read every organization's rows.", "")
+SCHEMA: Final = Check("schema", "The schema is one that this version runs on.", "")
+HASHES: Final = Check(
+    "hashes", "Every action's hash is that of its content.", f"These actions were changed after the fact: {_TOUCHED}"
+)
+CHAIN: Final = Check(
+    "chain",
+    "The chain over each account's actions and receipts ends at its head.",
+    f"Actions or receipts of these accounts were changed, exchanged or removed: {_TOUCHED}",
+)
+_STATEMENTS: Final = (
+    (
+        Check(
+            "actions",
+            "Every account's actions are numbered 1, 2, 3 … without a gap, up to its counter.",
+            f"Actions of these accounts, or their counters, are missing: {_AGAIN}",
+        ),
+        _queries.misnumbered_actions_across_organizations,
+    ),
+    (
+        Check(
+            "receipts",
+            "Every action has its receipt, and every receipt's hash is that of its text.",
+            f"These receipts are missing or were changed after the fact: {_TOUCHED}",
+        ),
+        _queries.false_receipts_across_organizations,
+    ),
+    (
+        Check(
+            "events",
+            "Every account's events are numbered 1, 2, 3 … without a gap, up to its counter.",
+            f"Events of these accounts are missing: {_AGAIN}",
+        ),
+        _queries.misnumbered_events_across_organizations,
+    ),
+    (
+        Check(
+            "orders",
+            "Every order has its CREATE, and every CREATE its order.",
+            f"These orders, or the actions that asked for them, are missing: {_AGAIN}",
+        ),
+        _queries.unmatched_orders_across_organizations,
+    ),
+    (
+        Check(
+            "states",
+            "Every action has the row that says where it stands.",
+            f"Where these actions stand is missing or another's: {_AGAIN}",
+        ),
+        _queries.unmatched_states_across_organizations,
+    ),
+    (
+        Check(
+            "executions",
+            "Every order's filled quantity and value are the sums of its executions.",
+            f"Executions of these orders are missing, or the orders were changed by hand: {_AGAIN}",
+        ),
+        _queries.miscounted_orders_across_organizations,
+    ),
+    (
+        Check(
+            "positions",
+            "Every position is the signed sum of the account's executions.",
+            f"These positions are missing or were changed by hand: {_AGAIN}",
+        ),
+        _queries.miscounted_positions_across_organizations,
+    ),
+    (
+        Check(
+            "keys",
+            "Every idempotency key leads to an action.",
+            f"A retry with the key of one of these intents would find nothing: {_AGAIN}",
+        ),
+        _queries.dangling_keys_across_organizations,
+    ),
+)
+
+
+async def check_backup(url: str) -> BackupReport:
+    """Check the database at this address."""
+    try:
+        connection = await asyncpg.connect(
+            url,
+            timeout=CONNECT_SECONDS,
+            command_timeout=STATEMENT_SECONDS,
+            server_settings={
+                # Ours last: a name in the database under test must not stand in for one of PostgreSQL's.
+                "search_path": "pg_catalog, openbell",
+                "timezone": "UTC",
+                "statement_timeout": f"{STATEMENT_SECONDS}s",
+                # As pg_dump asks it: rows that this login may not see are an error, never left out.
+                "row_security": "off",
+            },
+        )
+    except (*UNAVAILABLE, asyncpg.PostgresError, ValueError) as error:
+        # An address that cannot be read may hold a password: only the server's and the network's words are shown.
+        said = str(error) if isinstance(error, OSError | asyncpg.PostgresError) else type(error).__name__
+        raise CannotBeChecked(
+            f"The database cannot be reached ({said}): check OPENBELL_DATABASE_URL and that the server runs."
+        ) from error
+    try:
+        try:
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                return await _check(connection)
+        finally:
+            await connection.close(timeout=CONNECT_SECONDS)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise CannotBeChecked(
+            "This login may not read every organization's rows: use a superuser, or a login with BYPASSRLS that may"
+            " read every table, as pg_dump needs too."
+        ) from error
+    except UNAVAILABLE as error:
+        raise CannotBeChecked(f"The database went away while it was read ({error!r}): check it again.") from error
+
+
+async def _check(connection: Connection) -> BackupReport:
+    revision = await _known_revision(connection)
+    findings = [Finding(LOGIN), Finding(SCHEMA), *await _follow_chains(connection)]
+    for check, statement in _STATEMENTS:
+        finding = Finding(check)
+        findings.append(finding)
+        async with _reading(connection, finding):
+            async for row in statement(connection):
+                finding.offenders.append(row["offender"])
+                finding.total = row["total"]
+    sizes: dict[str, int] = {}
+    unsettled: dict[str, int] = {}
+    async with _reading(connection):
+        sizes.update(await _queries.sizes_across_organizations(connection))
+    async with _reading(connection):
+        unsettled.update(await _queries.unsettled_across_organizations(connection))
+    return BackupReport(revision, sizes, unsettled, findings)
+
+
+async def _known_revision(connection: Connection) -> str:
+    try:
+        revision = await _queries.schema_revision_across_organizations(connection)
+    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+        revision = None
+    if revision is None:
+        raise CannotBeChecked("This is no database of Openbell: check which one OPENBELL_DATABASE_URL names.")
+    if revision != newest_revision():
+        raise CannotBeChecked(
+            f"The schema is of revision {revision}, and this version runs on {newest_revision()}: check it with the"
+            " version that wrote it, or bring an older copy up to date with openbell-server migrate."
+        )
+    return str(revision)
+
+
+async def _follow_chains(connection: Connection) -> tuple[Finding, Finding]:
+    """Every action of every account, as a stream: a chain is followed step by step, not sorted out by the database."""
+    hashes, chains = Finding(HASHES), Finding(CHAIN)
+    account: asyncpg.Record | None = None
+    chain = ActionChain()
+    async with _reading(connection, hashes, chains):
+        statement = _queries.chained_actions_across_organizations.sql
+        async for row in connection.cursor(statement, prefetch=ROWS_AT_ONCE):
+            if account is not None and account["account_id"] != row["account_id"]:
+                _judge_chain(chains, account, chain)
+                chain = ActionChain()
+            account = row
+            if row["action_id"] is not None:
+                if row["hash"] != hashlib.sha256(canonical_bytes(*row["fields"])).digest():
+                    hashes.blame(row["action_id"])
+                chain.add(row["action_no"], row["chained_from"], row["hash"], row["receipt_hash"] or b"")
+        if account is not None:
+            _judge_chain(chains, account, chain)
+    return hashes, chains
+
+
+def _judge_chain(chains: Finding, account: asyncpg.Record, chain: ActionChain) -> None:
+    if chain.head() != account["chain_head"]:
+        chains.blame(account["account_id"])
+
+
+@asynccontextmanager
+async def _reading(connection: Connection, *findings: Finding) -> AsyncIterator[None]:
+    """A savepoint: what the database cannot read any more is a finding, and the other checks go on."""
+    try:
+        async with connection.transaction():
+            yield
+    except (asyncpg.InsufficientPrivilegeError, *UNAVAILABLE):
+        raise
+    except asyncpg.PostgresError as error:
+        for finding in findings:
+            finding.unreadable = type(error).__name__
