@@ -11,7 +11,8 @@ import asyncpg
 import pytest
 
 from builders import Tenant, a_tenant, accept
-from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox
 from openbell_server.domain.identifiers import AccountId
@@ -196,12 +197,12 @@ async def test_a_row_handed_out_ten_times_is_failed_by_its_release_and_never_han
 
 async def test_a_relay_takes_what_another_is_not_just_claiming_and_does_not_wait_for_it(outbox: Outbox) -> None:
     await outbox.fill(6)
-    async with outbox.pool.acquire() as connection, connection.transaction():
-        claiming = PostgresOutboxStore(cast("Pool", connection))
-        first = await claiming.claim_across_organizations(4)
+    async with transaction(outbox.pool, Role.RELAY) as claiming:
+        claim = named_queries.load("outbox").claim_across_organizations
+        first = [row async for row in claim(claiming, row_limit=4, attempts_max=ATTEMPTS_MAX)]
         second = await outbox.claim()
     assert (len(first), len(second)) == (4, 2)
-    assert {row.outbox_id for row in first}.isdisjoint(row.outbox_id for row in second)
+    assert {row["outbox_id"] for row in first}.isdisjoint(row.outbox_id for row in second)
 
 
 async def test_relays_that_race_never_share_a_row(outbox: Outbox) -> None:

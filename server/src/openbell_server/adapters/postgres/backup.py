@@ -10,7 +10,7 @@ import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, UNAVAILABLE
-from openbell_server.adapters.postgres.migrate import newest_revision
+from openbell_server.adapters.postgres.schema import REVISIONS
 from openbell_server.domain.action_chain import ActionChain
 from openbell_server.domain.intents import canonical_bytes
 
@@ -218,9 +218,9 @@ async def _known_revision(connection: Connection) -> str:
         revision = None
     if revision is None:
         raise CannotBeChecked("This is no database of Openbell: check which one OPENBELL_DATABASE_URL names.")
-    if revision != newest_revision():
+    if revision not in REVISIONS:
         raise CannotBeChecked(
-            f"The schema is of revision {revision}, and this version runs on {newest_revision()}: check it with the"
+            f"The schema is of revision {revision}, and this version runs on {' and '.join(REVISIONS)}: check it with the"
             " version that wrote it, or bring an older copy up to date with openbell-server migrate."
         )
     return str(revision)

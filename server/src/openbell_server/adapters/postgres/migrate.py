@@ -12,7 +12,6 @@ from typing import Final
 import asyncpg
 from alembic import command, context, op
 from alembic.config import Config
-from alembic.script import ScriptDirectory
 from alembic.util.exc import DatabaseNotAtHead
 
 from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, STATEMENT_SECONDS, Role
@@ -107,11 +106,6 @@ def is_current(url: str) -> bool:
     except DatabaseNotAtHead:
         return False
     return True
-
-
-def newest_revision() -> str | None:
-    """The revision of the newest schema: the one that this version runs on."""
-    return ScriptDirectory.from_config(_config("postgresql://")).get_current_head()
 
 
 def print_sql() -> None:
