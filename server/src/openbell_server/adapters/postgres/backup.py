@@ -220,8 +220,8 @@ async def _known_revision(connection: Connection) -> str:
         raise CannotBeChecked("This is no database of Openbell: check which one OPENBELL_DATABASE_URL names.")
     if revision not in REVISIONS:
         raise CannotBeChecked(
-            f"The schema is of revision {revision}, and this version runs on {' and '.join(REVISIONS)}: check it with the"
-            " version that wrote it, or bring an older copy up to date with openbell-server migrate."
+            f"The schema is of revision {revision}, and this version runs on {', '.join(REVISIONS)}: check it with"
+            " the version that wrote it, or bring an older copy up to date with openbell-server migrate."
         )
     return str(revision)
 
