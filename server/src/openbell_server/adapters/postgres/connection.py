@@ -39,6 +39,8 @@ UNAVAILABLE = (
     asyncpg.LockNotAvailableError,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.TransactionRollbackError,
+    # Every server that was reached is read-only.
+    asyncpg.TargetServerAttributeNotMatched,
 )
 _queries = named_queries.load("connection")
 
@@ -87,7 +89,8 @@ async def open_pool(url: str, *, connections_max: int = 10) -> Pool:
         target_session_attrs=SessionAttribute.read_write,
         reset=_keep,
         server_settings={
-            "search_path": "openbell, pg_catalog",
+            # Unnamed it would come first: a temporary table must never answer for one of ours.
+            "search_path": "openbell, pg_catalog, pg_temp",
             "timezone": "UTC",
             "lock_timeout": "2s",
             "idle_in_transaction_session_timeout": "10s",
@@ -106,10 +109,11 @@ async def transaction(pool: Pool, role: Role, organization_id: UUID | None = Non
     """
     async with pool.acquire() as connection:
         try:
-            # One message, so that naming role and organization costs no round trip of its own.
+            # One message, so that naming role and organization costs no round trip of its own. It takes no parameters;
+            # the digits of a UUID cannot be anything else.
+            named = organization_id.hex if organization_id else ""
             await connection.execute(
-                f"begin; set local role {role};"
-                f" select set_config('openbell.organization_id', '{organization_id or ''}', true)"
+                f"begin; set local role {role}; select set_config('openbell.organization_id', '{named}', true)"
             )
             yield connection
             ended = await connection.execute("commit")
