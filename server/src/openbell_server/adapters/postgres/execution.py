@@ -172,6 +172,7 @@ class PostgresExecutionStore:
             locked = await _queries.lock_account(
                 connection, organization_id=account.organization_id, account_id=account.account_id
             )
+            assert locked is not None, "the organization has no such account: nothing is locked"
             hold = Hold(locked["epoch"], locked["held_at"], locked["look_back_to"]) if locked["held"] else None
             account_transaction = PostgresAccountTransaction(connection, account, locked["now"], hold)
             yield account_transaction
