@@ -13,14 +13,12 @@ import pytest
 from openbell_server.adapters import postgres
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import open_pool
-from openbell_server.adapters.postgres.migrate import is_current, migrate, print_sql
+from openbell_server.adapters.postgres.migrate import MIGRATION_LOCK, is_current, migrate, print_sql
 from openbell_server.adapters.postgres.schema import OLDEST, require_schema
 from openbell_server.domain.errors import OperatorError
 from openbell_server.processes.local_services import LocalServices
 from paper_broker import until
 
-# As every migrator takes it.
-MIGRATION_LOCK = 0x0B_E1_1
 CATALOGUE = {
     "columns": "select table_schema, table_name, column_name, data_type, is_nullable, column_default, is_identity "
     "from information_schema.columns where table_schema in ('openbell', 'public') order by 1, 2, 3",

@@ -14,12 +14,15 @@ from alembic import command, context, op
 from alembic.config import Config
 from alembic.util.exc import DatabaseNotAtHead
 
-from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, STATEMENT_SECONDS, Role
+from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, Role
 
 # Shorter than PostgreSQL's deadlock_timeout: where a revision and a request wait for each other, the revision gives
 # way, and no request waits long behind it.
 LOCK_TIMEOUT: Final = "500ms"
 TRIES_MAX: Final = 60
+# Any number will do, as long as every migrator takes the same one.
+MIGRATION_LOCK: Final = 0x0B_E1_1
+LOGIN_SECONDS: Final = 60.0
 
 
 def run_sql_beside(revision_file: str) -> None:
@@ -85,14 +88,18 @@ def migrate(url: str, revision: str = "head") -> None:
 
 def allow_login(url: str, login: str) -> None:
     """Make a login for the platform's processes, unless it is there, and let it act in their roles, only so."""
-    name = '"' + login.replace('"', '""') + '"'
+    name, roles = '"' + login.replace('"', '""') + '"', ", ".join(Role)
 
     async def allow() -> None:
-        connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS, command_timeout=STATEMENT_SECONDS)
+        connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS, command_timeout=LOGIN_SECONDS)
         try:
+            await connection.execute(f"select pg_advisory_lock({MIGRATION_LOCK})")
             with contextlib.suppress(asyncpg.DuplicateObjectError):
-                await connection.execute(f"create role {name} login noinherit")
-            await connection.execute(f"grant {', '.join(Role)} to {name}")
+                await connection.execute(f"create role {name} login")
+            # One that was there may inherit, and since PostgreSQL 16 a grant keeps what it was made with: grant anew.
+            await connection.execute(
+                f"alter role {name} noinherit; revoke {roles} from {name}; grant {roles} to {name}"
+            )
         finally:
             await connection.close(timeout=CONNECT_SECONDS)
 

@@ -7,8 +7,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-# Any number will do, as long as every migrator takes the same one.
-MIGRATION_LOCK = 0x0B_E1_1
+from openbell_server.adapters.postgres.migrate import MIGRATION_LOCK
 
 
 def _migrate(connection: Connection) -> None:
