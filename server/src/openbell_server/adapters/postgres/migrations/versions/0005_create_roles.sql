@@ -61,10 +61,11 @@ grant select on public.alembic_version to public;
 grant openbell_writer to current_user;
 grant create on schema openbell to openbell_writer;
 revoke execute on function accept_commands from public;
+grant execute on function accept_commands to openbell_accept;
 alter function accept_commands security definer;
 alter function accept_commands owner to openbell_writer;
 revoke create on schema openbell from openbell_writer;
-grant execute on function accept_commands to openbell_accept;
+revoke openbell_writer from current_user;
 
 -- Readiness writes here: a server that answers and cannot write is not ready.
 create table write_checks (
