@@ -72,6 +72,7 @@ class PostgresOrganizationStore:
         environment: Environment,
     ) -> None:
         """Add an account with its counters."""
+        slot = slot_of(account_id)
         async with transaction(self.pool, Role.TENANT, organization_id) as connection:
             await _queries.create_account(
                 connection,
@@ -80,7 +81,10 @@ class PostgresOrganizationStore:
                 name=name,
                 broker=broker,
                 environment=environment,
-                slot=slot_of(account_id),
+                slot=slot,
+            )
+            await _queries.create_counters(
+                connection, organization_id=organization_id, account_id=account_id, slot=slot
             )
 
     async def find_key_across_organizations(self, key_id: str) -> ApiKey | None:

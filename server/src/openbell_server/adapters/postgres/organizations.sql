@@ -7,13 +7,13 @@ insert into api_keys (organization_id, api_key_id, key_id, name, environment, pe
 values (:organization_id, :api_key_id, :key_id, :name, :environment, :permissions, :secret_hash);
 
 -- name: create_account(organization_id, account_id, name, broker, environment, slot)!
-with account as (
-    insert into accounts (organization_id, account_id, name, broker, environment, slot)
-    values (:organization_id, :account_id, :name, :broker, :environment, :slot)
-    returning organization_id, account_id, slot
-)
+insert into accounts (organization_id, account_id, name, broker, environment, slot)
+values (:organization_id, :account_id, :name, :broker, :environment, :slot);
+
+-- name: create_counters(organization_id, account_id, slot)!
+-- After the account and not with it: rows are taken only for an account that is seen to be the organization's.
 insert into account_counters (organization_id, account_id, slot, recovered_epoch)
-select a.organization_id, a.account_id, a.slot, i.epoch from account a, this_incarnation i;
+select :organization_id, :account_id, :slot, i.epoch from this_incarnation i;
 
 -- name: find_key_across_organizations(key_id)^
 select api_key_id, key_id, organization_id, environment, permissions, secret_hash, disabled, revoked_at, expires_at

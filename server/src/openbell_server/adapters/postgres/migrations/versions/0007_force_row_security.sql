@@ -17,6 +17,17 @@ begin
             using (organization_id = nullif(current_setting(''openbell.organization_id'', true), '''')::uuid)',
         tenant_table
     );
+    -- Numbers and ids are unique per account, whoever's it is: a row for another's account would take one from its owner,
+    -- or show by the error that it is taken. So the policy refuses it before any key is looked at.
+    if tenant_table <> 'openbell.accounts'::regclass and exists (
+        select 1 from pg_attribute where attrelid = tenant_table and attname = 'account_id' and not attisdropped
+    ) then
+        execute format(
+            'create policy own_account on %1$s as restrictive for insert to openbell_tenant
+                with check (exists (select 1 from openbell.accounts a where a.account_id = %1$s.account_id))',
+            tenant_table
+        );
+    end if;
 end $$;
 
 -- apart
