@@ -6,9 +6,12 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
+from neighbours import Neighbour, a_neighbour
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.migrate import migrate
+from openbell_server.adapters.postgres.migrate import allow_login, migrate
 from openbell_server.processes.local_services import LocalServices
+from openbell_server.processes.stack import APP_LOGIN
+from tenancy import Owner
 
 TEMPLATE = "openbell_template"
 
@@ -41,3 +44,30 @@ async def pool(database: str) -> AsyncIterator[Pool]:
     opened = await open_pool(database)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+async def login_pool(services: LocalServices, database: str) -> AsyncIterator[Pool]:
+    """As the platform's processes connect; the other pool is the owner's, which may see everything."""
+    await asyncio.to_thread(allow_login, database, APP_LOGIN)
+    opened = await open_pool(services.postgres.url("openbell_test", APP_LOGIN))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def owner(database: str) -> AsyncIterator[Owner]:
+    connection = await asyncpg.connect(database, timeout=10, server_settings={"search_path": "openbell, pg_catalog"})
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def us(login_pool: Pool) -> Neighbour:
+    return await a_neighbour(login_pool)
+
+
+@pytest.fixture
+async def them(login_pool: Pool, us: Neighbour) -> Neighbour:
+    del us  # made first, so that the outbox row in somebody's hands is theirs
+    return await a_neighbour(login_pool)

@@ -1,0 +1,210 @@
+"""Whoever names what is another organization's is answered as if it were not there, and changes nothing of it."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import asyncpg
+import pytest
+
+from builders import a_cancel, a_market_create, accept, new_id
+from neighbours import Neighbour, rows_of
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.execution import PostgresExecutionStore
+from openbell_server.adapters.postgres.intents import PostgresIntentStore
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.application.ports.execution import BrokerAccount
+from openbell_server.application.ports.stores import Acceptance, Submission
+from openbell_server.domain.accounts import Environment
+from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.intents import Command
+from tenancy import Owner
+
+NEW_KEYS = {
+    "event_no": 10_000,
+    "execution_id": "new",
+    "symbol": "NEW",
+    "action_id": "00000000-0000-7000-8000-000000000001",
+}
+
+
+async def tables_where(owner: Owner, privilege: str) -> set[str]:
+    """Tables of organizations in which a tenant may do this."""
+    rows = await owner.fetch(
+        "select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'organization_id'"
+        " where c.relnamespace = 'openbell'::regnamespace and c.relkind = 'r'"
+        " and has_table_privilege('openbell_tenant', c.oid, $1)",
+        privilege,
+    )
+    return {row["relname"] for row in rows}
+
+
+async def a_row(owner: Owner, table: str, whose: Neighbour) -> dict[str, Any]:
+    """One of their rows, without what the database computes."""
+    found = await owner.fetchval(
+        f"select to_jsonb(t) - 'command_digest' from {table} t where organization_id = $1 limit 1",
+        whose.organization_id,
+    )
+    return dict(json.loads(found))
+
+
+async def insert(pool: Pool, as_whom: Neighbour, table: str, row: dict[str, Any]) -> tuple[str | None, str]:
+    """What the database answers."""
+    columns = ", ".join(row)
+    try:
+        async with transaction(pool, Role.TENANT, as_whom.organization_id) as connection:
+            await connection.execute(
+                f"insert into {table} ({columns}) select {columns} from jsonb_populate_record(null::{table}, $1)",
+                json.dumps(row),
+            )
+    except asyncpg.PostgresError as error:
+        return error.sqlstate, str(error)
+    return None, ""
+
+
+@pytest.fixture
+async def found(owner: Owner, them: Neighbour) -> None:
+    """An order that their broker has and our record does not: so that they have a row in every table."""
+    await owner.execute(
+        "insert into forgotten_orders (organization_id, account_id, action_id, found_at) values ($1, $2, $3, now())",
+        them.organization_id,
+        them.tenant.account.id,
+        new_id(),
+    )
+
+
+@pytest.mark.usefixtures("found")
+async def test_no_row_is_inserted_for_another_organization(
+    owner: Owner, login_pool: Pool, us: Neighbour, them: Neighbour
+) -> None:
+    tables = await tables_where(owner, "insert")
+    assert tables >= {"organizations", "api_keys", "accounts", "account_counters", "account_events", "executions"}
+    before = await rows_of(owner, them)
+    for table in tables:
+        row = await a_row(owner, table, them) | {"organization_id": str(them.organization_id)}
+        code, text = await insert(login_pool, us, table, row)
+        assert (code, "violates row-level security policy" in text) == ("42501", True), (table, text)
+    assert await rows_of(owner, them) == before
+
+
+async def test_no_row_is_moved_to_another_organization(
+    owner: Owner, login_pool: Pool, us: Neighbour, them: Neighbour
+) -> None:
+    tables = await tables_where(owner, "update")
+    assert tables == {"account_counters", "positions", "orders", "action_states"}
+    for table in tables:
+        assert await a_row(owner, table, us)
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="violates row-level security policy"):
+            async with transaction(login_pool, Role.TENANT, us.organization_id) as connection:
+                await connection.execute(f"update {table} set organization_id = $1", them.organization_id)
+        async with transaction(login_pool, Role.TENANT, us.organization_id) as connection:
+            taken = await connection.execute(
+                f"update {table} set organization_id = $1 where organization_id = $2",
+                us.organization_id,
+                them.organization_id,
+            )
+        assert taken == "UPDATE 0"
+
+
+@pytest.mark.usefixtures("found")
+async def test_an_insert_that_names_another_s_account_answers_as_for_one_that_is_not_there(
+    owner: Owner, login_pool: Pool, us: Neighbour, them: Neighbour
+) -> None:
+    """Neither keys that are taken there nor keys that are free there may show."""
+    before = await rows_of(owner, them)
+    for table in await tables_where(owner, "insert") - {"organizations", "api_keys", "accounts"}:
+        theirs = await a_row(owner, table, them) | {"organization_id": str(us.organization_id)}
+        free = theirs | {name: value for name, value in NEW_KEYS.items() if name in theirs}
+        nobody_s = {"account_id": str(new_id())}
+        answers = {
+            await insert(login_pool, us, table, row) for row in (theirs, free, theirs | nobody_s, free | nobody_s)
+        }
+        assert [code for code, _ in answers] == ["42501"], (table, answers)
+    assert await rows_of(owner, them) == before
+
+
+async def test_a_taken_id_is_refused_without_a_word_about_whose_it_is(
+    login_pool: Pool, us: Neighbour, them: Neighbour
+) -> None:
+    with pytest.raises(asyncpg.UniqueViolationError) as refused:
+        await PostgresOrganizationStore(login_pool).create_account(
+            us.organization_id,
+            them.tenant.account.id,
+            name="Mine",
+            broker="paper",
+            environment=Environment.PAPER,
+        )
+    assert refused.value.detail is None
+
+
+async def test_the_accept_step_answers_for_another_s_account_as_for_one_that_is_not_there(
+    owner: Owner, login_pool: Pool, us: Neighbour, them: Neighbour
+) -> None:
+    await accept(login_pool, them.tenant.submission(key="k"))
+    before = await rows_of(owner, them)
+
+    def foreign(submission: Submission, account_id: AccountId) -> Submission:
+        return replace(submission, account=replace(us.tenant.account, id=account_id))
+
+    def bare(answer: Acceptance) -> Acceptance:
+        return replace(answer, intent_id=them.waiting, created_at=first.created_at)
+
+    commands: list[tuple[Command, str | None]] = [
+        (a_market_create(), None),
+        (a_market_create(), "k"),
+        (a_cancel(them.waiting), None),
+    ]
+    answers = []
+    for account_id in (them.tenant.account.id, AccountId(new_id())):
+        alone = [
+            (await accept(login_pool, foreign(us.tenant.submission(*command), account_id)))[0] for command in commands
+        ]
+        mixed = await accept(
+            login_pool,
+            *(foreign(us.tenant.submission(*command), account_id) for command in commands),
+            us.tenant.submission(),
+        )
+        assert mixed.pop().status == "ACCEPTED"
+        answers.append([*alone, *mixed])
+    first = answers[0][0]
+    assert {answer.status for answer in answers[0]} == {"NOT_FOUND"}
+    assert [bare(answer) for answer in answers[0]] == [bare(answer) for answer in answers[1]]
+    assert await rows_of(owner, them) == before
+
+
+async def test_an_intruder_in_the_set_takes_nothing_from_the_account_s_own_command(
+    owner: Owner, login_pool: Pool, us: Neighbour, them: Neighbour
+) -> None:
+    intruder = replace(us.tenant.submission(key="k"), account=replace(us.tenant.account, id=them.tenant.account.id))
+    (_, own) = await accept(login_pool, intruder, them.tenant.submission())
+    assert own.status == "ACCEPTED"
+    recorded = await owner.fetchrow(
+        "select organization_id, principal_id from intent_actions where intent_id = $1", own.intent_id
+    )
+    assert recorded is not None
+    assert tuple(recorded) == (them.organization_id, them.tenant.principal.id)
+    assert await owner.fetchval("select count(*) from idempotency_keys") == 0
+
+
+async def test_no_read_of_a_store_finds_what_is_another_s(login_pool: Pool, us: Neighbour, them: Neighbour) -> None:
+    account, intents = them.tenant.account, PostgresIntentStore(login_pool)
+    where = (us.organization_id, account.id, them.waiting)
+    assert await PostgresOrganizationStore(login_pool).find_account(us.organization_id, account.id) is None
+    assert await intents.find_action(*where) is None
+    assert await intents.find_execution(*where) is None
+    assert await intents.list_actions(us.organization_id, account.id, 0, 100) == []
+    assert await intents.list_actions_of_intent(*where, 0, 100) == []
+
+
+@pytest.mark.parametrize("of", ["theirs", "nobody's"])
+async def test_no_transaction_is_opened_on_another_s_account(
+    owner: Owner, login_pool: Pool, us: Neighbour, them: Neighbour, of: str
+) -> None:
+    account_id = them.tenant.account.id if of == "theirs" else AccountId(new_id())
+    before = await rows_of(owner, them)
+    with pytest.raises(AssertionError, match="no such account"):
+        async with PostgresExecutionStore(login_pool).account_transaction(
+            BrokerAccount(us.organization_id, account_id, "paper", 0)
+        ):
+            pass
+    assert await rows_of(owner, them) == before

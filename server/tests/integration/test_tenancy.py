@@ -1,0 +1,217 @@
+"""Organizations are kept apart by the database itself: what its catalogue says, and which role may do what."""
+
+import asyncio
+import re
+
+import asyncpg
+import pytest
+
+from neighbours import Neighbour, fresh_values, values_of
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.migrate import allow_login
+from openbell_server.processes.stack import APP_LOGIN
+from tenancy import MAY_RUN, Owner, all_statements, faults_of_catalogue, run
+
+
+class Undone(Exception):
+    """Ends a transaction without a trace."""
+
+
+async def test_the_catalogue_keeps_organizations_apart(owner: Owner) -> None:
+    assert await faults_of_catalogue(owner) == []
+
+
+HOLES = [
+    ("create table secrets (organization_id uuid)", "secrets has no row security"),
+    (
+        "create table secrets (organization_id uuid); alter table secrets enable row level security",
+        "secrets has not the policy of the template",
+    ),
+    ("create table notes (body text)", "notes names no organization"),
+    ("alter table orders no force row level security", "orders shows its owner everything"),
+    ("alter table orders disable row level security", "orders has no row security"),
+    ("drop policy tenant on orders", "orders has not the policy of the template"),
+    ("alter policy tenant on orders using (true)", "orders has not the policy of the template"),
+    ("alter policy tenant on orders with check (true)", "orders has not the policy of the template"),
+    ("alter policy tenant on orders to public", "orders has not the policy of the template"),
+    ("drop policy own_account on account_events", "account_events takes rows for the accounts of others"),
+    (
+        "alter policy own_account on account_events with check (true)",
+        "account_events takes rows for the accounts of others",
+    ),
+    ("create policy more on orders using (true)", "('orders', 'more') opens ALL to ['public']"),
+    (
+        "drop policy find_key on api_keys; create policy find_key on api_keys to openbell_keys using (true)",
+        "('api_keys', 'find_key') opens ALL to ['openbell_keys']",
+    ),
+    ("create view all_orders as select 1 from tracked_actions", "all_orders shows rows by its owner's rights"),
+    ("create materialized view copies as select * from orders", "copies shows rows by its owner's rights"),
+    (
+        "create function peek() returns bigint security definer language sql as 'select 1::bigint'",
+        "peek acts with its owner's rights",
+    ),
+    (
+        "alter function accept_commands set search_path = openbell, pg_catalog",
+        "accept_commands can be led to another table by its caller",
+    ),
+    ("grant execute on function accept_commands to public", "accept_commands may be called by anybody"),
+    ("alter role openbell_tenant bypassrls", "openbell_tenant may do more than its grants say"),
+    ("grant openbell_writer to openbell_accept", "openbell_accept may act as the accept step"),
+    ("alter role openbell_writer login", "openbell_writer may do more than its grants say"),
+]
+
+
+async def test_every_hole_in_the_catalogue_is_found(owner: Owner) -> None:
+    missed = []
+    for change, fault in HOLES:
+        undone = owner.transaction()
+        await undone.start()
+        await owner.execute(change)
+        if fault not in await faults_of_catalogue(owner):
+            missed.append(change)
+        await undone.rollback()
+    assert missed == []
+
+
+async def test_a_new_table_that_calls_the_template_is_sound(owner: Owner) -> None:
+    await owner.execute("create table notes (organization_id uuid, body text)")
+    await owner.execute("call protect_tenant_table('notes')")
+    assert await faults_of_catalogue(owner) == []
+
+
+async def test_the_login_by_itself_reads_nothing_and_runs_nothing(owner: Owner, login_pool: Pool) -> None:
+    relations = await owner.fetch(
+        "select relname from pg_class where relnamespace = 'openbell'::regnamespace and relkind in ('r', 'v')"
+    )
+    assert len(relations) > 15
+    for (name,) in relations:
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await login_pool.fetch(f"select 1 from openbell.{name}")
+    async with login_pool.acquire() as connection:
+        for statement in all_statements():
+            if statement.name != "connection.database_millis":
+                # Without a right to look into the schema not even its names are there.
+                with pytest.raises((asyncpg.UndefinedTableError, asyncpg.UndefinedFunctionError)):
+                    await connection.prepare(statement.sql)
+
+
+LOGIN = """
+select rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication, rolinherit,
+    (select count(*) from pg_shdepend where refobjid = r.oid and deptype = 'o') as owned,
+    array(
+        select m.rolname::text from pg_roles m where m.oid <> r.oid and pg_has_role(r.oid, m.oid, 'usage')
+    ) as inherited,
+    array(
+        select m.rolname::text from pg_roles m where m.oid <> r.oid and pg_has_role(r.oid, m.oid, 'member') order by 1
+    ) as taken
+from pg_roles r where rolname = $1
+"""
+
+
+async def assert_powerless(owner: Owner, login: str) -> None:
+    row = await owner.fetchrow(LOGIN, login)
+    assert row is not None
+    assert tuple(row) == (*[False] * 6, 0, [], sorted(Role))
+
+
+async def test_the_login_is_no_superuser_owns_nothing_and_inherits_nothing(owner: Owner, login_pool: Pool) -> None:
+    await login_pool.fetchval("select 1")
+    await assert_powerless(owner, APP_LOGIN)
+
+
+async def test_a_login_that_was_there_before_inherits_nothing_either_however_many_migrators_say_so(
+    database: str, owner: Owner
+) -> None:
+    await owner.execute("create role old_login login inherit")
+    try:
+        await owner.execute("grant openbell_executor to old_login")
+        await asyncio.gather(*(asyncio.to_thread(allow_login, database, "old_login") for _ in range(4)))
+        await assert_powerless(owner, "old_login")
+    finally:
+        await owner.execute("drop role old_login")
+
+
+async def test_each_role_runs_its_statements_and_no_other(owner: Owner, login_pool: Pool, us: Neighbour) -> None:
+    values = await values_of(owner, us)
+    seen: dict[str, set[Role]] = {statement.name: set() for statement in all_statements()}
+    refusals = set()
+    for statement in all_statements():
+        for role in Role:
+            called_with = values | fresh_values(statement.name)
+            organization = called_with["organization_id"] if role is Role.TENANT else None
+            try:
+                async with transaction(login_pool, role, organization) as connection:
+                    await run(connection, statement, called_with)
+                    raise Undone
+            # A row that is there already stops only one who was allowed to try.
+            except (Undone, asyncpg.UniqueViolationError):
+                seen[statement.name].add(role)
+            except asyncpg.InsufficientPrivilegeError as error:
+                refusals.add(str(error).partition(" for ")[0])
+    assert seen == MAY_RUN
+    assert refusals == {"permission denied"}
+
+
+def test_no_statement_takes_a_role_or_names_an_organization_for_the_transaction() -> None:
+    changing = re.compile(r"set_config|\bset\s+(local|session|role)\b|\breset\b|\bdiscard\b", re.IGNORECASE)
+    assert [statement.name for statement in all_statements() if changing.search(statement.sql)] == []
+
+
+# What a role reads beside the tenant's, which row security bounds.
+READS: dict[Role, dict[str, set[str]]] = {
+    Role.ACCEPT: {},
+    Role.KEYS: {"api_keys": {"*"}},
+    Role.RELAY: {"intent_outbox": {"*"}},
+    Role.EXECUTOR: {
+        "accounts": {"organization_id", "account_id", "broker", "slot"},
+        "account_counters": {"account_id", "slot", "recovered_epoch"},
+        "action_states": {
+            *("organization_id", "account_id", "action_id", "intent_id", "seq", "slot", "state", "queued_at"),
+            *("send_started_at", "updated_at", "settled_at", "probes", "known_as"),
+        },
+        "orders": {"organization_id", "account_id", "order_id", "standing"},
+        **{table: {"*"} for table in ("executors", "slot_leases", "incarnation", "this_incarnation")},
+    },
+}
+
+
+@pytest.mark.parametrize("role", list(READS))
+async def test_a_role_that_crosses_organizations_reads_its_columns_and_no_other(owner: Owner, role: Role) -> None:
+    columns = await owner.fetch(
+        "select table_name, column_name,"
+        " has_column_privilege($1, format('openbell.%I', table_name), column_name, 'select') as is_read"
+        " from information_schema.columns where table_schema = 'openbell'",
+        role,
+    )
+    assert len(columns) > 100
+    written = READS[role]
+    wrong = [
+        (row["table_name"], row["column_name"])
+        for row in columns
+        if row["is_read"] != bool({"*", row["column_name"]} & written.get(row["table_name"], set()))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("table", ["orders", "intent_actions", "tracked_actions"])
+async def test_an_executor_reads_no_terms_of_an_order(login_pool: Pool, table: str) -> None:
+    for column in ("symbol", "quantity", "limit_price", "order_side", "client_reference_id"):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="permission denied"):
+            async with transaction(login_pool, Role.EXECUTOR) as connection:
+                await connection.fetch(f"select {column} from {table}")
+
+
+async def test_only_the_accept_role_calls_the_accept_step_and_no_other_function_reads_a_table(owner: Owner) -> None:
+    rows = await owner.fetch(
+        "select p.proname, r.rolname from pg_proc p, pg_roles r where p.pronamespace = 'openbell'::regnamespace"
+        " and p.prosecdef and r.rolname = any($1) and has_function_privilege(r.oid, p.oid, 'execute')",
+        list(Role),
+    )
+    assert [tuple(row) for row in rows] == [("accept_commands", Role.ACCEPT)]
+
+
+@pytest.mark.parametrize("call", ["call protect_tenant_table('orders')", "select * from this_incarnation"])
+async def test_the_accept_role_gets_nothing_out_of_what_anybody_may_call(login_pool: Pool, call: str) -> None:
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        async with transaction(login_pool, Role.ACCEPT) as connection:
+            await connection.execute(call)

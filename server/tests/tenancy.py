@@ -1,0 +1,247 @@
+"""What keeps organizations apart: the rules of the catalogue, every named statement, and which role may run which."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+
+from openbell_server.adapters import postgres
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Role
+
+if TYPE_CHECKING:
+    Owner = asyncpg.Connection[asyncpg.Record]
+else:  # generic in its stubs only
+    Owner = asyncpg.Connection
+
+FILES = sorted(path.stem for path in Path(postgres.__path__[0]).glob("*.sql"))
+
+# Tables of the platform; every other one belongs to organizations.
+PLATFORM_TABLES = {"executors", "slot_leases", "incarnation", "write_checks"}
+DEFINERS = {"accept_commands"}
+TENANT_POLICY = "(organization_id = (NULLIF(current_setting('openbell.organization_id'::text, true), ''::text))::uuid)"
+OWN_ACCOUNT_POLICY = "(EXISTS ( SELECT 1 FROM accounts a WHERE (a.account_id = {}.account_id)))"
+# Policies that show a role the rows of all organizations, each with the commands it is for.
+CROSSING = {
+    **{
+        (table, "accept_step"): ("openbell_writer", "ALL")
+        for table in (
+            "organizations",
+            "account_counters",
+            "orders",
+            "intent_actions",
+            "action_states",
+            "receipts",
+            "intent_outbox",
+            "account_events",
+            "idempotency_keys",
+        )
+    },
+    **{
+        (table, "find_work"): ("openbell_executor", "SELECT")
+        for table in ("accounts", "account_counters", "orders", "action_states")
+    },
+    ("api_keys", "find_key"): ("openbell_keys", "SELECT"),
+    ("intent_outbox", "relay"): ("openbell_relay", "ALL"),
+}
+
+_RELATIONS = """
+with recursive reads as (
+    select r.ev_class as reader, d.refobjid as relation
+    from pg_rewrite r join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid
+        and d.refclassid = 'pg_class'::regclass and d.refobjid <> r.ev_class
+    union
+    select reads.reader, d.refobjid
+    from reads join pg_rewrite r on r.ev_class = reads.relation
+    join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid
+        and d.refclassid = 'pg_class'::regclass and d.refobjid <> r.ev_class
+),
+relations as (
+    select c.*, exists (
+        select 1 from pg_attribute a where a.attrelid = c.oid and a.attname = 'organization_id' and not a.attisdropped
+    ) as is_tenant,
+    exists (
+        select 1 from pg_attribute a where a.attrelid = c.oid and a.attname = 'account_id' and not a.attisdropped
+    ) as has_account
+    from pg_class c where c.relnamespace = 'openbell'::regnamespace and c.relkind in ('r', 'p', 'f', 'v', 'm')
+)
+select t.relname, t.relkind::text, t.is_tenant, t.has_account, t.relrowsecurity, t.relforcerowsecurity,
+    coalesce('security_invoker=true' = any(t.reloptions), false) as is_invoker,
+    exists (
+        select 1 from reads join relations r on r.oid = reads.relation
+        where reads.reader = t.oid and r.is_tenant and r.relkind in ('r', 'p', 'f')
+    ) as reads_tenants
+from relations t order by t.relname
+"""
+_POLICIES = """
+select tablename, policyname, permissive, roles::text[], cmd, qual, with_check
+from pg_policies where schemaname = 'openbell' order by 1, 2
+"""
+_FUNCTIONS = """
+select proname, prosecdef, proowner::regrole::text as owner, proconfig,
+    exists (select 1 from aclexplode(coalesce(proacl, acldefault('f', proowner))) where grantee = 0) as is_public
+from pg_proc where pronamespace = 'openbell'::regnamespace order by 1
+"""
+_ROLES = """
+select rolname from pg_roles
+where rolname = any($1) and (rolsuper or rolbypassrls or rolcanlogin or rolcreaterole or rolcreatedb or rolreplication)
+"""
+# Since PostgreSQL 16 whoever makes a role may grant it, which alone is no right to act as it.
+_WRITERS = """
+select member::regrole::text as member from pg_auth_members m, to_jsonb(m) as facts
+where roleid = 'openbell_writer'::regrole
+    and 'true' in (coalesce(facts ->> 'inherit_option', 'true'), coalesce(facts ->> 'set_option', 'true'))
+"""
+
+
+async def faults_of_catalogue(connection: Owner) -> list[str]:
+    """Everything in the schema that could show one organization another's rows; empty when it is sound."""
+    relations = await connection.fetch(_RELATIONS)
+    policies = await connection.fetch(_POLICIES)
+    functions = await connection.fetch(_FUNCTIONS)
+    powerful = await connection.fetch(_ROLES, [*Role, "openbell_writer"])
+    return [
+        *(fault for row in relations if row["relkind"] in "rpf" for fault in _faults_of_table(row, policies)),
+        *(fault for row in policies for fault in _faults_of_policy(row)),
+        *(
+            f"{row['relname']} shows rows by its owner's rights"
+            for row in relations
+            if row["relkind"] in "vm" and row["reads_tenants"] and not row["is_invoker"]
+        ),
+        *(fault for row in functions if row["prosecdef"] for fault in _faults_of_definer(row)),
+        *(f"{row['rolname']} may do more than its grants say" for row in powerful),
+        *(f"{row['member']} may act as the accept step" for row in await connection.fetch(_WRITERS)),
+    ]
+
+
+def _faults_of_table(table: asyncpg.Record, policies: list[asyncpg.Record]) -> Iterator[str]:
+    name = table["relname"]
+    if not table["is_tenant"]:
+        if name not in PLATFORM_TABLES:
+            yield f"{name} names no organization"
+        return
+    if not table["relrowsecurity"]:
+        yield f"{name} has no row security"
+    if not table["relforcerowsecurity"]:
+        yield f"{name} shows its owner everything"
+    if _policy(name, "tenant", policies) != ("PERMISSIVE", [Role.TENANT], "ALL", TENANT_POLICY, None):
+        yield f"{name} has not the policy of the template"
+    if not table["has_account"] or name == "accounts":
+        return
+    own_account = ("RESTRICTIVE", [Role.TENANT], "INSERT", None, OWN_ACCOUNT_POLICY.format(name))
+    if _policy(name, "own_account", policies) != own_account:
+        yield f"{name} takes rows for the accounts of others"
+
+
+def _policy(table: str, policy: str, policies: list[asyncpg.Record]) -> tuple[object, ...]:
+    for row in policies:
+        if (row["tablename"], row["policyname"]) == (table, policy):
+            # As it is written, whatever the reader's search path.
+            check = row["with_check"] and " ".join(row["with_check"].replace("openbell.", "").split())
+            return row["permissive"], row["roles"], row["cmd"], row["qual"], check
+    return ()
+
+
+def _faults_of_policy(policy: asyncpg.Record) -> Iterator[str]:
+    """Permissive policies add up, so any beside the template's must be one of those written down here."""
+    place = (policy["tablename"], policy["policyname"])
+    if policy["permissive"] != "PERMISSIVE" or policy["policyname"] == "tenant":
+        return
+    role, command = CROSSING.get(place, (None, None))
+    if (policy["roles"], policy["cmd"]) != ([role], command):
+        yield f"{place} opens {policy['cmd']} to {policy['roles']}"
+
+
+def _faults_of_definer(function: asyncpg.Record) -> Iterator[str]:
+    name = function["proname"]
+    if name not in DEFINERS:
+        yield f"{name} acts with its owner's rights"
+    if function["owner"] != "openbell_writer":
+        yield f"{name} acts with the rights of {function['owner']}"
+    if function["proconfig"] != ["search_path=pg_catalog, openbell, pg_temp"]:
+        yield f"{name} can be led to another table by its caller"
+    if function["is_public"]:
+        yield f"{name} may be called by anybody"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A named statement, with its parameters in the order the driver wants them."""
+
+    name: str
+    sql: str
+    parameters: tuple[str, ...]
+
+
+def statements(file: str) -> Iterator[Statement]:
+    """Those of one file."""
+    loaded = named_queries.load(file)
+    for query in loaded.available_queries:
+        if not query.endswith("_cursor"):
+            parameters = tuple(loaded.driver_adapter.var_sorted[query])
+            yield Statement(f"{file}.{query}", getattr(loaded, query).sql, parameters)
+
+
+def all_statements() -> list[Statement]:
+    return [statement for file in FILES for statement in statements(file)]
+
+
+async def run(connection: Any, statement: Statement, values: dict[str, Any]) -> tuple[list[asyncpg.Record], int]:
+    """The rows it returns, and how many rows it returned or changed."""
+    prepared = await connection.prepare(statement.sql)
+    rows = await prepared.fetch(*(values[name] for name in statement.parameters))
+    return rows, int(prepared.get_statusmsg().split()[-1])
+
+
+_T, _X = Role.TENANT, Role.EXECUTOR
+# Which roles may run which statement, by permission; row security still decides what a tenant sees.
+MAY_RUN: dict[str, set[Role]] = {
+    # It reads no table.
+    "connection.database_millis": set(Role),
+    "connection.check_writing": {_T},
+    "events.head": {_T},
+    "events.read_after": {_T},
+    "execution.lock_account": {_T},
+    "execution.superseded": {_T},
+    "execution.ready_cancels": {_T},
+    "execution.ready_others": {_T},
+    "execution.in_doubt": {_T},
+    "execution.of_intents": {_T},
+    # Ids only, which an executor needs to find work.
+    "execution.intents_of": {_T, _X},
+    "execution.open_doors": {_T},
+    "execution.save_action": {_T},
+    "execution.add_probe": {_T},
+    "execution.save_order": {_T},
+    "execution.add_executions": {_T},
+    "execution.add_to_position": {_T},
+    "execution.append_events": {_T},
+    "execution.find_account_across_organizations": {_T, _X},
+    "execution.accounts_waiting_across_organizations": {_T, _X},
+    "execution.accounts_in_doubt_across_organizations": {_T, _X},
+    "execution.open_orders_across_organizations": {_T, _X},
+    "intents.accept_commands": {Role.ACCEPT},
+    "intents.find_action": {_T},
+    "intents.find_action_by_id": {_T},
+    "intents.find_execution": {_T},
+    "intents.list_actions": {_T},
+    "intents.list_actions_of_intent": {_T},
+    "leases.be_seen": {_X},
+    "leases.forget_the_dead": {_X},
+    "leases.count_living": {_X},
+    "leases.renew": {_X},
+    "leases.take": {_X},
+    "leases.release": {_X},
+    "leases.be_gone": {_X},
+    "organizations.create_organization": {_T},
+    "organizations.create_api_key": {_T},
+    "organizations.create_account": {_T},
+    "organizations.create_counters": {_T},
+    "organizations.find_key_across_organizations": {_T, Role.KEYS},
+    "organizations.find_account": {_T},
+    "outbox.claim_across_organizations": {Role.RELAY},
+    "outbox.complete_across_organizations": {Role.RELAY},
+    "outbox.release_across_organizations": {Role.RELAY},
+}
