@@ -1,0 +1,126 @@
+"""What one organization reaches of another: by every named statement, and through a pool whose users are cancelled."""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from neighbours import ID_PARAMETERS, a_neighbour, fresh_values, rows_of, values_of
+from openbell_server.adapters.postgres.connection import Pool, Role, open_pool, transaction
+from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.processes.local_services import LocalServices
+from openbell_server.processes.services_keeper import create_databases
+from openbell_server.processes.stack import APP_LOGIN
+from proof.figures import Figures
+from proof.pool_fuzz import fuzz
+from tenancy import MAY_RUN, Owner, Statement, all_statements, faults_of_catalogue, run
+
+TASKS = {"full": 10_000, "gate": 1_000}
+# Nobody here has been dead for a minute, and an account has its counters from its first moment on.
+NOTHING_FOR_ITS_OWNER = {"leases.forget_the_dead", "organizations.create_counters"}
+
+
+def prove(figures: Figures) -> None:
+    with LocalServices() as services:
+        create_databases(services.postgres.url())
+        owner_url = services.postgres.url("openbell")
+        migrate(owner_url)
+        allow_login(owner_url, APP_LOGIN)
+        asyncio.run(_prove(figures, owner_url, services.postgres.url("openbell", APP_LOGIN)))
+
+
+async def _prove(figures: Figures, owner_url: str, login_url: str) -> None:
+    owner = await asyncpg.connect(owner_url, timeout=10)
+    try:
+        holes = await faults_of_catalogue(owner)
+        figures.exactly("tenant tables without policy, and other holes in the catalogue", len(holes), 0)
+        async with await open_pool(login_url) as pool:
+            await _statements(figures, owner, pool)
+        await fuzz(figures, owner, login_url, TASKS[figures.size])
+    finally:
+        await owner.close()
+
+
+class Undone(Exception):
+    """Ends a transaction without a trace."""
+
+
+@dataclass
+class Reached:
+    """What came of running every statement once."""
+
+    rows: int = 0
+    in_vain: set[str] = field(default_factory=set)
+    refusals: Counter[str] = field(default_factory=Counter)
+
+
+async def _statements(figures: Figures, owner: Owner, pool: Pool) -> None:
+    us, them = await a_neighbour(pool), await a_neighbour(pool)
+    theirs = await values_of(owner, them)
+    figures.shown("named statements", len(all_statements()))
+
+    own = Reached()
+    for statement in all_statements():
+        values = theirs | fresh_values(statement.name)
+        role = min(MAY_RUN[statement.name], key=lambda role: role is not Role.TENANT)
+        await _run(own, pool, role, values["organization_id"], statement, values, is_owner=True)
+    figures.exactly("statements that gave their owner nothing", len(own.in_vain - NOTHING_FOR_ITS_OWNER), 0)
+
+    before = await rows_of(owner, them)
+    refusals: Counter[str] = Counter()
+    ours = {"organization_id": us.organization_id, "organization_ids": [us.organization_id]}
+    for figure, organization_id, values in (
+        ("by its ids and its organization's", us.organization_id, theirs),
+        ("by its ids and one's own organization's", us.organization_id, theirs | ours),
+        ("with no organization named", None, theirs),
+    ):
+        reached = Reached()
+        for statement in all_statements():
+            await _run(reached, pool, Role.TENANT, organization_id, statement, values)
+        figures.exactly(f"rows of another organization seen or changed {figure}", reached.rows, 0)
+        refusals += reached.refusals
+    after = await rows_of(owner, them)
+    changed = sum(len(set(rows) ^ set(after[table])) for table, rows in before.items())
+    figures.exactly("rows of another organization that differ after all of it", changed, 0)
+    for kind in ("permission", "policy", "key"):
+        figures.shown(f"statements refused by {kind}", refusals.pop(kind, 0))
+    figures.exactly("statements that failed in any other way", refusals.total(), 0)
+
+
+async def _run(
+    reached: Reached,
+    pool: Pool,
+    role: Role,
+    organization_id: UUID | None,
+    statement: Statement,
+    values: dict[str, Any],
+    *,
+    is_owner: bool = False,
+) -> None:
+    """Run one statement; what the owner does is undone, what another does is committed, to be compared afterwards."""
+    touched = 0
+    try:
+        async with transaction(pool, role, organization_id) as connection:
+            rows, touched = await run(connection, statement, values)
+            if is_owner:
+                raise Undone
+            if not ID_PARAMETERS & set(statement.parameters):
+                # It is aimed at nobody: what it may reach is the caller's own and the platform's.
+                touched = sum(values["account_id"] in row.values() for row in rows)
+    except Undone:
+        pass
+    except asyncpg.PostgresError as error:
+        touched = 0
+        reached.refusals[_kind(error)] += 1
+    reached.rows += touched
+    if touched == 0:
+        reached.in_vain.add(statement.name)
+
+
+def _kind(error: asyncpg.PostgresError) -> str:
+    if isinstance(error, asyncpg.InsufficientPrivilegeError):
+        return "policy" if "row-level security" in str(error) else "permission"
+    return "key" if isinstance(error, asyncpg.UniqueViolationError) else str(error)
