@@ -6,8 +6,9 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
-from builders import Tenant, a_cancel, a_limit_create, a_report, a_tenant, an_execution, new_id
+from builders import Tenant, a_cancel, a_limit_create, a_report, a_tenant, accept, an_execution, new_id
 from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.domain.broker_orders import ReportStatus, Unknown
@@ -17,6 +18,7 @@ from scripted_broker import Desk
 from tenancy import Owner
 
 EXECUTION_ID = "e1"
+KEY = "k"
 # What these parameters carry leads to somebody's rows.
 ID_PARAMETERS = {
     "organization_id",
@@ -67,10 +69,15 @@ async def a_neighbour(pool: Pool) -> Neighbour:
     await desk.accept(a_cancel(working))
     superseded = await desk.accept()
     await desk.accept(a_cancel(superseded))
-    waiting = await desk.accept()
+    (again,) = await accept(pool, desk.tenant.submission(key=KEY))
+    waiting = again.intent_id
     assert filled != waiting
+    # An order from before a restore, for the command that waits.
+    async with PostgresExecutionStore(pool).account_transaction(desk.account) as transaction:
+        await transaction.add_forgotten_orders([desk.tenant.submission(key=KEY).action_id])
     executor_id = uuid4()
     leases = PostgresLeaseStore(pool)
+    await leases.join(executor_id)
     await leases.renew(executor_id, 60)
     held = await leases.take(executor_id, 60, 4)
     claimed = await PostgresOutboxStore(pool).claim_across_organizations(1000)
@@ -83,8 +90,9 @@ async def values_of(owner: Owner, neighbour: Neighbour) -> dict[str, Any]:
     """A value for every parameter of every statement, read from the rows of one organization."""
     account = neighbour.tenant.account
     row = await owner.fetchrow(
-        "select s.action_id, k.api_key_id, k.key_id, k.secret_hash, o.external_id, o.provider"
+        "select s.action_id, i.command_hash, k.api_key_id, k.key_id, k.secret_hash, o.external_id, o.provider"
         " from openbell.action_states s join openbell.api_keys k using (organization_id)"
+        " join openbell.idempotency_keys i using (organization_id, account_id, intent_id, seq)"
         " join openbell.organizations o using (organization_id) where s.intent_id = $1",
         neighbour.waiting,
     )
@@ -122,6 +130,7 @@ def _plain_values() -> dict[str, Any]:
         | {"standing": "WORKING", "close_reason": None, "pending": "NONE", "certainty": "CONFIRMED"}
         | {"broker_order_ids": ["b9"], "quantities": [Decimal(1)] * 2, "prices": [Decimal(1)] * 2}
         | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
+        | {"settle_seconds": 0.0, "epoch": 1, "key": KEY}
         | {"kinds": [2], "seqs": [1], "bodies": ["{}"]}
         # The accept step's own.
         | {"receipt_ids": [new_id()], "action_types": ["CREATE"], "idempotency_keys": [None], "command_hashes": [b""]}
@@ -135,6 +144,8 @@ def _plain_values() -> dict[str, Any]:
 def fresh_values(statement: str) -> dict[str, Any]:
     """For statements that create: ids that are not taken yet."""
     create = statement.rpartition(".")[2]
+    if create == "add_forgotten_orders":
+        return {"action_ids": [new_id()]}
     if create == "create_organization":
         return {"organization_id": new_id(), "external_id": new_id().hex}
     if create == "create_api_key":

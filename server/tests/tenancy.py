@@ -41,7 +41,7 @@ CROSSING = {
     },
     **{
         (table, "find_work"): ("openbell_executor", "SELECT")
-        for table in ("accounts", "account_counters", "orders", "action_states")
+        for table in ("accounts", "account_counters", "orders", "action_states", "forgotten_orders")
     },
     ("api_keys", "find_key"): ("openbell_keys", "SELECT"),
     ("intent_outbox", "relay"): ("openbell_relay", "ALL"),
@@ -200,7 +200,21 @@ _T, _X = Role.TENANT, Role.EXECUTOR
 MAY_RUN: dict[str, set[Role]] = {
     # It reads no table.
     "connection.database_millis": set(Role),
+    "schema.schema_revision": set(Role),
     "connection.check_writing": {_T},
+    # For an owner who may see everything; a tenant would check its own.
+    "backup.schema_revision_across_organizations": set(Role),
+    "backup.sizes_across_organizations": {_T},
+    "backup.unsettled_across_organizations": {_T, _X},
+    "backup.misnumbered_actions_across_organizations": {_T},
+    "backup.chained_actions_across_organizations": {_T},
+    "backup.false_receipts_across_organizations": {_T},
+    "backup.misnumbered_events_across_organizations": {_T},
+    "backup.unmatched_orders_across_organizations": {_T},
+    "backup.unmatched_states_across_organizations": {_T},
+    "backup.miscounted_orders_across_organizations": {_T},
+    "backup.miscounted_positions_across_organizations": {_T},
+    "backup.dangling_keys_across_organizations": {_T},
     "events.head": {_T},
     "events.read_after": {_T},
     "execution.lock_account": {_T},
@@ -211,6 +225,10 @@ MAY_RUN: dict[str, set[Role]] = {
     "execution.of_intents": {_T},
     # Ids only, which an executor needs to find work.
     "execution.intents_of": {_T, _X},
+    "execution.adopt_forgotten_orders": {_T},
+    "execution.add_forgotten_orders": {_T},
+    "execution.end_hold": {_T},
+    "execution.accounts_held_across_organizations": {_X},
     "execution.open_doors": {_T},
     "execution.save_action": {_T},
     "execution.add_probe": {_T},
@@ -225,9 +243,13 @@ MAY_RUN: dict[str, set[Role]] = {
     "intents.accept_commands": {Role.ACCEPT},
     "intents.find_action": {_T},
     "intents.find_action_by_id": {_T},
+    "intents.find_action_by_key": {_T},
     "intents.find_execution": {_T},
     "intents.list_actions": {_T},
     "intents.list_actions_of_intent": {_T},
+    "leases.replace_namesakes": {_X},
+    "leases.join_the_living": {_X},
+    "leases.has_living_namesake": {_X},
     "leases.be_seen": {_X},
     "leases.forget_the_dead": {_X},
     "leases.count_living": {_X},
@@ -244,4 +266,10 @@ MAY_RUN: dict[str, set[Role]] = {
     "outbox.claim_across_organizations": {Role.RELAY},
     "outbox.complete_across_organizations": {Role.RELAY},
     "outbox.release_across_organizations": {Role.RELAY},
+    "recovery.read_incarnation": {_T, _X},
+    "recovery.lock_incarnation": {_X},
+    "recovery.hold_accounts": {_X},
+    "recovery.stay_alive": {_X},
+    "recovery.count_held_across_organizations": {_X},
+    "recovery.forgotten_orders_across_organizations": {_T, _X},
 }
