@@ -11,7 +11,7 @@ from openbell_server.demo.ledgers import FAULTS, Finding, compare
 from openbell_server.processes.local_platform import LocalPlatform
 from proof.books import accept_to_fill_millis, event_heads, read_books, until_settled
 from proof.figures import Figures
-from proof.load import Follower, clients, followers, submit_all
+from proof.load import Follower, clients, followers, submit_all, until_followed
 
 SIZES = {
     "full": {"intents": 2000, "accounts": 50, "clients": 64, "without_nats": 500, "seconds_at_rate": 10},
@@ -57,14 +57,14 @@ async def _prove(figures: Figures, platform: LocalPlatform, size: dict[str, int]
 
 async def _events(figures: Figures, platform: LocalPlatform, following: list[Follower]) -> None:
     heads = await event_heads(platform)
-    deadline = asyncio.get_running_loop().time() + 30
-    while asyncio.get_running_loop().time() < deadline:
-        if all(len(follower.seen) >= heads[UUID(follower.account_id)] for follower in following):
-            break
-        await asyncio.sleep(0.1)
+    await until_followed(following, heads, 30)
     expected = {follower.account_id: list(range(1, heads[UUID(follower.account_id)] + 1)) for follower in following}
-    wrong = [follower for follower in following if follower.seen != expected[follower.account_id] or follower.faults]
-    figures.shown("events delivered", sum(len(follower.seen) for follower in following))
+    wrong = [
+        follower
+        for follower in following
+        if follower.seen != expected[follower.account_id] or follower.faults or follower.breaks
+    ]
+    figures.shown("events delivered", sum(len(follower.frames) for follower in following))
     figures.shown("streams cut and resumed", sum(follower.cuts for follower in following))
     figures.exactly("accounts with an event missing, doubled or out of order", len(wrong), 0)
 

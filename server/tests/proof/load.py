@@ -2,24 +2,39 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from uuid import UUID
 
 import grpc
+import httpx
 
 from openbell import Action, AsyncClient, Limit, Market
+from openbell.connection import DEFAULT_TIMEOUT
+from openbell.requests import SubmitOptions
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.processes.local_platform import LocalPlatform
 
 SYMBOLS = ("AAPL", "MSFT", "NVDA", "BRK.B", "SPY")
 FRAME_SECONDS = 30
+RECONNECT_SECONDS = 0.2
+# What a stream ends with when its server is gone; anything else is a fault.
+_GONE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN})
+# gRPC would otherwise wait longer after each failure, up to two minutes.
+_CHANNEL = (("grpc.initial_reconnect_backoff_ms", 200), ("grpc.max_reconnect_backoff_ms", 1000))
 
 
 @asynccontextmanager
-async def clients(platform: LocalPlatform, count: int) -> AsyncIterator[list[AsyncClient]]:
+async def clients(
+    platform: LocalPlatform,
+    count: int,
+    *,
+    timeout: float = DEFAULT_TIMEOUT,
+    transport_of: Callable[[int], httpx.AsyncBaseTransport | None] = lambda _: None,
+) -> AsyncIterator[list[AsyncClient]]:
     """Clients with connections of their own."""
     environment = platform.client_environment()
     async with AsyncExitStack() as stack:
@@ -29,23 +44,31 @@ async def clients(platform: LocalPlatform, count: int) -> AsyncIterator[list[Asy
                     api_key=environment["OPENBELL_API_KEY"],
                     base_url=environment["OPENBELL_URL"],
                     stream_address=environment["OPENBELL_STREAM"],
+                    timeout=timeout,
+                    transport=transport_of(number),
                 )
             )
-            for _ in range(count)
+            for number in range(count)
         ]
 
 
-async def submit_mixed(client: AsyncClient, account_id: str, number: int) -> Action:
-    """One intent; every twentieth rests at the broker and is cancelled."""
+async def submit_mixed(client: AsyncClient, account_id: str, number: int, key: str | None = None) -> Action:
+    """One intent; every twentieth rests at the broker and is cancelled. With a key it may be repeated as a whole."""
     symbol = SYMBOLS[number % len(SYMBOLS)]
+    options = _under(account_id, key)
     if number % 20 == 0:
-        resting = await client.buy(symbol, Limit(5, price="0.01"), account_id=account_id)
-        await client.cancel_intent(resting.intent_id, account_id=account_id)
+        resting = await client.buy(symbol, Limit(5, price="0.01"), **options)
+        await client.cancel_intent(resting.intent_id, **_under(account_id, key and f"{key}-cancel"))
         return resting
     if number % 10 == 5:
-        return await client.sell(symbol, Limit(2, price="0.01"), account_id=account_id)
+        return await client.sell(symbol, Limit(2, price="0.01"), **options)
     # Above a thousand the paper broker fills in two executions.
-    return await client.buy(symbol, Market(Decimal(1500) if number % 10 == 7 else 10), account_id=account_id)
+    return await client.buy(symbol, Market(Decimal(1500) if number % 10 == 7 else 10), **options)
+
+
+def _under(account_id: str, key: str | None) -> SubmitOptions:
+    """What a command carries; its key is its reference too, so that what it left behind can be found."""
+    return {"account_id": account_id, "idempotency_key": key, "client_reference_id": key}
 
 
 async def submit_all(
@@ -76,17 +99,29 @@ class Follower:
     account_id: str
     api_key: str
     cut_every: int
-    seen: list[int] = field(default_factory=list)
+    frames: list[pb.TradingEvent] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     cuts: int = 0
+    breaks: int = 0
     subscribed: asyncio.Event = field(default_factory=asyncio.Event)
     _token: str = ""
 
+    @property
+    def seen(self) -> list[int]:
+        """The numbers of the events that came, as they came."""
+        return [frame.account_seq for frame in self.frames]
+
     async def follow(self, channel: grpc.aio.Channel) -> None:
-        """Until cancelled."""
+        """Until cancelled; a stream whose server went away is resumed."""
         while True:
-            await self._until_cut(trading_pb2_grpc.TradingServiceStub(channel))
-            self.cuts += 1
+            try:
+                await self._until_cut(trading_pb2_grpc.TradingServiceStub(channel))
+                self.cuts += 1
+            except grpc.aio.AioRpcError as error:
+                if error.code() not in _GONE:
+                    raise
+                self.breaks += 1
+                await asyncio.sleep(RECONNECT_SECONDS)
 
     async def _until_cut(self, stub: "trading_pb2_grpc.TradingServiceAsyncStub") -> None:
         request = pb.Subscribe(
@@ -99,9 +134,10 @@ class Follower:
         async for frame in call:
             self._token = frame.resume_token
             if frame.WhichOneof("event") in {"broker_order", "intent_action"}:
-                if self.seen and frame.prev_seq != self.seen[-1]:
-                    self.faults.append(f"{frame.account_seq} follows {frame.prev_seq}, seen {self.seen[-1]}")
-                self.seen.append(frame.account_seq)
+                if self.frames and frame.prev_seq != self.frames[-1].account_seq:
+                    last = self.frames[-1].account_seq
+                    self.faults.append(f"{frame.account_seq} follows {frame.prev_seq}, seen {last}")
+                self.frames.append(frame)
                 received += 1
             self.subscribed.set()
             if received >= self.cut_every:
@@ -113,7 +149,7 @@ class Follower:
 async def followers(platform: LocalPlatform, cut_every: int) -> AsyncIterator[list[Follower]]:
     """A follower for every account, all subscribed."""
     key = platform.seeded.api_key
-    async with grpc.aio.insecure_channel(platform.client_environment()["OPENBELL_STREAM"]) as channel:
+    async with grpc.aio.insecure_channel(platform.client_environment()["OPENBELL_STREAM"], options=_CHANNEL) as channel:
         made = [Follower(str(account_id), key, cut_every) for account_id in platform.seeded.account_ids]
         tasks = [asyncio.ensure_future(follower.follow(channel)) for follower in made]
         try:
@@ -127,3 +163,12 @@ async def followers(platform: LocalPlatform, cut_every: int) -> AsyncIterator[li
             for follower, end in zip(made, ended, strict=True):
                 if not isinstance(end, asyncio.CancelledError):
                     follower.faults.append(repr(end))
+
+
+async def until_followed(following: Sequence[Follower], heads: Mapping[UUID, int], seconds: float) -> None:
+    """Wait until every follower has as many events as its account, or time is up."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while asyncio.get_running_loop().time() < deadline:
+        if all(len(follower.frames) >= heads[UUID(follower.account_id)] for follower in following):
+            break
+        await asyncio.sleep(0.1)
