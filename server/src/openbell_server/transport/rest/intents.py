@@ -6,7 +6,7 @@ from uuid import UUID
 
 from litestar import Request, Response, Router, get, post
 from litestar.datastructures import State
-from litestar.exceptions.http_exceptions import RequestEntityTooLarge
+from litestar.exceptions.http_exceptions import InternalServerException, RequestEntityTooLarge
 from litestar.params import FromPath
 
 from openbell_server.application.authenticate import Authenticate
@@ -86,6 +86,9 @@ async def json_body_of(request: Request[Any, Any, State]) -> bytes:
         return await request.body()
     except RequestEntityTooLarge:
         raise Problem("body_too_large", "the body is too large") from None
+    except InternalServerException:
+        # Litestar's word for a caller that has left; nobody reads the answer, and it is no failure of ours.
+        raise Problem("malformed_body", "the connection ended before the body had come") from None
 
 
 def page_of(request: Request[Any, Any, State]) -> tuple[str | None, int | None]:
