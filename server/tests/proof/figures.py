@@ -21,6 +21,9 @@ class Figures:
     def at_most(self, figure: str, value: float, bar: float) -> None:
         self._add(figure, value, bar, value <= bar)
 
+    def at_least(self, figure: str, value: float, bar: float) -> None:
+        self._add(figure, value, bar, value >= bar)
+
     def shown(self, figure: str, value: Number) -> None:
         self._add(figure, value, None, True)
 

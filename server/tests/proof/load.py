@@ -105,6 +105,7 @@ class Follower:
     breaks: int = 0
     subscribed: asyncio.Event = field(default_factory=asyncio.Event)
     _token: str = ""
+    _stands: bool = False
 
     @property
     def seen(self) -> list[int]:
@@ -120,7 +121,9 @@ class Follower:
             except grpc.aio.AioRpcError as error:
                 if error.code() not in _GONE:
                     raise
-                self.breaks += 1
+                # An attempt that never came to a stream breaks none.
+                self.breaks += self._stands
+                self._stands = False
                 await asyncio.sleep(RECONNECT_SECONDS)
 
     async def _until_cut(self, stub: "trading_pb2_grpc.TradingServiceAsyncStub") -> None:
@@ -132,7 +135,7 @@ class Follower:
         call = stub.SubscribeEvents(request, metadata=(("x-api-key", self.api_key),))
         received = 0
         async for frame in call:
-            self._token = frame.resume_token
+            self._token, self._stands = frame.resume_token, True
             if frame.WhichOneof("event") in {"broker_order", "intent_action"}:
                 if self.frames and frame.prev_seq != self.frames[-1].account_seq:
                     last = self.frames[-1].account_seq

@@ -142,6 +142,10 @@ class Stack:
         """Whether a process runs."""
         return name in self._members and self._members[name].child.is_running
 
+    def returncode(self, name: str) -> int | None:
+        """The exit status of a started process, negative for a signal; None while it runs."""
+        return self._members[name].child.returncode
+
     def pid(self, name: str) -> int:
         """The id of a started process."""
         return self._members[name].child.pid
