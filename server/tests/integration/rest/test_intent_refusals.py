@@ -2,22 +2,18 @@
 
 import json
 import random
-from collections.abc import MutableMapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from urllib.parse import quote
 
 import pytest
-from structlog.testing import capture_logs
 
 from builders import Tenant, a_key, a_tenant, accept, new_id
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.accounts import CONTROLS_PREMIUM, Environment
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.principals import EVENT_READ, INTENT_EDIT, INTENT_READ
-from openbell_server.processes.api import rest_app
-from rest_api import JSON, RecordedHints, RestApi, cancel_body, create_body, intents_of, pointers, problem
+from rest_api import JSON, RestApi, cancel_body, create_body, intents_of, pointers, problem
 
 GOOD = json.dumps(create_body()).encode()
 LONG = 64 * 1024
@@ -385,33 +381,3 @@ async def test_no_hostile_header_or_query_makes_us_fail(api: RestApi, tenant: Te
         url = f"{intents_of(tenant)}?limit={quote(value)}&next_cursor=%ff%00&&="
         answer = await api.client.get(url, headers={"x-api-key": tenant.key, **JSON})
         problem(answer, 400, answer.json()["code"])
-
-
-async def test_a_caller_that_leaves_before_its_body_came_is_no_failure_of_ours(pool: Pool, tenant: Tenant) -> None:
-    sent: list[MutableMapping[str, Any]] = []
-
-    async def receive() -> dict[str, str]:
-        return {"type": "http.disconnect"}
-
-    async def send(message: MutableMapping[str, Any]) -> None:
-        sent.append(message)
-
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": intents_of(tenant),
-        "raw_path": intents_of(tenant).encode(),
-        "query_string": b"",
-        "headers": [(b"x-api-key", tenant.key.encode()), (b"content-type", b"application/json")],
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 2),
-        "state": {},
-    }
-    with capture_logs() as lines:
-        await rest_app(pool, RecordedHints(), b"a secret of the tests")(scope, receive, send)  # type: ignore[arg-type]
-    assert sent[0]["status"] == 400
-    assert [line["event"] for line in lines] == ["request"]
-    assert await pool.fetchval("select count(*) from intent_actions") == 0
