@@ -27,8 +27,6 @@ DOUBTFUL = (
     asyncpg.InterfaceError,
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
-    # No server that can be written to.
-    asyncpg.TargetServerAttributeNotMatched,
     TimeoutError,
     OSError,
 )
@@ -107,7 +105,7 @@ async def transaction(pool: Pool, role: Role, organization_id: UUID | None = Non
 
     Role and organization end with the transaction. A connection whose state is in doubt is not used again.
     """
-    async with pool.acquire() as connection:
+    async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
         try:
             # One message, so that naming role and organization costs no round trip of its own. It takes no parameters;
             # the digits of a UUID cannot be anything else.
