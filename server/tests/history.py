@@ -92,6 +92,8 @@ class History:
     # The final read over REST, and the broker's own ledger.
     books: Books
     fills: Sequence[Fill]
+    # By account and symbol, as we have stored them.
+    positions: Mapping[tuple[str, str], Decimal]
     # By account: the number of the newest event, the log as it is stored, and what a follower of it received.
     heads: Mapping[str, int]
     log: Mapping[str, Sequence[LoggedEvent]]
@@ -118,6 +120,7 @@ class Kind(StrEnum):
     LOG_DISAGREES = "logs that end otherwise than the final read"
     FILL_TWICE = "executions counted twice"
     FILLS_DISAGREE = "executions that do not add up"
+    POSITION_DISAGREES = "positions that executions do not add up to"
     ORDER_DOUBLED = "orders doubled at the broker"
     ORDER_LOST = "orders that one ledger lacks"
     ORDER_DISAGREEING = "orders on which the ledgers disagree"

@@ -41,6 +41,7 @@ def check(history: History) -> list[Finding]:
         *_check_steps(history),
         *_check_logged_orders(history),
         *_check_fills(history),
+        *_check_positions(history),
         *_check_ledgers(history),
     ]
 
@@ -276,6 +277,20 @@ def _check_fills(history: History) -> Iterator[Finding]:
         shown = latest.execution.filled_quantity if latest.execution else Decimal(0)
         if sum(stored.values(), Decimal(0)) != shown:
             yield Finding(Kind.FILLS_DISAGREE, f"{intent_id}: executions {stored} do not add up to {shown}")
+
+
+def _check_positions(history: History) -> Iterator[Finding]:
+    """A position is what was bought less what was sold."""
+    creates = {action.intent_id: action for action in history.books.actions if action.action_type == "CREATE"}
+    expected: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    for fill in {(fill.account_id, fill.execution_id): fill for fill in history.fills}.values():
+        if create := creates.get(fill.intent_id):
+            change = fill.quantity if create.order_side == "BUY" else -fill.quantity
+            expected[create.account_id, create.symbol] += change
+    for place in sorted(expected.keys() | history.positions.keys()):
+        ours = history.positions.get(place, Decimal(0))
+        if ours != expected[place]:
+            yield Finding(Kind.POSITION_DISAGREES, f"{place} is {ours}, and executions make it {expected[place]}")
 
 
 def _check_ledgers(history: History) -> Iterator[Finding]:

@@ -104,6 +104,7 @@ async def read_history(
         executions = await connection.fetch(
             "select account_id, order_id, execution_id, quantity from openbell.executions"
         )
+        positions = await connection.fetch("select account_id, symbol, quantity from openbell.positions")
     finally:
         await connection.close()
     log: dict[str, list[LoggedEvent]] = defaultdict(list)
@@ -116,6 +117,7 @@ async def read_history(
             Fill(str(row["account_id"]), str(row["order_id"]), row["execution_id"], row["quantity"])
             for row in executions
         ],
+        positions={(str(row["account_id"]), row["symbol"]): row["quantity"] for row in positions},
         heads={str(account_id): head for account_id, head in (await event_heads(platform)).items()},
         log=log,
         followed={follower.account_id: [told_event(frame) for frame in follower.frames] for follower in followers},

@@ -1,5 +1,6 @@
 """Makes histories of a platform that kept every promise: many intents at once, lost answers, retries, late reads."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -140,6 +141,9 @@ def make_history(seed: int, rounds: int = 3) -> History:
         if making.random.random() < 0.1:
             making.refuse(intent)
     orders = list(_orders(intents))
+    positions: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    for intent in intents:
+        positions[str(intent.account), "AAPL"] += intent.filled
     return History(
         calls=making.calls,
         books=_books(intents, making.actions, orders),
@@ -148,6 +152,7 @@ def make_history(seed: int, rounds: int = 3) -> History:
             for intent in intents
             for place, quantity in enumerate(FILLS.get(intent.story, []), 1)
         ],
+        positions=positions,
         heads={account: len(events) for account, events in making.log.items()},
         log=making.log,
         followed={account: list(events) for account, events in making.log.items()},

@@ -185,6 +185,12 @@ def unfinished(history: History) -> History:
     return replace(with_latest(history, msgspec.structs.replace(latest, execution=pending)), calls=unread)
 
 
+def with_another_execution(history: History) -> History:
+    """The broker names an execution otherwise than it is stored."""
+    (execution,) = next(found.executions for found in history.books.orders if len(found.executions) == 1)
+    return with_order(history, FILLED, executions=(msgspec.structs.replace(execution, execution_id="another"),))
+
+
 CORRUPTIONS: dict[str, tuple[set[Kind], Callable[[History], History]]] = {
     "an accepted intent is gone": ({Kind.LOST}, lambda h: without_intent(h, ABSENT)),
     "an accepted cancel is gone": (
@@ -258,10 +264,15 @@ CORRUPTIONS: dict[str, tuple[set[Kind], Callable[[History], History]]] = {
         lambda h: with_events(h, ABSENT, action_as({"FAILED": "ACKED"}), "log", "followed"),
     ),
     "a fill is stored twice": ({Kind.FILL_TWICE}, lambda h: replace(h, fills=[*h.fills, h.fills[0]])),
-    "a fill is missing": ({Kind.FILLS_DISAGREE}, lambda h: replace(h, fills=h.fills[1:])),
+    "a fill is another than the broker's": ({Kind.FILLS_DISAGREE}, with_another_execution),
+    "a fill is missing": ({Kind.FILLS_DISAGREE, Kind.POSITION_DISAGREES}, lambda h: replace(h, fills=h.fills[1:])),
     "a fill has another quantity": (
-        {Kind.FILLS_DISAGREE},
+        {Kind.FILLS_DISAGREE, Kind.POSITION_DISAGREES},
         lambda h: replace(h, fills=[replace(h.fills[0], quantity=Decimal(9)), *h.fills[1:]]),
+    ),
+    "a fill is counted twice in a position": (
+        {Kind.POSITION_DISAGREES},
+        lambda h: replace(h, positions={place: 2 * quantity for place, quantity in h.positions.items()}),
     ),
     "the broker has an order twice": ({Kind.ORDER_DOUBLED}, lambda h: and_order(h, number_of(h, CANCELED))),
     "the broker was sent an order twice": (
