@@ -179,6 +179,8 @@ async def _adopt(
 ) -> dict[ActionId, ActionId]:
     """Send no order that the broker has from before a restore; what became of it is looked up as for any in doubt."""
     creates = [action for action in ready if action.action_type is ActionType.CREATE]
+    if not transaction.was_restored or not creates:
+        return {}
     adopted = await transaction.adopt_forgotten_orders([action.action_id for action in creates])
     if adopted:
         await transaction.open_doors(list(adopted), attempt_id)

@@ -35,6 +35,7 @@ class PostgresAccountTransaction:
     account: BrokerAccount
     now: datetime
     hold: Hold | None
+    was_restored: bool
     _events: list[tuple[EventKind, IntentId, int, str]] = field(default_factory=list)
 
     @property
@@ -174,7 +175,8 @@ class PostgresExecutionStore:
             )
             assert locked is not None, "the organization has no such account: nothing is locked"
             hold = Hold(locked["epoch"], locked["held_at"], locked["look_back_to"]) if locked["held"] else None
-            account_transaction = PostgresAccountTransaction(connection, account, locked["now"], hold)
+            was_restored = locked["held_at"] is not None
+            account_transaction = PostgresAccountTransaction(connection, account, locked["now"], hold, was_restored)
             yield account_transaction
             await account_transaction.flush_events()
 

@@ -9,13 +9,12 @@ select 1 from incarnation for update;
 -- Brokers are asked from before the copy was made, with room for clocks that differ; from even earlier where an earlier
 -- hold has not ended for everyone.
 update incarnation i
-set epoch = i.epoch + 1, system_identifier = s.system_identifier, timeline = server_timeline(),
+set epoch = i.epoch + 1, timeline = server_timeline(),
     written_in = pg_current_xact_id()::xid, alive_at = clock_timestamp(), held_at = clock_timestamp(),
     look_back_to = least(
         i.alive_at - interval '15 minutes',
         case when exists (select 1 from account_counters c where c.recovered_epoch < i.epoch) then i.look_back_to end
-    )
-from pg_control_system() s;
+    );
 
 -- name: stay_alive()!
 update incarnation set alive_at = clock_timestamp(), written_in = pg_current_xact_id()::xid;

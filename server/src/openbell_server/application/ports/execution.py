@@ -80,6 +80,10 @@ class AccountTransaction(Protocol):
     def hold(self) -> Hold | None:
         """Set while no door of the account may open."""
 
+    @property
+    def was_restored(self) -> bool:
+        """Whether the database was ever restored, so that brokers may have orders we forgot."""
+
     async def superseded(self) -> list[TrackedAction]:
         """Creates that are cancelled before they were sent, with their cancels; a bounded number."""
 

@@ -3,12 +3,11 @@
 
 set local search_path = openbell, pg_catalog;
 
--- Which copy of the data this is. A physical copy that was recovered runs on another timeline or system; a row that a dump
--- brought back was written by another transaction than the one it names.
+-- Which copy of the data this is. A physical copy that was recovered runs on another timeline; a row that a dump brought
+-- back was written by another transaction than the one it names.
 create table incarnation (
     only_row boolean primary key default true check (only_row),
     epoch bigint not null,
-    system_identifier bigint not null,
     timeline integer not null,
     written_in xid not null,
     -- Kept fresh by executors: in an old copy it says how old.
@@ -22,15 +21,12 @@ create table incarnation (
 create function server_timeline() returns integer language sql volatile as
 $$ select ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer $$;
 
-insert into incarnation (epoch, system_identifier, timeline, written_in, alive_at)
-select 1, system_identifier, server_timeline(), pg_current_xact_id()::xid, clock_timestamp() from pg_control_system();
+insert into incarnation (epoch, timeline, written_in, alive_at)
+values (1, server_timeline(), pg_current_xact_id()::xid, clock_timestamp());
 
 -- Whether the row was written here, by this copy.
 create view this_incarnation as
-select i.*,
-    i.written_in = i.xmin and i.timeline = server_timeline()
-        and i.system_identifier = (select system_identifier from pg_control_system()) as is_this
-from incarnation i;
+select i.*, i.written_in = i.xmin and i.timeline = server_timeline() as is_this from incarnation i;
 
 grant select on this_incarnation to openbell_tenant, openbell_executor;
 grant select, update on incarnation to openbell_executor;
