@@ -287,3 +287,21 @@ async def test_an_answer_that_the_database_cannot_hold_is_tried_once(pool: Pool)
     with pytest.raises(ValueError, match="a bug"):
         await dispatch(desk, Accepted("b1"), CutExecutionStore(pool, desk.clock, cuts, ValueError("a bug")))
     assert len(cuts) == 99
+
+
+async def test_whatever_the_driver_calls_a_connection_that_its_server_ended_it_is_in_doubt(
+    database: str, pool: Pool
+) -> None:
+    async def until_it_fails(connection: "asyncpg.Connection[asyncpg.Record]") -> Exception:
+        while True:
+            try:
+                await connection.fetchval("select 1", timeout=5)
+            except Exception as error:  # noqa: BLE001 - which one it is depends on what the server's last word met
+                return error
+
+    for _ in range(50):
+        connection = await asyncpg.connect(database, timeout=10)
+        failing = asyncio.ensure_future(until_it_fails(connection))
+        await pool.execute("select pg_terminate_backend($1)", connection.get_server_pid())
+        assert isinstance(await asyncio.wait_for(failing, 10), DOUBTFUL)
+        connection.terminate()

@@ -8,6 +8,8 @@ from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.application.hold_slots import LEASE_SECONDS, HoldSlots, run_id
 from openbell_server.domain.identifiers import SLOTS
+from openbell_server.processes.executor import _hold
+from paper_broker import until
 
 ALL = frozenset(range(SLOTS))
 
@@ -138,3 +140,25 @@ async def test_racing_executors_never_hold_the_same_slot(pool: Pool) -> None:
         await asyncio.gather(*(executor.renew() for executor in executors))
     held = [executor.held() for executor in executors]
     assert sum(len(slots) for slots in held) == len(frozenset.union(*held)) == SLOTS
+
+
+async def test_whatever_goes_wrong_once_the_slots_are_held_again(pool: Pool) -> None:
+    failures = [RuntimeError("nobody thought of this one")]
+
+    class FailsOnce(PostgresLeaseStore):
+        async def renew(self, executor_id: UUID, seconds: float) -> tuple[set[int], int]:
+            if failures:
+                raise failures.pop()
+            return await super().renew(executor_id, seconds)
+
+    executor = HoldSlots(FailsOnce(pool), uuid4(), time.monotonic)
+    holding = asyncio.ensure_future(_hold(executor))
+
+    async def holds_all() -> bool:
+        return executor.held() == ALL
+
+    try:
+        await until(holds_all)
+    finally:
+        holding.cancel()
+        await asyncio.gather(holding, return_exceptions=True)

@@ -107,6 +107,8 @@ async def _hold(slots: HoldSlots, recovery: PostgresRecoveryStore) -> None:
             await slots.renew()
         except UNAVAILABLE as error:
             structlog.get_logger().warning("lease_not_renewed", error=repr(error))
+        except Exception:  # noqa: BLE001 - an executor that stops renewing lives on and works no more
+            structlog.get_logger().exception("lease_not_renewed")
         await asyncio.sleep(RENEW_SECONDS)
 
 

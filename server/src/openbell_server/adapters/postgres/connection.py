@@ -25,6 +25,9 @@ CLOCK_REFRESH_SECONDS = 60.0
 # Nobody heard the end of the statement: it may have been committed.
 DOUBTFUL = (
     asyncpg.InterfaceError,
+    # What the driver says when the server's last word has come, and the end of the connection not yet, and when every
+    # server that it reached is read-only.
+    asyncpg.InternalClientError,
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     TimeoutError,
@@ -37,8 +40,6 @@ UNAVAILABLE = (
     asyncpg.LockNotAvailableError,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.TransactionRollbackError,
-    # Every server that was reached is read-only.
-    asyncpg.TargetServerAttributeNotMatched,
 )
 _queries = named_queries.load("connection")
 
