@@ -131,6 +131,9 @@ def _plain_values() -> dict[str, Any]:
         | {"broker_order_ids": ["b9"], "quantities": [Decimal(1)] * 2, "prices": [Decimal(1)] * 2}
         | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
         | {"settle_seconds": 0.0, "epoch": 1, "key": KEY}
+        | {"disabled": False, "internal": False, "revoked": False, "expires_at": None}
+        | {"audit_id": new_id(), "principal_id": "p", "operation": "o", "object_id": "i"}
+        | {"fact_before": None, "fact_after": "{}"}
         | {"kinds": [2], "seqs": [1], "bodies": ["{}"]}
         # The accept step's own.
         | {"receipt_ids": [new_id()], "action_types": ["CREATE"], "idempotency_keys": [None], "command_hashes": [b""]}

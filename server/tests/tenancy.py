@@ -44,7 +44,17 @@ CROSSING = {
         for table in ("accounts", "account_counters", "orders", "action_states", "forgotten_orders")
     },
     ("api_keys", "find_key"): ("openbell_keys", "SELECT"),
+    ("api_keys", "find_key_to_change"): ("openbell_operator", "SELECT"),
+    ("organizations", "list_organizations"): ("openbell_operator", "SELECT"),
     ("intent_outbox", "relay"): ("openbell_relay", "ALL"),
+}
+# Where an operator works on the organization that the transaction names, and how.
+OPERATING = {
+    "organizations": "ALL",
+    "api_keys": "ALL",
+    "accounts": "INSERT",
+    "account_counters": "INSERT",
+    "audit_log": "INSERT",
 }
 
 _RELATIONS = """
@@ -149,6 +159,12 @@ def _faults_of_policy(policy: asyncpg.Record) -> Iterator[str]:
     place = (policy["tablename"], policy["policyname"])
     if policy["permissive"] != "PERMISSIVE" or policy["policyname"] == "tenant":
         return
+    if policy["policyname"] == "operator":
+        rules = {policy["qual"], policy["with_check"]} - {None}
+        command = OPERATING.get(policy["tablename"])
+        if (policy["roles"], policy["cmd"], rules) != ([Role.OPERATOR], command, {TENANT_POLICY}):
+            yield f"{place} lets operators do more than to the organization they name"
+        return
     role, command = CROSSING.get(place, (None, None))
     if (policy["roles"], policy["cmd"]) != ([role], command):
         yield f"{place} opens {policy['cmd']} to {policy['roles']}"
@@ -195,7 +211,7 @@ async def run(connection: Any, statement: Statement, values: dict[str, Any]) -> 
     return rows, int(prepared.get_statusmsg().split()[-1])
 
 
-_T, _X = Role.TENANT, Role.EXECUTOR
+_T, _X, _O = Role.TENANT, Role.EXECUTOR, Role.OPERATOR
 # Which roles may run which statement, by permission; row security still decides what a tenant sees.
 MAY_RUN: dict[str, set[Role]] = {
     # It reads no table.
@@ -257,16 +273,24 @@ MAY_RUN: dict[str, set[Role]] = {
     "leases.take": {_X},
     "leases.release": {_X},
     "leases.be_gone": {_X},
-    "organizations.create_organization": {_T},
-    "organizations.create_api_key": {_T},
-    "organizations.create_account": {_T},
-    "organizations.create_counters": {_T},
+    "operators.list_across_organizations": {_T, _O},
+    "operators.lock_organization": {_O},
+    "operators.change_organization": {_O},
+    "operators.list_api_keys": {_T, Role.KEYS, _O},
+    "operators.find_organization_of_key_across_organizations": {_T, Role.KEYS, _O},
+    "operators.lock_api_key": {_O},
+    "operators.change_api_key": {_O},
+    "operators.append_to_audit_log": {_O},
+    "organizations.create_organization": {_T, _O},
+    "organizations.create_api_key": {_T, _O},
+    "organizations.create_account": {_T, _O},
+    "organizations.create_counters": {_T, _O},
     "organizations.find_key_across_organizations": {_T, Role.KEYS},
     "organizations.find_account": {_T},
     "outbox.claim_across_organizations": {Role.RELAY},
     "outbox.complete_across_organizations": {Role.RELAY},
     "outbox.release_across_organizations": {Role.RELAY},
-    "recovery.read_incarnation": {_T, _X},
+    "recovery.read_incarnation": {_T, _X, _O},
     "recovery.lock_incarnation": {_X},
     "recovery.hold_accounts": {_X},
     "recovery.stay_alive": {_X},

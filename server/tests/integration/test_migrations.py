@@ -37,7 +37,9 @@ CATALOGUE = {
     "revision": "select version_num from public.alembic_version",
 }
 
-STORES = sorted(path.stem for path in Path(postgres.__path__[0]).glob("*.sql"))
+# Operators' commands ask for the newest schema first; no process runs one of these.
+NEEDS_NEWEST = {"operators"}
+STORES = sorted({path.stem for path in Path(postgres.__path__[0]).glob("*.sql")} - NEEDS_NEWEST)
 
 
 async def catalogue(url: str) -> dict[str, list[tuple[object, ...]]]:

@@ -1,13 +1,14 @@
 """Organizations are kept apart by the database itself: what its catalogue says, and which role may do what."""
 
 import asyncio
+import contextlib
 import re
 
 import asyncpg
 import pytest
 
-from neighbours import Neighbour, fresh_values, values_of
-from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from neighbours import ID_PARAMETERS, Neighbour, fresh_values, rows_of, values_of
+from openbell_server.adapters.postgres.connection import PROCESS_ROLES, Pool, Role, transaction
 from openbell_server.adapters.postgres.migrate import allow_login
 from openbell_server.processes.stack import APP_LOGIN
 from tenancy import MAY_RUN, Owner, all_statements, faults_of_catalogue, run
@@ -40,6 +41,18 @@ HOLES = [
         "account_events takes rows for the accounts of others",
     ),
     ("create policy more on orders using (true)", "('orders', 'more') opens ALL to ['public']"),
+    (
+        "alter policy operator on api_keys using (true)",
+        "('api_keys', 'operator') lets operators do more than to the organization they name",
+    ),
+    (
+        "alter policy operator on audit_log with check (true)",
+        "('audit_log', 'operator') lets operators do more than to the organization they name",
+    ),
+    (
+        "create policy operator on orders to openbell_operator using (true)",
+        "('orders', 'operator') lets operators do more than to the organization they name",
+    ),
     (
         "drop policy find_key on api_keys; create policy find_key on api_keys to openbell_keys using (true)",
         "('api_keys', 'find_key') opens ALL to ['openbell_keys']",
@@ -111,7 +124,7 @@ from pg_roles r where rolname = $1
 async def assert_powerless(owner: Owner, login: str) -> None:
     row = await owner.fetchrow(LOGIN, login)
     assert row is not None
-    assert tuple(row) == (*[False] * 6, 0, [], sorted(Role))
+    assert tuple(row) == (*[False] * 6, 0, [], sorted(PROCESS_ROLES))
 
 
 async def test_the_login_is_no_superuser_owns_nothing_and_inherits_nothing(owner: Owner, login_pool: Pool) -> None:
@@ -131,16 +144,18 @@ async def test_a_login_that_was_there_before_inherits_nothing_either_however_man
         await owner.execute("drop role old_login")
 
 
-async def test_each_role_runs_its_statements_and_no_other(owner: Owner, login_pool: Pool, us: Neighbour) -> None:
+async def test_each_role_runs_its_statements_and_no_other(
+    owner: Owner, pool: Pool, login_pool: Pool, us: Neighbour
+) -> None:
     values = await values_of(owner, us)
     seen: dict[str, set[Role]] = {statement.name: set() for statement in all_statements()}
     refusals = set()
     for statement in all_statements():
         for role in Role:
             called_with = values | fresh_values(statement.name)
-            organization = called_with["organization_id"] if role is Role.TENANT else None
+            organization = called_with["organization_id"] if role in (Role.TENANT, Role.OPERATOR) else None
             try:
-                async with transaction(login_pool, role, organization) as connection:
+                async with transaction(login_pool if role in PROCESS_ROLES else pool, role, organization) as connection:
                     await run(connection, statement, called_with)
                     raise Undone
             # A row that is there already stops only one who was allowed to try.
@@ -162,6 +177,14 @@ READS: dict[Role, dict[str, set[str]]] = {
     Role.ACCEPT: {},
     Role.KEYS: {"api_keys": {"*"}},
     Role.RELAY: {"intent_outbox": {"*"}},
+    Role.OPERATOR: {
+        "organizations": {"*"},
+        "api_keys": {
+            *("organization_id", "api_key_id", "key_id", "name", "environment", "permissions", "disabled"),
+            *("revoked_at", "expires_at", "created_at"),
+        },
+        "this_incarnation": {"*"},
+    },
     Role.EXECUTOR: {
         "accounts": {"organization_id", "account_id", "broker", "slot"},
         "account_counters": {"account_id", "slot", "recovered_epoch"},
@@ -192,6 +215,32 @@ async def test_a_role_that_crosses_organizations_reads_its_columns_and_no_other(
         if row["is_read"] != bool({"*", row["column_name"]} & written.get(row["table_name"], set()))
     ]
     assert wrong == []
+
+
+async def test_the_login_of_the_processes_cannot_act_as_an_operator(login_pool: Pool) -> None:
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="permission denied to set role"):
+        async with transaction(login_pool, Role.OPERATOR):
+            pass
+
+
+# Ids of all organizations may be looked up; changing is for the one that is named.
+LOOKING_UP = {"operators.list_api_keys", "operators.find_organization_of_key_across_organizations"}
+
+
+async def test_an_operator_changes_the_organization_it_names_and_no_other(
+    owner: Owner, pool: Pool, us: Neighbour, them: Neighbour
+) -> None:
+    before = await rows_of(owner, them)
+    values = await values_of(owner, them) | {"disabled": True, "revoked": True}
+    reached = []
+    for statement in all_statements():
+        if Role.OPERATOR in MAY_RUN[statement.name] and ID_PARAMETERS & set(statement.parameters):
+            with contextlib.suppress(asyncpg.InsufficientPrivilegeError):
+                async with transaction(pool, Role.OPERATOR, us.organization_id) as connection:
+                    if (await run(connection, statement, values | fresh_values(statement.name)))[1]:
+                        reached.append(statement.name)
+    assert set(reached) == LOOKING_UP
+    assert await rows_of(owner, them) == before
 
 
 @pytest.mark.parametrize("table", ["orders", "intent_actions", "tracked_actions"])

@@ -9,7 +9,7 @@ from uuid import UUID
 import asyncpg
 
 from neighbours import ID_PARAMETERS, a_neighbour, fresh_values, rows_of, values_of
-from openbell_server.adapters.postgres.connection import Pool, Role, open_pool, transaction
+from openbell_server.adapters.postgres.connection import PROCESS_ROLES, Pool, Role, open_pool, transaction
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
 from openbell_server.processes.local_services import LocalServices
 from openbell_server.processes.services_keeper import create_databases
@@ -44,8 +44,8 @@ async def _prove(figures: Figures, owner_url: str, login_url: str) -> None:
     try:
         holes = await faults_of_catalogue(owner)
         figures.exactly("tenant tables without policy, and other holes in the catalogue", len(holes), 0)
-        async with await open_pool(login_url) as pool:
-            await _statements(figures, owner, pool)
+        async with await open_pool(login_url) as pool, await open_pool(owner_url) as operator_pool:
+            await _statements(figures, owner, pool, operator_pool)
         await fuzz(figures, owner, login_url, TASKS[figures.size])
     finally:
         await owner.close()
@@ -64,7 +64,7 @@ class Reached:
     refusals: Counter[str] = field(default_factory=Counter)
 
 
-async def _statements(figures: Figures, owner: Owner, pool: Pool) -> None:
+async def _statements(figures: Figures, owner: Owner, pool: Pool, operator_pool: Pool) -> None:
     us, them = await a_neighbour(pool), await a_neighbour(pool)
     theirs = await values_of(owner, them)
     figures.shown("named statements", len(all_statements()))
@@ -73,7 +73,8 @@ async def _statements(figures: Figures, owner: Owner, pool: Pool) -> None:
     for statement in all_statements():
         values = theirs | fresh_values(statement.name)
         role = min(MAY_RUN[statement.name], key=lambda role: role is not Role.TENANT)
-        await _run(own, pool, role, values["organization_id"], statement, values, is_owner=True)
+        where = pool if role in PROCESS_ROLES else operator_pool
+        await _run(own, where, role, values["organization_id"], statement, values, is_owner=True)
     whole = {name for name in own.in_vain if name.startswith(tuple(f"backup.{kind}" for kind in DAMAGE))}
     vain = own.in_vain - NOTHING_FOR_ITS_OWNER - whole
     figures.exactly("statements that gave their owner nothing", len(vain), 0)

@@ -8,6 +8,7 @@ from openbell_server.domain.identifiers import AccountId, OrganizationId
 
 TRADING_LIVE: Final = "trading_live"
 CONTROLS_PREMIUM: Final = "controls_premium"
+ENTITLEMENTS: Final = frozenset({TRADING_LIVE, CONTROLS_PREMIUM})
 
 
 class Environment(StrEnum):

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import asyncpg
@@ -61,6 +61,11 @@ class Role(StrEnum):
     KEYS = "openbell_keys"
     RELAY = "openbell_relay"
     EXECUTOR = "openbell_executor"
+    # Lists organizations and changes one of them; no process has it.
+    OPERATOR = "openbell_operator"
+
+
+PROCESS_ROLES: Final = tuple(role for role in Role if role is not Role.OPERATOR)
 
 
 class _AgingConnection(asyncpg.Connection):

@@ -14,7 +14,7 @@ from alembic import command, context, op
 from alembic.config import Config
 from alembic.util.exc import DatabaseNotAtHead
 
-from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, Role
+from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, PROCESS_ROLES
 
 # Shorter than PostgreSQL's deadlock_timeout: where a revision and a request wait for each other, the revision gives
 # way, and no request waits long behind it.
@@ -88,7 +88,7 @@ def migrate(url: str, revision: str = "head") -> None:
 
 def allow_login(url: str, login: str) -> None:
     """Make a login for the platform's processes, unless it is there, and let it act in their roles, only so."""
-    name, roles = '"' + login.replace('"', '""') + '"', ", ".join(Role)
+    name, roles = '"' + login.replace('"', '""') + '"', ", ".join(PROCESS_ROLES)
 
     async def allow() -> None:
         connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS, command_timeout=LOGIN_SECONDS)

@@ -2,15 +2,84 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
 from openbell_server.domain.accounts import Environment, TradingAccount
 from openbell_server.domain.api_keys import ApiKey, PresentedKey
 from openbell_server.domain.identifiers import AccountId, OrganizationId, slot_of
 
 _queries = named_queries.load("organizations")
+
+
+async def add_organization(
+    connection: Connection,
+    organization_id: OrganizationId,
+    *,
+    external_id: str,
+    provider: str,
+    name: str,
+    entitlements: Iterable[str] = (),
+) -> None:
+    """Add an organization in a transaction of the caller's."""
+    await _queries.create_organization(
+        connection,
+        organization_id=organization_id,
+        external_id=external_id,
+        provider=provider,
+        name=name,
+        entitlements=sorted(entitlements),
+    )
+
+
+async def add_api_key(
+    connection: Connection,
+    organization_id: OrganizationId,
+    api_key_id: UUID,
+    presented: PresentedKey,
+    *,
+    name: str,
+    environment: Environment,
+    permissions: Iterable[str],
+    expires_at: datetime | None = None,
+) -> None:
+    """Store a key's hash in a transaction of the caller's; its text is shown once by whoever minted it."""
+    await _queries.create_api_key(
+        connection,
+        organization_id=organization_id,
+        api_key_id=api_key_id,
+        key_id=presented.key_id,
+        name=name,
+        environment=environment,
+        permissions=sorted(permissions),
+        secret_hash=presented.secret_hash,
+        expires_at=expires_at,
+    )
+
+
+async def add_account(
+    connection: Connection,
+    organization_id: OrganizationId,
+    account_id: AccountId,
+    *,
+    name: str,
+    broker: str,
+    environment: Environment,
+) -> None:
+    """Add an account with its counters in a transaction of the caller's."""
+    slot = slot_of(account_id)
+    await _queries.create_account(
+        connection,
+        organization_id=organization_id,
+        account_id=account_id,
+        name=name,
+        broker=broker,
+        environment=environment,
+        slot=slot,
+    )
+    await _queries.create_counters(connection, organization_id=organization_id, account_id=account_id, slot=slot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +99,13 @@ class PostgresOrganizationStore:
     ) -> None:
         """Add an organization."""
         async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            await _queries.create_organization(
+            await add_organization(
                 connection,
-                organization_id=organization_id,
+                organization_id,
                 external_id=external_id,
                 provider=provider,
                 name=name,
-                entitlements=sorted(entitlements),
+                entitlements=entitlements,
             )
 
     async def create_api_key(
@@ -51,15 +120,14 @@ class PostgresOrganizationStore:
     ) -> None:
         """Store a key's hash; its text is shown once by whoever minted it."""
         async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            await _queries.create_api_key(
+            await add_api_key(
                 connection,
-                organization_id=organization_id,
-                api_key_id=api_key_id,
-                key_id=presented.key_id,
+                organization_id,
+                api_key_id,
+                presented,
                 name=name,
                 environment=environment,
-                permissions=sorted(permissions),
-                secret_hash=presented.secret_hash,
+                permissions=permissions,
             )
 
     async def create_account(
@@ -72,19 +140,9 @@ class PostgresOrganizationStore:
         environment: Environment,
     ) -> None:
         """Add an account with its counters."""
-        slot = slot_of(account_id)
         async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            await _queries.create_account(
-                connection,
-                organization_id=organization_id,
-                account_id=account_id,
-                name=name,
-                broker=broker,
-                environment=environment,
-                slot=slot,
-            )
-            await _queries.create_counters(
-                connection, organization_id=organization_id, account_id=account_id, slot=slot
+            await add_account(
+                connection, organization_id, account_id, name=name, broker=broker, environment=environment
             )
 
     async def find_key_across_organizations(self, key_id: str) -> ApiKey | None:

@@ -2,9 +2,9 @@
 insert into organizations (organization_id, external_id, provider, name, entitlements)
 values (:organization_id, :external_id, :provider, :name, :entitlements);
 
--- name: create_api_key(organization_id, api_key_id, key_id, name, environment, permissions, secret_hash)!
-insert into api_keys (organization_id, api_key_id, key_id, name, environment, permissions, secret_hash)
-values (:organization_id, :api_key_id, :key_id, :name, :environment, :permissions, :secret_hash);
+-- name: create_api_key(organization_id, api_key_id, key_id, name, environment, permissions, secret_hash, expires_at)!
+insert into api_keys (organization_id, api_key_id, key_id, name, environment, permissions, secret_hash, expires_at)
+values (:organization_id, :api_key_id, :key_id, :name, :environment, :permissions, :secret_hash, :expires_at);
 
 -- name: create_account(organization_id, account_id, name, broker, environment, slot)!
 insert into accounts (organization_id, account_id, name, broker, environment, slot)

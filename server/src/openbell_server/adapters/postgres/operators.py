@@ -1,0 +1,276 @@
+"""What operators change: organizations, keys and accounts, each change with its row in the audit log."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import (
+    UNAVAILABLE,
+    Connection,
+    DatabaseClock,
+    Pool,
+    Role,
+    open_pool,
+    transaction,
+)
+from openbell_server.adapters.postgres.organizations import add_account, add_api_key, add_organization
+from openbell_server.adapters.postgres.schema import NEWEST, require_schema
+from openbell_server.domain.accounts import Environment
+from openbell_server.domain.api_keys import PresentedKey
+from openbell_server.domain.errors import OperatorError
+from openbell_server.domain.identifiers import AccountId, OrganizationId
+
+LISTED_MAX: Final = 10_000
+# An organization, key or account as JSON has it; never with a secret.
+Facts = dict[str, Any]
+_queries = named_queries.load("operators")
+
+
+@asynccontextmanager
+async def operator_store(url: str, operator: str) -> AsyncIterator["PostgresOperatorStore"]:
+    """The store on the newest schema; what an operator can mend is said in a sentence."""
+    try:
+        async with await open_pool(url, connections_max=1) as pool:
+            await require_schema(pool, NEWEST)
+            yield PostgresOperatorStore(pool, operator)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise OperatorError(
+            "This login may not act as an operator: use the one that runs `openbell-server migrate`, or grant"
+            " openbell_operator to yours. The processes' login must not have it."
+        ) from error
+    except (*UNAVAILABLE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
+        # An address that cannot be read may hold a password: only the server's and the network's words are shown.
+        said = str(error) if isinstance(error, OSError | asyncpg.PostgresError) else type(error).__name__
+        raise OperatorError(
+            f"The database did not answer ({said}): check OPENBELL_DATABASE_URL and that the server runs, and then with"
+            " `list` whether a change was made."
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresOperatorStore:
+    """Acts for one operator; a change and its audit row are one transaction."""
+
+    pool: Pool
+    operator: str
+
+    async def list_across_organizations(self) -> list[Facts]:
+        """All organizations, the oldest first."""
+        async with transaction(self.pool, Role.OPERATOR) as connection:
+            return [_facts(row) async for row in _queries.list_across_organizations(connection, row_limit=LISTED_MAX)]
+
+    async def create_organization(self, *, name: str, external_id: str | None, provider: str) -> Facts:
+        """Add an organization; one that no identity provider knows has its own id for an external one."""
+        organization_id, audit_id = await DatabaseClock(self.pool).new_ids(2)
+        external_id = external_id or str(organization_id)
+        try:
+            async with transaction(self.pool, Role.OPERATOR, organization_id) as connection:
+                await add_organization(
+                    connection, OrganizationId(organization_id), external_id=external_id, provider=provider, name=name
+                )
+                after = await self._lock_organization(connection, organization_id)
+                change = (audit_id, "organizations create", organization_id)
+                await self._audit(connection, organization_id, *change, None, after)
+                return after
+        except asyncpg.UniqueViolationError as error:
+            raise OperatorError(
+                f"{provider} has another organization with the external id {external_id} here: see"
+                " `openbell-server organizations list`."
+            ) from error
+
+    async def disable_organization(self, organization_id: UUID, *, disabled: bool) -> Facts:
+        """Let it send nothing but cancels, or everything again."""
+        operation = "organizations disable" if disabled else "organizations enable"
+        return await self._change_organization(organization_id, operation, lambda _: {"disabled": disabled})
+
+    async def set_internal(self, organization_id: UUID, *, internal: bool) -> Facts:
+        """Mark it as the operator's own, or as a customer's."""
+        return await self._change_organization(
+            organization_id, "organizations internal", lambda _: {"internal": internal}
+        )
+
+    async def entitle(self, organization_id: UUID, entitlements: Iterable[str]) -> Facts:
+        """Give it entitlements; those it has it keeps."""
+        added = set(entitlements)
+        return await self._change_organization(
+            organization_id,
+            "organizations entitle",
+            lambda before: {"entitlements": sorted(added | set(before["entitlements"]))},
+        )
+
+    async def revoke_entitlements(self, organization_id: UUID, entitlements: Iterable[str]) -> Facts:
+        """Take entitlements from it."""
+        removed = set(entitlements)
+        return await self._change_organization(
+            organization_id,
+            "organizations revoke-entitlement",
+            lambda before: {"entitlements": sorted(set(before["entitlements"]) - removed)},
+        )
+
+    async def create_account(self, organization_id: UUID, *, name: str, broker: str, environment: Environment) -> Facts:
+        """Open a trading account."""
+        account_id, audit_id = await DatabaseClock(self.pool).new_ids(2)
+        after = {
+            "organization_id": str(organization_id),
+            "account_id": str(account_id),
+            "name": name,
+            "broker": broker,
+            "environment": str(environment),
+        }
+        async with transaction(self.pool, Role.OPERATOR, organization_id) as connection:
+            await self._lock_organization(connection, organization_id)
+            await add_account(
+                connection,
+                OrganizationId(organization_id),
+                AccountId(account_id),
+                name=name,
+                broker=broker,
+                environment=environment,
+            )
+            await self._audit(connection, organization_id, audit_id, "accounts create", account_id, None, after)
+        return after
+
+    async def create_api_key(
+        self,
+        organization_id: UUID,
+        presented: PresentedKey,
+        *,
+        name: str,
+        environment: Environment,
+        permissions: Iterable[str],
+        expires_at: datetime | None,
+    ) -> Facts:
+        """Store a key's hash; its text is shown once by whoever minted it."""
+        api_key_id, audit_id = await DatabaseClock(self.pool).new_ids(2)
+        async with transaction(self.pool, Role.OPERATOR, organization_id) as connection:
+            await self._lock_organization(connection, organization_id)
+            await add_api_key(
+                connection,
+                OrganizationId(organization_id),
+                api_key_id,
+                presented,
+                name=name,
+                environment=environment,
+                permissions=permissions,
+                expires_at=expires_at,
+            )
+            after = await self._lock_api_key(connection, organization_id, presented.key_id)
+            if after.pop("is_expired"):
+                raise OperatorError(f"The key would have expired at {expires_at}: choose a later time.")
+            await self._audit(connection, organization_id, audit_id, "keys create", api_key_id, None, after)
+        return after
+
+    async def list_api_keys(self, organization_id: UUID) -> list[Facts]:
+        """An organization's keys, the oldest first."""
+        async with transaction(self.pool, Role.OPERATOR, organization_id) as connection:
+            await self._lock_organization(connection, organization_id)
+            rows = _queries.list_api_keys(connection, organization_id=organization_id, row_limit=LISTED_MAX)
+            return [_facts(row) async for row in rows]
+
+    async def disable_api_key(self, key_id: str, *, disabled: bool) -> Facts:
+        """Refuse whoever sends the key, or let them in again."""
+        operation = "keys disable" if disabled else "keys enable"
+        return await self._change_api_key(key_id, operation, disabled=disabled)
+
+    async def revoke_api_key(self, key_id: str) -> Facts:
+        """End a key for good."""
+        return await self._change_api_key(key_id, "keys revoke", revoked=True)
+
+    async def _change_organization(
+        self, organization_id: UUID, operation: str, change: Callable[[Facts], Facts]
+    ) -> Facts:
+        """How it stands afterwards; what changes nothing is not audited."""
+        (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
+        async with transaction(self.pool, Role.OPERATOR, organization_id) as connection:
+            before = await self._lock_organization(connection, organization_id)
+            wanted = before | change(before)
+            if wanted == before:
+                return before
+            row = await _queries.change_organization(
+                connection,
+                organization_id=organization_id,
+                disabled=wanted["disabled"],
+                internal=wanted["internal"],
+                entitlements=wanted["entitlements"],
+            )
+            await self._audit(
+                connection, organization_id, audit_id, operation, organization_id, before, after := _facts(row)
+            )
+            return after
+
+    async def _change_api_key(
+        self, key_id: str, operation: str, *, disabled: bool | None = None, revoked: bool = False
+    ) -> Facts:
+        (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
+        async with transaction(self.pool, Role.OPERATOR) as connection:
+            organization_id = await _queries.find_organization_of_key_across_organizations(connection, key_id=key_id)
+        if organization_id is None:
+            # Whatever was given may be a secret, so it is not repeated.
+            raise OperatorError(
+                "There is no key with this id. It is the 12 characters after `ob_paper_` or `ob_live_`:"
+                " see `openbell-server keys list ORGANIZATION`."
+            )
+        async with transaction(self.pool, Role.OPERATOR, organization_id) as connection:
+            before = await self._lock_api_key(connection, organization_id, key_id)
+            del before["is_expired"]
+            if before["revoked_at"] is not None and disabled is not None:
+                raise OperatorError("The key is revoked, which is for good: create another with `keys create`.")
+            if revoked == (before["revoked_at"] is not None) and disabled in (None, before["disabled"]):
+                return before
+            row = await _queries.change_api_key(
+                connection,
+                organization_id=organization_id,
+                key_id=key_id,
+                disabled=before["disabled"] if disabled is None else disabled,
+                revoked=revoked,
+            )
+            after = _facts(row)
+            await self._audit(connection, organization_id, audit_id, operation, before["api_key_id"], before, after)
+            return after
+
+    async def _lock_organization(self, connection: Connection, organization_id: UUID) -> Facts:
+        row = await _queries.lock_organization(connection, organization_id=organization_id)
+        if row is None:
+            raise OperatorError(
+                f"There is no organization {organization_id}: see `openbell-server organizations list`."
+            )
+        return _facts(row)
+
+    async def _lock_api_key(self, connection: Connection, organization_id: UUID, key_id: str) -> Facts:
+        return _facts(await _queries.lock_api_key(connection, organization_id=organization_id, key_id=key_id))
+
+    async def _audit(
+        self,
+        connection: Connection,
+        organization_id: UUID,
+        audit_id: UUID,
+        operation: str,
+        object_id: UUID | str,
+        before: Facts | None,
+        after: Facts,
+    ) -> None:
+        await _queries.append_to_audit_log(
+            connection,
+            organization_id=organization_id,
+            audit_id=audit_id,
+            principal_id=self.operator,
+            operation=operation,
+            object_id=str(object_id),
+            fact_before=None if before is None else json.dumps(before),
+            fact_after=json.dumps(after),
+        )
+
+
+def _facts(row: asyncpg.Record) -> Facts:
+    """As JSON has it."""
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else str(value) if isinstance(value, UUID) else value
+        for name, value in row.items()
+    }

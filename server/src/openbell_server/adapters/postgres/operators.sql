@@ -1,0 +1,39 @@
+-- These need the newest schema, unlike those of the processes.
+
+-- name: list_across_organizations(row_limit)
+select organization_id, name, provider, external_id, disabled, internal, entitlements, created_at
+from organizations order by created_at, organization_id limit :row_limit;
+
+-- name: lock_organization(organization_id)^
+select organization_id, name, provider, external_id, disabled, internal, entitlements, created_at
+from organizations where organization_id = :organization_id for no key update;
+
+-- name: change_organization(organization_id, disabled, internal, entitlements)^
+-- With a new epoch, so that a command which was evaluated before is evaluated again.
+update organizations
+set disabled = :disabled, internal = :internal, entitlements = :entitlements, control_epoch = control_epoch + 1
+where organization_id = :organization_id
+returning organization_id, name, provider, external_id, disabled, internal, entitlements, created_at;
+
+-- name: list_api_keys(organization_id, row_limit)
+select organization_id, api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at, created_at
+from api_keys where organization_id = :organization_id order by created_at, api_key_id limit :row_limit;
+
+-- name: find_organization_of_key_across_organizations(key_id)$
+select organization_id from api_keys where key_id = :key_id;
+
+-- name: lock_api_key(organization_id, key_id)^
+select organization_id, api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at, created_at,
+    expires_at <= clock_timestamp() as is_expired
+from api_keys where organization_id = :organization_id and key_id = :key_id for no key update;
+
+-- name: change_api_key(organization_id, key_id, disabled, revoked)^
+update api_keys
+set disabled = :disabled, revoked_at = case when :revoked then coalesce(revoked_at, clock_timestamp()) else revoked_at end
+where organization_id = :organization_id and key_id = :key_id
+returning organization_id, api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at,
+    created_at;
+
+-- name: append_to_audit_log(organization_id, audit_id, principal_id, operation, object_id, fact_before, fact_after)!
+insert into audit_log (organization_id, audit_id, principal_type, principal_id, operation, object_id, before, after)
+values (:organization_id, :audit_id, 'OPERATOR', :principal_id, :operation, :object_id, :fact_before, :fact_after);
