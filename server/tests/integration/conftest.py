@@ -40,6 +40,15 @@ async def database(services: LocalServices, template: str) -> str:
 
 
 @pytest.fixture
+async def empty(services: LocalServices) -> AsyncIterator[str]:
+    """The URL of a database with nothing in it."""
+    await administer(services, "drop database if exists openbell_empty with (force)")
+    await administer(services, "create database openbell_empty")
+    yield services.postgres.url("openbell_empty")
+    await administer(services, "drop database openbell_empty with (force)")
+
+
+@pytest.fixture
 async def pool(database: str) -> AsyncIterator[Pool]:
     opened = await open_pool(database)
     yield opened

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import io
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
@@ -16,7 +15,6 @@ from openbell_server.adapters.postgres.connection import open_pool
 from openbell_server.adapters.postgres.migrate import MIGRATION_LOCK, is_current, migrate, print_sql
 from openbell_server.adapters.postgres.schema import OLDEST, require_schema
 from openbell_server.domain.errors import OperatorError
-from openbell_server.processes.local_services import LocalServices
 from paper_broker import until
 
 CATALOGUE = {
@@ -56,16 +54,6 @@ async def run_script(url: str, script: str) -> None:
         await connection.execute(script, timeout=30)
     finally:
         await connection.close()
-
-
-@pytest.fixture
-async def empty(services: LocalServices) -> AsyncIterator[str]:
-    """The URL of a database with nothing in it."""
-    administration = services.postgres.url("postgres")
-    await run_script(administration, "drop database if exists openbell_empty with (force)")
-    await run_script(administration, "create database openbell_empty")
-    yield services.postgres.url("openbell_empty")
-    await run_script(administration, "drop database openbell_empty with (force)")
 
 
 async def test_a_database_is_current_exactly_after_it_was_migrated(empty: str) -> None:

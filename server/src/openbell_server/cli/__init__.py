@@ -4,11 +4,25 @@ import sys
 
 import typer
 
-from openbell_server.cli import backup, database, demo, dev, processes, recovery, services
+from openbell_server.cli import (
+    accounts,
+    backup,
+    database,
+    demo,
+    dev,
+    keys,
+    organizations,
+    processes,
+    recovery,
+    services,
+)
 
 app = typer.Typer(help="Run and operate Openbell.", no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 dev.register(app)
 database.register(app)
+organizations.register(app)
+accounts.register(app)
+keys.register(app)
 recovery.register(app)
 backup.register(app)
 processes.register(app)

@@ -10,6 +10,7 @@ from typing import Self
 
 from openbell_server.adapters.postgres.connection import DatabaseClock, open_pool
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.operators import operator_store
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.domain import api_keys
 from openbell_server.domain.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment
@@ -25,6 +26,7 @@ class Seeded:
     """What a developer needs for a first intent; the key masks itself."""
 
     organization_id: OrganizationId
+    internal_organization_id: OrganizationId
     account_ids: list[AccountId]
     api_key: str = field(repr=False)
 
@@ -55,6 +57,9 @@ class LocalPlatform:
             migrate(self.owner_url, self._revision)
             allow_login(self.owner_url, APP_LOGIN)
             self.seeded = asyncio.run(_seed(self.stack.environment["OPENBELL_DATABASE_URL"], self._accounts))
+            if self._revision == "head":
+                # An older schema cannot say it.
+                asyncio.run(_mark_internal(self.owner_url, self.seeded.internal_organization_id))
             self.stack.start_all()
         except BaseException:
             self.stop()
@@ -126,4 +131,10 @@ async def _seed(url: str, accounts: int) -> Seeded:
             environment=Environment.PAPER,
             permissions=PERMISSIONS,
         )
-        return Seeded(OrganizationId(acme), [AccountId(account) for account in opened], text)
+        account_ids = [AccountId(account) for account in opened]
+        return Seeded(OrganizationId(acme), OrganizationId(internal), account_ids, text)
+
+
+async def _mark_internal(owner_url: str, organization_id: OrganizationId) -> None:
+    async with operator_store(owner_url, "dev") as store:
+        await store.set_internal(organization_id, internal=True)

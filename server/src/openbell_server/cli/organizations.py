@@ -1,0 +1,100 @@
+"""Commands about organizations."""
+
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from openbell_server.cli.operators import ActingAs, AsJson, known, operate, plain_name, show_list, show_one
+from openbell_server.domain.accounts import ENTITLEMENTS
+from openbell_server.domain.errors import OperatorError
+
+COLUMNS = ("organization_id", "name", "provider", "external_id", "disabled", "internal", "entitlements")
+OrganizationArgument = Annotated[
+    UUID, typer.Argument(metavar="ORGANIZATION", help="Its id, as `organizations list` shows it.")
+]
+EntitlementsArgument = Annotated[
+    list[str], typer.Argument(metavar="ENTITLEMENT…", help=f"Any of {', '.join(sorted(ENTITLEMENTS))}.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    organizations = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    organizations.command("create")(create)
+    organizations.command("list")(show_all)
+    organizations.command("disable")(disable)
+    organizations.command("enable")(enable)
+    organizations.command("entitle")(entitle)
+    organizations.command("revoke-entitlement")(revoke_entitlement)
+    organizations.command("internal")(internal)
+    app.add_typer(organizations, name="organizations", help="Who trades here.")
+
+
+def create(
+    name: str,
+    external_id: Annotated[str, typer.Option(help="Its id at the identity provider.")] = "",
+    provider: Annotated[str, typer.Option(help="The identity provider. Default with --external-id: workos.")] = "",
+    acting_as: ActingAs = "",
+    as_json: AsJson = False,
+) -> None:
+    """Add an organization."""
+    if provider and not external_id:
+        raise OperatorError(f"Say under which id {provider} knows the organization: --external-id ID.")
+    plain_name(name, "NAME")
+    provider = plain_name(provider or ("workos" if external_id else "openbell"), "--provider")
+    external = plain_name(external_id, "--external-id") if external_id else None
+    created = operate(
+        lambda store: store.create_organization(name=name, external_id=external, provider=provider), acting_as
+    )
+    show_one(created, COLUMNS, as_json=as_json)
+
+
+def show_all(as_json: AsJson = False) -> None:
+    """List organizations, the oldest first."""
+    show_list("organizations", operate(lambda store: store.list_across_organizations()), COLUMNS, as_json=as_json)
+
+
+def disable(organization: OrganizationArgument, acting_as: ActingAs = "", as_json: AsJson = False) -> None:
+    """Refuse everything an organization sends but cancels, at once."""
+    changed = operate(lambda store: store.disable_organization(organization, disabled=True), acting_as)
+    show_one(changed, COLUMNS, as_json=as_json)
+
+
+def enable(organization: OrganizationArgument, acting_as: ActingAs = "", as_json: AsJson = False) -> None:
+    """Let a disabled organization trade again."""
+    changed = operate(lambda store: store.disable_organization(organization, disabled=False), acting_as)
+    show_one(changed, COLUMNS, as_json=as_json)
+
+
+def entitle(
+    organization: OrganizationArgument,
+    entitlements: EntitlementsArgument,
+    acting_as: ActingAs = "",
+    as_json: AsJson = False,
+) -> None:
+    """Give an organization entitlements."""
+    given = known(entitlements, ENTITLEMENTS, "entitlement")
+    show_one(operate(lambda store: store.entitle(organization, given), acting_as), COLUMNS, as_json=as_json)
+
+
+def revoke_entitlement(
+    organization: OrganizationArgument,
+    entitlements: EntitlementsArgument,
+    acting_as: ActingAs = "",
+    as_json: AsJson = False,
+) -> None:
+    """Take entitlements from an organization."""
+    taken = known(entitlements, ENTITLEMENTS, "entitlement")
+    show_one(operate(lambda store: store.revoke_entitlements(organization, taken), acting_as), COLUMNS, as_json=as_json)
+
+
+def internal(
+    organization: OrganizationArgument,
+    is_internal: Annotated[bool, typer.Option("--internal/--no-internal", help="Ours, or a customer's.")] = True,
+    acting_as: ActingAs = "",
+    as_json: AsJson = False,
+) -> None:
+    """Mark an organization as the operator's own."""
+    changed = operate(lambda store: store.set_internal(organization, internal=is_internal), acting_as)
+    show_one(changed, COLUMNS, as_json=as_json)

@@ -1,0 +1,338 @@
+"""The operator's commands: from an empty database to an accepted intent, each change with its audit row."""
+
+import asyncio
+import getpass
+import json
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import httpx
+import pytest
+from typer.testing import CliRunner, Result
+
+from builders import Tenant, accept, new_id
+from openbell_server.adapters.postgres.connection import Pool, open_pool
+from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.adapters.postgres.schema import OLDEST
+from openbell_server.application.authenticate import CACHE_SECONDS
+from openbell_server.application.ports.stores import AcceptStatus
+from openbell_server.cli import app
+from openbell_server.domain.accounts import Environment
+from openbell_server.domain.errors import OperatorError
+from openbell_server.domain.identifiers import AccountId, OrganizationId
+from openbell_server.domain.principals import PERMISSIONS, Principal
+from openbell_server.processes.local_services import LocalServices
+from openbell_server.processes.stack import APP_LOGIN
+from paper_broker import until
+from rest_api import RestApi, cancel_body, create_body, problem, rest_api
+
+ALL_PERMISSIONS = [word for permission in sorted(PERMISSIONS) for word in ("--permission", permission)]
+KEY_OPTIONS = ["--environment", "paper", *ALL_PERMISSIONS]
+ACCOUNT_OPTIONS = ["--name", "First", "--broker", "paper", "--environment", "paper"]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """Runs commands on one database, changes as Olga."""
+
+    url: str
+
+    async def run(self, *words: str) -> Result:
+        environment = {"OPENBELL_DATABASE_URL": self.url}
+        return await asyncio.to_thread(CliRunner().invoke, app, list(words), env=environment)
+
+    async def say(self, *words: str) -> str:
+        said = await self.run(*words)
+        assert said.exit_code == 0, (said.output, said.exception)
+        return said.output
+
+    async def read(self, *words: str) -> dict[str, Any]:
+        return dict(json.loads(await self.say(*words, "--json")))
+
+    async def change(self, *words: str) -> dict[str, Any]:
+        return await self.read(*words, "--as", "olga")
+
+    async def refused(self, *words: str) -> str:
+        error = (await self.run(*words)).exception
+        assert isinstance(error, OperatorError), error
+        return str(error)
+
+    async def organization(self) -> str:
+        return str((await self.change("organizations", "create", "Acme"))["organization_id"])
+
+    async def tenant(self, pool: Pool) -> Tenant:
+        """An organization with an account and a key, all made by commands."""
+        organization = await self.organization()
+        account = await self.change("accounts", "create", organization, *ACCOUNT_OPTIONS)
+        key = await self.change("keys", "create", organization, *KEY_OPTIONS)
+        organization_id = OrganizationId(UUID(organization))
+        found = await PostgresOrganizationStore(pool).find_account(
+            organization_id, AccountId(UUID(account["account_id"]))
+        )
+        assert found is not None
+        caller = Principal(
+            kind="API_KEY",
+            id=key["api_key_id"],
+            organization_id=organization_id,
+            environment=Environment.PAPER,
+            permissions=PERMISSIONS,
+        )
+        return Tenant(found, caller, key["key"])
+
+
+@pytest.fixture
+def operator(database: str) -> CommandLine:
+    return CommandLine(database)
+
+
+@pytest.fixture
+async def api(login_pool: Pool) -> AsyncIterator[RestApi]:
+    async with rest_api(login_pool) as opened:
+        yield opened
+
+
+async def audited(pool: Pool) -> list[tuple[str, str, Any, Any]]:
+    """What the log says that Olga did: operation, object, before and after."""
+    rows = await pool.fetch("select * from audit_log order by occurred_at")
+    assert {(row["principal_type"], row["principal_id"]) for row in rows} <= {("OPERATOR", "olga")}
+    return [
+        (row["operation"], row["object_id"], row["before"] and json.loads(row["before"]), json.loads(row["after"]))
+        for row in rows
+    ]
+
+
+async def last_change(pool: Pool) -> tuple[str, str, dict[str, Any]]:
+    """Of the last entry: operation, object, and each fact that changed with what it was and is."""
+    operation, object_id, before, after = (await audited(pool))[-1]
+    return operation, object_id, {name: (before[name], after[name]) for name in after if before[name] != after[name]}
+
+
+async def test_commands_alone_lead_from_an_empty_database_to_an_accepted_intent(
+    services: LocalServices, empty: str
+) -> None:
+    operator = CommandLine(empty)
+    await operator.say("migrate", "--login", APP_LOGIN)
+    async with await open_pool(services.postgres.url("openbell_empty", APP_LOGIN)) as pool, rest_api(pool) as api:
+        tenant = await operator.tenant(pool)
+        answer = await api.submit(tenant, create_body())
+        assert answer.status_code == 202, answer.text
+    async with await open_pool(empty) as pool:
+        assert [entry[0] for entry in await audited(pool)] == ["organizations create", "accounts create", "keys create"]
+
+
+async def test_an_organization_is_created_listed_and_audited(operator: CommandLine, pool: Pool) -> None:
+    started = await pool.fetchval("select clock_timestamp()")
+    ours = await operator.change("organizations", "create", "Acme [red]")
+    theirs = await operator.change("organizations", "create", "Bond", "--external-id", "org_1")
+    assert (ours["provider"], ours["external_id"]) == ("openbell", ours["organization_id"])
+    assert (theirs["provider"], theirs["external_id"]) == ("workos", "org_1")
+    assert (await operator.read("organizations", "list"))["organizations"] == [ours, theirs]
+    table = await operator.say("organizations", "list")
+    assert "Acme [red]" in table
+    assert ours["organization_id"] in table
+    created = [("organizations create", row["organization_id"], None, row) for row in (ours, theirs)]
+    assert await audited(pool) == created
+    rows = await pool.fetch("select audit_id, occurred_at, clock_timestamp() as now from audit_log")
+    assert all(row["audit_id"].version == 7 and started <= row["occurred_at"] <= row["now"] for row in rows)
+
+
+async def test_an_external_id_that_is_taken_is_refused_and_leaves_no_trace(operator: CommandLine, pool: Pool) -> None:
+    await operator.change("organizations", "create", "Acme", "--external-id", "org_1")
+    said = await operator.refused("organizations", "create", "Bond", "--external-id", "org_1")
+    assert "workos has another organization with the external id org_1" in said
+    await operator.change("organizations", "create", "Bond", "--external-id", "org_1", "--provider", "okta")
+    assert len(await audited(pool)) == 2
+
+
+async def test_entitlements_are_given_and_taken(operator: CommandLine, pool: Pool) -> None:
+    organization = await operator.organization()
+    epoch = "select control_epoch from organizations"
+    first = await pool.fetchval(epoch)
+    both = ["controls_premium", "trading_live"]
+    after = await operator.change("organizations", "entitle", organization, *reversed(both))
+    assert after["entitlements"] == both
+    assert await last_change(pool) == ("organizations entitle", organization, {"entitlements": ([], both)})
+    assert await pool.fetchval(epoch) == first + 1
+    after = await operator.change("organizations", "revoke-entitlement", organization, "trading_live")
+    assert after["entitlements"] == ["controls_premium"]
+    change = {"entitlements": (both, ["controls_premium"])}
+    assert await last_change(pool) == ("organizations revoke-entitlement", organization, change)
+
+
+async def test_an_organization_is_marked_as_the_operator_s_own(operator: CommandLine, pool: Pool) -> None:
+    organization = await operator.organization()
+    assert (await operator.change("organizations", "internal", organization))["internal"]
+    assert await last_change(pool) == ("organizations internal", organization, {"internal": (False, True)})
+    assert not (await operator.change("organizations", "internal", organization, "--no-internal"))["internal"]
+    assert await last_change(pool) == ("organizations internal", organization, {"internal": (True, False)})
+
+
+async def test_what_changes_nothing_is_not_audited(operator: CommandLine, pool: Pool) -> None:
+    organization = await operator.organization()
+    key = (await operator.change("keys", "create", organization, *KEY_OPTIONS))["key_id"]
+    await operator.change("organizations", "enable", organization)
+    await operator.change("organizations", "revoke-entitlement", organization, "trading_live")
+    await operator.change("organizations", "internal", organization, "--no-internal")
+    await operator.change("keys", "enable", key)
+    assert len(await audited(pool)) == 2
+    revoked = await operator.change("keys", "revoke", key)
+    assert await operator.change("keys", "revoke", key) == revoked
+    assert len(await audited(pool)) == 3
+
+
+async def test_a_key_is_shown_once_and_stored_nowhere(operator: CommandLine, pool: Pool, owner: Any) -> None:
+    organization = await operator.organization()
+    made = await operator.change(
+        "keys", "create", organization, *KEY_OPTIONS, "--name", "desk", "--expires", "2999-01-31"
+    )
+    text = made.pop("key")
+    assert (made["name"], made["expires_at"]) == ("desk", "2999-01-31T00:00:00+00:00")
+    assert (await operator.read("keys", "list", organization))["keys"] == [made]
+    said = await operator.say("keys", "create", organization, *KEY_OPTIONS, "--as", "olga")
+    shown = next(line for line in said.splitlines() if line.startswith("ob_paper_"))
+    assert (await audited(pool))[1] == ("keys create", made["api_key_id"], None, made)
+    tables = await owner.fetch(
+        "select table_name from information_schema.tables where table_schema = 'openbell' and table_type = 'BASE TABLE'"
+    )
+    for (table,) in tables:
+        stored = await owner.fetchval(f"select coalesce(string_agg(t::text, ''), '') from {table} t")
+        for key in (text, shown):
+            assert key.split("_")[3] not in stored, table
+    log = await pool.fetchval("select string_agg(after, '') from audit_log")
+    assert "secret" not in log
+
+
+async def refusal(api: RestApi, tenant: Tenant) -> httpx.Response:
+    """The answer once it is another than 202, which a change reaches when the cached key is old."""
+    answers: list[httpx.Response] = []
+
+    async def is_refused() -> bool:
+        answers.append(await api.submit(tenant, create_body()))
+        return answers[-1].status_code != 202
+
+    await until(is_refused)
+    return answers[-1]
+
+
+async def test_a_disabled_key_is_refused_and_an_enabled_one_accepted_again(
+    operator: CommandLine, api: RestApi, pool: Pool
+) -> None:
+    tenant = await operator.tenant(pool)
+    key, object_id = tenant.key.split("_")[2], tenant.principal.id
+    assert (await api.submit(tenant, create_body())).status_code == 202
+    await operator.change("keys", "disable", key)
+    problem(await refusal(api, tenant), 401, "key_disabled")
+    assert await last_change(pool) == ("keys disable", object_id, {"disabled": (False, True)})
+    await operator.change("keys", "enable", key)
+    assert await last_change(pool) == ("keys enable", object_id, {"disabled": (True, False)})
+
+    async def is_accepted() -> bool:
+        return (await api.submit(tenant, create_body())).status_code == 202
+
+    await until(is_accepted)
+    assert CACHE_SECONDS < 1, "a change would act later than we say"
+
+
+async def test_a_revoked_key_is_refused_for_good(operator: CommandLine, api: RestApi, pool: Pool) -> None:
+    tenant = await operator.tenant(pool)
+    key = tenant.key.split("_")[2]
+    assert (await api.submit(tenant, create_body())).status_code == 202
+    revoked_at = (await operator.change("keys", "revoke", key))["revoked_at"]
+    problem(await refusal(api, tenant), 401, "unauthenticated")
+    assert await last_change(pool) == ("keys revoke", tenant.principal.id, {"revoked_at": (None, revoked_at)})
+    for command in ("enable", "disable"):
+        assert "create another" in await operator.refused("keys", command, key)
+    problem(await api.submit(tenant, create_body()), 401, "unauthenticated")
+
+
+async def test_a_disabled_organization_can_only_cancel_at_once(operator: CommandLine, api: RestApi, pool: Pool) -> None:
+    tenant = await operator.tenant(pool)
+    organization = str(tenant.account.organization_id)
+    resting = (await api.submit(tenant, create_body("Limit", price="1"))).json()
+    await operator.change("organizations", "disable", organization)
+    assert await last_change(pool) == ("organizations disable", organization, {"disabled": (False, True)})
+    # One that was evaluated before is not written either.
+    (late,) = await accept(pool, tenant.submission())
+    assert late.status is AcceptStatus.STALE_CONTROLS
+    problem(await api.submit(tenant, create_body()), 409, "organization_disabled")
+    assert (await api.submit(tenant, cancel_body(resting["intent_id"]))).status_code == 202
+    await operator.change("organizations", "enable", organization)
+    assert await last_change(pool) == ("organizations enable", organization, {"disabled": (True, False)})
+    assert (await api.submit(tenant, create_body())).status_code == 202
+
+
+NOBODY = str(new_id())
+MISTAKES = [
+    (["organizations", "disable", NOBODY], f"There is no organization {NOBODY}"),
+    (["accounts", "create", NOBODY, *ACCOUNT_OPTIONS], f"There is no organization {NOBODY}"),
+    (["keys", "create", NOBODY, *KEY_OPTIONS], f"There is no organization {NOBODY}"),
+    (["keys", "list", NOBODY], f"There is no organization {NOBODY}"),
+    (["keys", "disable", "000000000000"], "There is no key with this id"),
+    (["organizations", "create", " "], "NAME takes 1 to 128"),
+    (["organizations", "create", "A\x1b[2J"], "NAME takes 1 to 128"),
+    (["organizations", "create", "Acme", "--provider", "okta"], "--external-id ID"),
+    (["organizations", "create", "Acme", "--as", "\t"], "--as takes 1 to 128"),
+    (["organizations", "entitle", NOBODY, "trading_love"], "choose from controls_premium, trading_live"),
+    (["keys", "create", NOBODY, "--environment", "paper", "--permission", "all"], "choose from event:read"),
+    (["keys", "create", NOBODY, *KEY_OPTIONS, "--expires", "soon"], "--expires takes a time"),
+    (["accounts", "create", NOBODY, *ACCOUNT_OPTIONS, "--broker", "acme"], "choose from paper"),
+]
+
+
+async def test_every_mistake_gets_a_sentence_and_leaves_no_trace(operator: CommandLine, pool: Pool) -> None:
+    missed = [(words, said) for words, says in MISTAKES if says not in (said := await operator.refused(*words))]
+    assert missed == []
+    assert await audited(pool) == []
+    assert (await operator.read("organizations", "list"))["organizations"] == []
+
+
+async def test_a_key_that_would_be_over_already_is_not_made(operator: CommandLine, pool: Pool) -> None:
+    organization = await operator.organization()
+    said = await operator.refused("keys", "create", organization, *KEY_OPTIONS, "--expires", "2020-01-31")
+    assert "choose a later time" in said
+    assert await pool.fetchval("select count(*) from api_keys") == 0
+
+
+async def test_whoever_does_not_say_who_acts_is_the_system_s_user(operator: CommandLine, pool: Pool) -> None:
+    await operator.say("organizations", "create", "Acme")
+    assert await pool.fetchval("select principal_id from audit_log") == getpass.getuser()
+
+
+@pytest.mark.parametrize("change", ["update audit_log set after = ''", "delete from audit_log", "truncate audit_log"])
+async def test_the_audit_log_is_append_only(pool: Pool, change: str) -> None:
+    with pytest.raises(asyncpg.PostgresError, match="audit_log is append-only"):
+        await pool.execute(change)
+
+
+async def test_commands_ask_for_the_newest_schema(empty: str) -> None:
+    operator = CommandLine(empty)
+    assert "run `openbell-server migrate`" in await operator.refused("organizations", "list")
+    await asyncio.to_thread(migrate, empty, OLDEST)
+    assert "run `openbell-server migrate`" in await operator.refused("organizations", "list")
+    await asyncio.to_thread(migrate, empty)
+    assert (await operator.read("organizations", "list"))["organizations"] == []
+
+
+async def test_the_processes_login_cannot_use_the_commands(services: LocalServices, database: str) -> None:
+    await asyncio.to_thread(allow_login, database, APP_LOGIN)
+    operator = CommandLine(services.postgres.url("openbell_test", APP_LOGIN))
+    assert "This login may not act as an operator" in await operator.refused("organizations", "list")
+
+
+async def test_a_database_that_does_not_answer_is_a_sentence_and_exit_code_2(tmp_path: Any) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "openbell_server", "organizations", "list"),
+        env={"OPENBELL_DATABASE_URL": f"postgresql://x:secret@/openbell?host={tmp_path}"},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 2
+    assert said.decode().startswith("The database did not answer (")
+    assert len(said.decode().splitlines()) == 1
+    assert "secret" not in said.decode()
