@@ -74,7 +74,7 @@ async def _statements(figures: Figures, owner: Owner, pool: Pool, operator_pool:
         values = theirs | fresh_values(statement.name)
         role = min(MAY_RUN[statement.name], key=lambda role: role is not Role.TENANT)
         where = pool if role in PROCESS_ROLES else operator_pool
-        await _run(own, where, role, values["organization_id"], statement, values, is_owner=True)
+        await _run(own, where, role, values["organization_id"], statement, values)
     whole = {name for name in own.in_vain if name.startswith(tuple(f"backup.{kind}" for kind in DAMAGE))}
     vain = own.in_vain - NOTHING_FOR_ITS_OWNER - whole
     figures.exactly("statements that gave their owner nothing", len(vain), 0)
@@ -89,7 +89,7 @@ async def _statements(figures: Figures, owner: Owner, pool: Pool, operator_pool:
     ):
         reached = Reached()
         for statement in all_statements():
-            await _run(reached, pool, Role.TENANT, organization_id, statement, values)
+            await _run(reached, pool, Role.TENANT, organization_id, statement, values, theirs=theirs)
         figures.exactly(f"rows of another organization seen or changed {figure}", reached.rows, 0)
         refusals += reached.refusals
     after = await rows_of(owner, them)
@@ -108,18 +108,19 @@ async def _run(
     statement: Statement,
     values: dict[str, Any],
     *,
-    is_owner: bool = False,
+    theirs: dict[str, Any] | None = None,
 ) -> None:
     """Run one statement; what the owner does is undone, what another does is committed, to be compared afterwards."""
     touched = 0
     try:
         async with transaction(pool, role, organization_id) as connection:
             rows, touched = await run(connection, statement, values)
-            if is_owner:
+            if theirs is None:
                 raise Undone
-            if not ID_PARAMETERS & set(statement.parameters):
-                # It is aimed at nobody: what it may reach is the caller's own and the platform's.
-                touched = sum(values["account_id"] in row.values() for row in rows)
+            if not any(values[name] == theirs[name] for name in ID_PARAMETERS & set(statement.parameters)):
+                # It is not aimed at them: what it may reach is the caller's own and the platform's.
+                marks = theirs["organization_id"], theirs["account_id"]
+                touched = sum(any(mark in row.values() for mark in marks) for row in rows)
     except Undone:
         pass
     except asyncpg.PostgresError as error:
