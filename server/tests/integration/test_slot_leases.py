@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
+from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
 from openbell_server.application.hold_slots import LEASE_SECONDS, HoldSlots, run_id
 from openbell_server.domain.identifiers import SLOTS
 from openbell_server.processes.executor import _hold
@@ -152,7 +153,7 @@ async def test_whatever_goes_wrong_once_the_slots_are_held_again(pool: Pool) -> 
             return await super().renew(executor_id, seconds)
 
     executor = HoldSlots(FailsOnce(pool), uuid4(), time.monotonic)
-    holding = asyncio.ensure_future(_hold(executor))
+    holding = asyncio.ensure_future(_hold(executor, PostgresRecoveryStore(pool)))
 
     async def holds_all() -> bool:
         return executor.held() == ALL
