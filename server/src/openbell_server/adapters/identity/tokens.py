@@ -1,0 +1,127 @@
+"""Verifies JWT access tokens (RFC 8725) against the table of issuers."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Final
+
+import httpx
+import jwt
+import structlog
+
+from openbell_server.adapters.identity.jwks import IssuerKeys
+from openbell_server.domain import strict_json
+from openbell_server.domain.access_tokens import ALGORITHMS, Issuer, TokenClaims, TokenRefused, read_claims, read_header
+from openbell_server.domain.errors import OperatorError
+
+TOKEN_BYTES_MAX: Final = 8 * 1024
+CACHE_SECONDS: Final = 60.0
+CACHE_TOKENS_MAX: Final = 10_000
+_COMPACT = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
+_JWS: Final = jwt.PyJWS(algorithms=sorted(ALGORITHMS))
+
+
+class JwtAccessTokens:
+    """Believes a token that an issuer of the table signed, and remembers for under a minute that it did."""
+
+    def __init__(
+        self,
+        issuers: Iterable[Issuer],
+        client: httpx.AsyncClient,
+        monotonic: Callable[[], float],
+        now: Callable[[], datetime],
+    ) -> None:
+        """The client is the caller's to close."""
+        self._issuers: dict[str, tuple[Issuer, IssuerKeys]] = {}
+        for issuer in issuers:
+            if issuer.name in self._issuers:
+                raise OperatorError(f"issuer {issuer.name} is named twice")
+            self._issuers[issuer.name] = issuer, IssuerKeys(issuer, client, monotonic)
+        self._monotonic = monotonic
+        self._now = now
+        # By hash: a copy of this memory is no heap of tokens. All live equally long, so the first one is the oldest.
+        self._verified: dict[bytes, tuple[float, TokenClaims]] = {}
+
+    async def verify(self, token: str) -> TokenClaims | None:
+        """What the token says about its caller, or None for every way in which a token can be wrong."""
+        if not token.isascii() or len(token) > TOKEN_BYTES_MAX:
+            _log_refusal("malformed", None)
+            return None
+        digest = hashlib.sha256(token.encode()).digest()
+        remembered = self._verified.get(digest)
+        if remembered is not None:
+            verified_at, claims = remembered
+            if self._monotonic() - verified_at < CACHE_SECONDS and self._now() < claims.expires_at:
+                return claims
+            del self._verified[digest]
+        issuer = None
+        try:
+            header, payload = _read(token)
+            issuer, keys = self._issuer_of(payload)
+            # Before the signature is checked: a key may be replaced while we wait for it, and the clock runs.
+            verified_at = self._monotonic()
+            await _check_signature(token, issuer, header, keys)
+            claims = read_claims(issuer, payload, self._now())
+        except TokenRefused as refused:
+            _log_refusal(refused.reason, issuer)
+            return None
+        if len(self._verified) >= CACHE_TOKENS_MAX:
+            del self._verified[next(iter(self._verified))]
+        self._verified[digest] = verified_at, claims
+        return claims
+
+    def _issuer_of(self, payload: dict[str, object]) -> tuple[Issuer, IssuerKeys]:
+        name = payload.get("iss")
+        found = self._issuers.get(name) if isinstance(name, str) else None
+        if found is None:
+            raise TokenRefused("wrong_issuer")
+        return found
+
+
+def _log_refusal(reason: str, issuer: Issuer | None) -> None:
+    # Only our own words are logged, nothing that a stranger wrote.
+    structlog.get_logger().info("token_refused", reason=reason, issuer=issuer.name if issuer else None)
+
+
+def _read(token: str) -> tuple[dict[str, object], dict[str, object]]:
+    """The header and the payload of a token in compact form; neither is to be believed yet."""
+    parts = _COMPACT.fullmatch(token)
+    if parts is None:
+        raise TokenRefused("malformed")
+    header, payload, _ = (_decoded(part) for part in parts.groups())
+    return _object(header), _object(payload)
+
+
+def _decoded(part: str) -> bytes:
+    # Length 1 modulo 4 is no base64; bits left over at the end would give one token many spellings.
+    if len(part) % 4 == 1:
+        raise TokenRefused("malformed")
+    decoded = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    if base64.urlsafe_b64encode(decoded).rstrip(b"=") != part.encode():
+        raise TokenRefused("malformed")
+    return decoded
+
+
+def _object(text: bytes) -> dict[str, object]:
+    try:
+        decoded = strict_json.decode(text)
+    except ValueError:
+        raise TokenRefused("malformed") from None
+    if not isinstance(decoded, dict):
+        raise TokenRefused("malformed")
+    return decoded
+
+
+async def _check_signature(token: str, issuer: Issuer, header: dict[str, object], keys: IssuerKeys) -> None:
+    key_id, algorithm = read_header(issuer, header)
+    key = await keys.find(key_id)
+    if key is None:
+        raise TokenRefused("unknown_key")
+    if key.algorithm_name != algorithm:
+        raise TokenRefused("wrong_algorithm")
+    try:
+        _JWS.decode_complete(token, key, algorithms=[algorithm])
+    except jwt.PyJWTError:
+        raise TokenRefused("bad_signature") from None

@@ -1,0 +1,192 @@
+"""What an access token says about its caller: the table of issuers, and the rules for a token's header and claims.
+
+Nothing here checks a signature. A payload comes to `read_claims` after its signature was found right.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+from urllib.parse import urlsplit
+
+from openbell_server.domain.errors import OpenbellError, OperatorError
+
+ALGORITHMS: Final = frozenset({"RS256", "ES256", "EdDSA"})
+LEEWAY_SECONDS: Final = 30
+LIFETIME_SECONDS: Final = 3600
+NAME_LENGTH_MAX: Final = 255
+# Headers that bring a key of their own, change how the token is read, or wrap another one.
+_REFUSED_HEADERS: Final = frozenset({"b64", "crit", "cty", "enc", "jku", "jwk", "x5c", "x5u", "zip"})
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+_SCOPE = re.compile(r"[!#-\[\]-~]+")
+_WHOLE_NUMBERS_MAX: Final = 2**53
+
+
+class CallerKind(StrEnum):
+    """Who an issuer's tokens speak for."""
+
+    USER = "USER"
+    SERVICE = "SERVICE"
+
+
+class Role(StrEnum):
+    """What a token may call its caller within the organization."""
+
+    ADMIN = "admin"
+    MEMBER = "member"
+    READ_ONLY = "read_only"
+
+
+class TokenRefused(OpenbellError):
+    """Why a token is no good: one word for the log; a caller never learns it."""
+
+    def __init__(self, reason: str) -> None:
+        """Reason is made of our own words, never of the token's."""
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimNames:
+    """Under which names an issuer writes what we read."""
+
+    subject: str = "sub"
+    organization: str = "org_id"
+    role: str = "role"
+    permissions: str = "permissions"
+    scope: str = "scope"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issuer:
+    """One row of the table of issuers whose tokens are believed."""
+
+    name: str
+    jwks_address: str
+    audience: str
+    token_type: str
+    kind: CallerKind
+    algorithms: frozenset[str] = ALGORITHMS
+    claim_names: ClaimNames = ClaimNames()
+    lifetime_seconds: int = LIFETIME_SECONDS
+
+    def __post_init__(self) -> None:
+        """Refuse a row that could never be safe."""
+        address = urlsplit(self.jwks_address)
+        if not address.hostname or not (
+            address.scheme == "https" or (address.scheme == "http" and address.hostname in _LOOPBACK)
+        ):
+            raise OperatorError(f"the JWKS address of issuer {self.name} must be https: {self.jwks_address}")
+        if not self.algorithms or not self.algorithms <= ALGORITHMS:
+            raise OperatorError(f"issuer {self.name} may use only {', '.join(sorted(ALGORITHMS))}")
+        if not (self.name and self.audience and self.token_type) or self.lifetime_seconds <= 0:
+            raise OperatorError(f"issuer {self.name!r} needs a name, an audience, a token type and a lifetime")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenClaims:
+    """What a believed token says about its caller; the organization is named in the issuer's words, not in ours."""
+
+    issuer: str
+    subject: str
+    kind: CallerKind
+    organization: str
+    role: Role | None
+    permissions: frozenset[str]
+    scopes: frozenset[str]
+    expires_at: datetime
+
+
+def read_header(issuer: Issuer, header: Mapping[str, object]) -> tuple[str, str]:
+    """The id and the algorithm of the key that the token says it was signed with."""
+    if not _REFUSED_HEADERS.isdisjoint(header):
+        raise TokenRefused("header_refused")
+    token_type, algorithm, key_id = header.get("typ"), header.get("alg"), header.get("kid")
+    if not isinstance(token_type, str) or _media_type(token_type) != _media_type(issuer.token_type):
+        raise TokenRefused("wrong_type")
+    if not isinstance(algorithm, str) or algorithm not in issuer.algorithms:
+        raise TokenRefused("wrong_algorithm")
+    if not isinstance(key_id, str) or not 0 < len(key_id) <= NAME_LENGTH_MAX:
+        raise TokenRefused("bad_key_id")
+    return key_id, algorithm
+
+
+def read_claims(issuer: Issuer, payload: Mapping[str, object], now: datetime) -> TokenClaims:
+    """What the payload says, or TokenRefused."""
+    if payload.get("iss") != issuer.name:
+        raise TokenRefused("wrong_issuer")
+    audience = payload.get("aud")
+    audiences = audience if isinstance(audience, list) else [audience]
+    if issuer.audience not in audiences or not all(isinstance(each, str) for each in audiences):
+        raise TokenRefused("wrong_audience")
+    names = issuer.claim_names
+    return TokenClaims(
+        issuer=issuer.name,
+        expires_at=_expiry(issuer, payload, now.timestamp()),
+        subject=_name(payload.get(names.subject), "bad_subject"),
+        kind=issuer.kind,
+        organization=_name(payload.get(names.organization), "bad_organization"),
+        role=_role(payload.get(names.role)),
+        permissions=_permissions(payload.get(names.permissions)),
+        scopes=_scopes(payload.get(names.scope)),
+    )
+
+
+def _media_type(text: str) -> str:
+    """RFC 7515, 4.1.9: case does not count, and `application/` may be left out."""
+    return text.lower().removeprefix("application/")
+
+
+def _seconds(payload: Mapping[str, object], claim: str) -> float:
+    value = payload.get(claim)
+    # A bool is an int to Python, and 1e999 is infinite to it; neither is a time.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _WHOLE_NUMBERS_MAX:
+        raise TokenRefused(f"bad_{claim}")
+    return value
+
+
+def _expiry(issuer: Issuer, payload: Mapping[str, object], now: float) -> datetime:
+    expires, issued = _seconds(payload, "exp"), _seconds(payload, "iat")
+    if now >= expires + LEEWAY_SECONDS:
+        raise TokenRefused("expired")
+    if issued > now + LEEWAY_SECONDS:
+        raise TokenRefused("issued_in_the_future")
+    if "nbf" in payload and _seconds(payload, "nbf") > now + LEEWAY_SECONDS:
+        raise TokenRefused("not_yet_valid")
+    if not 0 < expires - issued <= issuer.lifetime_seconds:
+        raise TokenRefused("bad_lifetime")
+    return datetime.fromtimestamp(expires, UTC)
+
+
+def _name(value: object, reason: str) -> str:
+    # What cannot be printed has no place in a name: it would look like another one in a log.
+    if not isinstance(value, str) or not 0 < len(value) <= NAME_LENGTH_MAX or not value.isprintable():
+        raise TokenRefused(reason)
+    return value
+
+
+def _role(value: object) -> Role | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or value not in set(Role):
+        raise TokenRefused("bad_role")
+    return Role(value)
+
+
+def _permissions(value: object) -> frozenset[str]:
+    if value is None:
+        return frozenset()
+    if not isinstance(value, list) or not all(isinstance(each, str) and _SCOPE.fullmatch(each) for each in value):
+        raise TokenRefused("bad_permissions")
+    return frozenset(value)
+
+
+def _scopes(value: object) -> frozenset[str]:
+    """RFC 6749, 3.3: one text, words apart by one space."""
+    if value is None or value == "":
+        return frozenset()
+    if not isinstance(value, str) or not all(_SCOPE.fullmatch(word) for word in value.split(" ")):
+        raise TokenRefused("bad_scope")
+    return frozenset(value.split(" "))

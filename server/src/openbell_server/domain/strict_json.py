@@ -1,0 +1,42 @@
+"""Strict JSON: UTF-8, each key once, no NUL, no NaN, 32 levels; two readers of one text can never disagree."""
+
+import json
+import re
+from typing import Any, Final
+
+DEPTH_MAX: Final = 32
+# NUL, which PostgreSQL cannot store, and halves of characters, which nobody can encode.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    decoded = dict(pairs)
+    if len(decoded) != len(pairs):
+        raise ValueError("a key occurs twice in one object")
+    return decoded
+
+
+def _refuse_unstorable(decoded: object, level: int = 1) -> None:
+    if isinstance(decoded, str):
+        if _UNSTORABLE.search(decoded):
+            raise ValueError("a text contains NUL or half a character")
+    elif isinstance(decoded, dict | list):
+        if level > DEPTH_MAX:
+            raise ValueError(f"it is more than {DEPTH_MAX} levels deep")
+        inside = [*decoded, *decoded.values()] if isinstance(decoded, dict) else decoded
+        for each in inside:
+            _refuse_unstorable(each, level + 1)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def decode(body: bytes) -> object:
+    """What the text says, or a ValueError that says why it cannot be read."""
+    try:
+        decoded = json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError(f"it is more than {DEPTH_MAX} levels deep") from None
+    _refuse_unstorable(decoded)
+    return decoded
