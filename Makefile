@@ -3,6 +3,7 @@
 SHELL := /bin/bash -euo pipefail
 PYTHON ?= python3
 BIN := .venv/bin
+OIDC := server/tests/oidc_provider
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command 'make lock'
 WIRE := sdk/src/openbell/wire
@@ -16,7 +17,7 @@ help: ## this list
 
 setup: .venv/.ready ## make .venv with everything, from hashed requirements
 
-.venv/.ready: requirements/uv.txt requirements/dev.txt sdk/pyproject.toml server/pyproject.toml
+.venv/.ready: requirements/uv.txt requirements/dev.txt sdk/pyproject.toml server/pyproject.toml $(OIDC)/package-lock.json
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Openbell needs Python 3.11 or newer; this is $$($(PYTHON) --version). Say which: make setup PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
@@ -24,11 +25,13 @@ setup: .venv/.ready ## make .venv with everything, from hashed requirements
 	@test -x $(BIN)/uv || { $(PYTHON) -m venv .venv && $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt; }
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.txt
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e sdk -e server
+	@$(BIN)/npm ci --prefix $(OIDC) --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
-lock: ## compile requirements/*.txt anew
+lock: ## compile requirements/*.txt and the lock of the tests' OpenID provider anew
 	$(COMPILE) requirements/uv.in -o requirements/uv.txt
 	$(COMPILE) --all-extras --no-emit-package openbell sdk/pyproject.toml server/pyproject.toml requirements/tools.in -o requirements/dev.txt
+	$(BIN)/npm install --prefix $(OIDC) --package-lock-only --ignore-scripts --no-audit --no-fund --silent
 
 generate: setup ## make the gRPC code from proto/
 	@$(BIN)/python -m grpc_tools.protoc -Iopenbell/wire=proto --python_out=sdk/src --grpc_python_out=sdk/src \
@@ -76,4 +79,4 @@ proof: setup ## measure one part: make proof PART=e2e [SIZE=gate]
 	@PYTHONPATH=server/tests $(BIN)/python -m proof $(PART) $(if $(SIZE),--size $(SIZE))
 
 clean: ## remove what setup and the checks made
-	rm -rf .venv .openbell build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv $(OIDC)/node_modules .openbell build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

