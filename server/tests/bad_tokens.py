@@ -226,8 +226,9 @@ def _in_headers() -> Iterator[BadToken]:
     yield header("kid like a path", "unknown_key", kid="../../../../dev/null")
     yield header("kid like a query", "unknown_key", kid="RS256' OR '1'='1")
     yield header("kid of the other issuer's liking", "unknown_key", kid="https://machines.test/keys#RS256")
-    for kid in ("encryption", "wrapping", "pss", "hmac-by-name", "twice", "published-private", "broken", "7"):
+    for kid in ("encryption", "wrapping", "pss", "hmac-by-name", "twice", "broken", "7"):
         yield signed_by(f"key {kid}", "unknown_key", "RS256", "spare", kid=kid)
+    yield signed_by("key published-private", "unknown_key", "ES256", "spare", kid="published-private", alg="ES256")
     yield signed_by("key symmetric", "unknown_key", "RS256", "people", kid="symmetric")
     yield signed_by("key of 1024 bits", "unknown_key", "RSA-1024", "people", kid="weak")
     yield signed_by("key on P-384", "unknown_key", "ES384", "people", kid="p384", alg="ES256")

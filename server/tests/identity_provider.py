@@ -67,6 +67,12 @@ def jwk(key: PrivateKey, kid: str, **members: Any) -> dict[str, Any]:
     return described | {"kid": kid, **members}
 
 
+def private_jwk(kid: str) -> dict[str, Any]:
+    """A key on P-256 with its private half, as no JWKS should list it."""
+    key: Any = private_key("ES256", "spare")
+    return jwk(key, kid, d=encode(key.private_numbers().private_value.to_bytes(32)))
+
+
 def encode(part: bytes) -> str:
     return base64.urlsafe_b64encode(part).rstrip(b"=").decode()
 
@@ -135,7 +141,7 @@ def published_keys(owner: str) -> bytes:
             jwk(spare, "hmac-by-name", alg="HS256"),
             jwk(spare, "twice"),
             jwk(private_key("ES256"), "twice"),
-            jwk(spare, "published-private", d="AQAB"),
+            private_jwk("published-private"),
             jwk(spare, "") | {"kid": 7},
             {"kty": "oct", "kid": "symmetric", "k": encode(b"k" * 32)},
             {"kty": "RSA", "kid": "broken", "n": "AQAB", "e": 3},

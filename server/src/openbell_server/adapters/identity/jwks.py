@@ -12,6 +12,7 @@ from typing import Any, Final
 import httpx
 import jwt
 import structlog
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from openbell_server.domain import strict_json
@@ -120,7 +121,7 @@ def _usable(described: dict[str, Any]) -> jwt.PyJWK | None:
         return None
     try:
         key = jwt.PyJWK(described, algorithm)
-    except (jwt.PyJWTError, ValueError):
+    except (jwt.PyJWTError, UnsupportedAlgorithm, ValueError):
         return None
     if isinstance(key.key, RSAPublicKey) and key.key.key_size not in RSA_BITS:
         return None
