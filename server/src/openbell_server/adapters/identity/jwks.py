@@ -65,6 +65,7 @@ class IssuerKeys:
 
     async def _fetch(self) -> None:
         try:
+            # One deadline for all of it: a timeout for each read would let a provider drip for ever.
             async with asyncio.timeout(FETCH_SECONDS):
                 self._keys = read_keys(await self._download())
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as trouble:
@@ -78,7 +79,7 @@ class IssuerKeys:
         headers = {"accept": "application/json", "accept-encoding": "identity"}
         body = bytearray()
         async with self._client.stream(
-            "GET", self._issuer.jwks_address, headers=headers, timeout=FETCH_SECONDS, follow_redirects=False
+            "GET", self._issuer.jwks_address, headers=headers, timeout=None, follow_redirects=False
         ) as response:
             if response.status_code != httpx.codes.OK:
                 raise ValueError(f"the provider answered {response.status_code}")
