@@ -17,7 +17,7 @@ help: ## this list
 
 setup: .venv/.ready ## make .venv with everything, from hashed requirements
 
-.venv/.ready: requirements/uv.txt requirements/dev.txt sdk/pyproject.toml server/pyproject.toml $(OIDC)/package-lock.json
+.venv/.ready: requirements/uv.txt requirements/dev.txt sdk/pyproject.toml server/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Openbell needs Python 3.11 or newer; this is $$($(PYTHON) --version). Say which: make setup PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
@@ -25,6 +25,10 @@ setup: .venv/.ready ## make .venv with everything, from hashed requirements
 	@test -x $(BIN)/uv || { $(PYTHON) -m venv .venv && $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt; }
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.txt
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e sdk -e server
+	@touch $@
+
+# Only the tests need it.
+$(OIDC)/node_modules/.package-lock.json: $(OIDC)/package-lock.json | setup
 	@$(BIN)/npm ci --prefix $(OIDC) --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
@@ -49,7 +53,7 @@ check: setup ## format, lint, types, import contracts, tidy, unit tests
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/pytest -q server/tests/tidy server/tests/unit sdk/tests
 
-test: setup ## tests on real PostgreSQL and NATS, two workers, random order
+test: setup $(OIDC)/node_modules/.package-lock.json ## tests on real PostgreSQL and NATS, two workers, random order
 	@echo "random seed $(TEST_SEED)"
 	@$(BIN)/pytest -q -n 2 --randomly-seed=$(TEST_SEED) server/tests/tidy server/tests/unit server/tests/integration sdk/tests
 
