@@ -41,7 +41,8 @@ def broken_links() -> list[str]:
 def main() -> int:
     """Make and check."""
     parts = [json.loads(path.read_text()) for path in sorted((ROOT / "build/proof").glob("*.json"))]
-    full = [part for part in parts if part["size"] == "full"]
+    # The bench promises nothing: the machine decides as much as the code.
+    full = [part for part in parts if part["size"] == "full" and part["part"] != "bench"]
     if full:
         (ROOT / "docs/guarantees.md").write_text(guarantees(full))
     broken = broken_links()

@@ -111,7 +111,8 @@ def test_a_type_is_a_media_type(spelling: str) -> None:
         {"jwks_address": "file:///etc/keys"},
         {"jwks_address": "https:///keys"},
         {"jwks_address": ""},
-        {"algorithms": frozenset({"HS256", "RS256"})},
+        # One at a time: a set of two has no name that every test worker gives it.
+        {"algorithms": frozenset({"HS256"})},
         {"algorithms": frozenset({"none"})},
         {"algorithms": frozenset()},
         {"audience": ""},
