@@ -29,7 +29,7 @@ from proof.load import SYMBOLS, clients
 
 SIZES = {
     "full": {"accounts": 20, "actions": 10_000, "clients": 16, "before": 200, "after": 500, "moving": 200},
-    "gate": {"accounts": 4, "actions": 500, "clients": 4, "before": 20, "after": 40, "moving": 20},
+    "gate": {"accounts": 4, "actions": 300, "clients": 4, "before": 10, "after": 30, "moving": 15},
 }
 SET = 64
 SETTLE_SECONDS = 120
@@ -150,10 +150,11 @@ async def _restore(figures: Figures, platform: LocalPlatform, size: dict[str, in
         await asyncio.to_thread(_run_postgres, "pg_restore", "-d", platform.owner_url, dump.name)
     async with await open_pool(platform.owner_url) as pool:
         remembered = await pool.fetchval("select count(*) from idempotency_keys where key = any($1)", keys)
-        for name in PROCESSES:
-            if not platform.stack.is_running(name):
-                platform.stack.start(name)
-                platform.stack.wait_ready(name)
+        ended = [name for name in PROCESSES if not platform.stack.is_running(name)]
+        for name in ended:
+            platform.stack.start(name)
+        for name in ended:
+            platform.stack.wait_ready(name)
         figures.exactly("keys that the restored database has forgotten", len(keys) - remembered, len(lost))
         accepted = await _submit_keyed(platform, size, keys)
         figures.exactly("keys that were answered after the restore", len(accepted), len(keys))
