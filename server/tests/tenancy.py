@@ -9,7 +9,7 @@ import asyncpg
 
 from openbell_server.adapters import postgres
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Role
+from openbell_server.adapters.postgres.connection import Pool, Role
 
 if TYPE_CHECKING:
     Owner = asyncpg.Connection[asyncpg.Record]
@@ -198,6 +198,18 @@ def statements(file: str) -> Iterator[Statement]:
         if not query.endswith("_cursor"):
             parameters = tuple(loaded.driver_adapter.var_sorted[query])
             yield Statement(f"{file}.{query}", getattr(loaded, query).sql, parameters)
+
+
+async def broken_statements(pool: Pool, file: str) -> list[str]:
+    """Those of one file that the database cannot prepare, and why."""
+    broken = []
+    async with pool.acquire() as connection:
+        for statement in statements(file):
+            try:
+                await connection.prepare(statement.sql)
+            except asyncpg.PostgresError as error:
+                broken.append(f"{statement.name}: {error}")
+    return broken
 
 
 def all_statements() -> list[Statement]:

@@ -4,18 +4,16 @@ import asyncio
 import contextlib
 import io
 import sys
-from pathlib import Path
 
 import asyncpg
 import pytest
 
-from openbell_server.adapters import postgres
-from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import open_pool
 from openbell_server.adapters.postgres.migrate import MIGRATION_LOCK, is_current, migrate, print_sql
 from openbell_server.adapters.postgres.schema import OLDEST, require_schema
 from openbell_server.domain.errors import OperatorError
 from paper_broker import until
+from tenancy import FILES, broken_statements
 
 CATALOGUE = {
     "columns": "select table_schema, table_name, column_name, data_type, is_nullable, column_default, is_identity "
@@ -37,7 +35,6 @@ CATALOGUE = {
 
 # Operators' commands ask for the newest schema first; no process runs one of these.
 NEEDS_NEWEST = {"operators"}
-STORES = sorted({path.stem for path in Path(postgres.__path__[0]).glob("*.sql")} - NEEDS_NEWEST)
 
 
 async def catalogue(url: str) -> dict[str, list[tuple[object, ...]]]:
@@ -127,17 +124,11 @@ async def test_a_migration_that_fails_leaves_the_revisions_before_it(empty: str)
 
 async def test_every_statement_can_run_on_the_oldest_schema_that_the_code_is_started_on(empty: str) -> None:
     await asyncio.to_thread(migrate, empty, OLDEST)
-    broken = []
-    async with await open_pool(empty) as pool, pool.acquire() as connection:
+    async with await open_pool(empty) as pool:
         await require_schema(pool)
-        for name in STORES:
-            queries = named_queries.load(name)
-            for query in (query for query in queries.available_queries if not query.endswith("_cursor")):
-                try:
-                    await connection.prepare(getattr(queries, query).sql)
-                except asyncpg.PostgresError as error:
-                    broken.append(f"{query}: {error}")
-    assert broken == []
+        assert [
+            broken for file in FILES if file not in NEEDS_NEWEST for broken in await broken_statements(pool, file)
+        ] == []
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
 """Every named statement is one that the migrated schema can run."""
 
-import asyncpg
 import pytest
 
 from openbell_server.adapters.postgres.connection import Pool
-from tenancy import FILES, statements
+from tenancy import FILES, broken_statements, statements
 
 # What belongs to the platform and to no tenant.
 PLATFORM = {"connection", "leases", "recovery", "schema"}
@@ -17,14 +16,7 @@ def test_every_store_s_statements_are_found() -> None:
 
 @pytest.mark.parametrize("name", FILES)
 async def test_the_database_can_prepare_every_statement(pool: Pool, name: str) -> None:
-    broken = []
-    async with pool.acquire() as connection:
-        for statement in statements(name):
-            try:
-                await connection.prepare(statement.sql)
-            except asyncpg.PostgresError as error:
-                broken.append(f"{statement.name}: {error}")
-    assert broken == []
+    assert await broken_statements(pool, name) == []
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name not in PLATFORM])

@@ -2,9 +2,15 @@
 
 import asyncio
 import json
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+
+if TYPE_CHECKING:
+    from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
+
+T = TypeVar("T")
 
 
 def register(app: typer.Typer) -> None:
@@ -19,16 +25,9 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say how many accounts still wait to be compared with their broker, and which orders our record does not know."""
-    from openbell_server.adapters.postgres.connection import open_pool
-    from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore, RecoveryStanding
     from openbell_server.domain.identifiers import client_order_id
-    from openbell_server.settings import Settings
 
-    async def read() -> RecoveryStanding:
-        async with await open_pool(Settings().require("database_url"), connections_max=1) as pool:
-            return await PostgresRecoveryStore(pool).standing()
-
-    standing = asyncio.run(read())
+    standing = _ask(lambda store: store.standing())
     forgotten = [
         {"account_id": str(account_id), "client_order_id": client_order_id(action_id)}
         for account_id, action_id in standing.forgotten_orders
@@ -56,13 +55,18 @@ def hold() -> None:
 
     A copy of the disk that was put back while PostgreSQL was stopped is such a one. Run it before executors start.
     """
+    _ask(lambda store: store.hold())
+    typer.echo("Every account is held until an executor has compared it with its broker.")
+
+
+def _ask(act: Callable[["PostgresRecoveryStore"], Awaitable[T]]) -> T:
+    """Act on the database at OPENBELL_DATABASE_URL."""
     from openbell_server.adapters.postgres.connection import open_pool
     from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
     from openbell_server.settings import Settings
 
-    async def begin() -> None:
+    async def run() -> T:
         async with await open_pool(Settings().require("database_url"), connections_max=1) as pool:
-            await PostgresRecoveryStore(pool).hold()
+            return await act(PostgresRecoveryStore(pool))
 
-    asyncio.run(begin())
-    typer.echo("Every account is held until an executor has compared it with its broker.")
+    return asyncio.run(run())

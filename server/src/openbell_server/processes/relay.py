@@ -31,7 +31,7 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     queue.on(subjects.OUTBOX_WAKE, wake)
     async with await open_pool(settings.require("database_url"), connections_max=2) as pool:
         await require_schema(pool)
-        relay = RelayOutbox(PostgresOutboxStore(pool), queue, lambda: random.uniform(0.8, 1.2), boot_time)  # noqa: S311
+        relay = RelayOutbox(PostgresOutboxStore(pool), queue, _jitter, boot_time)
         connecting = asyncio.ensure_future(queue.run())
         notify_ready()
         try:
@@ -43,6 +43,10 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
         finally:
             connecting.cancel()
             await asyncio.gather(connecting, return_exceptions=True)
+
+
+def _jitter() -> float:
+    return random.uniform(0.8, 1.2)  # noqa: S311 - only spreads the tries
 
 
 async def _round(relay: RelayOutbox) -> bool:

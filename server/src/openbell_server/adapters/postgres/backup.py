@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, UNAVAILABLE
+from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, UNAVAILABLE, plainly
 from openbell_server.adapters.postgres.schema import REVISIONS
 from openbell_server.domain.action_chain import ActionChain
 from openbell_server.domain.intents import canonical_bytes
@@ -172,10 +172,8 @@ async def check_backup(url: str) -> BackupReport:
             },
         )
     except (*UNAVAILABLE, asyncpg.PostgresError, ValueError) as error:
-        # An address that cannot be read may hold a password: only the server's and the network's words are shown.
-        said = str(error) if isinstance(error, OSError | asyncpg.PostgresError) else type(error).__name__
         raise CannotBeChecked(
-            f"The database cannot be reached ({said}): check OPENBELL_DATABASE_URL and that the server runs."
+            f"The database cannot be reached ({plainly(error)}): check OPENBELL_DATABASE_URL and that the server runs."
         ) from error
     try:
         try:

@@ -51,6 +51,11 @@ else:  # generic in its stubs only
     Connection = asyncpg.pool.PoolConnectionProxy
 
 
+def plainly(error: Exception) -> str:
+    """What the server or the network said; an address that cannot be read may hold a password, and is not repeated."""
+    return str(error) if isinstance(error, OSError | asyncpg.PostgresError) else type(error).__name__
+
+
 class Role(StrEnum):
     """What a transaction may do; the login itself may do nothing."""
 
@@ -133,6 +138,7 @@ async def transaction(pool: Pool, role: Role, organization_id: UUID | None = Non
         except BaseException:
             await _roll_back(connection)
             raise
+        # The proxy passes on what our own class of connection has; its type does not say so.
         if time.monotonic() - connection.opened_at > CONNECTION_AGE_SECONDS_MAX:  # type: ignore[attr-defined]
             await connection.close(timeout=ROLLBACK_SECONDS)
 

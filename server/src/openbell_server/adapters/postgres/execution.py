@@ -1,7 +1,7 @@
 """Execution: doors, outcomes, reports, each in one transaction under the account's lock."""
 
 import json
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,6 +24,7 @@ from openbell_server.domain.order_aggregate import Order
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
 
 ROUND_MAX: Final = 200
+NamedQuery = Callable[..., AsyncIterator[asyncpg.Record]]
 _queries = named_queries.load("execution")
 
 
@@ -190,31 +191,27 @@ class PostgresExecutionStore:
         self, slots: Collection[int], older_than_seconds: float
     ) -> list[AccountId]:
         """Accounts of these slots with an action that has been queued for long."""
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            rows = _queries.accounts_waiting_across_organizations(
-                connection, slots=list(slots), older_than_seconds=older_than_seconds
-            )
-            return [row["account_id"] async for row in rows]
+        return await self._accounts(
+            _queries.accounts_waiting_across_organizations, slots, older_than_seconds=older_than_seconds
+        )
 
     async def accounts_in_doubt_across_organizations(
         self, slots: Collection[int], stuck_after_seconds: float
     ) -> list[AccountId]:
         """Accounts of these slots with an action that passed the door and has no outcome."""
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            rows = _queries.accounts_in_doubt_across_organizations(
-                connection, slots=list(slots), stuck_after_seconds=stuck_after_seconds
-            )
-            return [row["account_id"] async for row in rows]
+        return await self._accounts(
+            _queries.accounts_in_doubt_across_organizations, slots, stuck_after_seconds=stuck_after_seconds
+        )
 
     async def accounts_held_across_organizations(
         self, slots: Collection[int], settle_seconds: float
     ) -> list[AccountId]:
         """Accounts of these slots that must be compared with their broker before anything is sent."""
+        return await self._accounts(_queries.accounts_held_across_organizations, slots, settle_seconds=settle_seconds)
+
+    async def _accounts(self, query: NamedQuery, slots: Collection[int], **seconds: float) -> list[AccountId]:
         async with transaction(self.pool, Role.EXECUTOR) as connection:
-            rows = _queries.accounts_held_across_organizations(
-                connection, slots=list(slots), settle_seconds=settle_seconds
-            )
-            return [row["account_id"] async for row in rows]
+            return [row["account_id"] async for row in query(connection, slots=list(slots), **seconds)]
 
     async def open_orders_across_organizations(
         self, broker: str, slots: Collection[int]

@@ -18,6 +18,7 @@ from openbell_server.adapters.postgres.connection import (
     Pool,
     Role,
     open_pool,
+    plainly,
     transaction,
 )
 from openbell_server.adapters.postgres.organizations import add_account, add_api_key, add_organization
@@ -46,11 +47,9 @@ async def operator_store(url: str, operator: str) -> AsyncIterator["PostgresOper
             " openbell_operator to yours. The processes' login must not have it."
         ) from error
     except (*UNAVAILABLE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
-        # An address that cannot be read may hold a password: only the server's and the network's words are shown.
-        said = str(error) if isinstance(error, OSError | asyncpg.PostgresError) else type(error).__name__
         raise OperatorError(
-            f"The database did not answer ({said}): check OPENBELL_DATABASE_URL and that the server runs, and then with"
-            " `list` whether a change was made."
+            f"The database did not answer ({plainly(error)}): check OPENBELL_DATABASE_URL and that the server runs,"
+            " and then with `list` whether a change was made."
         ) from error
 
 
