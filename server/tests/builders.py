@@ -8,9 +8,14 @@ from datetime import UTC, datetime
 from decimal import Decimal, localcontext
 from uuid import UUID
 
-from openbell_server.adapters.postgres.connection import DatabaseClock, Pool
+from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, transaction
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.adapters.postgres.organizations import (
+    PostgresOrganizationStore,
+    add_account,
+    add_api_key,
+    add_organization,
+)
 from openbell_server.application.ports.stores import Acceptance, Submission
 from openbell_server.domain import api_keys
 from openbell_server.domain.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment, TradingAccount
@@ -123,9 +128,16 @@ async def a_key(
 ) -> tuple[Principal, str]:
     text, presented = api_keys.mint(environment, os.urandom(api_keys.ENTROPY_BYTES))
     key_id = new_id()
-    await PostgresOrganizationStore(pool).create_api_key(
-        organization, key_id, presented, name="test", environment=environment, permissions=permissions
-    )
+    async with transaction(pool, Role.TENANT, organization) as connection:
+        await add_api_key(
+            connection,
+            organization,
+            key_id,
+            presented,
+            name="test",
+            environment=environment,
+            permissions=permissions,
+        )
     principal = Principal(
         kind="API_KEY", id=str(key_id), organization_id=organization, environment=environment, permissions=permissions
     )
@@ -135,9 +147,10 @@ async def a_key(
 async def an_account(
     pool: Pool, organization: OrganizationId, environment: Environment = Environment.PAPER
 ) -> TradingAccount:
-    store, account = PostgresOrganizationStore(pool), AccountId(new_id())
-    await store.create_account(organization, account, name="First", broker="paper", environment=environment)
-    found = await store.find_account(organization, account)
+    account = AccountId(new_id())
+    async with transaction(pool, Role.TENANT, organization) as connection:
+        await add_account(connection, organization, account, name="First", broker="paper", environment=environment)
+    found = await PostgresOrganizationStore(pool).find_account(organization, account)
     assert found is not None
     return found
 
@@ -151,9 +164,15 @@ async def a_tenant(
     entitlements: frozenset[str] = frozenset({TRADING_LIVE, CONTROLS_PREMIUM}),
 ) -> Tenant:
     organization = OrganizationId(new_id())
-    await PostgresOrganizationStore(pool).create_organization(
-        organization, external_id=f"org_{organization.hex}", provider="dev", name="Acme", entitlements=entitlements
-    )
+    async with transaction(pool, Role.TENANT, organization) as connection:
+        await add_organization(
+            connection,
+            organization,
+            external_id=f"org_{organization.hex}",
+            provider="dev",
+            name="Acme",
+            entitlements=entitlements,
+        )
     account = await an_account(pool, organization, environment)
     return Tenant(account, *await a_key(pool, organization, key_environment or environment, permissions))
 

@@ -120,8 +120,7 @@ class _Link:
     silent: bool = False
     # A cut that waits for the server's reply.
     waiting: tuple[Cut, asyncio.Event] | None = None
-    # By the server's last word, and whether an accept step was executed since the transaction began.
-    in_transaction: bool = False
+    # Whether an accept step was executed since the transaction began.
     accepting: bool = False
     # Names of prepared statements and portals, and whether they run the accept step.
     statements: dict[bytes, bool] = field(default_factory=dict)
@@ -164,9 +163,6 @@ class _Link:
             message = await _read_message(self.client[0])
             taken = None
             if self._commits(message):
-                if message[:1] == b"E":
-                    message += await _read_message(self.client[0])
-                    assert message[-5:-4] == b"S", "the driver sends Sync right behind"
                 taken = self.proxy.take()
             if taken is not None and taken[0].part == "commit":
                 self.server[1].write(message[: taken[0].stop])
@@ -180,20 +176,17 @@ class _Link:
         reply = b""
         while True:
             message = await _read_message(self.server[0])
-            is_ready = message[:1] == b"Z"
-            if is_ready:
-                self.in_transaction = message[5:6] != b"I"
             if self.waiting is None:
                 self.client[1].write(message)
                 await self.client[1].drain()
                 continue
             reply += message
-            if is_ready:
+            if message[:1] == b"Z":
                 self.client[1].write(reply[: self.waiting[0].stop])
                 self._end(*self.waiting)
 
     def _commits(self, message: bytes) -> bool:
-        """Whether an accept step is committed by this: a COMMIT after it, or its execution outside a transaction."""
+        """Whether an accept step is committed by this."""
         body = message[5:]
         match message[:1]:
             case b"P":
@@ -203,8 +196,7 @@ class _Link:
                 portal, name, _ = body.split(b"\0", 2)
                 self.portals[portal] = self.statements[name]
             case b"E" if self.portals[body.split(b"\0", 1)[0]]:
-                self.accepting = self.in_transaction
-                return not self.in_transaction
+                self.accepting = True
             case b"Q":
                 accepting, self.accepting = self.accepting, False
                 return accepting and body.strip(b" ;\0").lower() == b"commit"

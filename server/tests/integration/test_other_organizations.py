@@ -12,7 +12,7 @@ from neighbours import Neighbour, rows_of
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore, add_account
 from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.application.ports.stores import Acceptance, Submission
 from openbell_server.domain.accounts import Environment
@@ -127,13 +127,15 @@ async def test_a_taken_id_is_refused_without_a_word_about_whose_it_is(
     login_pool: Pool, us: Neighbour, them: Neighbour
 ) -> None:
     with pytest.raises(asyncpg.UniqueViolationError) as refused:
-        await PostgresOrganizationStore(login_pool).create_account(
-            us.organization_id,
-            them.tenant.account.id,
-            name="Mine",
-            broker="paper",
-            environment=Environment.PAPER,
-        )
+        async with transaction(login_pool, Role.TENANT, us.organization_id) as connection:
+            await add_account(
+                connection,
+                us.organization_id,
+                them.tenant.account.id,
+                name="Mine",
+                broker="paper",
+                environment=Environment.PAPER,
+            )
     assert refused.value.detail is None
 
 

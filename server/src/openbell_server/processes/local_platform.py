@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from openbell_server.adapters.postgres.connection import DatabaseClock, open_pool
+from openbell_server.adapters.postgres.connection import DatabaseClock, Role, open_pool, transaction
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
 from openbell_server.adapters.postgres.operators import operator_store
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.adapters.postgres.organizations import add_account, add_api_key, add_organization
 from openbell_server.domain import api_keys
 from openbell_server.domain.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment
 from openbell_server.domain.identifiers import AccountId, OrganizationId
@@ -103,36 +103,43 @@ class LocalPlatform:
 
 async def _seed(url: str, accounts: int) -> Seeded:
     """Two organizations, one internal; paper accounts and a key that may do everything with them."""
+    key, presented = api_keys.mint(Environment.PAPER, os.urandom(api_keys.ENTROPY_BYTES))
     async with await open_pool(url) as pool:
-        store, clock = PostgresOrganizationStore(pool), DatabaseClock(pool)
-        acme, internal, key_id, *opened = await clock.new_ids(3 + accounts)
-        for organization, name in ((acme, "Acme Trading"), (internal, "Operations")):
-            await store.create_organization(
-                OrganizationId(organization),
-                external_id=f"org_{secrets.token_hex(8)}",
-                provider="dev",
-                name=name,
-                entitlements=[TRADING_LIVE, CONTROLS_PREMIUM],
-            )
-        for number, account in enumerate(opened, 1):
-            await store.create_account(
-                OrganizationId(acme),
-                AccountId(account),
-                name=f"Paper {number}",
-                broker="paper",
+        acme, internal, key_id, *opened = await DatabaseClock(pool).new_ids(3 + accounts)
+        seeded = Seeded(OrganizationId(acme), OrganizationId(internal), [AccountId(account) for account in opened], key)
+        for organization, name in (
+            (seeded.organization_id, "Acme Trading"),
+            (seeded.internal_organization_id, "Operations"),
+        ):
+            async with transaction(pool, Role.TENANT, organization) as connection:
+                await add_organization(
+                    connection,
+                    organization,
+                    external_id=f"org_{secrets.token_hex(8)}",
+                    provider="dev",
+                    name=name,
+                    entitlements=[TRADING_LIVE, CONTROLS_PREMIUM],
+                )
+        async with transaction(pool, Role.TENANT, acme) as connection:
+            for number, account in enumerate(seeded.account_ids, 1):
+                await add_account(
+                    connection,
+                    seeded.organization_id,
+                    account,
+                    name=f"Paper {number}",
+                    broker="paper",
+                    environment=Environment.PAPER,
+                )
+            await add_api_key(
+                connection,
+                seeded.organization_id,
+                key_id,
+                presented,
+                name="dev",
                 environment=Environment.PAPER,
+                permissions=PERMISSIONS,
             )
-        text, presented = api_keys.mint(Environment.PAPER, os.urandom(api_keys.ENTROPY_BYTES))
-        await store.create_api_key(
-            OrganizationId(acme),
-            key_id,
-            presented,
-            name="dev",
-            environment=Environment.PAPER,
-            permissions=PERMISSIONS,
-        )
-        account_ids = [AccountId(account) for account in opened]
-        return Seeded(OrganizationId(acme), OrganizationId(internal), account_ids, text)
+        return seeded
 
 
 async def _mark_internal(owner_url: str, organization_id: OrganizationId) -> None:

@@ -84,66 +84,9 @@ async def add_account(
 
 @dataclass(frozen=True, slots=True)
 class PostgresOrganizationStore:
-    """Implements KeyStore and AccountStore, and creates what they find."""
+    """Implements KeyStore and AccountStore."""
 
     pool: Pool
-
-    async def create_organization(
-        self,
-        organization_id: OrganizationId,
-        *,
-        external_id: str,
-        provider: str,
-        name: str,
-        entitlements: Iterable[str],
-    ) -> None:
-        """Add an organization."""
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            await add_organization(
-                connection,
-                organization_id,
-                external_id=external_id,
-                provider=provider,
-                name=name,
-                entitlements=entitlements,
-            )
-
-    async def create_api_key(
-        self,
-        organization_id: OrganizationId,
-        api_key_id: UUID,
-        presented: PresentedKey,
-        *,
-        name: str,
-        environment: Environment,
-        permissions: Iterable[str],
-    ) -> None:
-        """Store a key's hash; its text is shown once by whoever minted it."""
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            await add_api_key(
-                connection,
-                organization_id,
-                api_key_id,
-                presented,
-                name=name,
-                environment=environment,
-                permissions=permissions,
-            )
-
-    async def create_account(
-        self,
-        organization_id: OrganizationId,
-        account_id: AccountId,
-        *,
-        name: str,
-        broker: str,
-        environment: Environment,
-    ) -> None:
-        """Add an account with its counters."""
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            await add_account(
-                connection, organization_id, account_id, name=name, broker=broker, environment=environment
-            )
 
     async def find_key_across_organizations(self, key_id: str) -> ApiKey | None:
         """The key with this public id."""
