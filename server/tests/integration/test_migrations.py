@@ -34,7 +34,16 @@ CATALOGUE = {
 }
 
 # Operators' commands ask for the newest schema first; no process runs one of these.
-NEEDS_NEWEST = {"operators"}
+NEEDS_NEWEST = {
+    "operators",
+    "callers",
+    "symbol_controls",
+    "replaces",
+    "intent_statistics",
+    "api_key_records",
+    "outbox_health",
+    "user_deletions",
+}
 
 
 async def catalogue(url: str) -> dict[str, list[tuple[object, ...]]]:

@@ -8,7 +8,22 @@ from pathlib import Path
 
 from proof.figures import Figures
 
-PARTS = ("e2e", "frontdoor", "restart", "isolation", "commit", "upgrade", "bench")
+PARTS = (
+    "e2e",
+    "frontdoor",
+    "restart",
+    "isolation",
+    "commit",
+    "upgrade",
+    "contract",
+    "authz",
+    "tokens",
+    "fuzz-http",
+    "paging",
+    "errors",
+    "limits",
+    "bench",
+)
 
 
 def main() -> int:
@@ -18,7 +33,7 @@ def main() -> int:
     chosen = parser.parse_args()
     figures = Figures(chosen.part, chosen.size)
     begun = time.monotonic()
-    importlib.import_module(f"proof.{chosen.part}").prove(figures)
+    importlib.import_module(f"proof.{chosen.part.replace('-', '_')}").prove(figures)
     figures.shown("seconds", round(time.monotonic() - begun, 1))
     figures.write(Path("build/proof"))
     return 0 if figures.ok else 1

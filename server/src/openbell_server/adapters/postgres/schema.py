@@ -10,7 +10,7 @@ from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.errors import OperatorError
 
 # New code is started on this schema first, everywhere; then the database is migrated under it.
-OLDEST: Final = "0006_recover_after_restore"
+OLDEST: Final = "0008_create_audit_log"
 _ALL: Final = sorted(path.stem for path in Path(migrations.__path__[0], "versions").glob("*.sql"))
 REVISIONS: Final = tuple(_ALL[_ALL.index(OLDEST) :])
 NEWEST: Final = REVISIONS[-1]
