@@ -32,7 +32,7 @@ from openbell_server.domain.identifiers import (
 )
 from openbell_server.domain.intents import CancelIntent, Command, CreateIntent, command_hash
 from openbell_server.domain.orders import OrderSide, OrderSpec, OrderType, RouteStrategy, TimeInForce
-from openbell_server.domain.principals import PERMISSIONS, Principal
+from openbell_server.domain.principals import PERMISSIONS, Principal, PrincipalKind
 from openbell_server.domain.receipts import evaluate
 
 
@@ -139,7 +139,11 @@ async def a_key(
             permissions=permissions,
         )
     principal = Principal(
-        kind="API_KEY", id=str(key_id), organization_id=organization, environment=environment, permissions=permissions
+        kind=PrincipalKind.API_KEY,
+        id=str(key_id),
+        organization_id=organization,
+        environment=environment,
+        permissions=permissions,
     )
     return principal, text
 

@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from openbell_server.adapters.identity.tokens import JwtAccessTokens
-from openbell_server.domain.access_tokens import CallerKind, Issuer
+from openbell_server.domain.access_tokens import Issuer
+from openbell_server.domain.principals import PrincipalKind
 
 NOW = 1_800_000_000
 PEOPLE = Issuer(
@@ -23,14 +24,16 @@ PEOPLE = Issuer(
     jwks_address="https://people.test/keys",
     audience="https://openbell.test",
     token_type="at+jwt",
-    kind=CallerKind.USER,
+    kind=PrincipalKind.USER,
+    provider="dev",
 )
 MACHINES = Issuer(
     name="https://machines.test/",
     jwks_address="https://machines.test/keys",
     audience="openbell",
     token_type="JWT",
-    kind=CallerKind.SERVICE,
+    kind=PrincipalKind.SERVICE,
+    provider="dev",
 )
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 MAKE: dict[str, Callable[[], PrivateKey]] = {

@@ -130,6 +130,7 @@ def _plain_values() -> dict[str, Any]:
         | {"standing": "WORKING", "close_reason": None, "pending": "NONE", "certainty": "CONFIRMED"}
         | {"broker_order_ids": ["b9"], "quantities": [Decimal(1)] * 2, "prices": [Decimal(1)] * 2}
         | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
+        | {"provider": "dev", "subject": "nobody"}
         | {"settle_seconds": 0.0, "epoch": 1, "key": KEY}
         | {"disabled": False, "internal": False, "revoked": False, "expires_at": None}
         | {"audit_id": new_id(), "principal_id": "p", "operation": "o", "object_id": "i"}

@@ -8,7 +8,9 @@ from uuid import UUID
 import httpx
 
 from builders import Tenant
+from identity_provider import Verifier
 from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.application.ports.access_tokens import AccessTokens
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.api import rest_app
 
@@ -58,9 +60,10 @@ class RestApi:
 
 
 @asynccontextmanager
-async def rest_api(pool: Pool) -> AsyncIterator[RestApi]:
+async def rest_api(pool: Pool, tokens: AccessTokens | None = None) -> AsyncIterator[RestApi]:
+    """Believes the tokens of the tests' identity provider unless told otherwise."""
     hints = RecordedHints()
-    app = rest_app(pool, hints, b"a secret of the tests")
+    app = rest_app(pool, hints, b"a secret of the tests", tokens or Verifier().tokens)
     transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
     async with httpx.AsyncClient(transport=transport, base_url="http://openbell.test", timeout=20) as client:
         yield RestApi(client, hints)

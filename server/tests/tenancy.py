@@ -19,7 +19,7 @@ else:  # generic in its stubs only
 FILES = sorted(path.stem for path in Path(postgres.__path__[0]).glob("*.sql"))
 
 # Tables of the platform; every other one belongs to organizations.
-PLATFORM_TABLES = {"executors", "slot_leases", "incarnation", "write_checks"}
+PLATFORM_TABLES = {"executors", "slot_leases", "incarnation", "write_checks", "denied_users"}
 DEFINERS = {"accept_commands"}
 TENANT_POLICY = "(organization_id = (NULLIF(current_setting('openbell.organization_id'::text, true), ''::text))::uuid)"
 OWN_ACCOUNT_POLICY = "(EXISTS ( SELECT 1 FROM accounts a WHERE (a.account_id = {}.account_id)))"
@@ -43,6 +43,7 @@ CROSSING = {
         (table, "find_work"): ("openbell_executor", "SELECT")
         for table in ("accounts", "account_counters", "orders", "action_states", "forgotten_orders")
     },
+    ("organizations", "find_caller"): ("openbell_keys", "SELECT"),
     ("api_keys", "find_key"): ("openbell_keys", "SELECT"),
     ("api_keys", "find_key_to_change"): ("openbell_operator", "SELECT"),
     ("organizations", "list_organizations"): ("openbell_operator", "SELECT"),
@@ -230,6 +231,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "connection.database_millis": set(Role),
     "schema.schema_revision": set(Role),
     "connection.check_writing": {_T},
+    "callers.find_caller_across_organizations": {Role.KEYS, _O},
     # For an owner who may see everything; a tenant would check its own.
     "backup.schema_revision_across_organizations": set(Role),
     "backup.sizes_across_organizations": {_T},

@@ -3,6 +3,7 @@
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from openbell_server.domain.access_tokens import Issuer
 from openbell_server.domain.errors import OperatorError
 
 
@@ -25,6 +26,8 @@ class Settings(BaseSettings):
     paper_port: int = 8090
     # Seeded misbehaviour of the paper broker; see its documentation. Empty: it behaves.
     paper_faults: str = ""
+    # Whose access tokens are believed: a JSON list; see the documentation of identity.
+    issuers: tuple[Issuer, ...] = ()
     log_level: str = "INFO"
     # A name that outlives restarts: a successor of the same name takes its slots over at once. Empty: a new name.
     executor_name: str = ""

@@ -169,17 +169,19 @@ async def test_a_migration_gives_way_to_those_who_use_its_tables_and_comes_back(
     user = await asyncpg.connect(empty, timeout=10)
     bystander = await asyncpg.connect(empty, timeout=10)
     try:
-        await user.execute("begin; select from openbell.orders")
+        await user.execute("begin; select from openbell.organizations")
         migrating = asyncio.ensure_future(asyncio.to_thread(migrate, empty))
 
         async def it_waits() -> bool:
-            waiting = "select count(*) from pg_locks where relation = 'openbell.orders'::regclass and not granted"
+            waiting = (
+                "select count(*) from pg_locks where relation = 'openbell.organizations'::regclass and not granted"
+            )
             return bool(await bystander.fetchval(waiting))
 
         for _ in range(2):
             await until(it_waits, 30)
             # Whoever comes behind the migration waits no longer than it does.
-            assert await bystander.fetchval("select count(*) from openbell.orders", timeout=5) == 0
+            assert await bystander.fetchval("select count(*) from openbell.organizations", timeout=5) == 0
         await user.execute("commit")
         await asyncio.wait_for(migrating, 60)
     finally:

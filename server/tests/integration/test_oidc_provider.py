@@ -14,7 +14,8 @@ import pytest
 from identity_provider import Clock
 from openbell_server.adapters.identity import jwks
 from openbell_server.adapters.identity.tokens import JwtAccessTokens
-from openbell_server.domain.access_tokens import CallerKind, Issuer, Role
+from openbell_server.domain.access_tokens import Issuer
+from openbell_server.domain.principals import PrincipalKind, Role
 
 PROVIDER = Path(__file__).parents[1] / "oidc_provider/provider.mjs"
 # The program itself: the command of the same name is a script that starts it, and would leave it behind when killed.
@@ -58,7 +59,7 @@ def issuer(port: int, audience: str = "https://openbell.test") -> Issuer:
         jwks_address=f"http://127.0.0.1:{port}/jwks",
         audience=audience,
         token_type="at+jwt",
-        kind=CallerKind.SERVICE,
+        kind=PrincipalKind.SERVICE,
     )
 
 
@@ -82,7 +83,7 @@ async def test_tokens_of_a_real_provider_are_believed_by_their_own_audience_only
             token = await fetch_token(client, port, algorithm)
             claims = await ours.verify(token)
             assert claims is not None
-            assert (claims.subject, claims.kind, claims.organization) == (algorithm, CallerKind.SERVICE, "org_9")
+            assert (claims.subject, claims.kind, claims.organization) == (algorithm, PrincipalKind.SERVICE, "org_9")
             assert (claims.role, claims.scopes) == (Role.MEMBER, frozenset({"intent:read"}))
             assert await others.verify(token) is None
 

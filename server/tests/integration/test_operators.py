@@ -25,7 +25,7 @@ from openbell_server.cli import app
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.errors import OperatorError
 from openbell_server.domain.identifiers import AccountId, OrganizationId
-from openbell_server.domain.principals import PERMISSIONS, Principal
+from openbell_server.domain.principals import PERMISSIONS, Principal, PrincipalKind
 from openbell_server.processes.local_services import LocalServices
 from openbell_server.processes.stack import APP_LOGIN
 from paper_broker import until
@@ -76,7 +76,7 @@ class CommandLine:
         )
         assert found is not None
         caller = Principal(
-            kind="API_KEY",
+            kind=PrincipalKind.API_KEY,
             id=key["api_key_id"],
             organization_id=organization_id,
             environment=Environment.PAPER,
@@ -278,7 +278,7 @@ MISTAKES = [
     (["organizations", "create", "Acme", "--provider", "okta"], "--external-id ID"),
     (["organizations", "create", "Acme", "--as", "\t"], "--as takes 1 to 128"),
     (["organizations", "entitle", NOBODY, "trading_love"], "choose from controls_premium, trading_live"),
-    (["keys", "create", NOBODY, "--environment", "paper", "--permission", "all"], "choose from event:read"),
+    (["keys", "create", NOBODY, "--environment", "paper", "--permission", "all"], "choose from control:edit:live"),
     (["keys", "create", NOBODY, *KEY_OPTIONS, "--expires", "soon"], "--expires takes a time"),
     (["accounts", "create", NOBODY, *ACCOUNT_OPTIONS, "--broker", "acme"], "choose from paper"),
 ]

@@ -175,7 +175,11 @@ def test_no_statement_takes_a_role_or_names_an_organization_for_the_transaction(
 # What a role reads beside the tenant's, which row security bounds.
 READS: dict[Role, dict[str, set[str]]] = {
     Role.ACCEPT: {},
-    Role.KEYS: {"api_keys": {"*"}},
+    Role.KEYS: {
+        "api_keys": {"*"},
+        "organizations": {"organization_id", "provider", "external_id", "internal"},
+        "denied_users": {"*"},
+    },
     Role.RELAY: {"intent_outbox": {"*"}},
     Role.OPERATOR: {
         "organizations": {"*"},
@@ -184,6 +188,7 @@ READS: dict[Role, dict[str, set[str]]] = {
             *("revoked_at", "expires_at", "created_at"),
         },
         "this_incarnation": {"*"},
+        "denied_users": {"*"},
     },
     Role.EXECUTOR: {
         "accounts": {"organization_id", "account_id", "broker", "slot"},
@@ -224,7 +229,11 @@ async def test_the_login_of_the_processes_cannot_act_as_an_operator(login_pool: 
 
 
 # Ids of all organizations may be looked up; changing is for the one that is named.
-LOOKING_UP = {"operators.list_api_keys", "operators.find_organization_of_key_across_organizations"}
+LOOKING_UP = {
+    "callers.find_caller_across_organizations",
+    "operators.find_organization_of_key_across_organizations",
+    "operators.list_api_keys",
+}
 
 
 async def test_an_operator_changes_the_organization_it_names_and_no_other(

@@ -1,60 +1,147 @@
-"""API key → principal."""
+"""API key or access token → caller."""
 
 import hmac
-from collections.abc import Callable
+import re
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, TypeVar
 
-from openbell_server.application.ports.stores import KeyStore
+from openbell_server.application.ports.access_tokens import AccessTokens
+from openbell_server.application.ports.stores import KeyStore, TokenCaller, TokenCallerStore
 from openbell_server.domain import api_keys
 from openbell_server.domain.errors import Problem
-from openbell_server.domain.principals import Principal
+from openbell_server.domain.principals import Caller, PrincipalKind
 
 CACHE_SECONDS: Final = 0.9
-CACHE_KEYS_MAX: Final = 10_000
+CACHE_ROWS_MAX: Final = 10_000
+_BEARER: Final = re.compile(r"bearer +([^ ]+)", re.IGNORECASE)
+# What the secret of an unknown key is compared with, so that it takes the steps that a known one takes.
+_NO_HASH: Final = bytes(32)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """The one credential that a request brought; neither is ever shown."""
+
+    api_key: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+
+
+def read_credential(api_keys_sent: Sequence[str], authorizations: Sequence[str]) -> Credential:
+    """The one credential of a request; two are refused, whichever is stronger."""
+    if len(api_keys_sent) + len(authorizations) > 1:
+        raise Problem("ambiguous_credentials", "more than one credential was sent")
+    if api_keys_sent:
+        return Credential(api_key=api_keys_sent[0])
+    bearer = _BEARER.fullmatch(authorizations[0]) if authorizations else None
+    return Credential(token=bearer[1]) if bearer else Credential()
 
 
 @dataclass(slots=True)
-class Authenticate:
-    """Turns a presented key into a principal; keys are cached for under a second, so that a change acts within one."""
+class _Recent:
+    """What was read less than a second ago, so that a change acts within one."""
 
-    keys: KeyStore
     monotonic: Callable[[], float]
-    now: Callable[[], datetime]
-    _cache: dict[str, tuple[float, api_keys.ApiKey | None]] = field(default_factory=dict)
+    _rows: dict[Hashable, tuple[float, Any]] = field(default_factory=dict)
 
-    async def __call__(self, presented_text: str | None) -> Principal:
-        """The caller, or 401 with the same answer for every way a key can be wrong."""
-        presented = api_keys.read(presented_text) if presented_text else None
+    async def get(self, key: Hashable, read: Callable[[], Awaitable[T]]) -> T:
+        now = self.monotonic()
+        cached = self._rows.get(key)
+        if cached is not None and now - cached[0] < CACHE_SECONDS:
+            row: T = cached[1]
+            return row
+        row = await read()
+        if len(self._rows) >= CACHE_ROWS_MAX:
+            self._rows.clear()
+        # Stamped with the time before the look-up: what was read may be that old already.
+        self._rows[key] = (now, row)
+        return row
+
+
+class Authenticate:
+    """Turns a credential into a caller, or answers 401 alike for every way in which a credential can be wrong."""
+
+    def __init__(
+        self,
+        keys: KeyStore,
+        token_callers: TokenCallerStore,
+        tokens: AccessTokens,
+        monotonic: Callable[[], float],
+        now: Callable[[], datetime],
+    ) -> None:
+        """The clocks are the process's own."""
+        self._keys = keys
+        self._token_callers = token_callers
+        self._tokens = tokens
+        self._now = now
+        self._recent = _Recent(monotonic)
+
+    async def __call__(self, credential: Credential) -> Caller:
+        """The caller."""
+        if credential.api_key is not None:
+            return await self._by_key(credential.api_key)
+        if credential.token is not None:
+            return await self._by_token(credential.token)
+        raise _unauthenticated()
+
+    async def find_key(self, text: str) -> api_keys.ApiKey:
+        """The key that was sent, disabled or not; unknown, wrong, revoked and expired ones take the same steps."""
+        presented = api_keys.read(text)
         if presented is None:
-            raise Problem("unauthenticated", "no valid API key was sent")
-        key = await self._find(presented.key_id)
+            raise _unauthenticated()
+        key = await self._recent.get(
+            presented.key_id, lambda: self._keys.find_key_across_organizations(presented.key_id)
+        )
+        is_right = hmac.compare_digest(key.secret_hash if key else _NO_HASH, presented.secret_hash)
         if (
             key is None
-            or not hmac.compare_digest(key.secret_hash, presented.secret_hash)
+            or not is_right
+            or key.environment is not presented.environment
             or key.revoked_at is not None
-            or (key.expires_at is not None and key.expires_at <= self.now())
+            or (key.expires_at is not None and key.expires_at <= self._now())
         ):
-            raise Problem("unauthenticated", "no valid API key was sent")
+            raise _unauthenticated()
+        return key
+
+    async def _by_key(self, text: str) -> Caller:
+        key = await self.find_key(text)
         if key.disabled:
             raise Problem("key_disabled", "this API key is disabled")
-        return Principal(
-            kind="API_KEY",
+        return Caller(
+            kind=PrincipalKind.API_KEY,
             id=key.id,
             organization_id=key.organization_id,
             environment=key.environment,
             permissions=key.permissions,
         )
 
-    async def _find(self, key_id: str) -> api_keys.ApiKey | None:
-        now = self.monotonic()
-        cached = self._cache.get(key_id)
-        if cached is not None and now - cached[0] < CACHE_SECONDS:
-            return cached[1]
-        key = await self.keys.find_key_across_organizations(key_id)
-        if len(self._cache) >= CACHE_KEYS_MAX:
-            self._cache.clear()
-        # Stamped with the time before the look-up: what was read may be that old already.
-        self._cache[key_id] = (now, key)
-        return key
+    async def _by_token(self, token: str) -> Caller:
+        claims = await self._tokens.verify(token)
+        if claims is None:
+            raise _unauthenticated()
+        who = (claims.provider, claims.subject, claims.organization)
+
+        async def read() -> TokenCaller:
+            return await self._token_callers.find_caller_across_organizations(*who)
+
+        known = await self._recent.get(who, read)
+        if known.is_denied:
+            raise _unauthenticated()
+        is_user = claims.kind is PrincipalKind.USER
+        return Caller(
+            kind=claims.kind,
+            id=claims.subject,
+            provider=claims.provider,
+            # A service account acts in the organization that its request names, whatever its token says.
+            organization_id=known.organization_id if is_user else None,
+            external_organization_id=claims.organization if is_user else None,
+            internal=is_user and known.is_internal,
+            permissions=claims.scopes if not is_user else frozenset(),
+            role=claims.role if is_user else None,
+        )
+
+
+def _unauthenticated() -> Problem:
+    return Problem("unauthenticated", "no valid credential was sent")

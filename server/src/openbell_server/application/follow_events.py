@@ -7,10 +7,11 @@ from typing import Final, Protocol
 from openbell_server.application.crash_points import crash_point
 from openbell_server.application.ports.stores import AccountStore
 from openbell_server.domain.account_events import AccountEvent, EventKind
+from openbell_server.domain.authorization import Operation, admit_to_account
 from openbell_server.domain.cursors import seal, unseal
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId, OrganizationId
-from openbell_server.domain.principals import EVENT_READ, INTENT_READ, Principal, require, require_environment
+from openbell_server.domain.principals import Principal
 
 READ_EVENTS_MAX: Final = 500
 # A hint that got lost costs at most this much; access is checked again as often.
@@ -59,13 +60,13 @@ class FollowEvents:
 
     async def subscribe(
         self,
-        authenticate: Callable[[], Awaitable[Principal]],
+        enter: Callable[[], Awaitable[Principal]],
         account_id: AccountId,
         kinds: frozenset[EventKind],
         resume_token: str | None,
     ) -> AsyncIterator[Frame]:
         """First a frame with the position from which nothing is missed; then events, and heartbeats when quiet."""
-        caller = await self._enter(authenticate, account_id)
+        caller = await self._enter(enter, account_id)
         position = previous = await self._start(caller, account_id, resume_token)
         yield self._frame(None, account_id, position, previous)
         last_sent = last_entered = self.monotonic()
@@ -88,16 +89,15 @@ class FollowEvents:
             await self.wakes.wait(account_id, WAIT_SECONDS)
             # A key that was revoked, or lost its permission, ends the stream.
             if self.monotonic() - last_entered >= WAIT_SECONDS:
-                caller = await self._enter(authenticate, account_id)
+                caller = await self._enter(enter, account_id)
                 last_entered = self.monotonic()
 
-    async def _enter(self, authenticate: Callable[[], Awaitable[Principal]], account_id: AccountId) -> Principal:
-        caller = await authenticate()
-        require(caller, EVENT_READ, INTENT_READ)
+    async def _enter(self, enter: Callable[[], Awaitable[Principal]], account_id: AccountId) -> Principal:
+        caller = await enter()
         account = await self.accounts.find_account(caller.organization_id, account_id)
         if account is None:
             raise Problem("not_found", "there is no such account")
-        require_environment(caller, account)
+        admit_to_account(caller, Operation.FOLLOW_EVENTS, account)
         return caller
 
     async def _start(self, caller: Principal, account_id: AccountId, resume_token: str | None) -> int:

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from openbell_server.application.ports.stores import AccountStore, Execution, IntentStore, RecordedAction
+from openbell_server.domain.authorization import Operation, admit_to_account
 from openbell_server.domain.cursors import seal, unseal
 from openbell_server.domain.errors import FieldProblem, Problem
 from openbell_server.domain.identifiers import AccountId, IntentId
-from openbell_server.domain.principals import INTENT_READ, Principal, require, require_environment
+from openbell_server.domain.principals import Principal
 
 LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 100
@@ -64,11 +65,10 @@ class ReadIntents:
         return self._page(scope, cursor, found, rows, [recorded.action.seq for recorded in found])
 
     async def _enter(self, caller: Principal, account_id: AccountId) -> None:
-        require(caller, INTENT_READ)
         account = await self.accounts.find_account(caller.organization_id, account_id)
         if account is None:
             raise Problem("not_found", "there is no such account")
-        require_environment(caller, account)
+        admit_to_account(caller, Operation.READ_INTENTS, account)
 
     def _start(self, scope: str, cursor: str | None) -> int:
         if cursor is None:

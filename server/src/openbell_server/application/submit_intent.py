@@ -19,11 +19,12 @@ from openbell_server.application.ports.stores import (
 )
 from openbell_server.domain.accounts import TRADING_LIVE, Environment, TradingAccount
 from openbell_server.domain.action_lifecycle import ActionState
+from openbell_server.domain.authorization import Operation, admit_to_account
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, ReceiptId, keyed_action_id
 from openbell_server.domain.intents import ActionType, CancelIntent, Command, CreateIntent, IntentAction, command_hash
 from openbell_server.domain.order_aggregate import Order
-from openbell_server.domain.principals import INTENT_EDIT, Principal, require, require_environment
+from openbell_server.domain.principals import Principal
 from openbell_server.domain.receipts import evaluate
 
 TRIES_MAX: Final = 4
@@ -57,10 +58,9 @@ class SubmitIntent:
 
     async def __call__(self, caller: Principal, account_id: AccountId, decode: Decode, read_key: ReadKey) -> Submitted:
         """Record the command, or say why not; the first failing check answers."""
-        require(caller, INTENT_EDIT)
         idempotency_key = read_key()
         account = await self._account(caller, account_id)
-        require_environment(caller, account)
+        admit_to_account(caller, Operation.SUBMIT_INTENT, account)
         command = await self._admit(account, decode)
         for _ in range(TRIES_MAX):
             submission = await self._submission(caller, account, command, idempotency_key)

@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Final
 from urllib.parse import urlsplit
 
 from openbell_server.domain.errors import OpenbellError, OperatorError
+from openbell_server.domain.principals import PrincipalKind, Role
 
 ALGORITHMS: Final = frozenset({"RS256", "ES256", "EdDSA"})
 LEEWAY_SECONDS: Final = 30
@@ -22,21 +22,6 @@ _REFUSED_HEADERS: Final = frozenset({"b64", "crit", "cty", "enc", "jku", "jwk", 
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _SCOPE = re.compile(r"[!#-\[\]-~]+")
 _WHOLE_NUMBERS_MAX: Final = 2**53
-
-
-class CallerKind(StrEnum):
-    """Who an issuer's tokens speak for."""
-
-    USER = "USER"
-    SERVICE = "SERVICE"
-
-
-class Role(StrEnum):
-    """What a token may call its caller within the organization."""
-
-    ADMIN = "admin"
-    MEMBER = "member"
-    READ_ONLY = "read_only"
 
 
 class TokenRefused(OpenbellError):
@@ -67,7 +52,10 @@ class Issuer:
     jwks_address: str
     audience: str
     token_type: str
-    kind: CallerKind
+    # Users or service accounts, never both.
+    kind: PrincipalKind
+    # The identity provider whose organizations and users the tokens name.
+    provider: str = "workos"
     algorithms: frozenset[str] = ALGORITHMS
     claim_names: ClaimNames = ClaimNames()
     lifetime_seconds: int = LIFETIME_SECONDS
@@ -81,6 +69,8 @@ class Issuer:
             raise OperatorError(f"the JWKS address of issuer {self.name} must be https: {self.jwks_address}")
         if not self.algorithms or not self.algorithms <= ALGORITHMS:
             raise OperatorError(f"issuer {self.name} may use only {', '.join(sorted(ALGORITHMS))}")
+        if self.kind is PrincipalKind.API_KEY:
+            raise OperatorError(f"the tokens of issuer {self.name} are for USER or for SERVICE")
         if not (self.name and self.audience and self.token_type) or self.lifetime_seconds <= 0:
             raise OperatorError(f"issuer {self.name!r} needs a name, an audience, a token type and a lifetime")
 
@@ -90,9 +80,10 @@ class TokenClaims:
     """What a believed token says about its caller; the organization is named in the issuer's words, not in ours."""
 
     issuer: str
+    provider: str
     subject: str
-    kind: CallerKind
-    organization: str
+    kind: PrincipalKind
+    organization: str | None
     role: Role | None
     permissions: frozenset[str]
     scopes: frozenset[str]
@@ -124,10 +115,11 @@ def read_claims(issuer: Issuer, payload: Mapping[str, object], now: datetime) ->
     names = issuer.claim_names
     return TokenClaims(
         issuer=issuer.name,
+        provider=issuer.provider,
         expires_at=_expiry(issuer, payload, now.timestamp()),
         subject=_name(payload.get(names.subject), "bad_subject"),
         kind=issuer.kind,
-        organization=_name(payload.get(names.organization), "bad_organization"),
+        organization=_organization(payload.get(names.organization)),
         role=_role(payload.get(names.role)),
         permissions=_permissions(payload.get(names.permissions)),
         scopes=_scopes(payload.get(names.scope)),
@@ -165,6 +157,10 @@ def _name(value: object, reason: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= NAME_LENGTH_MAX or not value.isprintable():
         raise TokenRefused(reason)
     return value
+
+
+def _organization(value: object) -> str | None:
+    return None if value is None else _name(value, "bad_organization")
 
 
 def _role(value: object) -> Role | None:

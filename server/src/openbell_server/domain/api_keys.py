@@ -19,6 +19,7 @@ _KEY = re.compile(r"ob_(paper|live)_([0-9A-Za-z]{12})_([0-9A-Za-z]{43})_([0-9A-Z
 class PresentedKey:
     """A key as a caller sent it, well-formed and with a right checksum; the secret masks itself."""
 
+    environment: Environment
     key_id: str
     secret_hash: bytes = field(repr=False)
 
@@ -48,7 +49,7 @@ def mint(environment: Environment, entropy: bytes) -> tuple[str, PresentedKey]:
     key_id = CELL + base62(int.from_bytes(entropy[:8]) % 62**10, 10)
     secret = base62(int.from_bytes(entropy[8:]) % 62**43, 43)
     body = f"ob_{environment}_{key_id}_{secret}"
-    return f"{body}_{_checksum(body)}", PresentedKey(key_id, hashlib.sha256(secret.encode()).digest())
+    return f"{body}_{_checksum(body)}", PresentedKey(environment, key_id, hashlib.sha256(secret.encode()).digest())
 
 
 def read(text: str) -> PresentedKey | None:
@@ -56,4 +57,4 @@ def read(text: str) -> PresentedKey | None:
     match = _KEY.fullmatch(text)
     if match is None or _checksum(text[:-7]) != match[4]:
         return None
-    return PresentedKey(match[2], hashlib.sha256(match[3].encode()).digest())
+    return PresentedKey(Environment(match[1]), match[2], hashlib.sha256(match[3].encode()).digest())

@@ -33,10 +33,32 @@ CODES: Final[dict[str, Code]] = {
     "ambiguous_credentials": Code(
         400, "More than one credential was sent", "Send either x-api-key or Authorization, once."
     ),
-    "unauthenticated": Code(401, "No valid credential was sent", "Send a valid API key in the x-api-key header."),
+    "invalid_header": Code(
+        400, "A header is missing or cannot be read", "See errors for the header and what would pass."
+    ),
+    "unauthenticated": Code(
+        401,
+        "No valid credential was sent",
+        "Send an API key as x-api-key, or an access token as Authorization: Bearer; both expire and can be revoked.",
+    ),
     "key_disabled": Code(401, "The API key is disabled", "Enable the key, or use another one."),
+    "principal_kind_not_allowed": Code(
+        403,
+        "This kind of caller may not do this",
+        "Use a credential of another kind: API key, user or service account, as the reference says.",
+    ),
     "permission_denied": Code(
-        403, "The credential lacks the permission", "Use a key that holds the permission named in detail."
+        403,
+        "The credential lacks the permission",
+        "Use a credential that holds the permission, role or scope named in detail.",
+    ),
+    "organization_required": Code(
+        403, "The token names no organization that is known here", "Get a token for an organization, and use that one."
+    ),
+    "organization_mismatch": Code(
+        403,
+        "x-organization-id names another organization",
+        "Leave the header out; only service accounts choose an organization.",
     ),
     "environment_mismatch": Code(403, "The key is for another environment", "Use a key of the account's environment."),
     "entitlement_required": Code(
@@ -59,6 +81,7 @@ CODES: Final[dict[str, Code]] = {
     "idempotency_key_reused": Code(
         422, "The Idempotency-Key belongs to another command", "Use a new key for a new command."
     ),
+    "rate_limited": Code(429, "Too many requests", "Wait for Retry-After seconds; RateLimit headers tell the limit."),
     "internal_error": Code(
         500,
         "Something failed on our side",
@@ -68,6 +91,11 @@ CODES: Final[dict[str, Code]] = {
         503,
         "The platform cannot answer now",
         "Retry with the same Idempotency-Key after Retry-After seconds.",
+    ),
+    "schema_outdated": Code(
+        503,
+        "The database is older than this version",
+        "Ask the operator to run `openbell-server migrate`; everything else works meanwhile.",
     ),
     "outcome_unknown": Code(
         503,

@@ -1,39 +1,64 @@
-"""Who is calling, and what they may do."""
+"""Who is calling: what a credential says, and a caller that was admitted to an operation."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
-from openbell_server.domain.accounts import Environment, TradingAccount
-from openbell_server.domain.errors import Problem
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.identifiers import OrganizationId
 
 INTENT_EDIT: Final = "intent:edit"
 INTENT_READ: Final = "intent:read"
 EVENT_READ: Final = "event:read"
-PERMISSIONS: Final = frozenset({INTENT_EDIT, INTENT_READ, EVENT_READ})
+CONTROL_READ: Final = "control:read"
+CREDENTIAL_READ: Final = "credential:read"
+CONTROL_EDITS: Final = {environment: f"control:edit:{environment}" for environment in Environment}
+# What an API key can hold. Those that no operation asks for yet are not given out.
+PERMISSIONS: Final = frozenset({INTENT_EDIT, INTENT_READ, EVENT_READ, CONTROL_READ, *CONTROL_EDITS.values()})
+
+
+class PrincipalKind(StrEnum):
+    """What kind of caller a credential speaks for."""
+
+    API_KEY = "API_KEY"
+    USER = "USER"
+    SERVICE = "SERVICE"
+
+
+class Role(StrEnum):
+    """What a user is within the organization."""
+
+    ADMIN = "admin"
+    MEMBER = "member"
+    READ_ONLY = "read_only"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """What a good credential says about who sent it; nobody has decided yet what the caller may do."""
+
+    kind: PrincipalKind
+    id: str
+    # None: the token names no organization, or one that is not known here.
+    organization_id: OrganizationId | None = None
+    # The organization in the words of the identity provider, and that provider.
+    external_organization_id: str | None = None
+    provider: str | None = None
+    # Whether the organization is the operator's own.
+    internal: bool = False
+    environment: Environment | None = None
+    # A key's permissions, or a service account's scopes.
+    permissions: frozenset[str] = frozenset()
+    role: Role | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """An authenticated caller."""
+    """A caller that was admitted to an operation, in one organization."""
 
-    kind: str
+    kind: PrincipalKind
     id: str
     organization_id: OrganizationId
-    environment: Environment
+    # Only a key is bound to one.
+    environment: Environment | None
     permissions: frozenset[str]
-
-
-def require(caller: Principal, *any_of: str) -> None:
-    """Refuse a caller that holds none of the permissions."""
-    if caller.permissions.isdisjoint(any_of):
-        raise Problem("permission_denied", f"this needs the permission {' or '.join(any_of)}")
-
-
-def require_environment(caller: Principal, account: TradingAccount) -> None:
-    """Refuse a key of the other environment, both ways."""
-    if caller.environment is not account.environment:
-        raise Problem(
-            "environment_mismatch",
-            f"the key is for {caller.environment} accounts, this account is {account.environment}",
-        )

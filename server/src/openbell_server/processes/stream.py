@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from datetime import UTC, datetime
 
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.event_wakes import EventWakes
@@ -10,8 +9,8 @@ from openbell_server.adapters.postgres.connection import open_pool
 from openbell_server.adapters.postgres.events import PostgresEventStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.schema import require_schema
-from openbell_server.application.authenticate import Authenticate
 from openbell_server.application.follow_events import FollowEvents
+from openbell_server.processes.callers import access_tokens, authentication, wall_clock
 from openbell_server.processes.lifecycle import notify_ready
 from openbell_server.settings import Settings
 from openbell_server.transport.stream.server import TradingService, serve_stream
@@ -21,18 +20,19 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     """Serve the stream until stopping is set."""
     hints = JetStreamConnection(settings.nats_url)
     wakes = EventWakes(hints)
-    async with await open_pool(settings.require("database_url"), connections_max=10) as pool:
+    async with (
+        await open_pool(settings.require("database_url"), connections_max=10) as pool,
+        access_tokens(settings) as tokens,
+    ):
         await require_schema(pool)
-        organizations = PostgresOrganizationStore(pool)
         follow = FollowEvents(
-            organizations,
+            PostgresOrganizationStore(pool),
             PostgresEventStore(pool),
             wakes,
             settings.require("cursor_secret").encode(),
             time.monotonic,
         )
-        authenticate = Authenticate(organizations, time.monotonic, lambda: datetime.now(UTC))
-        service = TradingService(authenticate, follow, lambda: datetime.now(UTC), stopping)
+        service = TradingService(authentication(pool, tokens), follow, wall_clock, stopping)
         connecting = asyncio.ensure_future(hints.run())
         try:
             await serve_stream(service, f"{settings.stream_host}:{settings.stream_port}", notify_ready, stopping)

@@ -5,22 +5,22 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import grpc
 import pytest
 
 from builders import Tenant, a_cancel, a_tenant, accept
+from identity_provider import Verifier
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.events import PostgresEventStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
-from openbell_server.application.authenticate import Authenticate
 from openbell_server.application.follow_events import FollowEvents
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.principals import EVENT_READ, INTENT_EDIT
+from openbell_server.processes.callers import authentication, wall_clock
 from openbell_server.processes.children import free_port
 from openbell_server.transport.stream.server import TradingService, serve_stream
 
@@ -59,8 +59,7 @@ async def stream(pool: Pool) -> AsyncIterator[StreamClient]:
     organizations = PostgresOrganizationStore(pool)
     stopping, ready = asyncio.Event(), asyncio.Event()
     follow = FollowEvents(organizations, PostgresEventStore(pool), PollingWakes(), b"a secret", time.monotonic)
-    authenticate = Authenticate(organizations, time.monotonic, lambda: datetime.now(UTC))
-    service = TradingService(authenticate, follow, lambda: datetime.now(UTC), stopping)
+    service = TradingService(authentication(pool, Verifier().tokens), follow, wall_clock, stopping)
     address = f"127.0.0.1:{free_port()}"
     serving = asyncio.ensure_future(serve_stream(service, address, ready.set, stopping))
     await asyncio.wait_for(ready.wait(), 10)

@@ -10,13 +10,13 @@ from identity_provider import MACHINES, NOW, PEOPLE, good_header, good_payload
 from openbell_server.domain.access_tokens import (
     ClaimNames,
     Issuer,
-    Role,
     TokenClaims,
     TokenRefused,
     read_claims,
     read_header,
 )
 from openbell_server.domain.errors import OperatorError
+from openbell_server.domain.principals import PrincipalKind, Role
 
 
 def said(issuer: Issuer = PEOPLE, **claims: Any) -> TokenClaims:
@@ -130,3 +130,12 @@ def test_an_unsafe_row_of_the_table_is_refused(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize("address", ["http://127.0.0.1:8080/keys", "http://[::1]/keys", "http://localhost/keys"])
 def test_keys_may_come_in_the_clear_from_this_machine_only(address: str) -> None:
     assert replace(PEOPLE, jwks_address=address).jwks_address == address
+
+
+def test_a_token_may_name_no_organization() -> None:
+    assert said(org_id=None).organization is None
+
+
+def test_no_issuer_speaks_for_api_keys() -> None:
+    with pytest.raises(OperatorError, match="for USER or for SERVICE"):
+        replace(PEOPLE, kind=PrincipalKind.API_KEY)

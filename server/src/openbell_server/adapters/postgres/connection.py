@@ -41,6 +41,8 @@ UNAVAILABLE = (
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.TransactionRollbackError,
 )
+# What a statement for the newest schema meets on an older one.
+OUTDATED = (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.UndefinedFunctionError)
 _queries = named_queries.load("connection")
 
 if TYPE_CHECKING:

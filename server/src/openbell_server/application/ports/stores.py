@@ -100,6 +100,24 @@ class KeyStore(Protocol):
         """The key with this public id; the caller is not known yet, so no organization can be named."""
 
 
+@dataclass(frozen=True, slots=True)
+class TokenCaller:
+    """What we know ourselves of one whom an access token names."""
+
+    is_denied: bool
+    organization_id: OrganizationId | None
+    is_internal: bool
+
+
+class TokenCallerStore(Protocol):
+    """Those whom access tokens name."""
+
+    async def find_caller_across_organizations(
+        self, provider: str, subject: str, external_organization_id: str | None
+    ) -> TokenCaller:
+        """Whether a user or service account is denied, and which organization of ours the token's one is."""
+
+
 class AccountStore(Protocol):
     """Trading accounts."""
 

@@ -2,27 +2,26 @@
 
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
 import structlog
 from litestar import Litestar, get
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
+from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
 
-from openbell_server.transport.rest.error_responses import error_renderer
-from openbell_server.transport.rest.intents import IntentUseCases, intent_routes
+from openbell_server.transport.rest.error_responses import ErrorRenderer
 
 BODY_BYTES_MAX = 64 * 1024
 _REQUEST_ID = re.compile(rb"[0-9A-Za-z_-]{1,64}")
 
 
 def build_app(
-    use_cases: IntentUseCases,
+    routes: Sequence[ControllerRouterHandler],
     check_database: Callable[[], Awaitable[None]],
-    unavailable: tuple[type[Exception], ...],
+    render_error: ErrorRenderer,
 ) -> ASGIApp:
-    """The application as uvicorn serves it; errors of the unavailable kinds answer 503."""
+    """The application as uvicorn serves it."""
 
     @get("/healthz")
     async def healthz() -> dict[str, str]:
@@ -31,8 +30,8 @@ def build_app(
         return {"status": "ok"}
 
     app = Litestar(
-        route_handlers=[intent_routes(use_cases), healthz],
-        exception_handlers={Exception: error_renderer(unavailable)},
+        route_handlers=[*routes, healthz],
+        exception_handlers={Exception: render_error},
         request_max_body_size=BODY_BYTES_MAX,
         openapi_config=None,
         logging_config=None,

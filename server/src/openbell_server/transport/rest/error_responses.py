@@ -1,7 +1,6 @@
 """Errors on the wire: problem+json (RFC 9457), one table of codes."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,7 +12,9 @@ from msgspec import Struct
 from openbell_server.domain.errors import CODES, FieldProblem, Problem
 
 _FROM_STATUS = {400: "malformed_body", 404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
-RETRY_AFTER_SECONDS = 1
+# Errors of these paths are plain text, wherever they come from.
+PLAIN_PATHS = frozenset({"/v1/accounts/outbox/health", "/v1/users/me"})
+_HEADERS = {401: {"www-authenticate": 'Bearer realm="openbell"'}, 503: {"retry-after": "1"}}
 
 
 class ProblemBody(Struct, frozen=True):
@@ -42,33 +43,56 @@ def problem_response(problem: Problem, request_id: str, headers: Mapping[str, st
         request_id=request_id,
         errors=list(problem.errors),
     )
-    waiting = {"retry-after": str(RETRY_AFTER_SECONDS)} if code.status == 503 else {}
     return Response(
         msgspec.json.encode(body),
         status_code=code.status,
         media_type="application/problem+json",
-        headers={**waiting, **(headers or {})},
+        headers={**_HEADERS.get(code.status, {}), **(headers or {})},
+    )
+
+
+def plain_response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response[bytes]:
+    """The problem in plain text, as two routes have it."""
+    status = CODES[problem.code].status
+    return Response(
+        b"unauthorized" if status == 401 else problem.detail.encode(),
+        status_code=status,
+        media_type="text/plain; charset=utf-8",
+        headers={**_HEADERS.get(status, {}), **(headers or {})},
     )
 
 
 ErrorRenderer = Callable[[Request[Any, Any, Any], Exception], Response[bytes]]
 
 
-def error_renderer(unavailable: tuple[type[Exception], ...]) -> ErrorRenderer:
-    """Renders any error out of a handler or the router; the unavailable kinds may be retried."""
-    return partial(_render, unavailable)
+def error_renderer(unavailable: tuple[type[Exception], ...], outdated: tuple[type[Exception], ...]) -> ErrorRenderer:
+    """Renders any error out of a handler or the router.
+
+    The unavailable kinds may be retried; the outdated kinds are the database's word that it was not migrated yet.
+    """
+
+    def render(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+        problem, headers = _problem(error, unavailable, outdated)
+        if request.scope["path"] in PLAIN_PATHS:
+            return plain_response(problem, headers)
+        return problem_response(problem, str(request.scope.get("request_id", "")), headers)
+
+    return render
 
 
-def _render(
-    unavailable: tuple[type[Exception], ...], request: Request[Any, Any, Any], error: Exception
-) -> Response[bytes]:
-    request_id = str(request.scope.get("request_id", ""))
+def _problem(
+    error: Exception, unavailable: tuple[type[Exception], ...], outdated: tuple[type[Exception], ...]
+) -> tuple[Problem, Mapping[str, str] | None]:
+    log = structlog.get_logger()
     if isinstance(error, Problem):
-        return problem_response(error, request_id)
+        return error, None
     if isinstance(error, HTTPException) and error.status_code in _FROM_STATUS:
-        return problem_response(Problem(_FROM_STATUS[error.status_code], error.detail), request_id, error.headers)
+        return Problem(_FROM_STATUS[error.status_code], error.detail), error.headers
     if isinstance(error, unavailable):
-        structlog.get_logger().warning("unavailable", error=repr(error))
-        return problem_response(Problem("unavailable", "a service behind the platform did not answer"), request_id)
-    structlog.get_logger().error("unexpected_error", exc_info=error)
-    return problem_response(Problem("internal_error", "an unexpected error occurred"), request_id)
+        log.warning("unavailable", error=repr(error))
+        return Problem("unavailable", "a service behind the platform did not answer"), None
+    if isinstance(error, outdated):
+        log.error("schema_outdated", exc_info=error)
+        return Problem("schema_outdated", "the database was not migrated to this version's schema yet"), None
+    log.error("unexpected_error", exc_info=error)
+    return Problem("internal_error", "an unexpected error occurred"), None

@@ -1,6 +1,5 @@
 """The intent routes."""
 
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -9,39 +8,30 @@ from litestar.datastructures import State
 from litestar.exceptions.http_exceptions import InternalServerException, RequestEntityTooLarge
 from litestar.params import FromPath
 
-from openbell_server.application.authenticate import Authenticate
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.read_intents import ReadIntents
 from openbell_server.application.submit_intent import SubmitIntent
+from openbell_server.domain.authorization import Operation
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId, IntentId
 from openbell_server.domain.intents import Command
-from openbell_server.transport.rest.authentication import api_key_of, idempotency_key_of
+from openbell_server.transport.rest.entry import Enter, idempotency_key_of
 from openbell_server.transport.rest.intent_bodies import ActionBody, PageBody, SubmitBody, action_body, page_body
 from openbell_server.transport.rest.strict_json import read_json
 
 
-@dataclass(frozen=True, slots=True)
-class IntentUseCases:
-    """What the routes call."""
-
-    authenticate: Authenticate
-    submit: SubmitIntent
-    read: ReadIntents
-
-
-def intent_routes(use_cases: IntentUseCases) -> Router:
+def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents) -> Router:
     """The intent routes of an account."""
 
     @post("/", status_code=202)
     async def submit_intent(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> Response[ActionBody]:
         """Append a command: it is durable when this answers."""
-        caller = await use_cases.authenticate(api_key_of(request))
+        caller = await enter(request, Operation.SUBMIT_INTENT)
 
         async def decode(broker: BrokerDefinition) -> Command:
             return read_json(await json_body_of(request), SubmitBody).to_command(broker)
 
-        submitted = await use_cases.submit(caller, AccountId(account_id), decode, lambda: idempotency_key_of(request))
+        submitted = await submit(caller, AccountId(account_id), decode, lambda: idempotency_key_of(request))
         action = submitted.recorded.action
         headers = {"location": f"/v1/accounts/{account_id}/intents/{action.intent_id}"}
         if submitted.replayed:
@@ -51,24 +41,24 @@ def intent_routes(use_cases: IntentUseCases) -> Router:
     @get("/")
     async def list_intents(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> PageBody:
         """Actions of the account, in commit order."""
-        caller = await use_cases.authenticate(api_key_of(request))
-        return page_body(await use_cases.read.page(caller, AccountId(account_id), *page_of(request)))
+        caller = await enter(request, Operation.READ_INTENTS)
+        return page_body(await read.page(caller, AccountId(account_id), *page_of(request)))
 
     @get("/{intent_id:uuid}")
     async def show_intent(
         request: Request[Any, Any, State], account_id: FromPath[UUID], intent_id: FromPath[UUID]
     ) -> ActionBody:
         """The latest action of an intent, and how its order stands."""
-        caller = await use_cases.authenticate(api_key_of(request))
-        return action_body(*await use_cases.read.latest(caller, AccountId(account_id), IntentId(intent_id)))
+        caller = await enter(request, Operation.READ_INTENTS)
+        return action_body(*await read.latest(caller, AccountId(account_id), IntentId(intent_id)))
 
     @get("/{intent_id:uuid}/actions")
     async def list_actions(
         request: Request[Any, Any, State], account_id: FromPath[UUID], intent_id: FromPath[UUID]
     ) -> PageBody:
         """The history of an intent."""
-        caller = await use_cases.authenticate(api_key_of(request))
-        page = await use_cases.read.history(caller, AccountId(account_id), IntentId(intent_id), *page_of(request))
+        caller = await enter(request, Operation.READ_INTENTS)
+        page = await read.history(caller, AccountId(account_id), IntentId(intent_id), *page_of(request))
         return page_body(page)
 
     return Router(

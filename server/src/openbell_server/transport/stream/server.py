@@ -12,9 +12,10 @@ import structlog
 
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
-from openbell_server.application.authenticate import Authenticate
+from openbell_server.application.authenticate import Authenticate, Credential, read_credential
 from openbell_server.application.follow_events import FollowEvents, Frame
 from openbell_server.domain.account_events import EventKind
+from openbell_server.domain.authorization import Operation, admit
 from openbell_server.domain.errors import CODES, Problem
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.principals import Principal
@@ -46,6 +47,7 @@ _STATUSES: Final = {
     404: grpc.StatusCode.NOT_FOUND,
     409: grpc.StatusCode.FAILED_PRECONDITION,
     422: grpc.StatusCode.INVALID_ARGUMENT,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
     503: grpc.StatusCode.UNAVAILABLE,
 }
 
@@ -72,7 +74,7 @@ class TradingService(trading_pb2_grpc.TradingServiceServicer):
         """Events of one account, in order, without gaps."""
         try:
             account_id, kinds = _scope(request)
-            enter = partial(self._enter, _api_key(context))
+            enter = partial(self._enter, *_credentials(context))
             frames = self._follow.subscribe(enter, account_id, kinds, request.resume_token)
             first = True
             async for frame in frames:
@@ -86,10 +88,10 @@ class TradingService(trading_pb2_grpc.TradingServiceServicer):
             structlog.get_logger().exception("stream_failed")
             await _abort(context, Problem("unavailable", "the stream broke; resume with your token"))
 
-    async def _enter(self, key: str | None) -> Principal:
+    async def _enter(self, credential: Credential, organization: str | None) -> Principal:
         if self._stopping.is_set():
             raise Problem("unavailable", "this server is going away; resume with your token")
-        return await self._authenticate(key)
+        return admit(await self._authenticate(credential), Operation.FOLLOW_EVENTS, organization)
 
     def _message(self, account_id: AccountId, frame: Frame, request: pb.Subscribe, *, first: bool) -> pb.TradingEvent:
         if frame.event is not None:
@@ -110,11 +112,14 @@ def _scope(request: pb.Subscribe) -> tuple[AccountId, frozenset[EventKind]]:
     return account_id, frozenset(KINDS[kind] for kind in request.subscriptions)
 
 
-def _api_key(context: Context) -> str | None:
-    sent = [value for name, value in context.invocation_metadata() or () if name in {"x-api-key", "authorization"}]
-    if len(sent) > 1:
-        raise Problem("ambiguous_credentials", "more than one credential was sent")
-    return str(sent[0]) if sent else None
+def _credentials(context: Context) -> tuple[Credential, str | None]:
+    """The one credential, and the organization that a service account acts for."""
+    sent: dict[str, list[str]] = {}
+    for name, value in context.invocation_metadata() or ():
+        sent.setdefault(name, []).append(str(value))
+    organizations = sent.get("x-organization-id")
+    credential = read_credential(sent.get("x-api-key", []), sent.get("authorization", []))
+    return credential, ", ".join(organizations) if organizations else None
 
 
 async def _abort(context: Context, problem: Problem) -> NoReturn:

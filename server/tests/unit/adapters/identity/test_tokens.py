@@ -20,8 +20,9 @@ from identity_provider import (
 )
 from openbell_server.adapters.identity import tokens as tokens_module
 from openbell_server.application.ports.access_tokens import AccessTokens
-from openbell_server.domain.access_tokens import CallerKind, Issuer, Role, TokenClaims
+from openbell_server.domain.access_tokens import Issuer, TokenClaims
 from openbell_server.domain.errors import OperatorError
+from openbell_server.domain.principals import PrincipalKind, Role
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
@@ -30,8 +31,9 @@ async def test_a_good_token_says_who_calls(algorithm: str, issuer: Issuer) -> No
     tokens: AccessTokens = Verifier().tokens
     assert await tokens.verify(good_token(algorithm, issuer)) == TokenClaims(
         issuer=issuer.name,
+        provider="dev",
         subject="auth|7",
-        kind=CallerKind.USER if issuer is PEOPLE else CallerKind.SERVICE,
+        kind=PrincipalKind.USER if issuer is PEOPLE else PrincipalKind.SERVICE,
         organization="org_9",
         role=Role.MEMBER,
         permissions=frozenset({"intent:edit"}),

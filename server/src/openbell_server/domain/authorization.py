@@ -1,0 +1,171 @@
+"""Who may do what: one table, and the one function that decides by it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from openbell_server.domain.accounts import CONTROLS_PREMIUM, TradingAccount
+from openbell_server.domain.errors import FieldProblem, Problem
+from openbell_server.domain.identifiers import OrganizationId
+from openbell_server.domain.principals import (
+    CONTROL_EDITS,
+    CONTROL_READ,
+    CREDENTIAL_READ,
+    EVENT_READ,
+    INTENT_EDIT,
+    INTENT_READ,
+    Caller,
+    Principal,
+    PrincipalKind,
+    Role,
+)
+
+
+class Operation(StrEnum):
+    """What can be asked for."""
+
+    SUBMIT_INTENT = "submit_intent"
+    READ_INTENTS = "read_intents"
+    FOLLOW_EVENTS = "follow_events"
+    EDIT_CONTROLS = "edit_controls"
+    READ_CONTROLS = "read_controls"
+    MANAGE_KEYS = "manage_keys"
+    VALIDATE_KEY = "validate_key"
+    LOOK_UP_ORGANIZATION = "look_up_organization"
+    DELETE_ME = "delete_me"
+    READ_OUTBOX = "read_outbox"
+
+
+_ANY: Final[frozenset[str]] = frozenset()
+_ANY_USER: Final[frozenset[Role]] = frozenset()
+_ANY_ROLE: Final = frozenset(Role)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Who may: None refuses the kind of caller, an empty set asks nothing more of it."""
+
+    permissions: frozenset[str] | None = None
+    roles: frozenset[Role] | None = None
+    scopes: frozenset[str] | None = None
+    # Whether it is about one organization, which a service account then names in a header.
+    scoped: bool = True
+    # Whether users must belong to an organization of the operator's own.
+    internal: bool = False
+    entitlement: str | None = None
+    # How a caller of the wrong kind is answered, and a user without organization (None: is let in).
+    stranger: str = "principal_kind_not_allowed"
+    homeless: str | None = "organization_required"
+
+
+RULES: Final = {
+    Operation.SUBMIT_INTENT: Rule(permissions=frozenset({INTENT_EDIT})),
+    Operation.READ_INTENTS: Rule(
+        permissions=frozenset({INTENT_READ}), roles=_ANY_ROLE, scopes=frozenset({INTENT_READ})
+    ),
+    Operation.FOLLOW_EVENTS: Rule(
+        permissions=frozenset({EVENT_READ, INTENT_READ}), roles=_ANY_ROLE, scopes=frozenset({EVENT_READ})
+    ),
+    Operation.EDIT_CONTROLS: Rule(
+        permissions=frozenset(CONTROL_EDITS.values()), roles=frozenset({Role.ADMIN}), entitlement=CONTROLS_PREMIUM
+    ),
+    Operation.READ_CONTROLS: Rule(
+        permissions=frozenset({CONTROL_READ}),
+        roles=_ANY_ROLE,
+        scopes=frozenset({CONTROL_READ}),
+        entitlement=CONTROLS_PREMIUM,
+    ),
+    Operation.MANAGE_KEYS: Rule(roles=frozenset({Role.ADMIN})),
+    Operation.VALIDATE_KEY: Rule(permissions=_ANY, scopes=_ANY, scoped=False),
+    Operation.LOOK_UP_ORGANIZATION: Rule(roles=_ANY_USER, scopes=_ANY, scoped=False, homeless=None),
+    Operation.DELETE_ME: Rule(roles=_ANY_USER, scoped=False, stranger="unauthenticated", homeless="unauthenticated"),
+    Operation.READ_OUTBOX: Rule(
+        roles=frozenset({Role.ADMIN}),
+        scopes=frozenset({CREDENTIAL_READ}),
+        scoped=False,
+        internal=True,
+        stranger="unauthenticated",
+        homeless="unauthenticated",
+    ),
+}
+
+
+def require(caller: Caller, operation: Operation) -> None:
+    """Refuse a caller whose kind, role, permissions or scopes do not suffice."""
+    rule = RULES[operation]
+    match caller.kind:
+        case PrincipalKind.API_KEY:
+            _require_one(rule, rule.permissions, caller.permissions, "permission")
+        case PrincipalKind.SERVICE:
+            _require_one(rule, rule.scopes, caller.permissions, "scope")
+        case PrincipalKind.USER:
+            _require_user(rule, caller)
+
+
+def _require_one(rule: Rule, needed: frozenset[str] | None, held: frozenset[str], what: str) -> None:
+    if needed is None:
+        raise Problem(rule.stranger, "this kind of caller may not do this")
+    if needed and held.isdisjoint(needed):
+        raise Problem("permission_denied", f"this needs the {what} {' or '.join(sorted(needed))}")
+
+
+def _require_user(rule: Rule, caller: Caller) -> None:
+    if rule.roles is None:
+        raise Problem(rule.stranger, "users may not do this")
+    if caller.external_organization_id is None and rule.homeless is not None:
+        raise Problem(rule.homeless, "the token names no organization")
+    if rule.internal and not caller.internal:
+        raise Problem("permission_denied", "this is for the operator's own organizations")
+    if rule.roles and caller.role not in rule.roles:
+        raise Problem("permission_denied", f"this needs the role {' or '.join(sorted(rule.roles))}")
+    if caller.organization_id is None and rule.homeless is not None:
+        raise Problem(rule.homeless, "the token's organization is not known here")
+
+
+def admit(caller: Caller, operation: Operation, organization_header: str | None) -> Principal:
+    """The caller as a principal of the organization it acts in, or a Problem."""
+    assert RULES[operation].scoped, f"{operation} is about no organization"
+    require(caller, operation)
+    organization_id = caller.organization_id
+    if caller.kind is PrincipalKind.SERVICE:
+        organization_id = _named(organization_header)
+    elif organization_header is not None and organization_header.lower() != str(organization_id):
+        raise Problem("organization_mismatch", "x-organization-id names another organization than the credential")
+    assert organization_id is not None
+    return Principal(
+        kind=caller.kind,
+        id=caller.id,
+        organization_id=organization_id,
+        environment=caller.environment,
+        permissions=caller.permissions,
+    )
+
+
+def _named(organization_header: str | None) -> OrganizationId:
+    message = "must be the UUID of the organization that the service account acts for"
+    try:
+        named = UUID(organization_header or "")
+    except ValueError:
+        named = None
+    if named is None or str(named) != (organization_header or "").lower():
+        raise Problem(
+            "invalid_header",
+            f"x-organization-id {message}",
+            (FieldProblem("/headers/x-organization-id", "invalid", message),),
+        )
+    return OrganizationId(named)
+
+
+def admit_to_account(principal: Principal, operation: Operation, account: TradingAccount) -> None:
+    """Refuse a key of the other environment, both ways, and an organization without the operation's entitlement."""
+    environment, rule = account.environment, RULES[operation]
+    if principal.environment is not None and principal.environment is not environment:
+        raise Problem(
+            "environment_mismatch",
+            f"the key is for {principal.environment} accounts, this account is {environment}",
+        )
+    if operation is Operation.EDIT_CONTROLS and principal.kind is PrincipalKind.API_KEY:
+        _require_one(rule, frozenset({CONTROL_EDITS[environment]}), principal.permissions, "permission")
+    if rule.entitlement is not None and rule.entitlement not in account.entitlements:
+        raise Problem("entitlement_required", f"this needs the entitlement {rule.entitlement}")

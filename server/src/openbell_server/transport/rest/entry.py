@@ -1,0 +1,59 @@
+"""How a request gets in: one credential, who sent it, and whether they may; and the headers it brings."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from litestar import Request
+
+from openbell_server.application.authenticate import Authenticate, read_credential
+from openbell_server.domain.authorization import Operation, admit, require
+from openbell_server.domain.errors import FieldProblem, Problem
+from openbell_server.domain.principals import Caller, Principal
+
+_VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
+AnyRequest = Request[Any, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Enter:
+    """Lets a request in, or answers it; every route begins with one of these two calls."""
+
+    authenticate: Authenticate
+
+    async def __call__(self, request: AnyRequest, operation: Operation) -> Principal:
+        """The caller as a principal of the one organization that the operation is about."""
+        caller = await self._identify(request)
+        return admit(caller, operation, _organization_header(request))
+
+    async def anywhere(self, request: AnyRequest, operation: Operation) -> Caller:
+        """The caller, for an operation that is about no one organization."""
+        caller = await self._identify(request)
+        require(caller, operation)
+        return caller
+
+    async def _identify(self, request: AnyRequest) -> Caller:
+        headers = request.headers
+        credential = read_credential(headers.getall("x-api-key", []), headers.getall("authorization", []))
+        return await self.authenticate(credential)
+
+
+def _organization_header(request: AnyRequest) -> str | None:
+    sent = request.headers.getall("x-organization-id", [])
+    # Twice is never one organization; joined it is no UUID, and is refused as that.
+    return ", ".join(sent) if sent else None
+
+
+def idempotency_key_of(request: AnyRequest) -> str | None:
+    """The Idempotency-Key, if one was sent."""
+    keys = request.headers.getall("idempotency-key", [])
+    if not keys:
+        return None
+    if len(keys) > 1 or not _VISIBLE.fullmatch(keys[0]):
+        message = "must be one header of 1 to 255 visible ASCII characters"
+        raise Problem(
+            "invalid_parameter",
+            f"Idempotency-Key {message}",
+            (FieldProblem("/headers/idempotency-key", "invalid", message),),
+        )
+    return keys[0]
