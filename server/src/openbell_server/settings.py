@@ -1,7 +1,9 @@
 """Every setting, typed, read from the environment as OPENBELL_<NAME>; only processes and the command line read it."""
 
-from pydantic import SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from typing import Any
+
+from pydantic import SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from openbell_server.domain.access_tokens import Issuer
 from openbell_server.domain.errors import OperatorError
@@ -33,6 +35,17 @@ class Settings(BaseSettings):
     executor_name: str = ""
     # For tests: the point at which this process kills itself.
     crash_at: str = ""
+
+    def __init__(self, **values: Any) -> None:  # noqa: ANN401 - one per setting
+        """Read the environment; what cannot be read is said in a sentence, without the value, which may be a secret."""
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            wrong = [(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors(include_input=False)]
+            said = "; ".join(f"{place}: {message}" for place, message in wrong)
+            raise OperatorError(f"The settings (OPENBELL_…) cannot be used: {said}.") from None
+        except SettingsError as error:
+            raise OperatorError(f"The settings (OPENBELL_…) cannot be used: {error}; it must be JSON.") from None
 
     def require(self, name: str) -> str:
         """A setting that this process cannot do without."""

@@ -1,0 +1,36 @@
+"""Settings that cannot be read are said in a sentence, never with their value."""
+
+import pytest
+
+from openbell_server.domain.errors import OperatorError
+from openbell_server.domain.principals import PrincipalKind
+from openbell_server.settings import Settings
+
+ISSUER = '{"name":"n","jwks_address":"https://p.test/keys","audience":"a","token_type":"JWT","kind":"SERVICE"}'
+
+
+def test_issuers_are_read_from_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBELL_ISSUERS", f"[{ISSUER}]")
+    (issuer,) = Settings().issuers
+    assert (issuer.kind, issuer.provider, issuer.claim_names.organization) == (
+        PrincipalKind.SERVICE,
+        "workos",
+        "org_id",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("OPENBELL_ISSUERS", "s3cret", "issuers"),
+        ("OPENBELL_ISSUERS", '[{"name": "s3cret"}]', "issuers.0.audience: Field required"),
+        ("OPENBELL_API_PORT", "s3cret", "api_port"),
+    ],
+)
+def test_a_setting_that_cannot_be_read_is_named_and_not_repeated(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(OperatorError, match=says) as refused:
+        Settings()
+    assert "s3cret" not in str(refused.value)
