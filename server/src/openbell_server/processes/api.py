@@ -17,6 +17,7 @@ from openbell_server.adapters.postgres.connection import (
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.schema import require_schema
+from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.application.ports.access_tokens import AccessTokens
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.read_intents import ReadIntents
@@ -37,7 +38,8 @@ def rest_app(pool: Pool, hints: Hints, cursor_key: bytes, tokens: AccessTokens) 
     """The REST application on a database."""
     organizations, intents = PostgresOrganizationStore(pool), PostgresIntentStore(pool)
     enter = Enter(authentication(pool, tokens))
-    submit = SubmitIntent(organizations, intents, DatabaseClock(pool), BROKERS, hints, DOUBTFUL, UNAVAILABLE)
+    controls = PostgresControlStore(pool)
+    submit = SubmitIntent(organizations, intents, controls, DatabaseClock(pool), BROKERS, hints, DOUBTFUL, UNAVAILABLE)
     routes = [
         intent_routes(enter, submit, ReadIntents(organizations, intents, cursor_key)),
     ]
