@@ -23,7 +23,7 @@ from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.authorization import Operation, admit_to_account
 from openbell_server.domain.controls import NO_CONTROLS_EPOCH, evaluate
 from openbell_server.domain.errors import ControlsRefused, Problem
-from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, ReceiptId, keyed_action_id
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, ReceiptId, Symbol, keyed_action_id
 from openbell_server.domain.intents import ActionType, CancelIntent, Command, CreateIntent, IntentAction, command_hash
 from openbell_server.domain.order_aggregate import Order
 from openbell_server.domain.principals import Principal
@@ -115,11 +115,21 @@ class SubmitIntent:
         """What the controls say of everything but a cancel; None if they are of another epoch than the account."""
         if isinstance(command, CancelIntent) or account.account_epoch == NO_CONTROLS_EPOCH:
             return receipt_of(account)
-        symbol = command.symbol
+        symbol = await self._symbol_of(account, command)
+        if symbol is None:
+            # There is no such intent, which the accept step will say.
+            return receipt_of(account)
         found = await self.controls.find_controls(account.organization_id, account.id, symbol)
         if found is None or found.account_epoch != account.account_epoch:
             return None
         return receipt_of(account, Evaluation(symbol, found.now, evaluate(found.controls, found.now)))
+
+    async def _symbol_of(self, account: TradingAccount, command: Command) -> Symbol | None:
+        """The symbol that a command is about."""
+        if isinstance(command, CreateIntent):
+            return command.symbol
+        recorded = await self.intents.find_action(account.organization_id, account.id, command.ref_intent_id)
+        return None if recorded is None else recorded.action.symbol
 
     async def _refuse(self, submission: Submission) -> Submitted:
         """Keep the receipt and say no, unless the same command under its key was recorded before."""
