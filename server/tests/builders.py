@@ -33,7 +33,7 @@ from openbell_server.domain.identifiers import (
 from openbell_server.domain.intents import CancelIntent, Command, CreateIntent, command_hash
 from openbell_server.domain.orders import OrderSide, OrderSpec, OrderType, RouteStrategy, TimeInForce
 from openbell_server.domain.principals import PERMISSIONS, Principal, PrincipalKind
-from openbell_server.domain.receipts import evaluate
+from openbell_server.domain.receipts import receipt_of
 
 
 def new_id() -> UUID:
@@ -116,7 +116,7 @@ class Tenant:
             command=command,
             command_hash=command_hash(command),
             idempotency_key=key,
-            receipt=evaluate(self.account),
+            receipt=receipt_of(self.account),
         )
 
 

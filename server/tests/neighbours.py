@@ -1,6 +1,6 @@
 """Organizations that have something of everything, and what a statement is called with to reach exactly that."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -10,10 +10,14 @@ from builders import Tenant, a_cancel, a_limit_create, a_report, a_tenant, accep
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
+from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.domain.broker_orders import ReportStatus, Unknown
-from openbell_server.domain.identifiers import IntentId, OrganizationId, client_order_id
+from openbell_server.domain.controls import ManualControl
+from openbell_server.domain.identifiers import IntentId, OrganizationId, ReceiptId, Symbol, client_order_id
 from openbell_server.domain.outbox import ClaimedRow
+from openbell_server.domain.receipts import Receipt
 from scripted_broker import Desk
 from tenancy import Owner
 
@@ -55,7 +59,7 @@ class Neighbour:
 
 
 async def a_neighbour(pool: Pool) -> Neighbour:
-    desk = Desk(pool, await a_tenant(pool))
+    desk = Desk(pool, await with_controls(pool, await a_tenant(pool)))
     filled = await desk.accept()
     (door,) = await desk.work()
     order_id = client_order_id(door.action.action_id)
@@ -84,6 +88,18 @@ async def a_neighbour(pool: Pool) -> Neighbour:
     ours = [row for row in claimed if row.account_id == desk.tenant.account.id]
     await PostgresOutboxStore(pool).release_across_organizations(ours[1:], [0.0] * (len(ours) - 1))
     return Neighbour(desk.tenant, waiting, executor_id, held, ours[0])
+
+
+async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
+    """Both controls of a symbol that is not traded, and a receipt of a refusal."""
+    store, account = PostgresControlStore(pool), tenant.account
+    where = (account.organization_id, account.id)
+    await store.set_manual(*where, Symbol("HALTED"), ManualControl(manually_disabled=True), tenant.principal)
+    await store.change_time(*where, Symbol("HALTED"), lambda control: control, tenant.principal)
+    await store.keep_refusal(*where, ReceiptId(new_id()), Receipt("REFUSED", "{}"))
+    found = await PostgresOrganizationStore(pool).find_account(*where)
+    assert found is not None
+    return replace(tenant, account=found)
 
 
 async def values_of(owner: Owner, neighbour: Neighbour) -> dict[str, Any]:
@@ -135,6 +151,8 @@ def _plain_values() -> dict[str, Any]:
         | {"disabled": False, "internal": False, "revoked": False, "expires_at": None}
         | {"audit_id": new_id(), "principal_id": "p", "operation": "o", "object_id": "i"}
         | {"fact_before": None, "fact_after": "{}"}
+        | {"manually_disabled": True, "manual_reason": None, "principal_type": "API_KEY", "receipt": "{}"}
+        | {"trading_start": None, "trading_end": None, "timezone": None, "days": None, "stale_order_millis": 1}
         | {"kinds": [2], "seqs": [1], "bodies": ["{}"]}
         # The accept step's own.
         | {"receipt_ids": [new_id()], "action_types": ["CREATE"], "idempotency_keys": [None], "command_hashes": [b""]}
@@ -156,6 +174,8 @@ def fresh_values(statement: str) -> dict[str, Any]:
         return {"api_key_id": new_id(), "key_id": new_id().hex[-12:]}
     if create == "create_account":
         return {"account_id": new_id()}
+    if create == "keep_refusal":
+        return {"receipt_id": new_id()}
     if create == "accept_commands":
         return {"action_ids": [new_id()], "intent_ids": [new_id()], "quantities": [Decimal(1)]}
     return {}

@@ -89,7 +89,7 @@ def problem(response: httpx.Response, status: int, code: str) -> dict[str, objec
     assert response.headers["content-type"] == "application/problem+json"
     body: dict[str, object] = response.json()
     assert (response.status_code, body["status"], body["code"]) == (status, status, code), body
-    assert set(body) == PROBLEM_FIELDS
+    assert set(body) == (PROBLEM_FIELDS | {"receipt"} if code == "controls_refused" else PROBLEM_FIELDS)
     assert body["type"] == f"urn:openbell:problem:{code}"
     assert body["request_id"] == response.headers["x-request-id"]
     return body

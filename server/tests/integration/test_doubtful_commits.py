@@ -16,6 +16,7 @@ from openbell_server.adapters.postgres.connection import DOUBTFUL, UNAVAILABLE, 
 from openbell_server.adapters.postgres.execution import PostgresAccountTransaction, PostgresExecutionStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.application.execute_action import RECORD_SECONDS
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.execution import BrokerAccount
@@ -52,7 +53,14 @@ async def submit(pool: Pool, tenant: Tenant, cut: str, key: str | None) -> Submi
 
     organizations = PostgresOrganizationStore(pool)
     use_case = SubmitIntent(
-        organizations, CutStore(pool, [cut]), DatabaseClock(pool), BROKERS, RecordedHints(), DOUBTFUL, UNAVAILABLE
+        organizations,
+        CutStore(pool, [cut]),
+        PostgresControlStore(pool),
+        DatabaseClock(pool),
+        BROKERS,
+        RecordedHints(),
+        DOUBTFUL,
+        UNAVAILABLE,
     )
     return await use_case(tenant.principal, tenant.account.id, decode, lambda: key)
 

@@ -28,9 +28,10 @@ from openbell_server.domain.action_outcomes import (
     cancel_pending,
 )
 from openbell_server.domain.broker_orders import NotSent, Outcome, Unknown
+from openbell_server.domain.controls import NO_CONTROLS_EPOCH, SymbolControls, refusal_at_door
 from openbell_server.domain.identifiers import ActionId, client_order_id
 from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import CloseReason, Standing, close, doubt
+from openbell_server.domain.order_aggregate import CloseReason, Pending, Standing, close, doubt, settle_command
 
 # A command is written within this time of its door, or not at all: a paused worker cannot wake up and trade.
 DOOR_SECONDS: Final = 2.0
@@ -39,6 +40,8 @@ NOT_SENT_RETRY_SECONDS: Final = 0.2
 # How long an answer is worth keeping for a database that is away; with door and call, less than a drain takes at most.
 RECORD_SECONDS: Final = 4.0
 RECORD_RETRY_SECONDS: Final = 0.2
+# Actions that may not pass any more are skipped at once, this many rounds of them; the sweep comes back for the rest.
+REFUSING_ROUNDS_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +68,21 @@ class ExecuteAction:
 
     async def open_doors(self, account: BrokerAccount, free: int) -> list[Door]:
         """Commit the door for the next actions of an account, at most as many as may be in flight."""
+        doors: list[Door] = []
+        for _ in range(REFUSING_ROUNDS_MAX):
+            doors, refused = await self._open_doors(account, free)
+            if doors or not refused:
+                break
+        return doors
+
+    async def _open_doors(self, account: BrokerAccount, free: int) -> tuple[list[Door], bool]:
+        """One round, and whether it met actions that may not pass any more."""
         crash_point("executor.before_door")
         attempt_id = self.new_id()
         opened: dict[ActionId, datetime] = {}
         async with self.store.account_transaction(account) as transaction:
             if transaction.hold is not None:
-                return []
+                return [], False
             skipped = await _skip_superseded(transaction, await transaction.superseded())
             ready = await transaction.ready(free)
             closed = [a for a in ready if a.order.standing is Standing.CLOSED]
@@ -80,6 +92,8 @@ class ExecuteAction:
             ready = [a for a in ready if a.order.standing is not Standing.CLOSED]
             adopted = await _adopt(transaction, ready, attempt_id)
             ready = [a for a in ready if a.action_id not in adopted]
+            refused = await _skip_refused(transaction, ready)
+            ready = [a for a in ready if a.action_id not in refused]
             # Both clocks start under the lock: a long wait for it leaves the doors as fresh as they are.
             opened_monotonic = self.monotonic()
             if ready:
@@ -88,9 +102,10 @@ class ExecuteAction:
             for action in ready:
                 if action.action_type is ActionType.CANCEL:
                     await transaction.save_order(action.intent_id, cancel_pending(action.order))
-        if skipped or closed or adopted:
+        if skipped or closed or adopted or refused:
             self.hints.events_were_written([account.account_id])
-        return [Door(account, action, attempt_id, opened[action.action_id], opened_monotonic) for action in ready]
+        doors = [Door(account, action, attempt_id, opened[action.action_id], opened_monotonic) for action in ready]
+        return doors, bool(refused)
 
     async def dispatch(self, session: BrokerSession, door: Door) -> None:
         """Call the broker once and record its answer; nothing past the door is ever cancelled half-way."""
@@ -200,3 +215,22 @@ async def _skip_superseded(transaction: AccountTransaction, pairs: list[TrackedA
         else:
             await record(transaction, action, Settlement(ActionState.SKIPPED, Reason(NOTHING_SENT), action.order))
     return len(pairs)
+
+
+async def _skip_refused(transaction: AccountTransaction, ready: list[TrackedAction]) -> set[ActionId]:
+    """Skip what may not pass the door any more: a control says so, or what it was sent with is switched off."""
+    judged = [(action, action.at_door) for action in ready if action.at_door is not None]
+    symbols = {action.terms.symbol for action, facts in judged if facts.control_epoch != NO_CONTROLS_EPOCH}
+    controls = await transaction.controls_of(symbols) if symbols else {}
+    refused = set()
+    for action, facts in judged:
+        code = refusal_at_door(facts, controls.get(action.terms.symbol, SymbolControls()))
+        if code is not None:
+            order = action.order
+            if action.action_type is ActionType.CREATE:
+                order = close(order, CloseReason.SKIPPED)
+            elif order.pending is Pending.REPLACE:
+                order = settle_command(order)
+            await record(transaction, action, Settlement(ActionState.SKIPPED, Reason(code), order))
+            refused.add(action.action_id)
+    return refused

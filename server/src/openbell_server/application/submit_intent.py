@@ -6,6 +6,7 @@ from typing import Final
 
 from openbell_server.application.crash_points import crash_point
 from openbell_server.application.ports.broker import BrokerDefinition
+from openbell_server.application.ports.controls import ControlStore
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.ports.stores import (
     Acceptance,
@@ -20,14 +21,18 @@ from openbell_server.application.ports.stores import (
 from openbell_server.domain.accounts import TRADING_LIVE, Environment, TradingAccount
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.authorization import Operation, admit_to_account
-from openbell_server.domain.errors import Problem
-from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, ReceiptId, keyed_action_id
+from openbell_server.domain.controls import NO_CONTROLS_EPOCH, evaluate
+from openbell_server.domain.errors import ControlsRefused, Problem
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, ReceiptId, Symbol, keyed_action_id
 from openbell_server.domain.intents import ActionType, CancelIntent, Command, CreateIntent, IntentAction, command_hash
 from openbell_server.domain.order_aggregate import Order
 from openbell_server.domain.principals import Principal
-from openbell_server.domain.receipts import evaluate
+from openbell_server.domain.receipts import Evaluation, Receipt, receipt_of
 
 TRIES_MAX: Final = 4
+TRIED_AGAIN: Final = frozenset(
+    {AcceptStatus.STALE_CONTROLS, AcceptStatus.SAME_KEY_IN_SET, AcceptStatus.DEFERRED, AcceptStatus.CLOCK_SKEW}
+)
 # The request is read piece by piece, so that each piece is judged in its turn.
 ReadKey = Callable[[], str | None]
 Decode = Callable[[BrokerDefinition], Awaitable[Command]]
@@ -48,6 +53,7 @@ class SubmitIntent:
 
     accounts: AccountStore
     intents: IntentStore
+    controls: ControlStore
     ids: Ids
     brokers: Mapping[str, BrokerDefinition]
     hints: Hints
@@ -62,22 +68,24 @@ class SubmitIntent:
         account = await self._account(caller, account_id)
         admit_to_account(caller, Operation.SUBMIT_INTENT, account)
         command = await self._admit(account, decode)
-        for _ in range(TRIES_MAX):
-            submission = await self._submission(caller, account, command, idempotency_key)
+        for tried in range(TRIES_MAX):
+            if tried:
+                account = await self._account(caller, account_id)
+                _require_open(account, command)
+            receipt = await self._evaluate(account, command)
+            if receipt is None:
+                continue
+            submission = await self._submission(caller, account, command, idempotency_key, receipt)
+            if receipt.refusals:
+                return await self._refuse(submission)
             crash_point("api.before_accept")
             try:
                 acceptance = (await self.intents.accept_across_organizations([submission]))[0]
             except self.doubtful as error:
                 return await self._find_out(submission, error)
             crash_point("api.after_accept")
-            match acceptance.status:
-                case AcceptStatus.STALE_CONTROLS:
-                    account = await self._account(caller, account_id)
-                    _require_open(account, command)
-                case AcceptStatus.SAME_KEY_IN_SET | AcceptStatus.DEFERRED | AcceptStatus.CLOCK_SKEW:
-                    continue
-                case _:
-                    return await self._answer(submission, acceptance)
+            if acceptance.status not in TRIED_AGAIN:
+                return await self._answer(submission, acceptance)
         raise Problem("concurrent_change", "the command met a change at every one of four tries; nothing was recorded")
 
     async def _account(self, caller: Principal, account_id: AccountId) -> TradingAccount:
@@ -103,8 +111,46 @@ class SubmitIntent:
             _require_capability(broker, command)
         return command
 
+    async def _evaluate(self, account: TradingAccount, command: Command) -> Receipt | None:
+        """What the controls say of everything but a cancel; None if they are of another epoch than the account."""
+        if isinstance(command, CancelIntent) or account.account_epoch == NO_CONTROLS_EPOCH:
+            return receipt_of(account)
+        symbol = await self._symbol_of(account, command)
+        if symbol is None:
+            # There is no such intent, which the accept step will say.
+            return receipt_of(account)
+        found = await self.controls.find_controls(account.organization_id, account.id, symbol)
+        if found is None or found.account_epoch != account.account_epoch:
+            return None
+        return receipt_of(account, Evaluation(symbol, found.now, evaluate(found.controls, found.now)))
+
+    async def _symbol_of(self, account: TradingAccount, command: Command) -> Symbol | None:
+        """The symbol that a command is about."""
+        if isinstance(command, CreateIntent):
+            return command.symbol
+        recorded = await self.intents.find_action(account.organization_id, account.id, command.ref_intent_id)
+        return None if recorded is None else recorded.action.symbol
+
+    async def _refuse(self, submission: Submission) -> Submitted:
+        """Keep the receipt and say no, unless the same command under its key was recorded before."""
+        where, key = (submission.account.organization_id, submission.account.id), submission.idempotency_key
+        if key is not None:
+            recorded = await self.intents.find_action_by_key(*where, key, submission.command_hash)
+            if recorded is not None:
+                execution = await self.intents.find_execution(*where, recorded.action.intent_id)
+                assert execution is not None
+                return Submitted(recorded=recorded, execution=execution, replayed=True)
+        await self.controls.keep_refusal(*where, submission.receipt_id, submission.receipt)
+        detail = f"refused by {', '.join(submission.receipt.refusals)}; nothing was recorded"
+        raise ControlsRefused(detail, submission.receipt.shown(submission.receipt_id))
+
     async def _submission(
-        self, caller: Principal, account: TradingAccount, command: Command, idempotency_key: str | None
+        self,
+        caller: Principal,
+        account: TradingAccount,
+        command: Command,
+        idempotency_key: str | None,
+        receipt: Receipt,
     ) -> Submission:
         new_id, receipt_id, intent_id = await self.ids.new_ids(3)
         action_id, digest = ActionId(new_id), command_hash(command)
@@ -119,7 +165,7 @@ class SubmitIntent:
             command=command,
             command_hash=digest,
             idempotency_key=idempotency_key,
-            receipt=evaluate(account),
+            receipt=receipt,
         )
 
     async def _find_out(self, submission: Submission, error: Exception) -> Submitted:

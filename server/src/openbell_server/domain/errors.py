@@ -2,11 +2,13 @@
 
 OpenbellError
 ├── Problem                    a refusal a caller sees; its code is a row of CODES
-│   └── InvalidCommand         422 invalid_command: one field of a command is wrong
+│   ├── InvalidCommand         422 invalid_command: one field of a command is wrong
+│   └── ControlsRefused        422 controls_refused: with the receipt that says which rule and why
 ├── OperatorError              a process or command cannot do its work before an operator mends something
 └── IllegalTransition          a defect of ours: a state was asked to become what it cannot
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,6 +80,11 @@ CODES: Final[dict[str, Code]] = {
     "not_supported": Code(
         422, "The broker does not support this", "Ask for what the broker supports; the detail names what it does not."
     ),
+    "controls_refused": Code(
+        422,
+        "A control refused the command",
+        "See receipt for each rule, its limit and what was observed; nothing was recorded. CANCEL is never refused.",
+    ),
     "idempotency_key_reused": Code(
         422, "The Idempotency-Key belongs to another command", "Use a new key for a new command."
     ),
@@ -137,6 +144,15 @@ class InvalidCommand(Problem):
         """Field is a name or a JSON pointer; message completes 'the field …'."""
         pointer = field if field.startswith("/") else f"/{field}"
         super().__init__("invalid_command", f"{field} {message}", (FieldProblem(pointer, "invalid", message),))
+
+
+class ControlsRefused(Problem):
+    """A control of the account said no."""
+
+    def __init__(self, detail: str, receipt: Mapping[str, object]) -> None:
+        """Receipt is the whole of it, as it is stored."""
+        super().__init__("controls_refused", detail)
+        self.receipt = receipt
 
 
 class OperatorError(OpenbellError):

@@ -17,15 +17,18 @@ from openbell_server.adapters.postgres.connection import (
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.schema import require_schema
+from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.application.ports.access_tokens import AccessTokens
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.read_intents import ReadIntents
+from openbell_server.application.set_symbol_controls import SetSymbolControls
 from openbell_server.application.submit_intent import SubmitIntent
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.processes.callers import access_tokens, authentication
 from openbell_server.processes.http_server import serve_http
 from openbell_server.settings import Settings
 from openbell_server.transport.rest.app import build_app
+from openbell_server.transport.rest.controls import control_routes
 from openbell_server.transport.rest.entry import Enter
 from openbell_server.transport.rest.error_responses import error_renderer
 from openbell_server.transport.rest.intents import intent_routes
@@ -37,9 +40,11 @@ def rest_app(pool: Pool, hints: Hints, cursor_key: bytes, tokens: AccessTokens) 
     """The REST application on a database."""
     organizations, intents = PostgresOrganizationStore(pool), PostgresIntentStore(pool)
     enter = Enter(authentication(pool, tokens))
-    submit = SubmitIntent(organizations, intents, DatabaseClock(pool), BROKERS, hints, DOUBTFUL, UNAVAILABLE)
+    controls = PostgresControlStore(pool)
+    submit = SubmitIntent(organizations, intents, controls, DatabaseClock(pool), BROKERS, hints, DOUBTFUL, UNAVAILABLE)
     routes = [
         intent_routes(enter, submit, ReadIntents(organizations, intents, cursor_key)),
+        control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
     ]
     return build_app(routes, lambda: check_writing(pool), error_renderer(UNAVAILABLE, OUTDATED))
 

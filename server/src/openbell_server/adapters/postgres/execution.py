@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
@@ -14,10 +14,13 @@ import asyncpg
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
 from openbell_server.adapters.postgres.intents import order_facts
+from openbell_server.adapters.postgres.symbol_controls import read_controls
 from openbell_server.application.ports.execution import BrokerAccount, Hold, OrderTerms, TrackedAction
 from openbell_server.domain.account_events import EventKind
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
 from openbell_server.domain.broker_orders import BrokerExecution
+from openbell_server.domain.controls import DoorFacts, SymbolControls
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order
@@ -53,7 +56,14 @@ class PostgresAccountTransaction:
         cancels = _queries.ready_cancels(self.connection, **self._where, row_limit=limit)
         found = [_tracked(row) async for row in cancels]
         others = _queries.ready_others(self.connection, **self._where, row_limit=limit - len(found))
-        return found + [_tracked(row) async for row in others]
+        return found + [replace(_tracked(row), at_door=_at_door(row)) async for row in others]
+
+    async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:
+        """The controls of these symbols."""
+        read = await read_controls(
+            self.connection, self.account.organization_id, self.account.account_id, sorted(symbols)
+        )
+        return {symbol: found.controls for symbol, found in read.items()}
 
     async def in_doubt(self) -> list[TrackedAction]:
         """Actions past their door without an outcome."""
@@ -247,4 +257,16 @@ def _tracked(row: asyncpg.Record) -> TrackedAction:
             time_in_force=TimeInForce(row["time_in_force"]),
             client_reference_id=row["client_reference_id"],
         ),
+    )
+
+
+def _at_door(row: asyncpg.Record) -> DoorFacts:
+    return DoorFacts(
+        now=row["now"],
+        queued_at=row["queued_at"],
+        environment=Environment(row["environment"]),
+        control_epoch=row["control_epoch"],
+        organization_disabled=row["organization_disabled"],
+        account_disabled=row["account_disabled"],
+        principal_revoked=row["principal_revoked"],
     )

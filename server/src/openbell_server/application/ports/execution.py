@@ -11,6 +11,7 @@ from uuid import UUID
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.action_lifecycle import ActionState, Reason
 from openbell_server.domain.broker_orders import BrokerExecution
+from openbell_server.domain.controls import DoorFacts, SymbolControls
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, Symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order
@@ -57,6 +58,8 @@ class TrackedAction:
     misses: Sequence[datetime]
     order: Order
     terms: OrderTerms
+    # What it is judged by at the door; a cancel, and whatever is past it, is not judged.
+    at_door: DoorFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,9 @@ class AccountTransaction(Protocol):
 
     async def ready(self, limit: int) -> list[TrackedAction]:
         """Queued actions that wait for no other of their intent: cancels first, then in commit order."""
+
+    async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:
+        """The controls of these symbols, which nobody changes before this transaction ends."""
 
     async def in_doubt(self) -> list[TrackedAction]:
         """Actions past their door without an outcome; a bounded number."""

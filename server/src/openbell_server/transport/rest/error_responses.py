@@ -7,9 +7,9 @@ import msgspec
 import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from openbell_server.domain.errors import CODES, FieldProblem, Problem
+from openbell_server.domain.errors import CODES, ControlsRefused, FieldProblem, Problem
 
 _FROM_STATUS = {400: "malformed_body", 404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
 # Errors of these paths are plain text, wherever they come from.
@@ -28,6 +28,8 @@ class ProblemBody(Struct, frozen=True):
     remedy: str
     request_id: str
     errors: list[FieldProblem]
+    # Only where a control refused a command.
+    receipt: Mapping[str, object] | UnsetType = UNSET
 
 
 def problem_response(problem: Problem, request_id: str, headers: Mapping[str, str] | None = None) -> Response[bytes]:
@@ -42,6 +44,7 @@ def problem_response(problem: Problem, request_id: str, headers: Mapping[str, st
         remedy=code.remedy,
         request_id=request_id,
         errors=list(problem.errors),
+        receipt=problem.receipt if isinstance(problem, ControlsRefused) else UNSET,
     )
     return Response(
         msgspec.json.encode(body),

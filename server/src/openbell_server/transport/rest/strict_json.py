@@ -8,7 +8,7 @@ import msgspec
 from openbell_server.domain import strict_json
 from openbell_server.domain.errors import FieldProblem, Problem
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 _WHERE = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _PATTERN = re.compile(r"Expected `str` matching regex .*")
 
@@ -25,6 +25,8 @@ def read_json(body: bytes, shape: type[T]) -> T:
         match = _WHERE.match(str(error))
         assert match is not None
         what = _PATTERN.sub("must be a plain decimal string with at most 18 digits on either side", match["what"])
+        if what.startswith("Object contains unknown field") and match["path"] is None:
+            what += f"; it takes {', '.join(field.encode_name for field in msgspec.structs.fields(shape))}"
         pointer = re.sub(r"[.\[]", "/", (match["path"] or "").replace("]", ""))
         detail = f"{pointer or 'the body'}: {what}"
         raise Problem("invalid_command", detail, (FieldProblem(pointer, "invalid", what),)) from None

@@ -1,0 +1,174 @@
+"""Controls of symbols: read at one moment, changed under the account's lock with a row in the audit log."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
+from openbell_server.application.ports.controls import ControlsNow
+from openbell_server.domain.controls import Day, ManualControl, Recorded, SymbolControls, TimeControl
+from openbell_server.domain.identifiers import AccountId, OrganizationId, ReceiptId, Symbol
+from openbell_server.domain.principals import Principal
+from openbell_server.domain.receipts import Receipt
+
+_queries = named_queries.load("symbol_controls")
+
+
+async def read_controls(
+    connection: Connection, organization_id: OrganizationId, account_id: AccountId, symbols: Sequence[Symbol]
+) -> dict[Symbol, ControlsNow]:
+    """The controls of these symbols, in a transaction of the caller's."""
+    rows = _queries.controls_of_symbols(
+        connection, organization_id=organization_id, account_id=account_id, symbols=list(symbols)
+    )
+    return {row["symbol"]: ControlsNow(_controls(row), row["control_epoch"], row["now"]) async for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresControlStore:
+    """Implements ControlStore."""
+
+    pool: Pool
+
+    async def find_controls(
+        self, organization_id: OrganizationId, account_id: AccountId, symbol: Symbol
+    ) -> ControlsNow | None:
+        """The controls of a symbol, all read at one moment."""
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            return (await read_controls(connection, organization_id, account_id, [symbol])).get(symbol)
+
+    async def set_manual(
+        self,
+        organization_id: OrganizationId,
+        account_id: AccountId,
+        symbol: Symbol,
+        control: ManualControl,
+        principal: Principal,
+    ) -> Recorded[ManualControl]:
+        """Create or replace the manual control."""
+        async with self._changing(organization_id, account_id, symbol, principal) as change:
+            before = (await change.read()).manual
+            await change.run(_queries.save_manual_control, **asdict(control))
+            after = (await change.read()).manual
+            assert after is not None
+            await change.audit("controls manual", before, after)
+        return after
+
+    async def change_time(
+        self,
+        organization_id: OrganizationId,
+        account_id: AccountId,
+        symbol: Symbol,
+        change: Callable[[TimeControl], TimeControl],
+        principal: Principal,
+    ) -> Recorded[TimeControl]:
+        """Create or change the time control."""
+        async with self._changing(organization_id, account_id, symbol, principal) as changing:
+            before = (await changing.read()).time
+            changed = change(TimeControl() if before is None else before.control)
+            await changing.run(_queries.save_time_control, **asdict(changed))
+            after = (await changing.read()).time
+            assert after is not None
+            await changing.audit("controls time", before, after)
+        return after
+
+    async def keep_refusal(
+        self, organization_id: OrganizationId, account_id: AccountId, receipt_id: ReceiptId, receipt: Receipt
+    ) -> None:
+        """Store the receipt of a command that is not recorded."""
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            await _queries.keep_refusal(
+                connection,
+                organization_id=organization_id,
+                account_id=account_id,
+                receipt_id=receipt_id,
+                receipt=receipt.text,
+            )
+
+    @asynccontextmanager
+    async def _changing(
+        self, organization_id: OrganizationId, account_id: AccountId, symbol: Symbol, principal: Principal
+    ) -> AsyncIterator["_Change"]:
+        # Before the transaction: whoever holds a connection waits for no other.
+        (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            where = {"organization_id": organization_id, "account_id": account_id}
+            locked = await _queries.lock_controls(connection, **where)
+            assert locked is not None, "the organization has no such account: nothing is locked"
+            yield _Change(audit_id, connection, organization_id, account_id, symbol, principal)
+            await _queries.begin_epoch(connection, **where)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """One change of a control, under the account's lock."""
+
+    audit_id: UUID
+    connection: Connection
+    organization_id: OrganizationId
+    account_id: AccountId
+    symbol: Symbol
+    principal: Principal
+
+    async def read(self) -> SymbolControls:
+        read = await read_controls(self.connection, self.organization_id, self.account_id, [self.symbol])
+        return read[self.symbol].controls
+
+    async def run(self, save: Callable[..., Any], **fields: object) -> None:
+        await save(
+            self.connection,
+            organization_id=self.organization_id,
+            account_id=self.account_id,
+            symbol=self.symbol,
+            principal_type=self.principal.kind,
+            principal_id=self.principal.id,
+            **fields,
+        )
+
+    async def audit(self, operation: str, before: Recorded[Any] | None, after: Recorded[Any]) -> None:
+        await _queries.audit_control(
+            self.connection,
+            organization_id=self.organization_id,
+            audit_id=self.audit_id,
+            principal_type=self.principal.kind,
+            principal_id=self.principal.id,
+            operation=operation,
+            object_id=f"{self.account_id} {self.symbol}",
+            fact_before=before and _facts(before),
+            fact_after=_facts(after),
+        )
+
+
+def _facts(recorded: Recorded[Any]) -> str:
+    return json.dumps({**asdict(recorded.control), "version": recorded.version}, default=str)
+
+
+def _controls(row: asyncpg.Record) -> SymbolControls:
+    manual, time = None, None
+    if row["manual_version"] is not None:
+        manual = Recorded(
+            control=ManualControl(manually_disabled=row["manually_disabled"], manual_reason=row["manual_reason"]),
+            version=row["manual_version"],
+            created_at=row["manual_created_at"],
+            updated_at=row["manual_updated_at"],
+        )
+    if row["time_version"] is not None:
+        time = Recorded(
+            control=TimeControl(
+                trading_start=row["trading_start"],
+                trading_end=row["trading_end"],
+                timezone=row["timezone"],
+                days=None if row["days"] is None else tuple(Day(day) for day in row["days"]),
+                stale_order_millis=row["stale_order_millis"],
+            ),
+            version=row["time_version"],
+            created_at=row["time_created_at"],
+            updated_at=row["time_updated_at"],
+        )
+    return SymbolControls(manual=manual, time=time)

@@ -1,0 +1,80 @@
+"""Set and read the controls of a symbol on an account: a manual switch, and trading times."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from openbell_server.application.ports.broker import BrokerDefinition
+from openbell_server.application.ports.controls import ControlStore
+from openbell_server.application.ports.stores import AccountStore
+from openbell_server.domain.accounts import TradingAccount
+from openbell_server.domain.authorization import Operation, admit_to_account
+from openbell_server.domain.controls import (
+    ManualControl,
+    Recorded,
+    SymbolControls,
+    TimeControl,
+    checked_manual,
+    patch_time,
+)
+from openbell_server.domain.errors import FieldProblem, Problem
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.principals import Principal
+
+
+@dataclass(frozen=True, slots=True)
+class TimePatch:
+    """What a change of the time control sets, and which fields it removes."""
+
+    change: TimeControl
+    clear: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SetSymbolControls:
+    """The controls of a symbol; every spelling of it at the account's broker is the one symbol."""
+
+    accounts: AccountStore
+    controls: ControlStore
+    brokers: Mapping[str, BrokerDefinition]
+
+    async def put_manual(
+        self, caller: Principal, account_id: AccountId, spelled: str, decode: Callable[[], Awaitable[ManualControl]]
+    ) -> tuple[Symbol, Recorded[ManualControl]]:
+        """Create or replace the manual control."""
+        symbol = await self._enter(caller, Operation.EDIT_CONTROLS, account_id, spelled)
+        control = checked_manual(await decode())
+        return symbol, await self.controls.set_manual(caller.organization_id, account_id, symbol, control, caller)
+
+    async def patch_time(
+        self, caller: Principal, account_id: AccountId, spelled: str, decode: Callable[[], Awaitable[TimePatch]]
+    ) -> tuple[Symbol, Recorded[TimeControl]]:
+        """Create or change the time control; what results is judged with nobody else changing it."""
+        symbol = await self._enter(caller, Operation.EDIT_CONTROLS, account_id, spelled)
+        patch = await decode()
+
+        def change(current: TimeControl) -> TimeControl:
+            return patch_time(current, patch.change, patch.clear)
+
+        return symbol, await self.controls.change_time(caller.organization_id, account_id, symbol, change, caller)
+
+    async def read(self, caller: Principal, account_id: AccountId, spelled: str) -> tuple[Symbol, SymbolControls]:
+        """What is set for the symbol."""
+        symbol = await self._enter(caller, Operation.READ_CONTROLS, account_id, spelled)
+        found = await self.controls.find_controls(caller.organization_id, account_id, symbol)
+        return symbol, SymbolControls() if found is None else found.controls
+
+    async def _enter(self, caller: Principal, operation: Operation, account_id: AccountId, spelled: str) -> Symbol:
+        account = await self.accounts.find_account(caller.organization_id, account_id)
+        if account is None:
+            raise Problem("not_found", "there is no such account")
+        admit_to_account(caller, operation, account)
+        if operation is Operation.EDIT_CONTROLS and account.organization_disabled:
+            raise Problem("organization_disabled", "the organization is disabled")
+        return self._symbol(account, spelled)
+
+    def _symbol(self, account: TradingAccount, spelled: str) -> Symbol:
+        symbol = self.brokers[account.broker].canonical_symbol(spelled)
+        if symbol is None:
+            message = "must be 1 to 32 of A-Z, 0-9 and . - / : _"
+            raise Problem("invalid_parameter", f"symbol {message}", (FieldProblem("/symbol", "invalid", message),))
+        return symbol

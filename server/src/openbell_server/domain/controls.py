@@ -1,0 +1,261 @@
+"""Controls of a symbol on an account: a switch and trading times; `evaluate` says of each rule whether it passes."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import date, datetime, time, timedelta
+from enum import StrEnum
+from typing import Final, Generic, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from openbell_server.domain.accounts import Environment
+from openbell_server.domain.errors import InvalidCommand
+
+SYMBOL_DISABLED: Final = "SYMBOL_DISABLED"
+OUTSIDE_TRADING_WINDOW: Final = "OUTSIDE_TRADING_WINDOW"
+STALE_ORDER: Final = "STALE_ORDER"
+ORGANIZATION_DISABLED: Final = "ORGANIZATION_DISABLED"
+ACCOUNT_DISABLED: Final = "ACCOUNT_DISABLED"
+PRINCIPAL_REVOKED: Final = "PRINCIPAL_REVOKED"
+
+# The epoch of an account on which no control was ever set.
+NO_CONTROLS_EPOCH: Final = 1
+REASON_LENGTH_MAX: Final = 500
+STALE_MILLIS_MAX: Final = 86_400_000
+# What an outage may leave in the queue of a live account is not sent into another market; a control sets another limit.
+STALE_MILLIS_DEFAULT: Final = {Environment.LIVE: 60_000}
+DEFAULT_ZONE: Final = "UTC"
+# Area and place, so that no name leads to a file which means another zone on each machine.
+_ZONE = re.compile(r"UTC|[A-Z][A-Za-z]+(/[A-Z][A-Za-z0-9_+-]+){1,2}", re.ASCII)
+
+T = TypeVar("T")
+
+
+class Day(StrEnum):
+    """A day of the week, in the order of the standard library."""
+
+    MONDAY = "mon"
+    TUESDAY = "tue"
+    WEDNESDAY = "wed"
+    THURSDAY = "thu"
+    FRIDAY = "fri"
+    SATURDAY = "sat"
+    SUNDAY = "sun"
+
+
+DAYS: Final = tuple(Day)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManualControl:
+    """A symbol that people switched off, or on again."""
+
+    manually_disabled: bool
+    manual_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeControl:
+    """When a symbol may be traded, and how old a command may be when it is sent; None restricts nothing."""
+
+    trading_start: time | None = None
+    trading_end: time | None = None
+    # An IANA name; UTC if there is none.
+    timezone: str | None = None
+    # Days on which a window opens, in the order of the week; all of them if there are none.
+    days: tuple[Day, ...] | None = None
+    stale_order_millis: int | None = None
+
+
+TIME_FIELDS: Final = tuple(field.name for field in fields(TimeControl))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded(Generic[T]):
+    """A control as it is stored."""
+
+    control: T
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SymbolControls:
+    """Both controls of one symbol on an account."""
+
+    manual: Recorded[ManualControl] | None = None
+    time: Recorded[TimeControl] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one rule says of one command: a line of its receipt."""
+
+    code: str
+    scope: str
+    verdict: str
+    limit: str | int
+    observed: str | int
+    control_version: int | None
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the command must not pass."""
+        return self.verdict == "REFUSED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorFacts:
+    """What a queued command is judged by at the door, as it stands under the account's lock."""
+
+    now: datetime
+    queued_at: datetime
+    environment: Environment
+    control_epoch: int
+    organization_disabled: bool
+    account_disabled: bool
+    principal_revoked: bool
+
+
+def checked_manual(control: ManualControl) -> ManualControl:
+    """The control, if it may be stored."""
+    reason = control.manual_reason
+    if reason is not None and not (1 <= len(reason) <= REASON_LENGTH_MAX and reason.isprintable()):
+        raise InvalidCommand("/manual_reason", f"must be 1 to {REASON_LENGTH_MAX} printable characters")
+    return control
+
+
+def patch_time(current: TimeControl, change: TimeControl, clear: Sequence[str]) -> TimeControl:
+    """The control with what the change sets and without what clear names, if that may be stored."""
+    chosen = {name: value for name in TIME_FIELDS if (value := getattr(change, name)) is not None}
+    for place, name in enumerate(clear):
+        if name not in TIME_FIELDS:
+            raise InvalidCommand(f"/clear/{place}", f"must be one of {', '.join(TIME_FIELDS)}")
+        if name in chosen:
+            raise InvalidCommand(f"/{name}", "is both set and cleared")
+    merged = replace(current, **dict.fromkeys(clear), **chosen)
+    if merged.trading_end is not None and merged.trading_end == (merged.trading_start or time.min):
+        raise InvalidCommand("/trading_end", "must differ from trading_start, which is midnight if it is not set")
+    if merged.timezone is not None and _zone(merged.timezone) is None:
+        raise InvalidCommand("/timezone", "must be UTC or the IANA name of a zone, such as America/New_York")
+    if merged.days is not None and not merged.days:
+        raise InvalidCommand("/days", "must name at least one day; clear it to trade on all of them")
+    if merged.stale_order_millis is not None and not 1 <= merged.stale_order_millis <= STALE_MILLIS_MAX:
+        raise InvalidCommand("/stale_order_millis", f"must be 1 to {STALE_MILLIS_MAX}; clear it to have no limit")
+    return replace(merged, days=_in_week_order(merged.days))
+
+
+def _in_week_order(days: Collection[Day] | None) -> tuple[Day, ...] | None:
+    return None if days is None else tuple(day for day in DAYS if day in days)
+
+
+def evaluate(
+    controls: SymbolControls, now: datetime, *, age: timedelta | None = None, environment: Environment | None = None
+) -> list[Finding]:
+    """Every rule that speaks about a command, each with its verdict; a command without an age is not old."""
+    findings = []
+    if controls.manual is not None:
+        findings.append(_manual_finding(controls.manual))
+    if controls.time is not None and _has_window(controls.time.control):
+        findings.append(_window_finding(controls.time, now))
+    if age is not None:
+        findings += _stale_findings(controls.time, age, environment)
+    return findings
+
+
+def _finding(code: str, limit: str | int, observed: str | int, version: int | None, *, passes: bool) -> Finding:
+    return Finding(
+        code=code,
+        scope="platform" if version is None else "symbol",
+        verdict="PASSED" if passes else "REFUSED",
+        limit=limit,
+        observed=observed,
+        control_version=version,
+    )
+
+
+def _manual_finding(manual: Recorded[ManualControl]) -> Finding:
+    control = manual.control
+    observed = "disabled" if control.manually_disabled else "enabled"
+    if control.manual_reason is not None:
+        observed += f": {control.manual_reason}"
+    return _finding(SYMBOL_DISABLED, "enabled", observed, manual.version, passes=not control.manually_disabled)
+
+
+def _window_finding(recorded: Recorded[TimeControl], now: datetime) -> Finding:
+    control = recorded.control
+    zone = _zone(control.timezone or DEFAULT_ZONE)
+    # A zone that this machine does not know any more opens no window.
+    observed = f"{now.isoformat()}, zone unknown here" if zone is None else now.astimezone(zone).isoformat()
+    is_open = window_opened_on(control, now) is not None
+    return _finding(OUTSIDE_TRADING_WINDOW, _window_text(control), observed, recorded.version, passes=is_open)
+
+
+def _stale_findings(
+    recorded: Recorded[TimeControl] | None, age: timedelta, environment: Environment | None
+) -> list[Finding]:
+    limit, version = None, None
+    if recorded is not None and recorded.control.stale_order_millis is not None:
+        limit, version = recorded.control.stale_order_millis, recorded.version
+    elif environment is not None:
+        limit = STALE_MILLIS_DEFAULT.get(environment)
+    if limit is None:
+        return []
+    # Rounded up, so that what is too old by less than a millisecond shows as more than the limit.
+    observed = -(-age // timedelta(milliseconds=1))
+    return [_finding(STALE_ORDER, limit, observed, version, passes=age <= timedelta(milliseconds=limit))]
+
+
+def window_opened_on(control: TimeControl, now: datetime) -> date | None:
+    """The local date on which the window that is open now opened; None outside of all windows.
+
+    The instant is turned into local time, never the other way: a window inside the hour that spring leaves out does
+    not open that day, and one inside the hour that autumn repeats opens twice.
+    """
+    zone = _zone(control.timezone or DEFAULT_ZONE)
+    if zone is None:
+        return None
+    local = now.astimezone(zone)
+    today, at = local.date(), local.time()
+    start, end = control.trading_start or time.min, control.trading_end
+    if end is None or start < end:
+        opened = today if start <= at and (end is None or at < end) else None
+    elif at >= start:
+        opened = today
+    else:
+        opened = today - timedelta(days=1) if at < end else None
+    if opened is None or (control.days is not None and DAYS[opened.weekday()] not in control.days):
+        return None
+    return opened
+
+
+def _has_window(control: TimeControl) -> bool:
+    return (control.trading_start, control.trading_end, control.days) != (None, None, None)
+
+
+def _window_text(control: TimeControl) -> str:
+    start = control.trading_start or time.min
+    end = "24:00:00" if control.trading_end is None else control.trading_end.isoformat()
+    days = "" if control.days is None else f" {','.join(control.days)}"
+    return f"{start.isoformat()}-{end} {control.timezone or DEFAULT_ZONE}{days}"
+
+
+def _zone(name: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(name) if _ZONE.fullmatch(name) else None
+    except (ZoneInfoNotFoundError, OSError):
+        return None
+
+
+def refusal_at_door(facts: DoorFacts, controls: SymbolControls) -> str | None:
+    """Why a command that opens or changes an order may not pass the door any more; None if it may."""
+    for is_so, code in (
+        (facts.organization_disabled, ORGANIZATION_DISABLED),
+        (facts.account_disabled, ACCOUNT_DISABLED),
+        (facts.principal_revoked, PRINCIPAL_REVOKED),
+    ):
+        if is_so:
+            return code
+    found = evaluate(controls, facts.now, age=facts.now - facts.queued_at, environment=facts.environment)
+    return next((finding.code for finding in found if finding.refuses), None)

@@ -1,0 +1,122 @@
+"""Request and response shapes of the control routes."""
+
+import re
+from datetime import datetime, time
+from typing import Annotated
+from uuid import UUID
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from openbell_server.application.set_symbol_controls import TimePatch
+from openbell_server.domain.controls import Day, ManualControl, Recorded, TimeControl
+from openbell_server.domain.errors import InvalidCommand
+from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
+
+_TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d", re.ASCII)
+
+
+class ManualControlRequest(Struct, forbid_unknown_fields=True, frozen=True):
+    """Switch a symbol off or on; a reason that is left out is removed."""
+
+    manually_disabled: bool
+    manual_reason: str | None = None
+
+    def to_control(self) -> ManualControl:
+        """The control that is asked for."""
+        return ManualControl(manually_disabled=self.manually_disabled, manual_reason=self.manual_reason)
+
+
+class TimeControlRequest(Struct, forbid_unknown_fields=True, frozen=True):
+    """Change trading times; what is left out or null stays as it is, what clear names is removed."""
+
+    trading_start: str | None = None
+    trading_end: str | None = None
+    timezone: Annotated[str, Meta(max_length=64)] | None = None
+    days: Annotated[list[Day], Meta(max_length=7)] | None = None
+    stale_order_millis: int | None = None
+    clear: Annotated[list[str], Meta(max_length=16)] | None = None
+
+    def to_patch(self) -> TimePatch:
+        """The change that is asked for."""
+        change = TimeControl(
+            trading_start=_time_of_day("/trading_start", self.trading_start),
+            trading_end=_time_of_day("/trading_end", self.trading_end),
+            timezone=self.timezone,
+            days=None if self.days is None else tuple(self.days),
+            stale_order_millis=self.stale_order_millis,
+        )
+        return TimePatch(change, self.clear or [])
+
+
+def _time_of_day(pointer: str, text: str | None) -> time | None:
+    if text is None:
+        return None
+    if not _TIME_OF_DAY.fullmatch(text):
+        raise InvalidCommand(pointer, "must be a time of day as HH:MM:SS, from 00:00:00 to 23:59:59")
+    return time.fromisoformat(text)
+
+
+class ManualControlBody(Struct, frozen=True):
+    """A manual control as callers see it."""
+
+    account_id: UUID
+    organization_id: UUID
+    symbol: str
+    manually_disabled: bool
+    created_at: datetime
+    updated_at: datetime
+    version: int
+    manual_reason: str | UnsetType = UNSET
+
+
+class TimeControlBody(Struct, frozen=True):
+    """A time control as callers see it."""
+
+    account_id: UUID
+    organization_id: UUID
+    symbol: str
+    stale_order_millis: int | None
+    created_at: datetime
+    updated_at: datetime
+    version: int
+    trading_start: str | UnsetType = UNSET
+    trading_end: str | UnsetType = UNSET
+    timezone: str | UnsetType = UNSET
+    days: list[str] | UnsetType = UNSET
+
+
+def manual_control_body(
+    organization_id: OrganizationId, account_id: AccountId, symbol: Symbol, recorded: Recorded[ManualControl]
+) -> ManualControlBody:
+    """The control of a symbol on an account."""
+    reason = recorded.control.manual_reason
+    return ManualControlBody(
+        account_id=account_id,
+        organization_id=organization_id,
+        symbol=symbol,
+        manually_disabled=recorded.control.manually_disabled,
+        created_at=recorded.created_at,
+        updated_at=recorded.updated_at,
+        version=recorded.version,
+        manual_reason=UNSET if reason is None else reason,
+    )
+
+
+def time_control_body(
+    organization_id: OrganizationId, account_id: AccountId, symbol: Symbol, recorded: Recorded[TimeControl]
+) -> TimeControlBody:
+    """The control of a symbol on an account."""
+    control = recorded.control
+    return TimeControlBody(
+        account_id=account_id,
+        organization_id=organization_id,
+        symbol=symbol,
+        stale_order_millis=control.stale_order_millis,
+        created_at=recorded.created_at,
+        updated_at=recorded.updated_at,
+        version=recorded.version,
+        trading_start=UNSET if control.trading_start is None else control.trading_start.isoformat(),
+        trading_end=UNSET if control.trading_end is None else control.trading_end.isoformat(),
+        timezone=UNSET if control.timezone is None else control.timezone,
+        days=UNSET if control.days is None else list(control.days),
+    )

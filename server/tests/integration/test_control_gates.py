@@ -1,0 +1,261 @@
+"""Controls at the door, and between a change and everything that races it: nothing slips, and nothing is lost."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import time
+from typing import Any
+
+import pytest
+
+from builders import Tenant, a_cancel, a_tenant, accept
+from openbell_server.adapters.postgres.backup import check_backup
+from openbell_server.adapters.postgres.connection import Pool, open_pool
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
+from openbell_server.domain.accounts import Environment
+from openbell_server.domain.controls import Day, ManualControl, TimeControl
+from openbell_server.domain.identifiers import Symbol
+from rest_api import create_body, rest_api
+from scripted_broker import Desk
+
+AAPL = Symbol("AAPL")
+
+
+async def set_manual(pool: Pool, tenant: Tenant, *, disabled: bool, symbol: Symbol = AAPL) -> None:
+    where = (tenant.account.organization_id, tenant.account.id, symbol)
+    await PostgresControlStore(pool).set_manual(*where, ManualControl(manually_disabled=disabled), tenant.principal)
+
+
+async def set_time(pool: Pool, tenant: Tenant, **fields: Any) -> None:
+    where = (tenant.account.organization_id, tenant.account.id, AAPL)
+    await PostgresControlStore(pool).change_time(*where, lambda _: TimeControl(**fields), tenant.principal)
+
+
+async def at_this_epoch(pool: Pool, desk: Desk) -> Desk:
+    """The desk, with its account as it is now."""
+    account = desk.tenant.account
+    found = await PostgresOrganizationStore(pool).find_account(account.organization_id, account.id)
+    assert found is not None
+    return replace(desk, tenant=replace(desk.tenant, account=found))
+
+
+@pytest.fixture
+async def desk(pool: Pool) -> Desk:
+    return Desk(pool, await a_tenant(pool))
+
+
+async def shut_window(pool: Pool, tenant: Tenant) -> None:
+    hour = await pool.fetchval("select extract(hour from clock_timestamp() at time zone 'UTC')::integer")
+    await set_time(pool, tenant, trading_start=time((hour + 3) % 24), trading_end=time((hour + 5) % 24))
+
+
+async def other_days(pool: Pool, tenant: Tenant) -> None:
+    today = await pool.fetchval("select extract(isodow from clock_timestamp() at time zone 'UTC')::integer - 1")
+    await set_time(pool, tenant, days=(tuple(Day)[(today + 3) % 7],))
+
+
+async def disable(pool: Pool, tenant: Tenant) -> None:
+    await set_manual(pool, tenant, disabled=True)
+
+
+async def make_stale(pool: Pool, tenant: Tenant) -> None:
+    await set_time(pool, tenant, stale_order_millis=5_000)
+    await pool.execute("update action_states set queued_at = queued_at - interval '6 seconds'")
+
+
+async def disable_organization(pool: Pool, tenant: Tenant) -> None:
+    del tenant
+    await pool.execute("update organizations set disabled = true, control_epoch = control_epoch + 1")
+
+
+async def disable_account(pool: Pool, tenant: Tenant) -> None:
+    del tenant
+    await pool.execute("update accounts set disabled = true")
+
+
+async def revoke_key(pool: Pool, tenant: Tenant) -> None:
+    del tenant
+    await pool.execute("update api_keys set revoked_at = clock_timestamp()")
+
+
+CHANGES = {
+    "SYMBOL_DISABLED": disable,
+    "OUTSIDE_TRADING_WINDOW": shut_window,
+    "OUTSIDE_TRADING_WINDOW by day": other_days,
+    "STALE_ORDER": make_stale,
+    "ORGANIZATION_DISABLED": disable_organization,
+    "ACCOUNT_DISABLED": disable_account,
+    "PRINCIPAL_REVOKED": revoke_key,
+}
+
+
+@pytest.mark.parametrize("change", list(CHANGES))
+async def test_what_was_queued_before_a_change_is_skipped_at_the_door_and_its_order_closed(
+    pool: Pool, desk: Desk, change: str
+) -> None:
+    intent = await desk.accept()
+    await CHANGES[change](pool, desk.tenant)
+    assert await desk.work() == []
+    assert desk.broker.calls == 0
+    assert await desk.states() == [("CREATE", "SKIPPED", change.partition(" ")[0])]
+    order = await desk.order(intent)
+    assert (order["standing"], order["close_reason"], order["filled_quantity"]) == ("CLOSED", "SKIPPED", 0)
+    assert desk.hints.accounts
+    kinds = await pool.fetch("select kind from account_events order by event_no")
+    assert [row["kind"] for row in kinds] == [1, 1, 2]
+
+
+@pytest.mark.parametrize("change", list(CHANGES))
+async def test_a_cancel_goes_whatever_was_switched_off(pool: Pool, desk: Desk, change: str) -> None:
+    intent, _ = await desk.working()
+    await desk.accept(a_cancel(intent))
+    await CHANGES[change](pool, desk.tenant)
+    await desk.work()
+    assert (await desk.states())[1][:2] == ("CANCEL", "ACKED")
+
+
+@pytest.mark.parametrize("change", list(CHANGES))
+async def test_what_is_past_its_door_is_never_skipped(pool: Pool, desk: Desk, change: str) -> None:
+    await desk.accept()
+    (door,) = await desk.open_doors()
+    await CHANGES[change](pool, desk.tenant)
+    assert await desk.open_doors() == []
+    await desk.execute.dispatch(desk.broker, door)
+    assert await desk.states() == [("CREATE", "ACKED", None)]
+
+
+async def test_a_control_stops_its_symbol_on_its_account_and_nothing_else(pool: Pool, desk: Desk) -> None:
+    await set_manual(pool, desk.tenant, disabled=True, symbol=Symbol("MSFT"))
+    neighbour = Desk(pool, await a_tenant(pool))
+    await set_manual(pool, neighbour.tenant, disabled=True)
+    await (await at_this_epoch(pool, desk)).accept()
+    assert len(await desk.work()) == 1
+
+
+@pytest.mark.parametrize(
+    ("environment", "seconds", "state"),
+    [(Environment.LIVE, 59, "ACKED"), (Environment.LIVE, 61, "SKIPPED"), (Environment.PAPER, 3600, "ACKED")],
+    ids=["fresh on live", "old on live", "old on paper"],
+)
+async def test_a_live_account_without_controls_sends_nothing_that_waited_for_more_than_a_minute(
+    pool: Pool, environment: Environment, seconds: int, state: str
+) -> None:
+    desk = Desk(pool, await a_tenant(pool, environment=environment))
+    await desk.accept()
+    await pool.execute("update action_states set queued_at = queued_at - make_interval(secs => $1)", float(seconds))
+    await desk.work()
+    assert await desk.states() == [("CREATE", state, "STALE_ORDER" if state == "SKIPPED" else None)]
+
+
+async def test_however_many_are_refused_those_behind_them_pass_in_the_same_round(pool: Pool, desk: Desk) -> None:
+    await accept(pool, *(desk.tenant.submission() for _ in range(50)))
+    await set_manual(pool, desk.tenant, disabled=True)
+    await set_manual(pool, desk.tenant, disabled=False, symbol=Symbol("MSFT"))
+    later = await at_this_epoch(pool, desk)
+    command = replace(later.tenant.submission().command, symbol=Symbol("MSFT"))  # type: ignore[type-var]
+    await later.accept(command)
+    assert len(await desk.work(free=4)) == 1
+    assert Counter(state for _, state, _ in await desk.states()) == {"SKIPPED": 50, "ACKED": 1}
+
+
+async def test_a_database_with_refusals_and_skipped_orders_is_whole(pool: Pool, database: str, desk: Desk) -> None:
+    await desk.accept()
+    async with rest_api(pool) as api:
+        await set_manual(pool, desk.tenant, disabled=True)
+        assert (await api.submit(desk.tenant, create_body())).status_code == 422
+    await desk.work()
+    report = await check_backup(database)
+    assert [finding.check.name for finding in report.findings if not finding.holds] == []
+    await pool.execute("alter table receipts disable trigger append_only")
+    await pool.execute("update receipts set body = replace(body, 'REFUSED', 'PASSED') where verdict = 'REFUSED'")
+    report = await check_backup(database)
+    assert [finding.check.name for finding in report.findings if not finding.holds] == ["receipts"]
+
+
+@pytest.fixture
+async def counted(database: str) -> AsyncIterator[tuple[Pool, list[str]]]:
+    """A pool of one connection, and what it is sent."""
+    sent: list[str] = []
+    pool = await open_pool(database, connections_max=1)
+    async with pool.acquire() as connection:
+        connection.add_query_logger(lambda record: sent.append(record.query))
+    yield pool, sent
+    await pool.close()
+
+
+async def test_a_door_without_controls_costs_no_round_trip_more(pool: Pool, counted: tuple[Pool, list[str]]) -> None:
+    one, sent = counted
+    costs = []
+    # The first looks up types.
+    for controls in (0, 0, 1, 2):
+        tenant = await a_tenant(pool)
+        for _ in range(controls):
+            await set_manual(pool, tenant, disabled=False)
+        desk = await at_this_epoch(pool, Desk(one, tenant))
+        await accept(pool, *(desk.tenant.submission() for _ in range(4)))
+        sent.clear()
+        assert len(await desk.open_doors(free=4)) == 4
+        costs.append(len(sent))
+    # Begin, lock, superseded, cancels, others, doors, commit; and the controls, once for all.
+    assert costs[1:] == [7, 8, 8]
+
+
+async def toggle(pool: Pool, tenant: Tenant, times: int, stop: asyncio.Event) -> None:
+    for turn in range(times):
+        await set_manual(pool, tenant, disabled=turn % 2 == 0)
+        await asyncio.sleep(0.02)
+    stop.set()
+
+
+SLIPPED = """
+with changes as (
+    select occurred_at, (after::jsonb ->> 'manually_disabled')::boolean as disabled,
+        lead(occurred_at, 1, 'infinity') over (order by occurred_at) as next_at
+    from audit_log where operation = 'controls manual'
+)
+select count(*) filter (where s.queued_at > c.occurred_at and s.queued_at < c.next_at) as accepted,
+    count(*) filter (where s.send_started_at > c.occurred_at and s.send_started_at < c.next_at) as opened
+from action_states s join changes c on c.disabled
+"""
+
+
+async def test_nothing_slips_between_a_change_and_the_commands_that_race_it(pool: Pool, database: str) -> None:
+    """Changes, accepts and doors each read the clock under the account's lock: its order is theirs."""
+    tenant, stop, answers = await a_tenant(pool), asyncio.Event(), Counter[int]()
+    wide = await open_pool(database, connections_max=10)
+    desks = [Desk(wide, tenant), Desk(wide, tenant)]
+
+    async def submit() -> None:
+        while not stop.is_set():
+            answers[(await api.submit(tenant, create_body())).status_code] += 1
+
+    async def work(desk: Desk) -> None:
+        while not stop.is_set() or await pool.fetchval("select count(*) from action_states where state = 'QUEUED'"):
+            if not await desk.work(free=4):
+                await asyncio.sleep(0.005)
+
+    async with rest_api(wide) as api:
+        await asyncio.gather(
+            toggle(pool, tenant, 61, stop), *(submit() for _ in range(4)), *(work(desk) for desk in desks)
+        )
+        states = Counter((state, reason) for _, state, reason in await desks[0].states())
+    await wide.close()
+    assert set(answers) <= {202, 409, 422}, answers
+    assert answers[202] > 50
+    assert answers[422] > 50
+    slipped = await pool.fetchrow(SLIPPED)
+    assert slipped is not None
+    assert dict(slipped) == {"accepted": 0, "opened": 0}
+    # Epochs are even while the symbol is disabled: nothing is refused by a control that is not there any more.
+    verdicts = await pool.fetch(
+        "select verdict, (body::jsonb ->> 'account_epoch')::bigint % 2 as parity, count(*) from receipts group by 1, 2"
+    )
+    assert {(row["verdict"], row["parity"]): row["count"] for row in verdicts} == {
+        ("PASSED", 1): answers[202],
+        ("REFUSED", 0): answers[422],
+    }
+    assert set(states) <= {("ACKED", None), ("SKIPPED", "SYMBOL_DISABLED")}, states
+    assert sum(states.values()) == answers[202]
+    assert len(desks[0].broker.writes) + len(desks[1].broker.writes) == states["ACKED", None]
