@@ -30,8 +30,16 @@ from openbell_server.domain.identifiers import (
     keyed_action_id,
     uuid7,
 )
-from openbell_server.domain.intents import CancelIntent, Command, CreateIntent, command_hash
-from openbell_server.domain.orders import OrderSide, OrderSpec, OrderType, RouteStrategy, TimeInForce
+from openbell_server.domain.intents import CancelIntent, Command, CreateIntent, ReplaceIntent, command_hash, intent_of
+from openbell_server.domain.orders import (
+    OrderSide,
+    OrderSpec,
+    OrderType,
+    ReplacementSpec,
+    RouteStrategy,
+    Terms,
+    TimeInForce,
+)
 from openbell_server.domain.principals import PERMISSIONS, Principal, PrincipalKind
 from openbell_server.domain.receipts import receipt_of
 
@@ -66,6 +74,26 @@ def a_cancel(intent_id: IntentId) -> CancelIntent:
     return CancelIntent(ref_intent_id=intent_id)
 
 
+def a_replace(
+    intent_id: IntentId, price: str = "1.75", quantity: str = "12", time_in_force: TimeInForce | None = None
+) -> ReplaceIntent:
+    """Of a limit order."""
+    spec = ReplacementSpec(
+        order_type=OrderType.LIMIT,
+        quantity=Decimal(quantity),
+        limit_price=Decimal(price),
+        time_in_force=time_in_force,
+    )
+    return ReplaceIntent(ref_intent_id=intent_id, spec=spec)
+
+
+def some_terms(
+    quantity: Decimal | int = 10, price: Decimal | str | None = None, time_in_force: TimeInForce = TimeInForce.DAY
+) -> Terms:
+    limit_price = None if price is None else Decimal(price)
+    return Terms(quantity=Decimal(quantity), limit_price=limit_price, time_in_force=time_in_force)
+
+
 def an_execution(number: int, quantity: Decimal | int, price: Decimal | int = 1) -> BrokerExecution:
     noon = datetime(2026, 1, 5, 12, tzinfo=UTC)
     return BrokerExecution(
@@ -83,6 +111,7 @@ def a_report(
     fills: Sequence[BrokerExecution] = (),
     told: Sequence[BrokerExecution] | None = None,
     client_order_id: str = "c",
+    terms: Terms | None = None,
 ) -> OrderReport:
     """A report that counts fills and tells of some of them, of all unless said otherwise."""
     return OrderReport(
@@ -91,6 +120,7 @@ def a_report(
         status=reported,
         filled_quantity=exact_sum(fills),
         executions=tuple(fills if told is None else told),
+        terms=terms,
     )
 
 
@@ -109,7 +139,7 @@ class Tenant:
             action_id = keyed_action_id(action_id, self.account.id, key, command_hash(command))
         return Submission(
             action_id=action_id,
-            intent_id=command.ref_intent_id if isinstance(command, CancelIntent) else IntentId(new_id()),
+            intent_id=intent_of(command, IntentId(new_id())),
             receipt_id=ReceiptId(new_id()),
             account=self.account,
             principal=self.principal,

@@ -147,6 +147,7 @@ def _plain_values() -> dict[str, Any]:
         | {"broker_order_ids": ["b9"], "quantities": [Decimal(1)] * 2, "prices": [Decimal(1)] * 2}
         | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
         | {"provider": "dev", "subject": "nobody"}
+        | {"quantity": Decimal(10), "limit_price": None, "stop_price": None, "time_in_force": "DAY"}
         | {"settle_seconds": 0.0, "epoch": 1, "key": KEY}
         | {"disabled": False, "internal": False, "revoked": False, "expires_at": None}
         | {"audit_id": new_id(), "principal_id": "p", "operation": "o", "object_id": "i"}
@@ -176,7 +177,7 @@ def fresh_values(statement: str) -> dict[str, Any]:
         return {"account_id": new_id()}
     if create == "keep_refusal":
         return {"receipt_id": new_id()}
-    if create == "accept_commands":
+    if create in ("accept_commands", "accept_replaces_across_organizations"):
         return {"action_ids": [new_id()], "intent_ids": [new_id()], "quantities": [Decimal(1)]}
     return {}
 

@@ -17,7 +17,7 @@ from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.application.execute_action import Door, ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker, Item
 from openbell_server.application.hold_slots import HoldSlots
-from openbell_server.application.ports.broker import BrokerOrder
+from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
@@ -39,6 +39,7 @@ class Write:
     command: str
     client_order_id: str
     valid_until: datetime
+    replacement: BrokerReplacement | None = None
 
 
 @dataclass(slots=True)
@@ -56,6 +57,9 @@ class ScriptedBroker:
 
     async def submit(self, order: BrokerOrder) -> Outcome:
         return await self._answer(Write("submit", order.client_order_id, order.valid_until))
+
+    async def replace(self, replacement: BrokerReplacement) -> Outcome:
+        return await self._answer(Write("replace", replacement.client_order_id, replacement.valid_until, replacement))
 
     async def cancel(self, account_id: AccountId, client_order_id: str, valid_until: datetime) -> Outcome:
         del account_id

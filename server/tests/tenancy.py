@@ -253,6 +253,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "execution.ready_others": {_T},
     "execution.in_doubt": {_T},
     "execution.of_intents": {_T},
+    "execution.replacements": {_T},
     # Ids only, which an executor needs to find work.
     "execution.intents_of": {_T, _X},
     "execution.adopt_forgotten_orders": {_T},
@@ -304,6 +305,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "outbox.claim_across_organizations": {Role.RELAY},
     "outbox.complete_across_organizations": {Role.RELAY},
     "outbox.release_across_organizations": {Role.RELAY},
+    "replaces.accept_replaces_across_organizations": {Role.ACCEPT},
     "recovery.read_incarnation": {_T, _X, _O},
     "recovery.lock_incarnation": {_X},
     "recovery.hold_accounts": {_X},

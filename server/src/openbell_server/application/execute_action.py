@@ -9,7 +9,7 @@ from uuid import UUID
 
 from openbell_server.application.account_log import log_action, log_order
 from openbell_server.application.crash_points import crash_point
-from openbell_server.application.ports.broker import BrokerOrder, BrokerSession
+from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, BrokerSession
 from openbell_server.application.ports.execution import (
     AccountTransaction,
     BrokerAccount,
@@ -22,16 +22,17 @@ from openbell_server.domain.action_outcomes import (
     FORGOTTEN,
     NOTHING_SENT,
     ORDER_TERMINAL,
+    QUANTITY_NOT_ABOVE_FILLED,
     SUPERSEDED,
     Settlement,
     after_outcome,
-    cancel_pending,
+    pending_past_door,
 )
 from openbell_server.domain.broker_orders import NotSent, Outcome, Unknown
 from openbell_server.domain.controls import NO_CONTROLS_EPOCH, SymbolControls, refusal_at_door
 from openbell_server.domain.identifiers import ActionId, client_order_id
 from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import CloseReason, Pending, Standing, close, doubt, settle_command
+from openbell_server.domain.order_aggregate import CloseReason, Standing, close, doubt, settle_replace
 
 # A command is written within this time of its door, or not at all: a paused worker cannot wake up and trade.
 DOOR_SECONDS: Final = 2.0
@@ -84,12 +85,9 @@ class ExecuteAction:
             if transaction.hold is not None:
                 return [], False
             skipped = await _skip_superseded(transaction, await transaction.superseded())
-            ready = await transaction.ready(free)
-            closed = [a for a in ready if a.order.standing is Standing.CLOSED]
-            for action in closed:
-                terminal = Settlement(ActionState.SKIPPED, Reason(ORDER_TERMINAL), action.order)
-                await record(transaction, action, terminal)
-            ready = [a for a in ready if a.order.standing is not Standing.CLOSED]
+            found = await transaction.ready(free)
+            ready = await _skip_needless(transaction, found)
+            needless = len(found) - len(ready)
             adopted = await _adopt(transaction, ready, attempt_id)
             ready = [a for a in ready if a.action_id not in adopted]
             refused = await _skip_refused(transaction, ready)
@@ -100,9 +98,10 @@ class ExecuteAction:
                 opened = await transaction.open_doors([a.action_id for a in ready], attempt_id)
                 crash_point("executor.inside_door")
             for action in ready:
-                if action.action_type is ActionType.CANCEL:
-                    await transaction.save_order(action.intent_id, cancel_pending(action.order))
-        if skipped or closed or adopted or refused:
+                if action.action_type is not ActionType.CREATE:
+                    pending = pending_past_door(action.action_type, action.order)
+                    await transaction.save_order(action.intent_id, pending)
+        if skipped or needless or adopted or refused:
             self.hints.events_were_written([account.account_id])
         doors = [Door(account, action, attempt_id, opened[action.action_id], opened_monotonic) for action in ready]
         return doors, bool(refused)
@@ -132,7 +131,9 @@ class ExecuteAction:
         async with self.store.account_transaction(door.account) as transaction:
             for action in await transaction.of_intents([door.action.intent_id]):
                 if action.action_id == door.action.action_id and action.attempt_id == door.attempt_id:
-                    settlement = after_outcome(action.action_type, action.state, action.order, outcome)
+                    settlement = after_outcome(
+                        action.action_type, action.state, action.order, outcome, action.replacement
+                    )
                     await record(transaction, action, settlement)
             crash_point("executor.inside_outcome")
 
@@ -161,6 +162,17 @@ async def _write(session: BrokerSession, door: Door) -> Outcome:
     order_id = client_order_id(action.order_action_id)
     if action.action_type is ActionType.CANCEL:
         return await session.cancel(door.account.account_id, order_id, valid_until)
+    if action.replacement is not None:
+        return await session.replace(
+            BrokerReplacement(
+                account_id=door.account.account_id,
+                order_client_id=order_id,
+                client_order_id=client_order_id(action.action_id),
+                terms=action.replacement,
+                filled_quantity=action.order.filled_quantity,
+                valid_until=valid_until,
+            )
+        )
     return await session.submit(
         BrokerOrder(
             account_id=door.account.account_id,
@@ -170,9 +182,9 @@ async def _write(session: BrokerSession, door: Door) -> Outcome:
             order_type=terms.order_type,
             route_strategy=terms.route_strategy,
             quantity=action.order.quantity,
-            limit_price=terms.limit_price,
-            stop_price=terms.stop_price,
-            time_in_force=terms.time_in_force,
+            limit_price=action.order.terms.limit_price,
+            stop_price=action.order.terms.stop_price,
+            time_in_force=action.order.terms.time_in_force,
             valid_until=valid_until,
         )
     )
@@ -206,15 +218,31 @@ async def _adopt(
     return adopted
 
 
-async def _skip_superseded(transaction: AccountTransaction, pairs: list[TrackedAction]) -> int:
-    """Skip creates that are cancelled before they were sent, and their cancels; how many actions that were."""
-    for action in pairs:
+async def _skip_needless(transaction: AccountTransaction, ready: list[TrackedAction]) -> list[TrackedAction]:
+    """Skip commands of orders that have ended, and replaces by a total that has filled; the others come back."""
+    needed = []
+    for action in ready:
+        replacement = action.replacement
+        if action.order.standing is Standing.CLOSED:
+            await record(transaction, action, Settlement(ActionState.SKIPPED, Reason(ORDER_TERMINAL), action.order))
+        elif replacement is not None and replacement.quantity <= action.order.filled_quantity:
+            kept = settle_replace(action.order, action.order.terms)
+            await record(transaction, action, Settlement(ActionState.SKIPPED, Reason(QUANTITY_NOT_ABOVE_FILLED), kept))
+        else:
+            needed.append(action)
+    return needed
+
+
+async def _skip_superseded(transaction: AccountTransaction, needless: list[TrackedAction]) -> int:
+    """Skip creates and replaces that are cancelled before they were sent, and the cancels of such creates; how many."""
+    for action in needless:
         if action.action_type is ActionType.CREATE:
             closed = close(action.order, CloseReason.SKIPPED)
             await record(transaction, action, Settlement(ActionState.SKIPPED, Reason(SUPERSEDED), closed))
         else:
-            await record(transaction, action, Settlement(ActionState.SKIPPED, Reason(NOTHING_SENT), action.order))
-    return len(pairs)
+            reason = Reason(SUPERSEDED if action.action_type is ActionType.REPLACE else NOTHING_SENT)
+            await record(transaction, action, Settlement(ActionState.SKIPPED, reason, action.order))
+    return len(needless)
 
 
 async def _skip_refused(transaction: AccountTransaction, ready: list[TrackedAction]) -> set[ActionId]:
@@ -229,8 +257,8 @@ async def _skip_refused(transaction: AccountTransaction, ready: list[TrackedActi
             order = action.order
             if action.action_type is ActionType.CREATE:
                 order = close(order, CloseReason.SKIPPED)
-            elif order.pending is Pending.REPLACE:
-                order = settle_command(order)
+            else:
+                order = settle_replace(order, order.terms)
             await record(transaction, action, Settlement(ActionState.SKIPPED, Reason(code), order))
             refused.add(action.action_id)
     return refused

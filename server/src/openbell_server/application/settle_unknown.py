@@ -12,7 +12,7 @@ from openbell_server.application.ports.execution import BrokerAccount, Execution
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.domain.action_lifecycle import ActionState
-from openbell_server.domain.action_outcomes import after_absence, after_outcome
+from openbell_server.domain.action_outcomes import after_look, after_outcome, is_found
 from openbell_server.domain.broker_orders import NotSent, OrderReport, Unknown
 from openbell_server.domain.identifiers import client_order_id
 from openbell_server.domain.intents import ActionType
@@ -69,9 +69,8 @@ class SettleUnknown:
                     doubtful.append(action)
                 elif action.send_started_at is not None and action.send_started_at < abandoned:
                     lost = Unknown("whoever sent it ended before recording an answer")
-                    await record(
-                        transaction, action, after_outcome(action.action_type, action.state, action.order, lost)
-                    )
+                    settlement = after_outcome(action.action_type, action.state, action.order, lost, action.replacement)
+                    await record(transaction, action, settlement)
                     crash_point("executor.inside_doubt")
                     doubtful.append(action)
             return doubtful, transaction.now
@@ -84,8 +83,9 @@ class SettleUnknown:
         capabilities: BrokerCapabilities,
         asked_at: datetime,
     ) -> bool:
-        """Store the look-up; two misses after every delay bound has passed prove that an order never arrived.
+        """Store the look-up; two misses after every delay bound has passed prove that a command never arrived.
 
+        A replace is found where its order shows what it asked for; that too counts only once no look-up can be old.
         True where the broker still works on an order whose cancel may be repeated. What counts is when the look-up
         was begun: a pause between asking and recording makes no old answer new.
         """
@@ -93,7 +93,8 @@ class SettleUnknown:
             for action in await transaction.of_intents([probed.intent_id]):
                 if action.action_id != probed.action_id or action.state is not ActionState.UNKNOWN:
                     continue
-                await transaction.add_probe(action.action_id, asked_at, found=report is not None)
+                found = is_found(report, action.replacement)
+                await transaction.add_probe(action.action_id, asked_at, found=found)
                 crash_point("executor.inside_evidence")
                 assert action.send_started_at is not None
                 proof_from = action.send_started_at + timedelta(seconds=capabilities.settle_seconds)
@@ -104,8 +105,8 @@ class SettleUnknown:
                     return report is not None and capabilities.repeats_cancels
                 misses = [at for at in action.misses if at >= proof_from]
                 spaced = bool(misses) and asked_at - misses[0] >= timedelta(seconds=MISS_SPACING_SECONDS)
-                if report is None and spaced:
-                    await record(transaction, action, after_absence(action.order))
+                settlement = after_look(action.order, report, action.replacement, missed_before=spaced)
+                await record(transaction, action, settlement)
         return False
 
     async def _repeat_cancel(self, account: BrokerAccount, session: BrokerSession, probed: TrackedAction) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from openbell_server.application.crash_points import crash_point
-from openbell_server.application.ports.broker import BrokerDefinition
+from openbell_server.application.ports.broker import BrokerDefinition, ReplaceSupport
 from openbell_server.application.ports.controls import ControlStore
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.ports.stores import (
@@ -22,9 +22,18 @@ from openbell_server.domain.accounts import TRADING_LIVE, Environment, TradingAc
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.authorization import Operation, admit_to_account
 from openbell_server.domain.controls import NO_CONTROLS_EPOCH, evaluate
-from openbell_server.domain.errors import ControlsRefused, Problem
+from openbell_server.domain.errors import ControlsRefused, FieldProblem, Problem
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, ReceiptId, Symbol, keyed_action_id
-from openbell_server.domain.intents import ActionType, CancelIntent, Command, CreateIntent, IntentAction, command_hash
+from openbell_server.domain.intents import (
+    ActionType,
+    CancelIntent,
+    Command,
+    CreateIntent,
+    IntentAction,
+    ReplaceIntent,
+    command_hash,
+    intent_of,
+)
 from openbell_server.domain.order_aggregate import Order
 from openbell_server.domain.principals import Principal
 from openbell_server.domain.receipts import Evaluation, Receipt, receipt_of
@@ -35,6 +44,23 @@ TRIED_AGAIN: Final = frozenset(
 )
 # The request is read piece by piece, so that each piece is judged in its turn.
 ReadKey = Callable[[], str | None]
+# What the accept step refuses, as its callers hear it.
+_REFUSALS: Final[dict[AcceptStatus, tuple[str, str, tuple[FieldProblem, ...]]]] = {
+    AcceptStatus.NOT_FOUND: ("not_found", "there is no such intent", ()),
+    AcceptStatus.ORDER_TERMINAL: ("order_terminal", "the order of this intent is already closed", ()),
+    AcceptStatus.ORDER_UNKNOWN: ("order_unknown", "nobody can say yet whether the order is at the broker", ()),
+    AcceptStatus.IMMUTABLE_FIELD: (
+        "immutable_field",
+        "the order is of another kind",
+        (FieldProblem("/command/payload/spec", "immutable", "must be of the order's own kind"),),
+    ),
+    AcceptStatus.QUANTITY_NOT_ABOVE_FILLED: (
+        "quantity_not_above_filled",
+        "the order has filled that much already",
+        (FieldProblem("/command/payload/spec/quantity", "not_above_filled", "must be above what has filled"),),
+    ),
+    AcceptStatus.INVALID: ("invalid_command", "the database refused the command; nothing was recorded", ()),
+}
 Decode = Callable[[BrokerDefinition], Awaitable[Command]]
 
 
@@ -107,8 +133,7 @@ class SubmitIntent:
         if refusal is not None:
             raise refusal
         assert command is not None
-        if isinstance(command, CreateIntent):
-            _require_capability(broker, command)
+        _require_capability(broker, command)
         return command
 
     async def _evaluate(self, account: TradingAccount, command: Command) -> Receipt | None:
@@ -158,7 +183,7 @@ class SubmitIntent:
             action_id = keyed_action_id(action_id, account.id, idempotency_key, digest)
         return Submission(
             action_id=action_id,
-            intent_id=command.ref_intent_id if isinstance(command, CancelIntent) else IntentId(intent_id),
+            intent_id=intent_of(command, IntentId(intent_id)),
             receipt_id=ReceiptId(receipt_id),
             account=account,
             principal=caller,
@@ -192,13 +217,10 @@ class SubmitIntent:
         return Submitted(recorded=recorded, execution=execution, replayed=replayed)
 
     async def _answer(self, submission: Submission, acceptance: Acceptance) -> Submitted:
+        refusal = _REFUSALS.get(acceptance.status)
+        if refusal is not None:
+            raise Problem(*refusal)
         match acceptance.status:
-            case AcceptStatus.NOT_FOUND:
-                raise Problem("not_found", "there is no such intent")
-            case AcceptStatus.ORDER_TERMINAL:
-                raise Problem("order_terminal", "the order of this intent is already closed")
-            case AcceptStatus.INVALID:
-                raise Problem("invalid_command", "the database refused the command; nothing was recorded")
             case AcceptStatus.REPLAYED if acceptance.command_hash != submission.command_hash:
                 raise Problem("idempotency_key_reused", "this Idempotency-Key was used for another command")
             case AcceptStatus.ACCEPTED:
@@ -253,16 +275,22 @@ def _just_created(submission: Submission, command: CreateIntent, acceptance: Acc
         created_at=acceptance.created_at,
     )
     recorded = RecordedAction(action=action, state=ActionState.QUEUED, reason=None, settled_at=None)
-    execution = Execution(order=Order(quantity=spec.quantity), unknown=None, updated_at=acceptance.created_at)
+    execution = Execution(order=Order(terms=spec.terms), unknown=None, updated_at=acceptance.created_at)
     return Submitted(recorded=recorded, execution=execution, replayed=False)
 
 
-def _require_capability(broker: BrokerDefinition, command: CreateIntent) -> None:
+def _require_capability(broker: BrokerDefinition, command: Command) -> None:
+    if isinstance(command, CancelIntent):
+        return
     allowed = broker.capabilities
+    if isinstance(command, ReplaceIntent) and allowed.replace is ReplaceSupport.NONE:
+        raise Problem("replace_not_supported", f"{broker.name} cannot replace an order")
+    route = command.route_strategy if isinstance(command, CreateIntent) else None
     for what, value, values in (
         ("order kind", command.spec.order_type, allowed.order_types),
         ("time in force", command.spec.time_in_force, allowed.times_in_force),
-        ("route strategy", command.route_strategy, allowed.route_strategies),
+        ("route strategy", route, allowed.route_strategies),
     ):
-        if value not in values:
+        # A replace that leaves one out keeps the order's.
+        if value is not None and value not in values:
             raise Problem("not_supported", f"{broker.name} does not support the {what} {value}")

@@ -15,7 +15,7 @@ from openbell_server.application.ports.execution import (
     TrackedAction,
 )
 from openbell_server.application.ports.hints import Hints
-from openbell_server.domain.action_lifecycle import ActionState
+from openbell_server.domain.action_lifecycle import PAST_DOOR, ActionState
 from openbell_server.domain.action_outcomes import after_report
 from openbell_server.domain.broker_orders import BrokerExecution, OrderReport
 from openbell_server.domain.identifiers import IntentId, action_of
@@ -65,14 +65,16 @@ async def _apply(
         history = [replace(first, state=ActionState.DISPATCHING), *history[1:]]
     unseen_ids = await transaction.add_executions(first.intent_id, report.executions)
     unseen = list({fill.execution_id: fill for fill in report.executions if fill.execution_id in unseen_ids}.values())
-    order = apply_report(first.order, report, unseen)
+    # One command of an intent is in flight at a time.
+    in_flight = next((a.replacement for a in history if a.replacement and a.state in PAST_DOOR), None)
+    order = apply_report(first.order, report, unseen, in_flight)
     if unseen:
         await transaction.add_to_position(first.terms.symbol, _position_change(first.terms.order_side, unseen))
     if order != first.order:
         await transaction.save_order(first.intent_id, order)
     following = []
     for action in history:
-        settled = after_report(action.action_type, action.state, order, report)
+        settled = after_report(action.action_type, action.state, order, report, action.replacement)
         if settled is not None:
             await transaction.save_action(action, *settled)
             log_action(transaction, action, *settled)

@@ -41,6 +41,8 @@ NEXT: Final[dict[ActionState, frozenset[ActionState]]] = {
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 SETTLED: Final = frozenset(state for state, following in NEXT.items() if not following)
+# Written to a broker, or about to be, and not settled.
+PAST_DOOR: Final = frozenset({ActionState.DISPATCHING, ActionState.SENT, ActionState.UNKNOWN})
 
 
 @dataclass(frozen=True, slots=True)

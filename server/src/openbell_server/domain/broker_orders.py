@@ -5,6 +5,8 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from openbell_server.domain.orders import Terms
+
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
@@ -67,5 +69,7 @@ class OrderReport:
     status: ReportStatus
     filled_quantity: Decimal
     executions: tuple[BrokerExecution, ...]
+    # As the order stands at the broker; a look-up shows them wherever orders can be replaced.
+    terms: Terms | None = None
     broker_code: str | None = None
     broker_text: str | None = None

@@ -73,6 +73,11 @@ CODES: Final[dict[str, Code]] = {
     "account_disabled": Code(409, "The account is disabled", "Enable it; CANCEL works meanwhile."),
     "organization_disabled": Code(409, "The organization is disabled", "Ask the operator; CANCEL works meanwhile."),
     "order_terminal": Code(409, "The order is already closed", "Read the intent: it shows how it ended."),
+    "order_unknown": Code(
+        409,
+        "It is not known whether the order reached the broker",
+        "Wait until the intent is known, then send the request again; CANCEL works meanwhile.",
+    ),
     "concurrent_change": Code(409, "Something changed while the command was accepted", "Send the same request again."),
     "body_too_large": Code(413, "The body is larger than 64 KiB", "Send a smaller body."),
     "not_json": Code(415, "The body is not JSON", "Send Content-Type: application/json."),
@@ -84,6 +89,17 @@ CODES: Final[dict[str, Code]] = {
         422,
         "A control refused the command",
         "See receipt for each rule, its limit and what was observed; nothing was recorded. CANCEL is never refused.",
+    ),
+    "replace_not_supported": Code(
+        422, "The broker cannot replace an order", "Cancel the intent and, once it has ended, create another."
+    ),
+    "immutable_field": Code(
+        422, "A replace cannot change this", "Send the order's own kind; cancel and create for anything else."
+    ),
+    "quantity_not_above_filled": Code(
+        422,
+        "The new quantity has filled already",
+        "Send a total, fills included, that is above filled_quantity, or cancel the rest.",
     ),
     "idempotency_key_reused": Code(
         422, "The Idempotency-Key belongs to another command", "Use a new key for a new command."

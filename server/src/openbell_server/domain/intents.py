@@ -15,7 +15,15 @@ from openbell_server.domain.identifiers import (
     ReceiptId,
     Symbol,
 )
-from openbell_server.domain.orders import EXACT, OrderSide, OrderSpec, OrderType, RouteStrategy, TimeInForce
+from openbell_server.domain.orders import (
+    EXACT,
+    OrderSide,
+    OrderSpec,
+    OrderType,
+    ReplacementSpec,
+    RouteStrategy,
+    TimeInForce,
+)
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -40,6 +48,15 @@ class CreateIntent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceIntent:
+    """Ask that an intent's order be changed; never done by a cancel and a new order."""
+
+    ref_intent_id: IntentId
+    spec: ReplacementSpec
+    client_reference_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CancelIntent:
     """Ask that an intent's order be cancelled."""
 
@@ -47,7 +64,12 @@ class CancelIntent:
     client_reference_id: str | None = None
 
 
-Command = CreateIntent | CancelIntent
+Command = CreateIntent | ReplaceIntent | CancelIntent
+
+
+def intent_of(command: Command, new_id: IntentId) -> IntentId:
+    """The intent a command belongs to: the one it names, or a new one."""
+    return new_id if isinstance(command, CreateIntent) else command.ref_intent_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +161,17 @@ def command_hash(command: Command) -> bytes:
                 _shortest(spec.limit_price),
                 _shortest(spec.stop_price),
                 spec.time_in_force,
+                command.client_reference_id,
+            )
+        case ReplaceIntent(spec=replacement):
+            fields = (
+                ActionType.REPLACE,
+                str(command.ref_intent_id),
+                replacement.order_type,
+                _shortest(replacement.quantity),
+                _shortest(replacement.limit_price),
+                _shortest(replacement.stop_price),
+                replacement.time_in_force,
                 command.client_reference_id,
             )
         case CancelIntent():

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from openbell_server.domain.broker_orders import BrokerExecution, OrderReport, ReportStatus
-from openbell_server.domain.orders import EXACT, exact_total
+from openbell_server.domain.orders import EXACT, Terms, exact_total
 
 
 class Standing(StrEnum):
@@ -50,7 +50,7 @@ class Certainty(StrEnum):
 class Order:
     """The facts."""
 
-    quantity: Decimal
+    terms: Terms
     filled_quantity: Decimal = Decimal(0)
     filled_value: Decimal = Decimal(0)
     standing: Standing = Standing.NONE
@@ -58,6 +58,11 @@ class Order:
     pending: Pending = Pending.NEW
     certainty: Certainty = Certainty.CONFIRMED
     broker_order_ids: tuple[str, ...] = ()
+
+    @property
+    def quantity(self) -> Decimal:
+        """The total asked for, fills included."""
+        return self.terms.quantity
 
     @property
     def leaves_quantity(self) -> Decimal:
@@ -77,7 +82,7 @@ class Order:
 
 AVERAGE_PLACES: Final = 9
 
-_CLOSES: Final = {
+CLOSES: Final = {
     ReportStatus.FILLED: CloseReason.FILLED,
     ReportStatus.CANCELED: CloseReason.CANCELED,
     ReportStatus.EXPIRED: CloseReason.EXPIRED,
@@ -96,11 +101,14 @@ def status(order: Order) -> str:
     return "PARTIALLY_FILLED" if order.filled_quantity else "NEW"
 
 
-def apply_report(order: Order, report: OrderReport, unseen: Iterable[BrokerExecution]) -> Order:
+def apply_report(
+    order: Order, report: OrderReport, unseen: Iterable[BrokerExecution], in_flight: Terms | None = None
+) -> Order:
     """The order after a broker's report; unseen are its executions that were never counted before.
 
     Reports may come twice, late and out of order: fills add up in any state, an end is final, and an old
-    WORKING never reopens a closed order.
+    WORKING never reopens a closed order. While a replace is in flight its terms may be the order's already, so an
+    order that is full by its old quantity only is not yet taken for filled.
     """
     if order.close_reason is CloseReason.FAILED:
         # We said that the broker never had it, and the broker says that it has: the broker is right.
@@ -118,14 +126,17 @@ def apply_report(order: Order, report: OrderReport, unseen: Iterable[BrokerExecu
         filled_value=value,
         standing=Standing.WORKING if order.standing is Standing.NONE else order.standing,
         pending=Pending.NONE if order.pending is Pending.NEW else order.pending,
-        # A report answers whether the order is there, not whether a cancel reached it.
+        # A report answers whether the order is there, not whether a later command reached it.
         certainty=Certainty.CONFIRMED if order.pending is Pending.NEW else order.certainty,
     )
-    if filled >= order.quantity:
-        return close(order, CloseReason.FILLED)
+    if filled >= max(order.quantity, in_flight.quantity if in_flight else order.quantity):
+        order = close(order, CloseReason.FILLED)
     # An end that counts more fills than we have seen waits for them: the caller asks the broker again.
-    if report.status in _CLOSES and report.filled_quantity <= filled and order.standing is not Standing.CLOSED:
-        return close(order, _CLOSES[report.status])
+    if report.status in CLOSES and report.filled_quantity <= filled and order.standing is not Standing.CLOSED:
+        order = close(order, CLOSES[report.status])
+    if in_flight is not None and order.standing is Standing.CLOSED and report.status in CLOSES:
+        # The end is final, so it shows whether the replace came first.
+        order = replace(order, terms=in_flight) if report.terms == in_flight else order
     return order
 
 
@@ -144,3 +155,17 @@ def doubt(order: Order) -> Order:
 def settle_command(order: Order) -> Order:
     """The order once its pending command is answered and left it as it was."""
     return replace(order, pending=Pending.NONE, certainty=Certainty.CONFIRMED)
+
+
+def settle_replace(order: Order, terms: Terms) -> Order:
+    """The order once a replace is answered, with the terms it has now; full by them, it has ended.
+
+    A cancel that waits behind the replace stays pending.
+    """
+    order = replace(order, terms=terms)
+    if order.standing is Standing.CLOSED:
+        return order
+    if order.filled_quantity >= terms.quantity:
+        return close(order, CloseReason.FILLED)
+    pending = Pending.NONE if order.pending is Pending.REPLACE else order.pending
+    return replace(order, pending=pending, certainty=Certainty.CONFIRMED)

@@ -83,14 +83,23 @@ def exact_total(numbers: Iterable[Decimal]) -> Decimal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderSpec:
+class Terms:
+    """What a replace may change of an order; the quantity is the total, fills included."""
+
+    quantity: Decimal
+    limit_price: Decimal | None = None
+    stop_price: Decimal | None = None
+    time_in_force: TimeInForce
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Priced:
     """The kind of an order with its quantity and prices; a price is present exactly where the kind has one."""
 
     order_type: OrderType
     quantity: Decimal
     limit_price: Decimal | None = None
     stop_price: Decimal | None = None
-    time_in_force: TimeInForce
 
     def __post_init__(self) -> None:
         """Refuse a spec whose prices do not fit its kind."""
@@ -104,3 +113,27 @@ class OrderSpec:
             raise InvalidCommand(
                 "stop_price", f"must be {'given' if wants_stop else 'absent'} for a {self.order_type} order"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderSpec(_Priced):
+    """A new order: its kind, quantity, prices and time in force."""
+
+    time_in_force: TimeInForce
+
+    @property
+    def terms(self) -> Terms:
+        """The spec without its kind, which no replace can change."""
+        return Terms(
+            quantity=self.quantity,
+            limit_price=self.limit_price,
+            stop_price=self.stop_price,
+            time_in_force=self.time_in_force,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplacementSpec(_Priced):
+    """What an order of this kind shall become; without a time in force it keeps its own."""
+
+    time_in_force: TimeInForce | None = None

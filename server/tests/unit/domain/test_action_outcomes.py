@@ -6,9 +6,17 @@ from itertools import product
 
 import pytest
 
-from builders import a_report
-from openbell_server.domain.action_lifecycle import SETTLED, ActionState, may_become
-from openbell_server.domain.action_outcomes import after_absence, after_outcome, after_report, cancel_pending
+from builders import a_report, some_terms
+from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, may_become
+from openbell_server.domain.action_outcomes import (
+    Settlement,
+    after_absence,
+    after_look,
+    after_outcome,
+    after_report,
+    is_found,
+    pending_past_door,
+)
 from openbell_server.domain.broker_orders import (
     Accepted,
     NotSent,
@@ -20,8 +28,13 @@ from openbell_server.domain.broker_orders import (
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import CloseReason, Order, Pending, Standing, close, doubt
 
-FRESH = Order(quantity=Decimal(5))
-WORKING = Order(quantity=Decimal(5), standing=Standing.WORKING, pending=Pending.CANCEL, broker_order_ids=("b1",))
+FRESH = Order(terms=some_terms(Decimal(5)))
+WORKING = Order(
+    terms=some_terms(Decimal(5)), standing=Standing.WORKING, pending=Pending.CANCEL, broker_order_ids=("b1",)
+)
+ASKED = some_terms(8, "1.75")
+REPLACING = replace(WORKING, pending=Pending.REPLACE)
+COMMANDS = {"CREATE": FRESH, "REPLACE": REPLACING, "CANCEL": WORKING}
 OUTCOMES: dict[str, Outcome] = {
     "Accepted": Accepted("b1"),
     "Refused": Refused("E1", "no money"),
@@ -36,6 +49,10 @@ TABLE = {
     ("CREATE", "Refused"): ("REFUSED", "BROKER_REFUSED", "CLOSED", "REJECTED", "NONE", "CONFIRMED"),
     ("CREATE", "NotSent"): ("FAILED", "NOT_SENT", "CLOSED", "FAILED", "NONE", "CONFIRMED"),
     ("CREATE", "Unknown"): ("UNKNOWN", "NO_ANSWER", "NONE", None, "NEW", "UNKNOWN"),
+    ("REPLACE", "Accepted"): ("ACKED", None, "WORKING", None, "NONE", "CONFIRMED"),
+    ("REPLACE", "Refused"): ("REFUSED", "BROKER_REFUSED", "WORKING", None, "NONE", "CONFIRMED"),
+    ("REPLACE", "NotSent"): ("FAILED", "NOT_SENT", "WORKING", None, "NONE", "CONFIRMED"),
+    ("REPLACE", "Unknown"): ("UNKNOWN", "NO_ANSWER", "WORKING", None, "REPLACE", "UNKNOWN"),
     ("CANCEL", "Accepted"): ("ACKED", None, "WORKING", None, "CANCEL", "CONFIRMED"),
     ("CANCEL", "Refused"): ("REFUSED", "BROKER_REFUSED", "WORKING", None, "NONE", "CONFIRMED"),
     ("CANCEL", "NotSent"): ("FAILED", "NOT_SENT", "WORKING", None, "NONE", "CONFIRMED"),
@@ -44,21 +61,27 @@ TABLE = {
 
 
 def order_for(command: str, state: ActionState) -> Order:
-    order = FRESH if command == "CREATE" else WORKING
+    order = COMMANDS[command]
     return doubt(order) if state is ActionState.UNKNOWN else order
+
+
+def answered(command: str, state: ActionState, order: Order, outcome: str) -> Settlement:
+    asked = ASKED if command == "REPLACE" else None
+    return after_outcome(ActionType(command), state, order, OUTCOMES[outcome], asked)
 
 
 @pytest.mark.parametrize(("state", "case"), list(product(PAST_THE_DOOR, TABLE)))
 def test_an_answer_moves_action_and_order_as_the_table_says(state: ActionState, case: tuple[str, str]) -> None:
     command, outcome = case
     order = order_for(command, state)
-    settlement = after_outcome(ActionType(command), state, order, OUTCOMES[outcome])
+    settlement = answered(command, state, order, outcome)
     if (state, outcome) == (ActionState.UNKNOWN, "Unknown"):
         assert (settlement.state, settlement.reason, settlement.order) == (None, None, order)
         return
     after, reason = settlement.order, settlement.reason
     assert settlement.state is not None
     assert may_become(state, settlement.state)
+    assert after.terms == (ASKED if case == ("REPLACE", "Accepted") else order.terms)
     assert TABLE[case] == (
         settlement.state,
         reason and reason.code,
@@ -69,12 +92,10 @@ def test_an_answer_moves_action_and_order_as_the_table_says(state: ActionState, 
     )
 
 
-@pytest.mark.parametrize(
-    ("state", "command", "outcome"), list(product(sorted(SETTLED), ["CREATE", "CANCEL"], OUTCOMES))
-)
+@pytest.mark.parametrize(("state", "command", "outcome"), list(product(sorted(SETTLED), COMMANDS, OUTCOMES)))
 def test_an_answer_to_a_settled_action_changes_nothing(state: ActionState, command: str, outcome: str) -> None:
     order = order_for(command, state)
-    settlement = after_outcome(ActionType(command), state, order, OUTCOMES[outcome])
+    settlement = answered(command, state, order, outcome)
     assert (settlement.state, settlement.reason, settlement.order) == (None, None, order)
 
 
@@ -143,6 +164,103 @@ def test_a_create_that_never_arrived_is_failed_and_its_order_closed() -> None:
     assert (settlement.order.standing, settlement.order.close_reason) == (Standing.CLOSED, CloseReason.FAILED)
 
 
-def test_a_cancel_past_the_door_shows_on_an_order_that_waits_for_nothing_else() -> None:
-    assert cancel_pending(replace(WORKING, pending=Pending.NONE)).pending is Pending.CANCEL
-    assert cancel_pending(FRESH).pending is Pending.NEW
+# What is pending before, by what passes the door, and after.
+DOORS: dict[tuple[str, str], str] = {
+    ("NONE", "CANCEL"): "CANCEL",
+    ("NONE", "REPLACE"): "REPLACE",
+    ("NEW", "CANCEL"): "NEW",
+    ("NEW", "REPLACE"): "NEW",
+    ("REPLACE", "CANCEL"): "CANCEL",
+    ("REPLACE", "REPLACE"): "REPLACE",
+    ("CANCEL", "CANCEL"): "CANCEL",
+    ("CANCEL", "REPLACE"): "CANCEL",
+    **{(pending, "CREATE"): pending for pending in Pending},
+}
+
+
+@pytest.mark.parametrize(("pending", "command"), list(DOORS))
+def test_a_command_past_the_door_shows_on_an_order_that_waits_for_nothing_above_it(pending: str, command: str) -> None:
+    order = replace(WORKING, pending=Pending(pending))
+    assert pending_past_door(ActionType(command), order).pending == DOORS[pending, command]
+
+
+# What is known of an order that ended while its replace was in flight, by the answer that comes after.
+OF_ENDED = {
+    "Accepted": ("ACKED", ASKED),
+    "Refused": ("REFUSED", WORKING.terms),
+    "NotSent": ("FAILED", WORKING.terms),
+    "Unknown": ("UNKNOWN", WORKING.terms),
+}
+
+
+@pytest.mark.parametrize(("ended", "outcome"), list(product(CloseReason, OF_ENDED)))
+def test_an_answer_to_a_replace_of_an_order_that_ended_reopens_nothing(ended: CloseReason, outcome: str) -> None:
+    order = close(REPLACING, ended)
+    settlement = answered("REPLACE", ActionState.DISPATCHING, order, outcome)
+    state, terms = OF_ENDED[outcome]
+    assert (settlement.state, settlement.order) == (state, replace(order, terms=terms))
+
+
+def test_a_replace_below_what_filled_meanwhile_ends_the_order_as_filled() -> None:
+    filled = replace(REPLACING, terms=some_terms(10), filled_quantity=Decimal(8))
+    settlement = answered("REPLACE", ActionState.DISPATCHING, filled, "Accepted")
+    assert (settlement.order.close_reason, settlement.order.quantity) == (CloseReason.FILLED, Decimal(8))
+
+
+def test_a_new_id_of_the_broker_for_a_replaced_order_is_added_to_the_others() -> None:
+    settlement = after_outcome(ActionType.REPLACE, ActionState.DISPATCHING, REPLACING, Accepted("b2"), ASKED)
+    assert settlement.order.broker_order_ids == ("b1", "b2")
+
+
+@pytest.mark.parametrize(("state", "status"), list(product(ActionState, ReportStatus)))
+def test_a_report_settles_a_replace_only_by_the_terms_of_an_order_that_ended(
+    state: ActionState, status: ReportStatus
+) -> None:
+    ended = close(REPLACING, CloseReason.CANCELED)
+    settled = {
+        name: after_report(ActionType.REPLACE, state, order, a_report(status, terms=terms), ASKED)
+        for name, order, terms in (
+            ("working", REPLACING, ASKED),
+            ("silent", ended, None),
+            ("replaced", ended, ASKED),
+            ("as it was", ended, WORKING.terms),
+        )
+    }
+    assert settled["working"] is settled["silent"] is None
+    if state in SETTLED or state is ActionState.QUEUED or status is ReportStatus.WORKING:
+        assert settled["replaced"] is settled["as it was"] is None
+    else:
+        assert settled["replaced"] == (ActionState.ACKED, None)
+        assert settled["as it was"] == (ActionState.REFUSED, Reason("ORDER_TERMINAL"))
+
+
+# What a look-up shows and whether one before it missed, and what that makes of a replace in doubt.
+LOOKS = {
+    ("replaced", False): ("ACKED", ASKED),
+    ("replaced", True): ("ACKED", ASKED),
+    ("as it was", False): (None, WORKING.terms),
+    ("as it was", True): ("FAILED", WORKING.terms),
+    ("silent", True): (None, WORKING.terms),
+    ("nothing", True): (None, WORKING.terms),
+}
+
+
+@pytest.mark.parametrize(("shows", "missed_before"), list(LOOKS))
+def test_a_look_up_settles_a_replace_by_the_terms_that_the_order_shows(shows: str, *, missed_before: bool) -> None:
+    terms = {"replaced": ASKED, "as it was": WORKING.terms}.get(shows)
+    report = None if shows == "nothing" else a_report(ReportStatus.WORKING, terms=terms)
+    settlement = after_look(doubt(REPLACING), report, ASKED, missed_before=missed_before)
+    assert is_found(report, ASKED) == (shows == "replaced")
+    assert (settlement.state, settlement.order.terms) == LOOKS[shows, missed_before]
+    still = settlement.state is None
+    assert settlement.order.certainty == ("UNKNOWN" if still else "CONFIRMED")
+    assert settlement.order.pending == ("REPLACE" if still else "NONE")
+
+
+@pytest.mark.parametrize("missed_before", [False, True])
+def test_only_a_second_look_up_without_the_order_fails_a_create(*, missed_before: bool) -> None:
+    missing = after_look(doubt(FRESH), None, None, missed_before=missed_before)
+    assert missing.state == ("FAILED" if missed_before else None)
+    found = a_report(ReportStatus.WORKING)
+    assert is_found(found, None)
+    assert after_look(doubt(FRESH), found, None, missed_before=missed_before).state is None

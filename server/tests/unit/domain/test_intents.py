@@ -9,10 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import a_cancel, a_limit_create, a_market_create
+from builders import a_cancel, a_limit_create, a_market_create, a_replace
 from openbell_server.domain.identifiers import IntentId, Symbol
-from openbell_server.domain.intents import Command, CreateIntent, canonical_bytes, command_hash
-from openbell_server.domain.orders import OrderSide, OrderSpec, OrderType, RouteStrategy, TimeInForce
+from openbell_server.domain.intents import Command, CreateIntent, ReplaceIntent, canonical_bytes, command_hash
+from openbell_server.domain.orders import (
+    OrderSide,
+    OrderSpec,
+    OrderType,
+    ReplacementSpec,
+    RouteStrategy,
+    TimeInForce,
+)
 
 texts = st.one_of(st.none(), st.text(), st.text(alphabet=string.digits + ":-"))
 lists = st.lists(texts, max_size=5)
@@ -44,6 +51,7 @@ def of(spec: OrderSpec) -> CreateIntent:
 def test_two_spellings_of_a_decimal_are_one_command(one: str, other: str) -> None:
     assert command_hash(a_limit_create(one)) == command_hash(a_limit_create(other))
     assert command_hash(a_market_create(one)) == command_hash(a_market_create(other))
+    assert command_hash(a_replace(FIRST, one)) == command_hash(a_replace(FIRST, other))
     spellings = [replace(STOP_LIMIT, stop_price=Decimal(text)) for text in (one, other)]
     assert len({command_hash(of(spec)) for spec in spellings}) == 1
 
@@ -75,6 +83,16 @@ CHANGED: dict[str, Command] = {
     ),
     "kind market": of(replace(STOP_LIMIT, order_type=OrderType.MARKET, limit_price=None, stop_price=None)),
     "command": a_cancel(FIRST),
+    "a replace": a_replace(FIRST),
+    "ref_intent_id of a replace": a_replace(SECOND),
+    "price of a replace": a_replace(FIRST, price="1.76"),
+    "quantity of a replace": a_replace(FIRST, quantity="13"),
+    "time_in_force of a replace": a_replace(FIRST, time_in_force=TimeInForce.DAY),
+    "reference of a replace": replace(a_replace(FIRST), client_reference_id="r"),
+    "kind of a replace": ReplaceIntent(
+        ref_intent_id=FIRST,
+        spec=ReplacementSpec(order_type=OrderType.STOP, quantity=Decimal(12), stop_price=Decimal("1.75")),
+    ),
     "ref_intent_id": a_cancel(SECOND),
     "reference of a cancel": replace(a_cancel(FIRST), client_reference_id="r"),
 }

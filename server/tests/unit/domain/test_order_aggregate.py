@@ -1,14 +1,14 @@
 """The order as facts: reports in any order and any number give the same order, fills count once, an end is final."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import a_report, an_execution, exact_sum
+from builders import a_report, an_execution, exact_sum, some_terms
 from openbell_server.domain.broker_orders import BrokerExecution, OrderReport, ReportStatus
 from openbell_server.domain.order_aggregate import (
     Certainty,
@@ -20,8 +20,10 @@ from openbell_server.domain.order_aggregate import (
     close,
     doubt,
     settle_command,
+    settle_replace,
     status,
 )
+from openbell_server.domain.orders import Terms
 
 ENDS = (ReportStatus.FILLED, ReportStatus.CANCELED, ReportStatus.EXPIRED, ReportStatus.REJECTED)
 quantities = st.decimals("0.000000000000000001", "999999999999999999.999999999999999999", places=18)
@@ -38,7 +40,7 @@ class Story:
     def follow(self, reports: Sequence[OrderReport]) -> list[Order]:
         """The order after each report; a report that counts more than it tells is answered by asking the broker."""
         seen: set[str] = set()
-        order = Order(quantity=self.quantity)
+        order = Order(terms=some_terms(self.quantity))
         orders = []
         for report in reports:
             order = _apply(order, report, seen)
@@ -112,18 +114,18 @@ def test_the_average_price_lies_between_the_lowest_and_the_highest(story: Story)
 
 
 def test_an_average_price_is_rounded_to_nine_places() -> None:
-    order = Order(quantity=Decimal(3), filled_quantity=Decimal(3), filled_value=Decimal(10))
+    order = Order(terms=some_terms(Decimal(3)), filled_quantity=Decimal(3), filled_value=Decimal(10))
     assert order.average_price == Decimal("3.333333333")
 
 
 def test_an_order_that_waits_for_its_broker_may_still_fill_whole() -> None:
-    assert Order(quantity=Decimal(7)).leaves_quantity == 7
-    assert doubt(Order(quantity=Decimal(7))).leaves_quantity == 7
+    assert Order(terms=some_terms(Decimal(7))).leaves_quantity == 7
+    assert doubt(Order(terms=some_terms(Decimal(7)))).leaves_quantity == 7
 
 
 def test_more_fills_than_were_asked_for_are_counted_and_leave_nothing() -> None:
     order = apply_report(
-        Order(quantity=Decimal(1)),
+        Order(terms=some_terms(Decimal(1))),
         a_report(ReportStatus.WORKING, [an_execution(1, Decimal(2))]),
         [an_execution(1, Decimal(2))],
     )
@@ -136,12 +138,12 @@ def test_more_fills_than_were_asked_for_are_counted_and_leave_nothing() -> None:
 
 def test_fills_that_reach_the_quantity_close_the_order_whatever_the_report_says() -> None:
     fills = [an_execution(1, 1), an_execution(2, 2)]
-    order = apply_report(Order(quantity=Decimal(3)), a_report(ReportStatus.WORKING, fills), fills)
+    order = apply_report(Order(terms=some_terms(Decimal(3))), a_report(ReportStatus.WORKING, fills), fills)
     assert (order.standing, order.close_reason) == (Standing.CLOSED, CloseReason.FILLED)
 
 
 def test_a_fill_that_comes_after_a_cancel_is_counted() -> None:
-    canceled = apply_report(Order(quantity=Decimal(3)), a_report(ReportStatus.CANCELED), [])
+    canceled = apply_report(Order(terms=some_terms(Decimal(3))), a_report(ReportStatus.CANCELED), [])
     late = an_execution(1, Decimal(1))
     order = apply_report(canceled, a_report(ReportStatus.CANCELED, [late]), [late])
     assert (order.filled_quantity, order.close_reason) == (Decimal(1), CloseReason.CANCELED)
@@ -149,15 +151,15 @@ def test_a_fill_that_comes_after_a_cancel_is_counted() -> None:
 
 def test_an_end_that_counts_unseen_fills_waits_for_them() -> None:
     fill = an_execution(1, Decimal(1))
-    order = apply_report(Order(quantity=Decimal(3)), a_report(ReportStatus.CANCELED, [fill], told=[]), [])
+    order = apply_report(Order(terms=some_terms(Decimal(3))), a_report(ReportStatus.CANCELED, [fill], told=[]), [])
     assert order.standing is Standing.WORKING
 
 
 def test_a_report_answers_a_create_in_doubt_but_not_a_cancel_in_doubt() -> None:
-    fresh = doubt(Order(quantity=Decimal(3)))
+    fresh = doubt(Order(terms=some_terms(Decimal(3))))
     assert apply_report(fresh, a_report(ReportStatus.WORKING), []).certainty is Certainty.CONFIRMED
     cancelling = Order(
-        quantity=Decimal(3), standing=Standing.WORKING, pending=Pending.CANCEL, certainty=Certainty.UNKNOWN
+        terms=some_terms(Decimal(3)), standing=Standing.WORKING, pending=Pending.CANCEL, certainty=Certainty.UNKNOWN
     )
     reported = apply_report(cancelling, a_report(ReportStatus.WORKING), [])
     assert (reported.pending, reported.certainty) == (Pending.CANCEL, Certainty.UNKNOWN)
@@ -192,7 +194,7 @@ def test_the_status_follows_the_precedence_of_the_design(
     pending: str, certainty: str, reason: str | None, filled: int, word: str
 ) -> None:
     order = Order(
-        quantity=Decimal(2),
+        terms=some_terms(Decimal(2)),
         filled_quantity=Decimal(filled),
         standing=Standing.CLOSED if reason else Standing.WORKING,
         close_reason=CloseReason(reason) if reason else None,
@@ -204,3 +206,57 @@ def test_the_status_follows_the_precedence_of_the_design(
 
 def test_every_close_reason_is_in_the_table() -> None:
     assert {row[2] for row in STATUS if row[2]} == {reason.value for reason in CloseReason}
+
+
+OLD, NEW = some_terms(3, "1.50"), some_terms(5, "1.75")
+REPLACING = Order(terms=OLD, standing=Standing.WORKING, pending=Pending.REPLACE, broker_order_ids=("b1",))
+
+
+def test_an_order_that_is_full_by_its_old_quantity_only_waits_for_the_replace_in_flight() -> None:
+    fills = [an_execution(1, 3)]
+    order = apply_report(REPLACING, a_report(ReportStatus.WORKING, fills), fills, NEW)
+    assert (order.standing, order.filled_quantity) == (Standing.WORKING, Decimal(3))
+    assert settle_replace(order, NEW).leaves_quantity == 2
+    assert settle_replace(order, OLD).close_reason is CloseReason.FILLED
+
+
+def test_a_replace_to_a_lower_quantity_in_flight_does_not_end_an_order_early() -> None:
+    fills = [an_execution(1, 2)]
+    order = apply_report(REPLACING, a_report(ReportStatus.WORKING, fills), fills, some_terms(2))
+    assert order.standing is Standing.WORKING
+    assert settle_replace(order, some_terms(2)).close_reason is CloseReason.FILLED
+
+
+@pytest.mark.parametrize("ended", ENDS)
+def test_the_end_of_an_order_shows_whether_a_replace_in_flight_came_first(ended: ReportStatus) -> None:
+    for shown, expected in ((NEW, NEW), (OLD, OLD), (None, OLD)):
+        order = apply_report(REPLACING, a_report(ended, terms=shown), [], NEW)
+        assert (order.standing, order.terms) == (Standing.CLOSED, expected)
+
+
+@pytest.mark.parametrize("shown", [OLD, NEW, None])
+def test_what_a_working_order_shows_replaces_nothing_by_itself(shown: Terms | None) -> None:
+    order = apply_report(REPLACING, a_report(ReportStatus.WORKING, terms=shown), [], NEW)
+    assert order == REPLACING
+
+
+def test_a_settled_replace_leaves_a_cancel_behind_it_pending() -> None:
+    waiting = doubt(replace(REPLACING, pending=Pending.CANCEL))
+    assert settle_replace(waiting, NEW) == replace(REPLACING, terms=NEW, pending=Pending.CANCEL)
+    assert settle_replace(doubt(REPLACING), NEW) == replace(REPLACING, terms=NEW, pending=Pending.NONE)
+
+
+def test_a_replace_never_reopens_an_order() -> None:
+    ended = close(REPLACING, CloseReason.CANCELED)
+    assert settle_replace(ended, NEW) == replace(ended, terms=NEW)
+
+
+def test_a_replaced_order_fills_by_its_new_quantity() -> None:
+    order = settle_replace(REPLACING, NEW)
+    fills = [an_execution(1, 3), an_execution(2, 2)]
+    assert apply_report(order, a_report(ReportStatus.WORKING, fills[:1]), fills[:1]).leaves_quantity == 2
+    assert apply_report(order, a_report(ReportStatus.WORKING, fills), fills).close_reason is CloseReason.FILLED
+
+
+def test_an_order_whose_replace_waits_for_an_answer_is_pending_replace() -> None:
+    assert status(REPLACING) == status(doubt(REPLACING)) == "PENDING_REPLACE"

@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
@@ -13,7 +13,7 @@ import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
-from openbell_server.adapters.postgres.intents import order_facts
+from openbell_server.adapters.postgres.intents import order_facts, terms_of
 from openbell_server.adapters.postgres.symbol_controls import read_controls
 from openbell_server.application.ports.execution import BrokerAccount, Hold, OrderTerms, TrackedAction
 from openbell_server.domain.account_events import EventKind
@@ -24,7 +24,7 @@ from openbell_server.domain.controls import DoorFacts, SymbolControls
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order
-from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
+from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms
 
 ROUND_MAX: Final = 200
 NamedQuery = Callable[..., AsyncIterator[asyncpg.Record]]
@@ -47,16 +47,14 @@ class PostgresAccountTransaction:
         return {"organization_id": self.account.organization_id, "account_id": self.account.account_id}
 
     async def superseded(self) -> list[TrackedAction]:
-        """Creates that are cancelled before they were sent, with their cancels."""
-        rows = _queries.superseded(self.connection, **self._where, row_limit=ROUND_MAX)
-        return [_tracked(row) async for row in rows]
+        """Replaces and creates that are cancelled before they were sent, with the cancels of such creates."""
+        return await self._tracked(_queries.superseded(self.connection, **self._where, row_limit=ROUND_MAX))
 
     async def ready(self, limit: int) -> list[TrackedAction]:
         """What may be sent next, cancels first, then in commit order."""
-        cancels = _queries.ready_cancels(self.connection, **self._where, row_limit=limit)
-        found = [_tracked(row) async for row in cancels]
+        found = await self._tracked(_queries.ready_cancels(self.connection, **self._where, row_limit=limit))
         others = _queries.ready_others(self.connection, **self._where, row_limit=limit - len(found))
-        return found + [replace(_tracked(row), at_door=_at_door(row)) async for row in others]
+        return found + await self._tracked(others, judged=True)
 
     async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:
         """The controls of these symbols."""
@@ -67,13 +65,11 @@ class PostgresAccountTransaction:
 
     async def in_doubt(self) -> list[TrackedAction]:
         """Actions past their door without an outcome."""
-        rows = _queries.in_doubt(self.connection, **self._where, row_limit=ROUND_MAX)
-        return [_tracked(row) async for row in rows]
+        return await self._tracked(_queries.in_doubt(self.connection, **self._where, row_limit=ROUND_MAX))
 
     async def of_intents(self, intent_ids: Sequence[IntentId]) -> list[TrackedAction]:
         """All actions of these intents, in order."""
-        rows = _queries.of_intents(self.connection, **self._where, intent_ids=list(intent_ids))
-        return [_tracked(row) async for row in rows]
+        return await self._tracked(_queries.of_intents(self.connection, **self._where, intent_ids=list(intent_ids)))
 
     async def intents_of(self, action_ids: Sequence[ActionId]) -> dict[ActionId, IntentId]:
         """Which intents these actions belong to."""
@@ -125,6 +121,10 @@ class PostgresAccountTransaction:
             self.connection,
             **self._where,
             order_id=intent_id,
+            quantity=order.terms.quantity,
+            limit_price=order.terms.limit_price,
+            stop_price=order.terms.stop_price,
+            time_in_force=order.terms.time_in_force,
             filled_quantity=order.filled_quantity,
             filled_value=order.filled_value,
             standing=order.standing,
@@ -156,6 +156,16 @@ class PostgresAccountTransaction:
     def append_event(self, kind: EventKind, intent_id: IntentId, seq: int, body: str) -> None:
         """Append to the account's log."""
         self._events.append((kind, intent_id, seq, body))
+
+    async def _tracked(self, rows: AsyncIterator[asyncpg.Record], *, judged: bool = False) -> list[TrackedAction]:
+        """Actions of rows, with what the replaces among them ask for, and what they are judged by at the door."""
+        found = [row async for row in rows]
+        replaced = {row["intent_id"] for row in found if row["action_type"] == ActionType.REPLACE}
+        asked: dict[ActionId, Terms] = {}
+        if replaced:
+            terms = _queries.replacements(self.connection, **self._where, intent_ids=list(replaced))
+            asked = {row["action_id"]: terms_of(row) async for row in terms}
+        return [_tracked(row, asked.get(row["action_id"]), _at_door(row) if judged else None) for row in found]
 
     async def flush_events(self) -> None:
         """Number and write what was appended."""
@@ -235,7 +245,7 @@ class PostgresExecutionStore:
             ]
 
 
-def _tracked(row: asyncpg.Record) -> TrackedAction:
+def _tracked(row: asyncpg.Record, replacement: Terms | None, at_door: DoorFacts | None) -> TrackedAction:
     return TrackedAction(
         action_id=row["action_id"],
         intent_id=row["intent_id"],
@@ -252,11 +262,10 @@ def _tracked(row: asyncpg.Record) -> TrackedAction:
             order_side=OrderSide(row["order_side"]),
             order_type=OrderType(row["order_type"]),
             route_strategy=RouteStrategy(row["route_strategy"]),
-            limit_price=row["limit_price"],
-            stop_price=row["stop_price"],
-            time_in_force=TimeInForce(row["time_in_force"]),
             client_reference_id=row["client_reference_id"],
         ),
+        replacement=replacement,
+        at_door=at_door,
     )
 
 

@@ -7,18 +7,27 @@ where c.organization_id = :organization_id and c.account_id = :account_id
 for no key update of c;
 
 -- name: superseded(organization_id, account_id, row_limit)
--- Creates that are cancelled before they were sent, with their cancels.
-with pairs as materialized (
-    select k.intent_id
+-- What a queued cancel makes needless: replaces before it that were not sent, and a create that was not, with the cancel.
+with cancels as materialized (
+    select k.intent_id, k.seq, c.state = 'QUEUED' as is_unsent
     from action_states k
     join action_states c on c.account_id = k.account_id and c.intent_id = k.intent_id and c.seq = 1
     where k.organization_id = :organization_id and k.account_id = :account_id and k.settled_at is null
-        and k.action_type = 'CANCEL' and k.state = 'QUEUED' and c.state = 'QUEUED'
+        and k.action_type = 'CANCEL' and k.state = 'QUEUED'
+        and (
+            c.state = 'QUEUED'
+            or exists (
+                select 1 from action_states r
+                where r.account_id = k.account_id and r.intent_id = k.intent_id and r.seq < k.seq
+                    and r.action_type = 'REPLACE' and r.state = 'QUEUED'
+            )
+        )
     order by k.action_no
     limit :row_limit
 )
-select t.* from tracked_actions t join pairs p on p.intent_id = t.intent_id
+select t.* from tracked_actions t join cancels k on k.intent_id = t.intent_id and k.seq >= t.seq
 where t.organization_id = :organization_id and t.account_id = :account_id and t.settled_at is null
+    and t.state = 'QUEUED' and (k.is_unsent or t.action_type = 'REPLACE')
 order by t.action_no;
 
 -- name: ready_cancels(organization_id, account_id, row_limit)
@@ -63,6 +72,12 @@ limit :row_limit;
 select * from tracked_actions
 where organization_id = :organization_id and account_id = :account_id and intent_id = any(:intent_ids::uuid[])
 order by intent_id, seq;
+
+-- name: replacements(organization_id, account_id, intent_ids)
+-- What the replaces of these intents ask for.
+select action_id, quantity, limit_price, stop_price, time_in_force from intent_actions
+where organization_id = :organization_id and account_id = :account_id and intent_id = any(:intent_ids::uuid[])
+    and action_type = 'REPLACE';
 
 -- name: intents_of(organization_id, account_id, action_ids)
 select action_id, intent_id from action_states
@@ -117,9 +132,10 @@ set probes = case when jsonb_array_length(probes) >= 50 then probes - 0 else pro
     updated_at = clock_timestamp()
 where organization_id = :organization_id and account_id = :account_id and action_id = :action_id;
 
--- name: save_order(organization_id, account_id, order_id, filled_quantity, filled_value, standing, close_reason, pending, certainty, broker_order_ids)!
+-- name: save_order(organization_id, account_id, order_id, quantity, limit_price, stop_price, time_in_force, filled_quantity, filled_value, standing, close_reason, pending, certainty, broker_order_ids)!
 update orders
-set filled_quantity = :filled_quantity, filled_value = :filled_value, standing = :standing, close_reason = :close_reason,
+set quantity = :quantity, limit_price = :limit_price, stop_price = :stop_price, time_in_force = :time_in_force,
+    filled_quantity = :filled_quantity, filled_value = :filled_value, standing = :standing, close_reason = :close_reason,
     pending = :pending, certainty = :certainty, broker_order_ids = :broker_order_ids, updated_at = clock_timestamp()
 where organization_id = :organization_id and account_id = :account_id and order_id = :order_id;
 

@@ -19,11 +19,12 @@ from openbell_server.application.ports.stores import (
 )
 from openbell_server.domain.action_lifecycle import ActionState, Reason
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId
-from openbell_server.domain.intents import ActionType, CreateIntent, IntentAction
+from openbell_server.domain.intents import ActionType, CancelIntent, Command, CreateIntent, IntentAction, ReplaceIntent
 from openbell_server.domain.order_aggregate import Certainty, CloseReason, Order, Pending, Standing
-from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
+from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms, TimeInForce
 
 _queries = named_queries.load("intents")
+_replaces = named_queries.load("replaces")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +36,31 @@ class PostgresIntentStore:
     async def accept_across_organizations(self, submissions: Sequence[Submission]) -> list[Acceptance]:
         """Run the accept step on a set."""
         creates = [s.command if isinstance(s.command, CreateIntent) else None for s in submissions]
+        specs = [None if isinstance(s.command, CancelIntent) else s.command.spec for s in submissions]
+        # Apart, so that an accept step that knows no REPLACE never meets one.
+        replacing = any(isinstance(s.command, ReplaceIntent) for s in submissions)
+        accept = _replaces.accept_replaces_across_organizations if replacing else _queries.accept_commands
         async with transaction(self.pool, Role.ACCEPT) as connection:
-            accepted = _queries.accept_commands(
+            accepted = accept(
                 connection,
                 action_ids=[s.action_id for s in submissions],
                 intent_ids=[s.intent_id for s in submissions],
                 receipt_ids=[s.receipt_id for s in submissions],
                 organization_ids=[s.account.organization_id for s in submissions],
                 account_ids=[s.account.id for s in submissions],
-                action_types=[ActionType.CREATE if c else ActionType.CANCEL for c in creates],
+                action_types=[_action_type(s.command) for s in submissions],
                 idempotency_keys=[s.idempotency_key for s in submissions],
                 command_hashes=[s.command_hash for s in submissions],
                 organization_epochs=[s.account.organization_epoch for s in submissions],
                 account_epochs=[s.account.account_epoch for s in submissions],
                 symbols=[c and c.symbol for c in creates],
                 order_sides=[c and c.order_side for c in creates],
-                order_types=[c and c.spec.order_type for c in creates],
+                order_types=[spec and spec.order_type for spec in specs],
                 route_strategies=[c and c.route_strategy for c in creates],
-                quantities=[c and c.spec.quantity for c in creates],
-                limit_prices=[c and c.spec.limit_price for c in creates],
-                stop_prices=[c and c.spec.stop_price for c in creates],
-                times_in_force=[c and c.spec.time_in_force for c in creates],
+                quantities=[spec and spec.quantity for spec in specs],
+                limit_prices=[spec and spec.limit_price for spec in specs],
+                stop_prices=[spec and spec.stop_price for spec in specs],
+                times_in_force=[spec and spec.time_in_force for spec in specs],
                 client_reference_ids=[s.command.client_reference_id for s in submissions],
                 principal_types=[s.principal.kind for s in submissions],
                 principal_ids=[s.principal.id for s in submissions],
@@ -151,10 +156,30 @@ class PostgresIntentStore:
             return [recorded_action(row) async for row in rows]
 
 
+def _action_type(command: Command) -> ActionType:
+    match command:
+        case CreateIntent():
+            return ActionType.CREATE
+        case ReplaceIntent():
+            return ActionType.REPLACE
+        case CancelIntent():
+            return ActionType.CANCEL
+
+
+def terms_of(row: asyncpg.Record) -> Terms:
+    """What a row of orders or of intent_actions asks for."""
+    return Terms(
+        quantity=row["quantity"],
+        limit_price=row["limit_price"],
+        stop_price=row["stop_price"],
+        time_in_force=TimeInForce(row["time_in_force"]),
+    )
+
+
 def order_facts(row: asyncpg.Record) -> Order:
     """A row of orders as the domain sees it."""
     return Order(
-        quantity=row["quantity"],
+        terms=terms_of(row),
         filled_quantity=row["filled_quantity"],
         filled_value=row["filled_value"],
         standing=Standing(row["standing"]),

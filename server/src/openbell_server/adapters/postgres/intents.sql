@@ -35,8 +35,8 @@ where k.organization_id = :organization_id and k.account_id = :account_id and k.
     and k.command_hash = :command_hash;
 
 -- name: find_execution(organization_id, account_id, intent_id)^
-select o.quantity, o.filled_quantity, o.filled_value, o.standing, o.close_reason, o.pending, o.certainty,
-    o.broker_order_ids, o.updated_at, u.unknown_since, u.probes
+select o.quantity, o.limit_price, o.stop_price, o.time_in_force, o.filled_quantity, o.filled_value, o.standing, o.close_reason,
+    o.pending, o.certainty, o.broker_order_ids, o.updated_at, u.unknown_since, u.probes
 from orders o
 left join lateral (
     select s.unknown_since, s.probes from action_states s

@@ -4,11 +4,22 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from enum import StrEnum
 from typing import Protocol
 
 from openbell_server.domain.broker_orders import OrderReport, Outcome
 from openbell_server.domain.identifiers import AccountId, Symbol
-from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
+from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms, TimeInForce
+
+
+class ReplaceSupport(StrEnum):
+    """How a broker replaces an order, if it does; what it cannot do is never made of a cancel and a new order."""
+
+    # Its own quantity is the total, as ours is.
+    NATIVE_TOTAL = "native_total"
+    # Its own quantity is what may still fill: the session converts, both ways.
+    NATIVE_REMAINING = "native_remaining"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +30,14 @@ class BrokerCapabilities:
     times_in_force: frozenset[TimeInForce]
     route_strategies: frozenset[RouteStrategy]
     default_time_in_force: TimeInForce
+    replace: ReplaceSupport = ReplaceSupport.NONE
     in_flight_max: int = 4
     # Calls that one session carries at the same time, over all its accounts.
     calls_at_once_max: int = 16
     # Whether the same cancel may be written again: true only where a repeat can do nothing new.
     repeats_cancels: bool = False
-    # How long after the door a look-up that finds nothing proves that nothing is there.
+    # How long after the door a look-up that finds nothing proves that nothing is there, and one that shows an order
+    # unchanged proves that nothing will change it.
     settle_seconds: float
 
 
@@ -46,8 +59,22 @@ class BrokerOrder:
     valid_until: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerReplacement:
+    """A change of an order as the broker is asked for it."""
+
+    account_id: AccountId
+    # The order's, which it keeps, and the one of this command.
+    order_client_id: str
+    client_order_id: str
+    terms: Terms
+    # What had filled when the door opened, for brokers that count what may still fill.
+    filled_quantity: Decimal
+    valid_until: datetime
+
+
 class BrokerSession(Protocol):
-    """A connection to one broker. Any exception out of submit or cancel counts as Unknown."""
+    """A connection to one broker. Any exception out of submit, replace or cancel counts as Unknown."""
 
     @property
     def is_connected(self) -> bool:
@@ -56,11 +83,17 @@ class BrokerSession(Protocol):
     async def submit(self, order: BrokerOrder) -> Outcome:
         """Ask for a new order: written once, no retry inside."""
 
+    async def replace(self, replacement: BrokerReplacement) -> Outcome:
+        """Ask that a working order be changed: written once, no retry inside."""
+
     async def cancel(self, account_id: AccountId, client_order_id: str, valid_until: datetime) -> Outcome:
         """Ask for the end of the order with this client id."""
 
     async def find(self, account_id: AccountId, client_order_id: str) -> OrderReport | None:
-        """The order by our id, closed ones too, with all its executions; None only if the broker says it has none."""
+        """The order by our id, closed ones too, with all its executions; None only if the broker says it has none.
+
+        Where orders can be replaced it shows the terms as they are now.
+        """
 
     async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:
         """Every order of the account that the broker took at or after a time, closed ones too, with all its executions.

@@ -15,7 +15,7 @@ from openbell_server.domain.controls import DoorFacts, SymbolControls
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, Symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order
-from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
+from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,12 @@ class BrokerAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderTerms:
-    """What was asked for; never changes with fills."""
+    """What was asked for once; neither fills nor replaces change it."""
 
     symbol: Symbol
     order_side: OrderSide
     order_type: OrderType
     route_strategy: RouteStrategy
-    limit_price: Decimal | None
-    stop_price: Decimal | None
-    time_in_force: TimeInForce
     client_reference_id: str | None
 
 
@@ -58,6 +55,8 @@ class TrackedAction:
     misses: Sequence[datetime]
     order: Order
     terms: OrderTerms
+    # What a REPLACE asks for; None for any other.
+    replacement: Terms | None = None
     # What it is judged by at the door; a cancel, and whatever is past it, is not judged.
     at_door: DoorFacts | None = None
 
@@ -88,7 +87,7 @@ class AccountTransaction(Protocol):
         """Whether the database was ever restored, so that brokers may have orders we forgot."""
 
     async def superseded(self) -> list[TrackedAction]:
-        """Creates that are cancelled before they were sent, with their cancels; a bounded number."""
+        """Replaces and creates that are cancelled before they were sent, with the cancels of such creates; bounded."""
 
     async def ready(self, limit: int) -> list[TrackedAction]:
         """Queued actions that wait for no other of their intent: cancels first, then in commit order."""

@@ -1,6 +1,6 @@
 """What the paper broker can do, and how to reach it."""
 
-from openbell_server.application.ports.broker import BrokerCapabilities, BrokerSession
+from openbell_server.application.ports.broker import BrokerCapabilities, BrokerSession, ReplaceSupport
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
 from openbell_server.domain.orders import OrderType, RouteStrategy, TimeInForce
@@ -16,6 +16,7 @@ class PaperBroker:
         times_in_force=frozenset(TimeInForce),
         route_strategies=frozenset(RouteStrategy),
         default_time_in_force=TimeInForce.DAY,
+        replace=ReplaceSupport.NATIVE_TOTAL,
         in_flight_max=8,
         calls_at_once_max=32,
         repeats_cancels=True,

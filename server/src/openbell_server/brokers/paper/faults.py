@@ -26,6 +26,7 @@ class CommandKind(StrEnum):
     """What a client can ask."""
 
     SUBMIT = "SUBMIT"
+    REPLACE = "REPLACE"
     CANCEL = "CANCEL"
 
 
@@ -35,6 +36,11 @@ _RATES: Final[dict[str, tuple[CommandKind, Fault]]] = {
     "accept_then_reset": (CommandKind.SUBMIT, Fault.DONE_THEN_RESET),
     "error_500_after_accept": (CommandKind.SUBMIT, Fault.DONE_THEN_ERROR),
     "refuse": (CommandKind.SUBMIT, Fault.REFUSE),
+    "replace_hang": (CommandKind.REPLACE, Fault.HANG),
+    "replace_then_hang": (CommandKind.REPLACE, Fault.DONE_THEN_HANG),
+    "replace_then_reset": (CommandKind.REPLACE, Fault.DONE_THEN_RESET),
+    "error_500_after_replace": (CommandKind.REPLACE, Fault.DONE_THEN_ERROR),
+    "replace_refuse": (CommandKind.REPLACE, Fault.REFUSE),
     "cancel_hang": (CommandKind.CANCEL, Fault.HANG),
     "cancel_then_hang": (CommandKind.CANCEL, Fault.DONE_THEN_HANG),
     "cancel_then_reset": (CommandKind.CANCEL, Fault.DONE_THEN_RESET),

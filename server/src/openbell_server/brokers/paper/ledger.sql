@@ -50,9 +50,26 @@ select
     :happened_at::timestamptz
 from change;
 
--- name: order_to_cancel(account_id, client_order_id)^
-select number, status, filled_quantity from orders
+-- name: order_to_change(account_id, client_order_id)^
+select number, symbol, order_side, order_type, status, triggered, filled_quantity from orders
 where account_id = :account_id and client_order_id = :client_order_id;
+
+-- name: record_replacement(account_id, client_order_id, order_number, quantity, limit_price, stop_price, time_in_force, replaced_at)$
+-- The number of the order as it is now, or nothing if the client id of the replacement is taken.
+with taken as (
+    insert into replacements (
+        account_id, client_order_id, order_number, quantity, limit_price, stop_price, time_in_force, replaced_at
+    )
+    values (
+        :account_id, :client_order_id, :order_number, :quantity, :limit_price, :stop_price, :time_in_force, :replaced_at
+    )
+    on conflict (account_id, client_order_id) do nothing
+    returning order_number
+)
+update orders
+set quantity = :quantity, limit_price = :limit_price, stop_price = :stop_price, time_in_force = :time_in_force
+from taken where orders.number = taken.order_number
+returning orders.number;
 
 -- name: working_orders(symbol, after, page)
 select number, order_side, order_type, quantity, limit_price, stop_price, time_in_force, triggered from orders

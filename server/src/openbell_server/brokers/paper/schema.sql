@@ -1,15 +1,18 @@
--- The paper broker's ledger: applied at every start, changes nothing that is there.
+-- The paper broker's ledger: applied at every start, changes nothing that was recorded.
 select pg_advisory_xact_lock(7302301801);
 
 -- Every command that arrived, and what was done: accepted, or the code of the refusal.
 create table if not exists requests (
     number bigint generated always as identity primary key,
-    kind text not null check (kind in ('SUBMIT', 'CANCEL')),
+    kind text not null,
     account_id uuid not null,
     client_order_id text,
     received_at timestamptz not null,
     done text not null
 );
+
+-- Ledgers from before there was a REPLACE know two kinds only.
+alter table requests drop constraint if exists requests_kind_check;
 
 create table if not exists orders (
     number bigint primary key,
@@ -41,6 +44,19 @@ create table if not exists executions (
     primary key (order_number, ordinal)
 );
 
+-- What orders became, in order; an order shows the last.
+create table if not exists replacements (
+    account_id uuid not null,
+    client_order_id text not null,
+    order_number bigint not null references orders,
+    quantity numeric not null check (quantity > 0),
+    limit_price numeric,
+    stop_price numeric,
+    time_in_force text not null,
+    replaced_at timestamptz not null,
+    primary key (account_id, client_order_id)
+);
+
 -- What the feed tells, numbered without gaps in the order of commit: there is one writer.
 create table if not exists updates (
     number bigint primary key,
@@ -66,6 +82,8 @@ $$;
 create or replace trigger requests_append_only before update or delete or truncate on requests
     for each statement execute function refuse_change();
 create or replace trigger executions_append_only before update or delete or truncate on executions
+    for each statement execute function refuse_change();
+create or replace trigger replacements_append_only before update or delete or truncate on replacements
     for each statement execute function refuse_change();
 create or replace trigger updates_append_only before update or delete or truncate on updates
     for each statement execute function refuse_change();

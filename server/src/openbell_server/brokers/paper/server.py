@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from openbell_server.brokers.paper.faults import CommandKind, Fault, Faults
 from openbell_server.brokers.paper.ledger import Ledger
-from openbell_server.brokers.paper.venue import Command, NewOrder, PaperVenue, Refusal
+from openbell_server.brokers.paper.venue import Command, NewOrder, PaperVenue, Refusal, spec_of
 from openbell_server.brokers.paper.wire import (
     REFUSALS,
     UNKNOWN_ORDER,
@@ -25,10 +25,11 @@ from openbell_server.brokers.paper.wire import (
     OrderBody,
     PriceBody,
     RefusalBody,
+    ReplacementBody,
 )
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
-from openbell_server.domain.orders import OrderSpec, exact_decimal
+from openbell_server.domain.orders import Terms, exact_decimal
 
 HANG_SECONDS_MAX: Final = 10
 HEARTBEAT_SECONDS: Final = 5
@@ -186,6 +187,8 @@ class PaperApplication:
     async def _order(self, exchange: Exchange, account_id: UUID, client_order_id: str) -> None:
         if exchange.method == "DELETE":
             await self._cancel(exchange, account_id, client_order_id)
+        elif exchange.method == "PATCH":
+            await self._replace(exchange, account_id, client_order_id)
         elif exchange.method == "GET":
             order = await self._ledger.find(account_id, client_order_id, self._visible_before())
             if order is None:
@@ -206,6 +209,21 @@ class PaperApplication:
             await self._venue.refuse(command, refusal)
             raise
         await self._perform(exchange, command, lambda: self._venue.submit(command, order), 201)
+
+    async def _replace(self, exchange: Exchange, account_id: UUID, order_client_id: str) -> None:
+        command = Command(
+            kind=CommandKind.REPLACE, account_id=account_id, client_order_id=None, received_at=datetime.now(UTC)
+        )
+        try:
+            body = await exchange.body(ReplacementBody)
+            command = replace(command, client_order_id=body.client_order_id)
+            replacement = _terms(body)
+        except Refusal as refusal:
+            await self._venue.refuse(command, refusal)
+            raise
+        await self._perform(
+            exchange, command, lambda: self._venue.replace(command, order_client_id, replacement, body.valid_until), 200
+        )
 
     async def _cancel(self, exchange: Exchange, account_id: UUID, client_order_id: str) -> None:
         command = Command(
@@ -345,10 +363,9 @@ def _symbol(text: str) -> Symbol:
     return symbol
 
 
-def _new_order(body: OrderBody) -> NewOrder:
+def _terms(body: OrderBody | ReplacementBody) -> Terms:
     try:
-        spec = OrderSpec(
-            order_type=body.type,
+        return Terms(
             quantity=exact_decimal(body.quantity, "quantity"),
             limit_price=None if body.limit_price is None else exact_decimal(body.limit_price, "limit_price"),
             stop_price=None if body.stop_price is None else exact_decimal(body.stop_price, "stop_price"),
@@ -356,4 +373,8 @@ def _new_order(body: OrderBody) -> NewOrder:
         )
     except InvalidCommand as problem:
         raise Refusal("invalid_order", problem.detail) from problem
+
+
+def _new_order(body: OrderBody) -> NewOrder:
+    spec = spec_of(body.type, _terms(body))
     return NewOrder(symbol=_symbol(body.symbol), side=body.side, spec=spec, valid_until=body.valid_until)

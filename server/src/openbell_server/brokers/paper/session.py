@@ -13,7 +13,7 @@ import httpx
 import msgspec
 import structlog
 
-from openbell_server.application.ports.broker import BrokerOrder
+from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
 from openbell_server.brokers.paper.wire import (
     DUPLICATE_ID,
     REFUSALS,
@@ -24,6 +24,7 @@ from openbell_server.brokers.paper.wire import (
     OrderBody,
     OrderPage,
     RefusalBody,
+    ReplacementBody,
     decimal_text,
 )
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome, Refused, Unknown
@@ -74,13 +75,21 @@ class PaperSession:
             time_in_force=order.time_in_force,
             valid_until=order.valid_until,
         )
-        request = self._client.build_request(
-            "POST",
-            f"/accounts/{order.account_id}/orders",
-            content=msgspec.json.encode(body),
-            headers={"content-type": "application/json"},
+        return await self._command(self._with_body("POST", f"/accounts/{order.account_id}/orders", body), 201)
+
+    async def replace(self, replacement: BrokerReplacement) -> Outcome:
+        """Ask that an order be changed."""
+        terms = replacement.terms
+        body = ReplacementBody(
+            client_order_id=replacement.client_order_id,
+            quantity=decimal_text(terms.quantity),
+            limit_price=_optional_text(terms.limit_price),
+            stop_price=_optional_text(terms.stop_price),
+            time_in_force=terms.time_in_force,
+            valid_until=replacement.valid_until,
         )
-        return await self._command(request, 201)
+        path = _order_path(replacement.account_id, replacement.order_client_id)
+        return await self._command(self._with_body("PATCH", path, body), 200)
 
     async def cancel(self, account_id: AccountId, client_order_id: str, valid_until: datetime) -> Outcome:
         """Ask for the end of an order."""
@@ -158,6 +167,10 @@ class PaperSession:
             async for line in response.aiter_lines():
                 yield decoder.decode(line)
 
+    def _with_body(self, method: str, path: str, body: msgspec.Struct) -> httpx.Request:
+        headers = {"content-type": "application/json"}
+        return self._client.build_request(method, path, content=msgspec.json.encode(body), headers=headers)
+
     async def _command(self, request: httpx.Request, done: int) -> Outcome:
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
@@ -173,7 +186,7 @@ class PaperSession:
                 return Unknown(f"{response.status_code} with a body that cannot be read: {trouble}")
         refusal = _refusal(response)
         if refusal is not None and refusal.code == DUPLICATE_ID:
-            # It proves that an order with our id is there, not that this one is refused.
+            # It proves that a command with our id was taken, not that this one is refused.
             return Unknown(refusal.text)
         if refusal is not None:
             return Refused(refusal.code, refusal.text)

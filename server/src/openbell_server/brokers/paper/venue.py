@@ -1,9 +1,10 @@
 """What the paper broker does with a command: match it, write the ledger in one transaction, answer."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -13,8 +14,9 @@ from openbell_server.brokers.paper.ledger import PAGE, Ledger, broker_order_id, 
 from openbell_server.brokers.paper.matching import Match, match, reference_price
 from openbell_server.brokers.paper.wire import DUPLICATE_ID, REFUSALS, UNKNOWN_ORDER
 from openbell_server.domain.broker_orders import ReportStatus
+from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.orders import OrderSide, OrderSpec, OrderType, TimeInForce
+from openbell_server.domain.orders import OrderSide, OrderSpec, OrderType, Terms, TimeInForce
 
 
 class Refusal(Exception):
@@ -82,11 +84,27 @@ class PaperVenue:
             raise refusal
         return broker_order_id(number)
 
+    async def replace(self, command: Command, order_client_id: str, terms: Terms, valid_until: datetime) -> str:
+        """Change an order that works, fill what fills now, and say the broker's id for it, which stays."""
+        async with self._ledger.writing() as connection:
+            now = datetime.now(UTC)
+            row: asyncpg.Record | None = await queries.order_to_change(
+                connection, account_id=command.account_id, client_order_id=order_client_id
+            )
+            refusal = _replace_refusal(row, terms, now, valid_until)
+            if refusal is None and not await self._change_terms(connection, command, row, terms, now):
+                refusal = Refusal(DUPLICATE_ID, "a replacement with this client_order_id exists")
+            await _record(connection, command, refusal.code if refusal else "accepted")
+        if refusal is not None:
+            raise refusal
+        assert row is not None
+        return broker_order_id(row["number"])
+
     async def cancel(self, command: Command, valid_until: datetime) -> str:
         """End an order that works; to cancel it again is no mistake."""
         async with self._ledger.writing() as connection:
             now = datetime.now(UTC)
-            row: asyncpg.Record | None = await queries.order_to_cancel(
+            row: asyncpg.Record | None = await queries.order_to_change(
                 connection, account_id=command.account_id, client_order_id=command.client_order_id
             )
             refusal = _cancel_refusal(row, now, valid_until)
@@ -148,8 +166,60 @@ class PaperVenue:
             await _append(connection, [accepted, *_updates(number, matched)], now)
         return number
 
+    async def _change_terms(
+        self,
+        connection: "asyncpg.Connection[asyncpg.Record]",
+        command: Command,
+        row: asyncpg.Record | None,
+        terms: Terms,
+        now: datetime,
+    ) -> bool:
+        """Write what the order is now and match it anew; whether the replacement's client id was free."""
+        assert row is not None
+        number: int | None = await queries.record_replacement(
+            connection,
+            account_id=command.account_id,
+            client_order_id=command.client_order_id,
+            order_number=row["number"],
+            quantity=terms.quantity,
+            limit_price=terms.limit_price,
+            stop_price=terms.stop_price,
+            time_in_force=terms.time_in_force,
+            replaced_at=now,
+        )
+        if number is None:
+            return False
+        replaced = _Update(order_number=number, status=ReportStatus.WORKING, filled_quantity=row["filled_quantity"])
+        await _append(connection, [replaced], now)
+        await _match_resting(connection, [{**dict(row), **asdict(terms)}], self._price(row["symbol"]))
+        return True
+
     def _price(self, symbol: Symbol) -> Decimal:
         return self._ledger.prices.get(symbol) or reference_price(symbol)
+
+
+def spec_of(order_type: OrderType, terms: Terms) -> OrderSpec:
+    """An order of a kind with these terms, if they fit the kind."""
+    try:
+        return OrderSpec(order_type=order_type, **asdict(terms))
+    except InvalidCommand as problem:
+        raise Refusal("invalid_order", problem.detail) from problem
+
+
+def _replace_refusal(row: asyncpg.Record | None, terms: Terms, now: datetime, valid_until: datetime) -> Refusal | None:
+    if now > valid_until:
+        return Refusal("expired", "the replacement arrived after its valid_until")
+    if row is None:
+        return Refusal(UNKNOWN_ORDER, "there is no order with this client_order_id")
+    if row["status"] != ReportStatus.WORKING:
+        return Refusal("order_closed", f"the order is {row['status']}")
+    if terms.quantity <= row["filled_quantity"]:
+        return Refusal("invalid_order", f"{row['filled_quantity']} has filled already")
+    try:
+        spec_of(OrderType(row["order_type"]), terms)
+    except Refusal as refusal:
+        return refusal
+    return None
 
 
 def _cancel_refusal(row: asyncpg.Record | None, now: datetime, valid_until: datetime) -> Refusal | None:
@@ -185,7 +255,7 @@ def _updates(number: int, matched: Match) -> list[_Update]:
 
 
 async def _match_resting(
-    connection: "asyncpg.Connection[asyncpg.Record]", rows: Sequence[asyncpg.Record], price: Decimal
+    connection: "asyncpg.Connection[asyncpg.Record]", rows: Sequence[Mapping[str, Any]], price: Decimal
 ) -> None:
     updates: list[_Update] = []
     ends: list[_Update] = []

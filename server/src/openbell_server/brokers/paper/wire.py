@@ -1,5 +1,6 @@
 """What the paper broker and its session say to each other: JSON bodies, decimals as strings, times with their zone."""
 
+import dataclasses
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Final
@@ -8,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from openbell_server.domain.broker_orders import BrokerExecution, OrderReport, ReportStatus
-from openbell_server.domain.orders import DECIMAL_PATTERN, OrderSide, OrderType, TimeInForce
+from openbell_server.domain.orders import DECIMAL_PATTERN, OrderSide, OrderType, Terms, TimeInForce
 
 DecimalText = Annotated[str, msgspec.Meta(pattern=DECIMAL_PATTERN, max_length=38)]
 AwareTime = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -35,6 +36,17 @@ class OrderBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     symbol: str
     side: OrderSide
     type: OrderType
+    quantity: DecimalText
+    limit_price: DecimalText | None = None
+    stop_price: DecimalText | None = None
+    time_in_force: TimeInForce
+    valid_until: AwareTime
+
+
+class ReplacementBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an order shall become; the quantity is the total, fills included, and the id is this command's own."""
+
+    client_order_id: ClientOrderId
     quantity: DecimalText
     limit_price: DecimalText | None = None
     stop_price: DecimalText | None = None
@@ -99,7 +111,7 @@ class ReportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class LedgerOrderBody(ReportBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An order as the ledger holds it: what was asked, and all that became of it."""
+    """An order as the ledger holds it: what is asked by now, and all that became of it."""
 
     number: int
     account_id: UUID
@@ -111,6 +123,16 @@ class LedgerOrderBody(ReportBody, frozen=True, kw_only=True, forbid_unknown_fiel
     stop_price: DecimalText | None
     time_in_force: TimeInForce
     accepted_at: AwareTime
+
+    def to_report(self) -> OrderReport:
+        """As the platform says it, with the terms."""
+        terms = Terms(
+            quantity=Decimal(self.quantity),
+            limit_price=None if self.limit_price is None else Decimal(self.limit_price),
+            stop_price=None if self.stop_price is None else Decimal(self.stop_price),
+            time_in_force=self.time_in_force,
+        )
+        return dataclasses.replace(ReportBody.to_report(self), terms=terms)
 
 
 class OrderPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,13 +13,14 @@ from openbell_server.application.read_intents import Page
 from openbell_server.domain.action_lifecycle import Reason
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import IntentId
-from openbell_server.domain.intents import CancelIntent, Command, CreateIntent, plain
+from openbell_server.domain.intents import CancelIntent, Command, CreateIntent, ReplaceIntent, plain
 from openbell_server.domain.order_aggregate import status
 from openbell_server.domain.orders import (
     DECIMAL_PATTERN,
     OrderSide,
     OrderSpec,
     OrderType,
+    ReplacementSpec,
     RouteStrategy,
     TimeInForce,
     exact_decimal,
@@ -79,7 +80,18 @@ class SpecBody(_Request, frozen=True, rename="pascal"):
             raise ValueError("spec must have exactly one of Market, Limit, Stop, StopLimit")
 
     def to_spec(self, default_time_in_force: TimeInForce) -> OrderSpec:
-        """The spec as the domain knows it."""
+        """The spec of a new order as the domain knows it."""
+        asked = self.to_replacement()
+        return OrderSpec(
+            order_type=asked.order_type,
+            quantity=asked.quantity,
+            limit_price=asked.limit_price,
+            stop_price=asked.stop_price,
+            time_in_force=asked.time_in_force or default_time_in_force,
+        )
+
+    def to_replacement(self) -> ReplacementSpec:
+        """The spec as the domain knows it, with what was left out still open."""
         for order_type, body in (
             (OrderType.MARKET, self.market),
             (OrderType.LIMIT, self.limit),
@@ -88,12 +100,12 @@ class SpecBody(_Request, frozen=True, rename="pascal"):
         ):
             if not isinstance(body, UnsetType):
                 price, stop = getattr(body, "price", None), getattr(body, "stop_price", None)
-                return OrderSpec(
+                return ReplacementSpec(
                     order_type=order_type,
                     quantity=exact_decimal(body.quantity, f"{_SPEC}/quantity"),
                     limit_price=None if price is None else exact_decimal(price, f"{_SPEC}/price"),
                     stop_price=None if stop is None else exact_decimal(stop, f"{_SPEC}/stop_price"),
-                    time_in_force=body.time_in_force or default_time_in_force,
+                    time_in_force=body.time_in_force,
                 )
         raise AssertionError("unreachable: exactly one kind is set")
 
@@ -105,6 +117,13 @@ class CreatePayload(_Request, frozen=True):
     order_side: OrderSide
     spec: SpecBody
     route_strategy: RouteStrategy = RouteStrategy.SMART
+
+
+class ReplacePayload(_Request, frozen=True):
+    """What an order shall become: the whole spec, with the total quantity."""
+
+    ref_intent_id: UUID
+    spec: SpecBody
 
 
 class CancelPayload(_Request, frozen=True):
@@ -119,6 +138,12 @@ class CreateBody(_Request, frozen=True, tag_field="type", tag="CREATE"):
     payload: CreatePayload
 
 
+class ReplaceBody(_Request, frozen=True, tag_field="type", tag="REPLACE"):
+    """A change of one."""
+
+    payload: ReplacePayload
+
+
 class CancelBody(_Request, frozen=True, tag_field="type", tag="CANCEL"):
     """The end of one."""
 
@@ -128,7 +153,7 @@ class CancelBody(_Request, frozen=True, tag_field="type", tag="CANCEL"):
 class SubmitBody(_Request, frozen=True):
     """The body of a submit."""
 
-    command: CreateBody | CancelBody
+    command: CreateBody | ReplaceBody | CancelBody
     client_reference_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
 
     def to_command(self, broker: BrokerDefinition) -> Command:
@@ -139,6 +164,13 @@ class SubmitBody(_Request, frozen=True):
         if isinstance(self.command, CancelBody):
             return CancelIntent(
                 ref_intent_id=IntentId(self.command.payload.ref_intent_id), client_reference_id=reference
+            )
+        if isinstance(self.command, ReplaceBody):
+            replace = self.command.payload
+            return ReplaceIntent(
+                ref_intent_id=IntentId(replace.ref_intent_id),
+                spec=replace.spec.to_replacement(),
+                client_reference_id=reference,
             )
         payload = self.command.payload
         symbol = broker.canonical_symbol(payload.symbol)
