@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from builders import Tenant, a_cancel, a_tenant, accept
+from builders import Tenant, a_cancel, a_market_create, a_tenant, accept
 from openbell_server.adapters.postgres.backup import check_backup
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
@@ -154,8 +154,7 @@ async def test_however_many_are_refused_those_behind_them_pass_in_the_same_round
     await set_manual(pool, desk.tenant, disabled=True)
     await set_manual(pool, desk.tenant, disabled=False, symbol=Symbol("MSFT"))
     later = await at_this_epoch(pool, desk)
-    command = replace(later.tenant.submission().command, symbol=Symbol("MSFT"))  # type: ignore[type-var]
-    await later.accept(command)
+    await later.accept(a_market_create(symbol="MSFT"))
     assert len(await desk.work(free=4)) == 1
     assert Counter(state for _, state, _ in await desk.states()) == {"SKIPPED": 50, "ACKED": 1}
 

@@ -109,7 +109,8 @@ def any_controls(draw: st.DrawFn) -> SymbolControls:
         stale_order_millis=draw(st.none() | st.integers(1, 86_400_000)),
     )
     return SymbolControls(
-        manual=manual and recorded(manual), time=draw(st.none() | st.just(recorded(control, version=3)))
+        manual=None if manual is None else recorded(manual),
+        time=draw(st.none() | st.just(recorded(control, version=3))),
     )
 
 
