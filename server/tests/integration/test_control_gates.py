@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from builders import Tenant, a_cancel, a_market_create, a_tenant, accept
+from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_replace, a_tenant, accept
 from openbell_server.adapters.postgres.backup import check_backup
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
@@ -114,6 +114,27 @@ async def test_a_cancel_goes_whatever_was_switched_off(pool: Pool, desk: Desk, c
     await CHANGES[change](pool, desk.tenant)
     await desk.work()
     assert (await desk.states())[1][:2] == ("CANCEL", "ACKED")
+
+
+@pytest.mark.parametrize("change", list(CHANGES))
+async def test_a_replace_that_may_not_pass_leaves_the_order_as_it_is(pool: Pool, desk: Desk, change: str) -> None:
+    intent, _ = await desk.working()
+    await desk.accept(a_replace(intent))
+    before = await desk.order(intent)
+    await CHANGES[change](pool, desk.tenant)
+    assert await desk.work() == []
+    assert (await desk.states())[1] == ("REPLACE", "SKIPPED", change.partition(" ")[0])
+    after = await desk.order(intent)
+    assert (after["standing"], after["pending"], after["quantity"]) == ("WORKING", "NONE", before["quantity"])
+    assert [write.command for write in desk.broker.writes] == ["submit"]
+
+
+async def test_a_create_that_may_not_pass_takes_the_replace_behind_it_along(pool: Pool, desk: Desk) -> None:
+    intent = await desk.accept(a_limit_create())
+    await desk.accept(a_replace(intent))
+    await set_manual(pool, desk.tenant, disabled=True)
+    assert await desk.work() == []
+    assert await desk.states() == [("CREATE", "SKIPPED", "SYMBOL_DISABLED"), ("REPLACE", "SKIPPED", "ORDER_TERMINAL")]
 
 
 @pytest.mark.parametrize("change", list(CHANGES))

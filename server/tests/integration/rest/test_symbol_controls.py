@@ -209,6 +209,9 @@ async def test_a_disabled_symbol_is_refused_with_the_whole_receipt_and_nothing_i
     assert stored is not None
     assert (stored["verdict"], stored["intent_id"], stored["is_hashed"]) == ("REFUSED", None, True)
     assert {"id": receipt["id"], **json.loads(stored["body"])} == receipt
+    change = {"ref_intent_id": working["intent_id"], "spec": {"Limit": {"price": "2", "quantity": "10"}}}
+    replacing = await api.submit(tenant, {"command": {"type": "REPLACE", "payload": change}})
+    problem(replacing, 422, "controls_refused")
     # Other symbols, and cancels, pass.
     assert (await api.submit(tenant, create_body(symbol="MSFT"))).status_code == 202
     assert (await api.submit(tenant, cancel_body(working["intent_id"]))).status_code == 202
