@@ -38,7 +38,8 @@ order by action_no
 limit :row_limit;
 
 -- name: ready_others(organization_id, account_id, row_limit)
--- With what the door judges them by, read under the account's lock.
+-- With what the door judges them by, read under the account's lock. The limits of one keep each of it a look-up by key,
+-- however many rows the planner expects.
 with ready as materialized (
     select * from tracked_actions
     where organization_id = :organization_id and account_id = :account_id and settled_at is null
@@ -47,18 +48,28 @@ with ready as materialized (
     limit :row_limit
 )
 select r.*, clock_timestamp() as now, s.queued_at, a.environment, c.control_epoch,
-    o.disabled as organization_disabled, a.disabled as account_disabled, k.revoked_at is not null as principal_revoked
+    o.disabled as organization_disabled, a.disabled as account_disabled,
+    (
+        select k.revoked_at from api_keys k
+        where k.organization_id = :organization_id and k.api_key_id = case
+            when i.principal_type = 'API_KEY' and i.principal_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+                then i.principal_id::uuid
+        end
+    ) is not null as principal_revoked
 from ready r
-join action_states s on s.account_id = r.account_id and s.action_id = r.action_id
-join intent_actions i on i.organization_id = r.organization_id and i.account_id = r.account_id
-    and i.intent_id = r.intent_id and i.seq = r.seq
-join organizations o on o.organization_id = r.organization_id
-join accounts a on a.organization_id = r.organization_id and a.account_id = r.account_id
-join account_counters c on c.organization_id = r.organization_id and c.account_id = r.account_id
-left join api_keys k on k.organization_id = r.organization_id
-    and i.principal_type = 'API_KEY' and k.api_key_id = case
-        when i.principal_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then i.principal_id::uuid
-    end
+cross join lateral (
+    select queued_at from action_states
+    where organization_id = :organization_id and account_id = :account_id and action_id = r.action_id
+    limit 1
+) s
+cross join lateral (
+    select principal_type, principal_id from intent_actions
+    where organization_id = :organization_id and account_id = :account_id and intent_id = r.intent_id and seq = r.seq
+    limit 1
+) i
+join organizations o on o.organization_id = :organization_id
+join accounts a on a.organization_id = :organization_id and a.account_id = :account_id
+join account_counters c on c.organization_id = :organization_id and c.account_id = :account_id
 order by r.action_no;
 
 -- name: in_doubt(organization_id, account_id, row_limit)
