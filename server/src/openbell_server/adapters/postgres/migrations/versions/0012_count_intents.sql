@@ -64,6 +64,9 @@ create or replace function add_intent_counts(
     p_organization_id uuid[], p_account_id uuid[], p_moment timestamptz[], p_dimension text[], p_value text[],
     p_count bigint[]
 ) returns void language plpgsql as $$
+declare
+    v_new_minute uuid[];
+    v_new_hour uuid[];
 begin
     with counted as (
         insert into openbell.intent_counts as c (organization_id, account_id, span, starts_at, dimension, value, count)
@@ -76,10 +79,18 @@ begin
         on conflict (account_id, span, starts_at, dimension, value) do update set count = c.count + excluded.count
         returning c.account_id, c.span, c.xmax = 0 as is_new
     )
-    delete from openbell.intent_counts old
-    using (select distinct account_id, span from counted where is_new and span <> 'EVER') new
-    where old.account_id = new.account_id and old.span = new.span
-        and old.starts_at < now() - case new.span when 'MINUTE' then interval '62 minutes' else interval '31 days' end;
+    select array_agg(account_id) filter (where is_new and span = 'MINUTE'),
+        array_agg(account_id) filter (where is_new and span = 'HOUR')
+    into v_new_minute, v_new_hour
+    from counted;
+    if v_new_minute is not null then
+        delete from openbell.intent_counts
+        where account_id = any (v_new_minute) and span = 'MINUTE' and starts_at < now() - interval '62 minutes';
+    end if;
+    if v_new_hour is not null then
+        delete from openbell.intent_counts
+        where account_id = any (v_new_hour) and span = 'HOUR' and starts_at < now() - interval '31 days';
+    end if;
 end $$;
 
 -- apart
