@@ -23,16 +23,16 @@ async def numbered(pool: Pool, tenant: Tenant) -> list[tuple[str, str, str | Non
     return [tuple(row) for row in rows]
 
 
-async def listed(api: RestApi, tenant: Tenant, limit: int = 3, **query: str) -> list[tuple[str, str, str | None]]:
+async def listed(api: RestApi, tenant: Tenant, query: dict[str, str]) -> list[tuple[str, str, str | None]]:
     """Every page to the end."""
     seen: list[tuple[str, str, str | None]] = []
     for _ in range(100):
-        page = (await api.read(tenant, limit=limit, **query)).json()
+        page = (await api.read(tenant, limit=3, **query)).json()
         seen += [(a["symbol"], a["action_type"], a.get("client_reference_id")) for a in page["data"]]
         if page["next_cursor"] is None:
             return seen
         assert page["next_cursor"] == page["last_cursor"]
-        query["next_cursor"] = page["next_cursor"]
+        query = {**query, "next_cursor": page["next_cursor"]}
     raise AssertionError("the list has no end")
 
 
@@ -67,7 +67,7 @@ async def test_a_filter_lists_what_passes_it_in_order_and_nothing_else(
         for row in numbered
         if (symbol or row[0]).upper() == row[0] and (kind or row[1]) == row[1] and (reference or row[2]) == row[2]
     ]
-    assert await listed(api, tenant, **query) == expected
+    assert await listed(api, tenant, query) == expected
 
 
 async def test_times_are_outside_of_the_list_they_bound(api: RestApi, tenant: Tenant, pool: Pool) -> None:

@@ -11,6 +11,7 @@ import pytest
 from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_tenant, accept, new_id
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.broker_orders import Refused, Unknown
+from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.orders import OrderSide
 from rest_api import RestApi, create_body, pointers, problem
 from roll_ups import miscounted
@@ -88,7 +89,7 @@ async def test_what_is_another_account_s_is_not_counted(api: RestApi, tenant: Te
     other = await a_tenant(pool)
     await accept(pool, tenant.submission(), other.submission(), other.submission())
     assert (await read(api, tenant))["intents"] == 1
-    for account in (other.account.id, new_id()):
+    for account in (other.account.id, AccountId(new_id())):
         stranger = replace(tenant, account=replace(tenant.account, id=account))
         problem(await api.read(stranger, "/stats"), 404, "not_found")
 
@@ -172,8 +173,8 @@ async def test_counts_are_right_whoever_writes_at_once(api: RestApi, pool: Pool)
 
     async def write(number: int) -> None:
         for turn in range(6):
-            mine = [tenants[(number + turn + n) % 3].submission(a_market_create(symbol=f"S{turn % 2}")) for n in range(5)]
-            await accept(pool, *mine)
+            create = a_market_create(symbol=f"S{turn % 2}")
+            await accept(pool, *(tenants[(number + turn + n) % 3].submission(create) for n in range(5)))
             await api.submit(tenants[number % 3], create_body())
 
     async def execute(tenant: Tenant) -> None:
