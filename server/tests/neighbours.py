@@ -155,6 +155,9 @@ def _plain_values() -> dict[str, Any]:
         | {"manually_disabled": True, "manual_reason": None, "principal_type": "API_KEY", "receipt": "{}"}
         | {"trading_start": None, "trading_end": None, "timezone": None, "days": None, "stale_order_millis": 1}
         | {"kinds": [2], "seqs": [1], "bodies": ["{}"]}
+        | {"last": 1000, "action_type": "CANCEL", "client_reference_id": "r", "created_after": None}
+        | {"created_before": None, "moment": now, "later_seconds": -60.0}
+        | {"span": "HOUR", "window_seconds": 3600.0, "in_flight_max": 10, "symbols_max": 10}
         # The accept step's own.
         | {"receipt_ids": [new_id()], "action_types": ["CREATE"], "idempotency_keys": [None], "command_hashes": [b""]}
         | {"organization_epochs": [1], "account_epochs": [1], "symbols": ["AAPL"], "order_sides": ["BUY"]}

@@ -14,6 +14,7 @@ from openbell_server.application.ports.access_tokens import AccessTokens
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.api import rest_app
 
+CURSOR_KEY = b"a secret of the tests"
 JSON = {"content-type": "application/json"}
 PROBLEM_FIELDS = {"type", "title", "status", "detail", "code", "remedy", "request_id", "errors"}
 
@@ -63,7 +64,7 @@ class RestApi:
 async def rest_api(pool: Pool, tokens: AccessTokens | None = None) -> AsyncIterator[RestApi]:
     """Believes the tokens of the tests' identity provider unless told otherwise."""
     hints = RecordedHints()
-    app = rest_app(pool, hints, b"a secret of the tests", tokens or Verifier().tokens)
+    app = rest_app(pool, hints, CURSOR_KEY, tokens or Verifier().tokens)
     transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
     async with httpx.AsyncClient(transport=transport, base_url="http://openbell.test", timeout=20) as client:
         yield RestApi(client, hints)

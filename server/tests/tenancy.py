@@ -20,7 +20,7 @@ FILES = sorted(path.stem for path in Path(postgres.__path__[0]).glob("*.sql"))
 
 # Tables of the platform; every other one belongs to organizations.
 PLATFORM_TABLES = {"executors", "slot_leases", "incarnation", "write_checks", "denied_users"}
-DEFINERS = {"accept_commands"}
+DEFINERS = {"accept_commands", "count_actions", "count_outcome", "count_refusal"}
 TENANT_POLICY = "(organization_id = (NULLIF(current_setting('openbell.organization_id'::text, true), ''::text))::uuid)"
 OWN_ACCOUNT_POLICY = "(EXISTS ( SELECT 1 FROM accounts a WHERE (a.account_id = {}.account_id)))"
 # Policies that show a role the rows of all organizations, each with the commands it is for.
@@ -37,6 +37,7 @@ CROSSING = {
             "intent_outbox",
             "account_events",
             "idempotency_keys",
+            "intent_counts",
         )
     },
     **{
@@ -276,7 +277,14 @@ MAY_RUN: dict[str, set[Role]] = {
     "intents.find_action_by_id": {_T},
     "intents.find_action_by_key": {_T},
     "intents.find_execution": {_T},
+    "intent_statistics.count_intents": {_T},
     "intents.list_actions": {_T},
+    "intents.list_some_actions": {_T},
+    "intents.list_actions_of_type": {_T},
+    "intents.list_actions_of_symbol": {_T},
+    "intents.list_actions_of_reference": {_T},
+    "intents.head": {_T},
+    "intents.first_number_since": {_T},
     "intents.list_actions_of_intent": {_T},
     "leases.replace_namesakes": {_X},
     "leases.join_the_living": {_X},

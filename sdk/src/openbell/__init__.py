@@ -30,10 +30,14 @@ if TYPE_CHECKING:
         Event,
         Execution,
         IntentAction,
+        Latency,
         Page,
         Probe,
         Reason,
+        Statistics,
+        SymbolCount,
         Unknown,
+        Window,
     )
     from openbell.orders import Limit, Market, Stop, StopLimit
 
@@ -50,6 +54,7 @@ __all__ = [
     "FieldProblem",
     "IntentAction",
     "Invalid",
+    "Latency",
     "Limit",
     "Market",
     "NotAuthenticated",
@@ -63,12 +68,15 @@ __all__ = [
     "Probe",
     "RateLimited",
     "Reason",
+    "Statistics",
     "Stop",
     "StopLimit",
+    "SymbolCount",
     "Unavailable",
     "UnexpectedReply",
     "Unknown",
     "Unreachable",
+    "Window",
 ]
 
 # Where each name lives that is not in errors: httpx and msgspec are slow, so they are imported on first use only.
@@ -83,6 +91,10 @@ _HOMES: Final = {
     "Page": "models",
     "Probe": "models",
     "Reason": "models",
+    "Latency": "models",
+    "Statistics": "models",
+    "SymbolCount": "models",
+    "Window": "models",
     "Unknown": "models",
     "Limit": "orders",
     "Market": "orders",

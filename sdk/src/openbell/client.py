@@ -10,10 +10,10 @@ import httpx
 from openbell import requests
 from openbell.connection import DEFAULT_TIMEOUT, connect
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
-from openbell.models import Action, Event, Page
-from openbell.orders import Side, Spec
+from openbell.models import Action, Event, Page, Statistics
+from openbell.orders import Side, Spec, TimeWindow
 from openbell.plans import Answer, Pause, Plan, Step, await_final, fetch, submit
-from openbell.requests import PAGE_LIMIT, CreateOptions, Request, SubmitOptions
+from openbell.requests import PAGE_LIMIT, CreateOptions, ListOptions, Request, SubmitOptions
 
 Outcome = TypeVar("Outcome")
 
@@ -79,15 +79,20 @@ class Client:
         request = requests.latest_action(self._connection, intent_id, account_id)
         return self._carry_out(await_final(request, timeout))
 
-    def intents(self, *, account_id: str | None = None) -> Iterator[Action]:
-        """Every action record of the account, oldest first, without executions."""
-        return self._records(requests.intents_page(self._connection, account_id, None, PAGE_LIMIT))
+    def intents(self, **options: Unpack[ListOptions]) -> Iterator[Action]:
+        """Every action record of the account, or those that pass the filters, oldest first, without executions."""
+        return self._records(requests.intents_page(self._connection, options, None, PAGE_LIMIT))
 
     def intents_page(
-        self, next_cursor: str | None = None, limit: int = PAGE_LIMIT, *, account_id: str | None = None
+        self, next_cursor: str | None = None, limit: int = PAGE_LIMIT, **options: Unpack[ListOptions]
     ) -> Page:
-        """One page of action records."""
-        return self._carry_out(fetch(requests.intents_page(self._connection, account_id, next_cursor, limit), Page))
+        """One page of action records; it may be short, even empty, where next_cursor says that there are more."""
+        request = requests.intents_page(self._connection, options, next_cursor, limit)
+        return self._carry_out(fetch(request, Page))
+
+    def stats(self, time_window: TimeWindow = "last_day", *, account_id: str | None = None) -> Statistics:
+        """What was asked in a window, and what came of it."""
+        return self._carry_out(fetch(requests.statistics(self._connection, account_id, time_window), Statistics))
 
     def actions(self, intent_id: str, *, account_id: str | None = None) -> Iterator[Action]:
         """The history of an intent, oldest first."""

@@ -99,6 +99,41 @@ class Page(Record, frozen=True, kw_only=True):
     last_cursor: str | None = None
 
 
+class Window(Record, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
+    """Which actions are counted: those recorded from one moment to another."""
+
+    since: datetime
+    until: datetime
+
+
+class SymbolCount(Record, frozen=True, kw_only=True):
+    """How many actions a symbol had."""
+
+    symbol: str
+    actions: int
+
+
+class Latency(Record, frozen=True, kw_only=True):
+    """Milliseconds until actions were sent; None where none was."""
+
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class Statistics(Record, frozen=True, kw_only=True):
+    """What was asked of an account in a window, and what came of it."""
+
+    window: Window
+    intents: int
+    actions: dict[str, int]
+    symbols: tuple[SymbolCount, ...]
+    sides: dict[str, int]
+    control_refusals: int
+    outcomes: dict[str, int]
+    dispatch_latency_ms: Latency
+
+
 class BrokerOrder(Record, frozen=True, kw_only=True):
     """The order of an intent after a change."""
 

@@ -8,6 +8,8 @@ from typing import Final, Literal
 Number = str | int | Decimal
 Side = Literal["BUY", "SELL", "SELL_SHORT"]
 TimeInForce = Literal["DAY", "GOOD_TILL_CANCEL", "IMMEDIATE_OR_CANCEL", "FILL_OR_KILL", "AT_OPEN", "AT_CLOSE", "EXT"]
+ActionType = Literal["CREATE", "REPLACE", "CANCEL"]
+TimeWindow = Literal["last_hour", "last_day", "last_week", "last_month", "all"]
 RouteStrategy = Literal["SMART", "ARCA", "EDGA", "EDGX", "IEX", "MEMX", "XASE", "XBOS", "XCIS", "XNMS", "XNYS"]
 
 # What the platform takes: no sign, no exponent, at most 18 digits on either side of the point.

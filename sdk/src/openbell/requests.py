@@ -3,6 +3,7 @@
 import re
 import uuid
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final, TypedDict, TypeVar
 from urllib.parse import quote
@@ -23,7 +24,7 @@ from openbell.errors import (
     UnexpectedReply,
 )
 from openbell.models import Action
-from openbell.orders import OrderSpec, RouteStrategy, Side
+from openbell.orders import ActionType, OrderSpec, RouteStrategy, Side, TimeWindow
 
 PAGE_LIMIT: Final = 100
 Answered = TypeVar("Answered")
@@ -53,6 +54,17 @@ class CreateOptions(SubmitOptions, total=False):
     """What a new order may carry."""
 
     route_strategy: RouteStrategy | None
+
+
+class ListOptions(TypedDict, total=False):
+    """Which actions are listed; what is left out lets all pass."""
+
+    account_id: str | None
+    symbol: str | None
+    action_type: ActionType | None
+    client_reference_id: str | None
+    created_after: datetime | None
+    created_before: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +134,16 @@ def latest_action(connection: Connection, intent_id: str, account_id: str | None
     return Request("GET", f"{_intents(connection, account_id)}/{quote(intent_id, safe='')}")
 
 
-def intents_page(connection: Connection, account_id: str | None, cursor: str | None, limit: int) -> Request:
+def intents_page(connection: Connection, options: ListOptions, cursor: str | None, limit: int) -> Request:
     """One page of an account's action records."""
-    return _page(_intents(connection, account_id), cursor, limit)
+    page = _page(_intents(connection, options.get("account_id")), cursor, limit)
+    filters = {name: _text_of(name, value) for name, value in options.items() if name != "account_id" and value}
+    return replace(page, parameters={**page.parameters, **filters})
+
+
+def statistics(connection: Connection, account_id: str | None, window: TimeWindow) -> Request:
+    """Counts of an account's intents."""
+    return Request("GET", f"{_intents(connection, account_id)}/stats", {"time_window": window})
 
 
 def actions_page(connection: Connection, intent_id: str, account_id: str | None) -> Request:
@@ -173,6 +192,14 @@ def read_error(reply: Reply) -> ApiError | UnexpectedReply:
         errors=problem.errors,
         request_id=problem.request_id or reply.headers.get("x-request-id"),
     )
+
+
+def _text_of(name: str, value: object) -> str:
+    if not isinstance(value, datetime):
+        return str(value)
+    if value.tzinfo is None:
+        raise ValueError(f"{name} must have a time zone, such as datetime.now(timezone.utc).")
+    return value.isoformat()
 
 
 def _submit(connection: Connection, command: dict[str, Any], options: SubmitOptions) -> Request:

@@ -50,3 +50,17 @@ def record(execution: dict[str, Any]) -> dict[str, Any]:
         "state": "ACKED",
         "execution": execution,
     }
+
+
+@pytest.fixture
+def statistics() -> dict[str, Any]:
+    return {
+        "window": {"from": "2026-11-01T14:00:00Z", "to": "2026-11-02T14:30:00Z"},
+        "intents": 2,
+        "actions": {"CREATE": 2, "REPLACE": 0, "CANCEL": 1},
+        "symbols": [{"symbol": "AAPL", "actions": 3}],
+        "sides": {"BUY": 3, "SELL": 0, "SELL_SHORT": 0},
+        "control_refusals": 4,
+        "outcomes": {"QUEUED": 1, "ACKED": 2},
+        "dispatch_latency_ms": {"p50": 13.5, "p95": 32.0, "p99": None},
+    }

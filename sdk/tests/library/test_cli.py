@@ -105,6 +105,25 @@ def test_list_shows_whole_ids_and_reasons_in_a_pipe(platform: Platform, record: 
     assert "REFUSED (BROKER_REFUSED [b]no\N{REPLACEMENT CHARACTER}[2J)" in out
 
 
+def test_list_asks_for_some_and_shows_no_more_than_the_limit(platform: Platform, record: dict[str, Any]) -> None:
+    platform.answers = [httpx.Response(200, json={"data": [record] * 3, "next_cursor": None, "last_cursor": None})]
+    options = ("--symbol", "AAPL", "--type", "create", "--reference", "r", "--limit", "2", "--json")
+    out, _ = run("intents", "list", *options)
+    assert len(out.splitlines()) == 2
+    asked = dict(platform.requests[0].url.params)
+    assert asked == {"limit": "100", "symbol": "AAPL", "action_type": "CREATE", "client_reference_id": "r"}
+
+
+def test_stats_shows_what_is_there(platform: Platform, statistics: dict[str, Any]) -> None:
+    platform.answers = [httpx.Response(200, json=statistics)]
+    out, _ = run("intents", "stats", "--window", "last_week")
+    assert platform.requests[0].url.params["time_window"] == "last_week"
+    for told in ("CREATE 2, CANCEL 1", "BUY 3", "QUEUED 1, ACKED 2", "AAPL 3", "p50 13.5 ms, p95 32 ms"):
+        assert told in out
+    as_json, _ = run("intents", "stats", "--json")
+    assert json.loads(as_json) == statistics
+
+
 def test_show_gives_the_evidence_of_an_unknown_outcome(platform: Platform, record: dict[str, Any]) -> None:
     record["execution"] |= {
         "state": "UNKNOWN",

@@ -100,6 +100,27 @@ def test_lists_run_over_all_pages(record: dict[str, Any]) -> None:
     assert platform.client().intents_page("c9").last_cursor == "x"
 
 
+async def test_both_clients_ask_for_some_actions_and_for_counts_alike(
+    record: dict[str, Any], statistics: dict[str, Any]
+) -> None:
+    page = {"data": [record], "next_cursor": None, "last_cursor": None}
+    platforms = [Platform(*(httpx.Response(200, json=body) for body in (page, statistics))) for _ in range(2)]
+    client, async_client = platforms[0].client(), platforms[1].async_client()
+    listed = [*client.intents(symbol="AAPL", client_reference_id="r")]
+    assert listed == [action async for action in async_client.intents(symbol="AAPL", client_reference_id="r")]
+    counted = client.stats("last_hour")
+    assert counted == await async_client.stats("last_hour")
+    assert (counted.intents, counted.symbols[0].actions, counted.dispatch_latency_ms.p50) == (2, 3, 13.5)
+    assert counted.window.since.isoformat() == "2026-11-01T14:00:00+00:00"
+    for platform in platforms:
+        first, second = platform.requests
+        assert dict(first.url.params) == {"limit": "100", "symbol": "AAPL", "client_reference_id": "r"}
+        assert (second.url.path, dict(second.url.params)) == (
+            "/v1/accounts/a/intents/stats",
+            {"time_window": "last_hour"},
+        )
+
+
 def test_wait_returns_the_final_execution(record: dict[str, Any], pauses: list[float]) -> None:
     ended = record | {"execution": record["execution"] | {"state": "CANCELED"}}
     platform = Platform(httpx.Response(200, json=record), httpx.Response(200, json=ended))

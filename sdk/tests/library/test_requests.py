@@ -1,6 +1,7 @@
 """Requests as they go out, and replies as they are read."""
 
 import json
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -72,13 +73,22 @@ def test_an_id_cannot_change_the_path() -> None:
 
 
 def test_a_page_follows_until_there_is_no_cursor() -> None:
-    first = intents_page(CONNECTION, None, None, 100)
+    first = intents_page(CONNECTION, {}, None, 100)
     second = following_page(first, "c-1")
     assert second is not None
     assert second.parameters == {"limit": "100", "next_cursor": "c-1"}
     assert following_page(second, None) is None
     with pytest.raises(UnexpectedReply):
         following_page(second, "c-1")
+
+
+def test_a_list_carries_its_filters_and_leaves_out_the_others() -> None:
+    moment = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
+    page = intents_page(CONNECTION, {"symbol": "AAPL", "action_type": None, "created_after": moment}, "c", 7)
+    expected = {"limit": "7", "next_cursor": "c", "symbol": "AAPL", "created_after": "2026-01-31T09:30:00+00:00"}
+    assert page.parameters == expected
+    with pytest.raises(ValueError, match="created_before must have a time zone"):
+        intents_page(CONNECTION, {"created_before": moment.replace(tzinfo=None)}, None, 7)
 
 
 def test_decimals_are_read_exactly_and_unknown_fields_ignored(record: dict[str, Any]) -> None:

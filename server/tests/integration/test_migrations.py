@@ -97,23 +97,28 @@ async def test_the_printed_schema_applied_by_hand_is_the_migrated_one(empty: str
     assert await asyncio.to_thread(is_current, empty)
 
 
-async def test_migrators_at_once_wait_for_each_other(empty: str, database: str) -> None:
+async def start_migrators(url: str) -> list[asyncio.subprocess.Process]:
     code = "import sys; from openbell_server.adapters.postgres.migrate import migrate; migrate(sys.argv[1])"
-    holder = await asyncpg.connect(empty, timeout=10)
-    await holder.execute(f"select pg_advisory_lock({MIGRATION_LOCK})")
-    migrators = [
+    return [
         await asyncio.create_subprocess_exec(
-            sys.executable, "-c", code, empty, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+            sys.executable, "-c", code, url, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
         for _ in range(3)
     ]
 
+
+async def test_migrators_at_once_wait_for_each_other(empty: str, database: str) -> None:
+    holder = await asyncpg.connect(empty, timeout=10)
+    await holder.execute(f"select pg_advisory_lock({MIGRATION_LOCK})")
+    migrators = await start_migrators(empty)
+
     async def all_wait() -> bool:
-        waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
-        return bool(await holder.fetchval(waiting) == len(migrators))
+        connected = "select count(*) from pg_stat_activity where datname = current_database() and pid <> $1"
+        return bool(await holder.fetchval(connected, holder.get_server_pid()) == len(migrators))
 
     try:
         await until(all_wait, 60)
+        assert await holder.fetchval("select to_regnamespace('openbell')") is None
     finally:
         await holder.close()
         outputs = await asyncio.gather(*(migrator.communicate() for migrator in migrators))
@@ -162,6 +167,17 @@ async def test_a_process_on_an_empty_database_ends_with_a_sentence(empty: str) -
     assert process.returncode == 2
     assert said.decode().splitlines()[-1].endswith("run `openbell-server migrate`.")
     assert "Traceback" not in said.decode()
+
+
+async def test_an_index_is_built_beside_a_migrator_that_waits_and_one_that_was_left_half_built_is_replaced(
+    empty: str, database: str
+) -> None:
+    await asyncio.to_thread(migrate, empty, "0011_replace_orders")
+    await run_script(empty, "create index intent_actions_of_symbol on openbell.intent_actions (seq)")
+    migrators = await start_migrators(empty)
+    outputs = await asyncio.gather(*(asyncio.wait_for(migrator.communicate(), 60) for migrator in migrators))
+    assert [migrator.returncode for migrator in migrators] == [0, 0, 0], outputs
+    assert await catalogue(empty) == await catalogue(database)
 
 
 async def test_a_migration_gives_way_to_those_who_use_its_tables_and_comes_back(empty: str, database: str) -> None:

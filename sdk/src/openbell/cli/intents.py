@@ -1,6 +1,7 @@
 """The commands under `openbell intents`."""
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -8,12 +9,12 @@ import typer
 from openbell.cli.options import Account, IdempotencyKey, Json, Key, Reference, Url, client_for
 from openbell.cli.outcomes import REFUSED, interrupted_as_unknown, told_plainly
 from openbell.errors import NotFinal
-from openbell.orders import Limit, Market, Side, Spec, Stop, StopLimit, TimeInForce
+from openbell.orders import ActionType, Limit, Market, Side, Spec, Stop, StopLimit, TimeInForce, TimeWindow
 
 if TYPE_CHECKING:
     from openbell.models import Action
 
-app = typer.Typer(help="Submit, list, show and cancel intents.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Submit, list, show, count and cancel intents.", no_args_is_help=True, rich_markup_mode=None)
 
 # An order that ends so never traded, so a script that waits for it must not go on.
 _REFUSED_STATES: Final = frozenset({"REJECTED", "SKIPPED", "FAILED"})
@@ -100,14 +101,42 @@ def show(
 
 @app.command(name="list")
 def list_actions(
+    symbol: Annotated[str | None, typer.Option("--symbol", help="Only of this symbol.")] = None,
+    action_type: Annotated[
+        ActionType | None, typer.Option("--type", help="Only CREATE, REPLACE or CANCEL.", case_sensitive=False)
+    ] = None,
+    reference: Annotated[str | None, typer.Option("--reference", help="Only with this reference.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.")] = None,
     account: Account = None,
     url: Url = None,
     api_key: Key = None,
     as_json: Json = False,
 ) -> None:
-    """List every recorded action of the account, oldest first."""
+    """List the recorded actions of the account, oldest first."""
     with told_plainly(as_json=as_json), client_for(url, api_key, account) as client:
-        _show_all(client.intents(), as_json=as_json)
+        actions = client.intents(symbol=symbol, action_type=action_type, client_reference_id=reference)
+        _show_all(islice(actions, limit), as_json=as_json)
+
+
+@app.command()
+def stats(
+    window: Annotated[
+        TimeWindow, typer.Option("--window", help="last_hour, last_day, last_week, last_month or all.")
+    ] = "last_day",
+    account: Account = None,
+    url: Url = None,
+    api_key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """Count what was asked in a time window, and what came of it."""
+    with told_plainly(as_json=as_json), client_for(url, api_key, account) as client:
+        statistics = client.stats(window)
+        if as_json:
+            typer.echo(statistics.to_json())
+            return
+        from openbell.cli.tables import show_statistics
+
+        show_statistics(statistics)
 
 
 def _spec(quantity: str, limit: str | None, stop: str | None, time_in_force: TimeInForce | None) -> Spec:

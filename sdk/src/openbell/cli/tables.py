@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from openbell.cli.plain_text import printable
-from openbell.models import Action, Event, Execution, Reason
+from openbell.models import Action, Event, Execution, Reason, Statistics
 
 # Rich cuts columns at 80 where there is no terminal; an id that is cut is of no use in a pipe.
 PIPE_WIDTH: Final = 240
@@ -65,6 +65,28 @@ def show_action(action: Action) -> None:
         table.add_row("replayed", "recorded by an earlier request with the same key; nothing new was sent")
     if action.execution is not None:
         _add_execution(table, action.execution)
+    console().print(table)
+
+
+def show_statistics(statistics: Statistics) -> None:
+    """Counts, one kind per line."""
+    window, latency = statistics.window, statistics.dispatch_latency_ms
+    table = Table(box=None, show_header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("window", _cell(f"{_time(window.since)} to {_time(window.until)}"))
+    table.add_row("intents", str(statistics.intents))
+    for name, counts in (
+        ("actions", statistics.actions),
+        ("sides", statistics.sides),
+        ("outcomes", statistics.outcomes),
+        ("symbols", {entry.symbol: entry.actions for entry in statistics.symbols}),
+    ):
+        table.add_row(name, _cell(", ".join(f"{word} {count}" for word, count in counts.items() if count) or "none"))
+    table.add_row("refused by controls", str(statistics.control_refusals))
+    waits = {"p50": latency.p50, "p95": latency.p95, "p99": latency.p99}
+    told = ", ".join(f"{name} {wait:g} ms" for name, wait in waits.items() if wait is not None)
+    table.add_row("sent after", _cell(told or "nothing was sent"))
     console().print(table)
 
 

@@ -3,6 +3,7 @@
 OpenbellError
 ├── Problem                    a refusal a caller sees; its code is a row of CODES
 │   ├── InvalidCommand         422 invalid_command: one field of a command is wrong
+│   ├── InvalidParameter       400 invalid_parameter: one parameter of a query is wrong
 │   └── ControlsRefused        422 controls_refused: with the receipt that says which rule and why
 ├── OperatorError              a process or command cannot do its work before an operator mends something
 └── IllegalTransition          a defect of ours: a state was asked to become what it cannot
@@ -160,6 +161,14 @@ class InvalidCommand(Problem):
         """Field is a name or a JSON pointer; message completes 'the field …'."""
         pointer = field if field.startswith("/") else f"/{field}"
         super().__init__("invalid_command", f"{field} {message}", (FieldProblem(pointer, "invalid", message),))
+
+
+class InvalidParameter(Problem):
+    """One parameter of a query is wrong."""
+
+    def __init__(self, name: str, message: str, code: str = "invalid") -> None:
+        """Message completes 'the parameter …'."""
+        super().__init__("invalid_parameter", f"{name} {message}", (FieldProblem(f"/{name}", code, message),))
 
 
 class ControlsRefused(Problem):

@@ -14,6 +14,7 @@ from openbell_server.adapters.postgres.connection import (
     check_writing,
     open_pool,
 )
+from openbell_server.adapters.postgres.intent_statistics import PostgresStatisticsStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.schema import require_schema
@@ -21,6 +22,7 @@ from openbell_server.adapters.postgres.symbol_controls import PostgresControlSto
 from openbell_server.application.ports.access_tokens import AccessTokens
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.read_intents import ReadIntents
+from openbell_server.application.read_statistics import ReadStatistics
 from openbell_server.application.set_symbol_controls import SetSymbolControls
 from openbell_server.application.submit_intent import SubmitIntent
 from openbell_server.brokers.registry import BROKERS
@@ -42,8 +44,10 @@ def rest_app(pool: Pool, hints: Hints, cursor_key: bytes, tokens: AccessTokens) 
     enter = Enter(authentication(pool, tokens))
     controls = PostgresControlStore(pool)
     submit = SubmitIntent(organizations, intents, controls, DatabaseClock(pool), BROKERS, hints, DOUBTFUL, UNAVAILABLE)
+    read = ReadIntents(organizations, intents, BROKERS, cursor_key)
+    statistics = ReadStatistics(organizations, PostgresStatisticsStore(pool))
     routes = [
-        intent_routes(enter, submit, ReadIntents(organizations, intents, cursor_key)),
+        intent_routes(enter, submit, read, statistics),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
     ]
     return build_app(routes, lambda: check_writing(pool), error_renderer(UNAVAILABLE, OUTDATED))

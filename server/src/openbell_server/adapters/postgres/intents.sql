@@ -53,6 +53,78 @@ where a.organization_id = :organization_id and a.account_id = :account_id and a.
 order by a.action_no
 limit :row_limit;
 
+-- name: list_some_actions(organization_id, account_id, after, last, action_type, created_after, created_before, row_limit)
+-- Whoever calls it bounds the numbers: what does not match is read too.
+select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
+from intent_actions a
+join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
+where a.organization_id = :organization_id and a.account_id = :account_id
+    and a.action_no > :after and a.action_no <= :last
+    and (:action_type::text is null or a.action_type = :action_type)
+    and (:created_after::timestamptz is null or a.created_at > :created_after)
+    and (:created_before::timestamptz is null or a.created_at < :created_before)
+order by a.action_no
+limit :row_limit;
+
+-- name: list_actions_of_type(organization_id, account_id, after, last, action_type, created_after, created_before, row_limit)
+select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
+from intent_actions a
+join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
+where a.organization_id = :organization_id and a.account_id = :account_id
+    and a.action_no > :after and a.action_no <= :last
+    and a.action_type <> 'CREATE' and a.action_type = :action_type
+    and (:created_after::timestamptz is null or a.created_at > :created_after)
+    and (:created_before::timestamptz is null or a.created_at < :created_before)
+order by a.action_no
+limit :row_limit;
+
+-- name: list_actions_of_symbol(organization_id, account_id, after, last, symbol, action_type, created_after, created_before, row_limit)
+select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
+from intent_actions a
+join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
+where a.organization_id = :organization_id and a.account_id = :account_id
+    and a.action_no > :after and a.action_no <= :last
+    and a.symbol = :symbol
+    and (:action_type::text is null or a.action_type = :action_type)
+    and (:created_after::timestamptz is null or a.created_at > :created_after)
+    and (:created_before::timestamptz is null or a.created_at < :created_before)
+order by a.action_no
+limit :row_limit;
+
+-- name: list_actions_of_reference(organization_id, account_id, after, last, client_reference_id, symbol, action_type, created_after, created_before, row_limit)
+select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
+from intent_actions a
+join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
+where a.organization_id = :organization_id and a.account_id = :account_id
+    and a.action_no > :after and a.action_no <= :last
+    and a.client_reference_id = :client_reference_id
+    and (:symbol::text is null or a.symbol = :symbol)
+    and (:action_type::text is null or a.action_type = :action_type)
+    and (:created_after::timestamptz is null or a.created_at > :created_after)
+    and (:created_before::timestamptz is null or a.created_at < :created_before)
+order by a.action_no
+limit :row_limit;
+
+-- name: head(organization_id, account_id)$
+select action_no from account_counters where organization_id = :organization_id and account_id = :account_id;
+
+-- name: first_number_since(organization_id, account_id, moment, later_seconds)$
+-- The number of the first action that was recorded so long after a moment or later, or the one that comes next: numbers have
+-- no gaps and times grow with them, so halving finds it.
+with recursive halving (low, high) as (
+    select 1::bigint, c.action_no + 1 from account_counters c
+    where c.organization_id = :organization_id and c.account_id = :account_id
+    union all
+    select case when a.created_at < t.moment then a.action_no + 1 else h.low end,
+        case when a.created_at < t.moment then h.high else a.action_no end
+    from halving h
+    cross join (select :moment::timestamptz + make_interval(secs => :later_seconds) as moment) t
+    join intent_actions a on a.organization_id = :organization_id and a.account_id = :account_id
+        and a.action_no = (h.low + h.high) / 2
+    where h.low < h.high
+)
+select low from halving where low = high;
+
 -- name: list_actions_of_intent(organization_id, account_id, intent_id, after, row_limit)
 select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
 from intent_actions a

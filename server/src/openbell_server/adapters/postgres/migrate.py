@@ -19,10 +19,17 @@ from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, PROCES
 # Shorter than PostgreSQL's deadlock_timeout: where a revision and a request wait for each other, the revision gives
 # way, and no request waits long behind it.
 LOCK_TIMEOUT: Final = "500ms"
+# Nobody waits behind an index that is built beside the writers, so it may wait longer for those who came before it.
+BUILD_LOCK_TIMEOUT: Final = "30s"
 TRIES_MAX: Final = 60
+OUTSIDE: Final = "-- outside a transaction\n"
 # Any number will do, as long as every migrator takes the same one.
 MIGRATION_LOCK: Final = 0x0B_E1_1
+# Asked again and again: whoever waits inside a statement holds a snapshot, and an index is built once those are gone.
+ASK_FOR_TURN: Final = f"select pg_try_advisory_lock({MIGRATION_LOCK})"
 LOGIN_SECONDS: Final = 60.0
+TURN_SECONDS: Final = 0.1
+TURNS_MAX: Final = 36_000
 
 
 def run_sql_beside(revision_file: str) -> None:
@@ -34,12 +41,28 @@ def run_sql_beside(revision_file: str) -> None:
 def run_parts_beside(revision_file: str) -> None:
     """Run the parts of the .sql file each in a transaction of its own, each tried again by itself.
 
-    For changes that lock several tables in use. A part must bear to be run twice: a later one may fail for good.
+    For changes that lock several tables in use. A part must bear to be run twice: a later one may fail for good. One
+    that says that it is outside a transaction is run statement by statement: indexes that are built beside the writers,
+    and procedures that commit as they go.
     """
     settings = f"set local lock_timeout = '{LOCK_TIMEOUT}'; set local search_path = openbell, pg_catalog;"
     with op.get_context().autocommit_block():
         for part in Path(revision_file).with_suffix(".sql").read_text().split("-- apart\n"):
-            _until_unlocked(partial(_run_alone, f"begin; {settings}\n{part}\ncommit;"))
+            if part.startswith(OUTSIDE) and not context.is_offline_mode():
+                _until_unlocked(partial(_run_outside, part))
+            else:
+                # By hand it is for an empty database, where an index has nobody to wait for.
+                whole = part.replace(" concurrently", "")
+                _until_unlocked(partial(_run_alone, f"begin; {settings}\n{whole}\ncommit;"))
+
+
+def _run_outside(part: str) -> None:
+    _run(f"set lock_timeout = '{BUILD_LOCK_TIMEOUT}'")
+    try:
+        for statement in part.strip().split(";\n"):
+            _run(statement)
+    finally:
+        _run("reset lock_timeout")
 
 
 def _run_alone(sql: str) -> None:
@@ -93,7 +116,12 @@ def allow_login(url: str, login: str) -> None:
     async def allow() -> None:
         connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS, command_timeout=LOGIN_SECONDS)
         try:
-            await connection.execute(f"select pg_advisory_lock({MIGRATION_LOCK})")
+            for _ in range(TURNS_MAX):
+                if await connection.fetchval(ASK_FOR_TURN):
+                    break
+                await asyncio.sleep(TURN_SECONDS)
+            else:
+                raise TimeoutError("a migration has not ended")
             with contextlib.suppress(asyncpg.DuplicateObjectError):
                 await connection.execute(f"create role {name} login")
             # One that was there may inherit, and since PostgreSQL 16 a grant keeps what it was made with: grant anew.

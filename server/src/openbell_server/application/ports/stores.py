@@ -11,7 +11,8 @@ from openbell_server.domain.accounts import TradingAccount
 from openbell_server.domain.action_lifecycle import ActionState, Reason
 from openbell_server.domain.api_keys import ApiKey
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, ReceiptId
-from openbell_server.domain.intents import Command, IntentAction
+from openbell_server.domain.intent_statistics import IntentStatistics, TimeWindow
+from openbell_server.domain.intents import ActionType, Command, IntentAction
 from openbell_server.domain.order_aggregate import Order
 from openbell_server.domain.principals import Principal
 from openbell_server.domain.receipts import Receipt
@@ -70,6 +71,17 @@ class RecordedAction:
     state: ActionState
     reason: Reason | None
     settled_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionFilter:
+    """Which actions of an account are listed; what is None lets all pass, and both times are outside."""
+
+    symbol: str | None = None
+    action_type: ActionType | None = None
+    client_reference_id: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +171,31 @@ class IntentStore(Protocol):
     ) -> list[RecordedAction]:
         """Actions of an account in commit order, from the one after a number."""
 
+    async def list_some_actions(
+        self,
+        organization_id: OrganizationId,
+        account_id: AccountId,
+        wanted: ActionFilter,
+        numbers: range,
+        limit: int,
+    ) -> list[RecordedAction]:
+        """Those that pass a filter, in commit order, among some numbers."""
+
+    async def numbers_between(
+        self, organization_id: OrganizationId, account_id: AccountId, since: datetime | None, until: datetime | None
+    ) -> range:
+        """The numbers of an account's actions, if asked only those recorded about a time."""
+
     async def list_actions_of_intent(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, after: int, limit: int
     ) -> list[RecordedAction]:
         """Actions of an intent, from the one after a seq."""
+
+
+class StatisticsStore(Protocol):
+    """Counts of intents."""
+
+    async def count_intents(
+        self, organization_id: OrganizationId, account_id: AccountId, window: TimeWindow
+    ) -> IntentStatistics:
+        """What was asked of the account in a window, and what came of it."""

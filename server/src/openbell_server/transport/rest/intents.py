@@ -10,6 +10,7 @@ from litestar.params import FromPath
 
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.read_intents import ReadIntents
+from openbell_server.application.read_statistics import ReadStatistics
 from openbell_server.application.submit_intent import SubmitIntent
 from openbell_server.domain.authorization import Operation
 from openbell_server.domain.errors import Problem
@@ -17,10 +18,12 @@ from openbell_server.domain.identifiers import AccountId, IntentId
 from openbell_server.domain.intents import Command
 from openbell_server.transport.rest.entry import Enter, idempotency_key_of
 from openbell_server.transport.rest.intent_bodies import ActionBody, PageBody, SubmitBody, action_body, page_body
+from openbell_server.transport.rest.intent_queries import FILTERS, PAGE, WINDOW, filter_of, only, page_of, window_of
+from openbell_server.transport.rest.statistics_bodies import StatisticsBody, statistics_body
 from openbell_server.transport.rest.strict_json import read_json
 
 
-def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents) -> Router:
+def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents, read_statistics: ReadStatistics) -> Router:
     """The intent routes of an account."""
 
     @post("/", status_code=202)
@@ -40,9 +43,17 @@ def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents) -> Rout
 
     @get("/")
     async def list_intents(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> PageBody:
-        """Actions of the account, in commit order."""
+        """Actions of the account, all or some, in commit order."""
         caller = await enter(request, Operation.READ_INTENTS)
-        return page_body(await read.page(caller, AccountId(account_id), *page_of(request)))
+        only(request, PAGE + FILTERS)
+        return page_body(await read.page(caller, AccountId(account_id), *page_of(request), filter_of(request)))
+
+    @get("/stats")
+    async def show_statistics(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> StatisticsBody:
+        """What was asked in a time window, and what came of it."""
+        caller = await enter(request, Operation.READ_INTENTS)
+        only(request, WINDOW)
+        return statistics_body(await read_statistics(caller, AccountId(account_id), window_of(request)))
 
     @get("/{intent_id:uuid}")
     async def show_intent(
@@ -50,6 +61,7 @@ def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents) -> Rout
     ) -> ActionBody:
         """The latest action of an intent, and how its order stands."""
         caller = await enter(request, Operation.READ_INTENTS)
+        only(request, ())
         return action_body(*await read.latest(caller, AccountId(account_id), IntentId(intent_id)))
 
     @get("/{intent_id:uuid}/actions")
@@ -58,12 +70,13 @@ def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents) -> Rout
     ) -> PageBody:
         """The history of an intent."""
         caller = await enter(request, Operation.READ_INTENTS)
+        only(request, PAGE)
         page = await read.history(caller, AccountId(account_id), IntentId(intent_id), *page_of(request))
         return page_body(page)
 
     return Router(
         "/v1/accounts/{account_id:uuid}/intents",
-        route_handlers=[submit_intent, list_intents, show_intent, list_actions],
+        route_handlers=[submit_intent, list_intents, show_statistics, show_intent, list_actions],
     )
 
 
@@ -79,19 +92,3 @@ async def json_body_of(request: Request[Any, Any, State]) -> bytes:
     except InternalServerException:
         # Litestar's word for a caller that has left; nobody reads the answer, and it is no failure of ours.
         raise Problem("malformed_body", "the connection ended before the body had come") from None
-
-
-def page_of(request: Request[Any, Any, State]) -> tuple[str | None, int | None]:
-    """Cursor and limit as asked; what is no number is out of bounds."""
-    cursor, limit = _sole(request, "next_cursor"), _sole(request, "limit")
-    if limit is None:
-        return cursor, None
-    return cursor, int(limit) if limit.isascii() and limit.isdigit() and len(limit) < 10 else 0
-
-
-def _sole(request: Request[Any, Any, State], name: str) -> str | None:
-    """A query parameter; one that was sent twice counts as empty, and empty is never valid."""
-    values = request.query_params.getall(name, [])
-    if len(values) > 1:
-        return ""
-    return str(values[0]) if values else None

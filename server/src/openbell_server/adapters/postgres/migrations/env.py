@@ -1,21 +1,31 @@
 """How Alembic reaches the database: an asyncpg connection, one transaction per revision, one migrator at a time."""
 
 import asyncio
+import time
 
 from alembic import context
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from openbell_server.adapters.postgres.migrate import MIGRATION_LOCK
+from openbell_server.adapters.postgres.migrate import ASK_FOR_TURN, TURN_SECONDS, TURNS_MAX
 
 
 def _migrate(connection: Connection) -> None:
     context.configure(connection=connection, transaction_per_migration=True, version_table_schema="public")
-    connection.execute(text("select pg_advisory_lock(:lock)"), {"lock": MIGRATION_LOCK})
-    connection.commit()
+    _take_turn(connection)
     with context.begin_transaction():
         context.run_migrations()
+
+
+def _take_turn(connection: Connection) -> None:
+    for _ in range(TURNS_MAX):
+        is_ours = connection.scalar(text(ASK_FOR_TURN))
+        connection.commit()
+        if is_ours:
+            return
+        time.sleep(TURN_SECONDS)
+    raise TimeoutError("another migration has not ended")
 
 
 async def _migrate_online() -> None:

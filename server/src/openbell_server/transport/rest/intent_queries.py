@@ -1,0 +1,93 @@
+"""The query parameters of the intent routes: each known, each once, each of its shape."""
+
+import re
+from collections.abc import Collection
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+from litestar import Request
+from litestar.datastructures import State
+
+from openbell_server.application.ports.stores import ActionFilter
+from openbell_server.domain.errors import InvalidParameter
+from openbell_server.domain.intent_statistics import TimeWindow
+from openbell_server.domain.intents import ActionType
+
+PAGE: Final = ("next_cursor", "limit")
+FILTERS: Final = ("symbol", "action_type", "client_reference_id", "created_after", "created_before")
+WINDOW: Final = ("time_window",)
+REFERENCE_LENGTH_MAX: Final = 128
+_RFC3339: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+Choice = TypeVar("Choice", bound=StrEnum)
+AnyRequest = Request[Any, Any, State]
+
+
+def only(request: AnyRequest, known: Collection[str]) -> None:
+    """Refuse a parameter that the route does not know: one that is misspelt would filter nothing."""
+    for name in request.query_params:
+        if name not in known:
+            message = (
+                f"is not known here; known are: {', '.join(known)}" if known else "is not known: there are none here"
+            )
+            raise InvalidParameter(name, message, "unknown")
+
+
+def page_of(request: AnyRequest) -> tuple[str | None, int | None]:
+    """Cursor and limit as asked; what is no number is out of bounds."""
+    cursor, limit = _sole(request, "next_cursor"), _sole(request, "limit")
+    if limit is None:
+        return cursor, None
+    return cursor, int(limit) if limit.isascii() and limit.isdigit() and len(limit) < 10 else 0
+
+
+def filter_of(request: AnyRequest) -> ActionFilter:
+    """Which actions are asked for."""
+    reference = _sole(request, "client_reference_id")
+    if reference is not None and not (0 < len(reference) <= REFERENCE_LENGTH_MAX and reference.isprintable()):
+        raise InvalidParameter("client_reference_id", f"must be 1 to {REFERENCE_LENGTH_MAX} printable characters, once")
+    return ActionFilter(
+        symbol=_sole(request, "symbol"),
+        action_type=_choice(request, "action_type", ActionType),
+        client_reference_id=reference,
+        created_after=_moment(request, "created_after"),
+        created_before=_moment(request, "created_before"),
+    )
+
+
+def window_of(request: AnyRequest) -> TimeWindow:
+    """The window of statistics."""
+    return _choice(request, "time_window", TimeWindow) or TimeWindow.LAST_DAY
+
+
+def _choice(request: AnyRequest, name: str, kind: type[Choice]) -> Choice | None:
+    text = _sole(request, name)
+    if text is None:
+        return None
+    try:
+        return kind(text)
+    except ValueError:
+        raise InvalidParameter(name, f"must be one of {', '.join(kind)}") from None
+
+
+def _moment(request: AnyRequest, name: str) -> datetime | None:
+    text = _sole(request, name)
+    if text is None:
+        return None
+    try:
+        if _RFC3339.fullmatch(text):
+            return datetime.fromisoformat(text.upper()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    message = "must be one RFC 3339 time, such as 2026-01-31T09:30:00Z; the + of an offset is written %2B"
+    raise InvalidParameter(name, message)
+
+
+def _sole(request: AnyRequest, name: str) -> str | None:
+    """A query parameter; one that was sent twice counts as empty, and empty is never valid."""
+    values = request.query_params.getall(name, [])
+    if len(values) > 1:
+        return ""
+    return str(values[0]) if values else None

@@ -1,0 +1,196 @@
+"""Statistics over REST: what is counted, in which window, and that they say what the tables say."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_tenant, accept, new_id
+from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.domain.broker_orders import Refused, Unknown
+from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.orders import OrderSide
+from rest_api import RestApi, create_body, pointers, problem
+from roll_ups import miscounted
+from scripted_broker import Desk
+
+WINDOWS = ["last_hour", "last_day", "last_week", "last_month", "all"]
+
+
+def some(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count}
+
+
+async def read(api: RestApi, tenant: Tenant, **query: str) -> dict[str, Any]:
+    answer = await api.read(tenant, "/stats", **query)
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+async def refuse(pool: Pool, tenant: Tenant, count: int) -> None:
+    """Receipts of commands that a control refused."""
+    await pool.execute(
+        "insert into receipts (organization_id, account_id, receipt_id, verdict, body, hash, created_at)"
+        " select $1, $2, gen_random_uuid(), 'REFUSED', '{}', sha256(''), clock_timestamp() from generate_series(1, $3)",
+        tenant.account.organization_id,
+        tenant.account.id,
+        count,
+    )
+
+
+async def test_an_account_without_intents_has_zeros(api: RestApi, tenant: Tenant) -> None:
+    body = await read(api, tenant)
+    assert set(body.pop("window")) == {"from", "to"}
+    assert body.pop("outcomes").keys() >= {"QUEUED", "ACKED", "REFUSED", "UNKNOWN"}
+    assert body == {
+        "intents": 0,
+        "actions": {"CREATE": 0, "REPLACE": 0, "CANCEL": 0},
+        "symbols": [],
+        "sides": {"BUY": 0, "SELL": 0, "SELL_SHORT": 0},
+        "control_refusals": 0,
+        "dispatch_latency_ms": {"p50": None, "p95": None, "p99": None},
+    }
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+async def test_every_window_counts_what_was_asked_just_now_and_what_came_of_it(
+    api: RestApi, tenant: Tenant, pool: Pool, window: str
+) -> None:
+    desk = Desk(pool, tenant)
+    await desk.accept(a_market_create(symbol="MSFT"))
+    await desk.work()
+    desk.broker.script.append(Refused("no", "no"))
+    await desk.accept(replace(a_limit_create(), order_side=OrderSide.SELL))
+    await desk.work()
+    desk.broker.script.append(Unknown("no answer"))
+    await desk.accept()
+    await desk.work()
+    superseded = await desk.accept()
+    await desk.accept(a_cancel(superseded))
+    await desk.work()
+    await desk.accept()
+    await desk.accept()
+    await refuse(pool, tenant, 3)
+    body = await read(api, tenant, time_window=window)
+    assert (body["intents"], body["actions"]) == (6, {"CREATE": 6, "REPLACE": 0, "CANCEL": 1})
+    assert body["symbols"] == [{"symbol": "AAPL", "actions": 6}, {"symbol": "MSFT", "actions": 1}]
+    assert some(body["sides"]) == {"BUY": 6, "SELL": 1}
+    assert some(body["outcomes"]) == {"ACKED": 1, "REFUSED": 1, "UNKNOWN": 1, "SKIPPED": 2, "QUEUED": 2}
+    assert body["control_refusals"] == 3
+    assert 1 <= body["dispatch_latency_ms"]["p50"] <= body["dispatch_latency_ms"]["p99"] < 60_000
+    assert await miscounted(pool) == []
+
+
+async def test_what_is_another_account_s_is_not_counted(api: RestApi, tenant: Tenant, pool: Pool) -> None:
+    other = await a_tenant(pool)
+    await accept(pool, tenant.submission(), other.submission(), other.submission())
+    assert (await read(api, tenant))["intents"] == 1
+    for account in (other.account.id, AccountId(new_id())):
+        stranger = replace(tenant, account=replace(tenant.account, id=account))
+        problem(await api.read(stranger, "/stats"), 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("window", "reach", "step"),
+    [
+        ("last_hour", timedelta(hours=1), timedelta(minutes=1)),
+        ("last_day", timedelta(days=1), timedelta(hours=1)),
+        ("last_week", timedelta(days=7), timedelta(hours=1)),
+        ("last_month", timedelta(days=30), timedelta(hours=1)),
+    ],
+)
+async def test_a_window_begins_with_the_span_in_which_it_begins_and_says_so(
+    api: RestApi, tenant: Tenant, pool: Pool, window: str, reach: timedelta, step: timedelta
+) -> None:
+    await accept(pool, tenant.submission())
+    body = await read(api, tenant, time_window=window)
+    begin, end = (datetime.fromisoformat(body["window"][name]) for name in ("from", "to"))
+    assert abs(end - datetime.now(UTC)) < timedelta(seconds=30)
+    assert reach <= end - begin < reach + step
+    assert begin == begin.replace(second=0, microsecond=0, minute=begin.minute if window == "last_hour" else 0)
+    # The first span of the window counts, the one before it does not.
+    span = "MINUTE" if window == "last_hour" else "HOUR"
+    move = "update intent_counts set starts_at = $1 where span = $2"
+    await pool.execute(move, begin, span)
+    assert (await read(api, tenant, time_window=window))["intents"] == 1
+    await pool.execute(move, begin - step, span)
+    assert (await read(api, tenant, time_window=window))["intents"] == 0
+    assert (await read(api, tenant, time_window="all"))["intents"] == 1
+
+
+async def test_all_begins_with_the_account(api: RestApi, tenant: Tenant, pool: Pool) -> None:
+    created = await pool.fetchval("select created_at from accounts where account_id = $1", tenant.account.id)
+    begin = (await read(api, tenant, time_window="all"))["window"]["from"]
+    assert datetime.fromisoformat(begin) == created
+
+
+@pytest.mark.parametrize("window", ["", "last_year", "LAST_DAY", "last_day ", "1h"], ids=str)
+async def test_a_window_that_is_none_is_refused_with_those_there_are(api: RestApi, tenant: Tenant, window: str) -> None:
+    body = problem(await api.read(tenant, "/stats", time_window=window), 400, "invalid_parameter")
+    assert pointers(body) == ["/time_window"]
+    assert all(name in str(body["detail"]) for name in WINDOWS)
+
+
+async def test_the_fifty_most_traded_symbols_are_named_the_most_traded_first(
+    api: RestApi, tenant: Tenant, pool: Pool
+) -> None:
+    creates = [a_market_create(symbol=f"S{number:02}") for number in range(60) for _ in range(1 + number % 7)]
+    await accept(pool, *(tenant.submission(create) for create in creates))
+    symbols = (await read(api, tenant))["symbols"]
+    assert len(symbols) == 50
+    expected = sorted(((1 + number % 7, f"S{number:02}") for number in range(60)), key=lambda s: (-s[0], s[1]))
+    assert [(entry["actions"], entry["symbol"]) for entry in symbols] == expected[:50]
+
+
+async def test_spans_that_no_window_reaches_are_removed_by_the_next_count(tenant: Tenant, pool: Pool) -> None:
+    await accept(pool, tenant.submission())
+    await pool.execute(
+        "update intent_counts set starts_at = starts_at - interval '40 days' where span = 'HOUR';"
+        " update intent_counts set starts_at = starts_at - interval '63 minutes' where span = 'MINUTE'"
+    )
+    await accept(pool, tenant.submission())
+    spans = await pool.fetch("select span, count from intent_counts order by span")
+    assert [tuple(row) for row in spans] == [("EVER", 2), ("HOUR", 1), ("MINUTE", 1)]
+
+
+async def test_an_outcome_that_comes_after_its_minute_is_forgotten_still_counts_where_it_is_remembered(
+    api: RestApi, tenant: Tenant, pool: Pool
+) -> None:
+    await accept(pool, tenant.submission())
+    await pool.execute("update action_states set queued_at = queued_at - interval '3 hours'")
+    await pool.execute("update action_states set state = 'SKIPPED', settled_at = now()")
+    rows = await pool.fetch("select span from intent_counts where dimension = 'OUTCOME' order by span")
+    assert [row["span"] for row in rows] == ["EVER", "HOUR"]
+    assert some((await read(api, tenant, time_window="all"))["outcomes"]) == {"SKIPPED": 1}
+
+
+async def test_counts_are_right_whoever_writes_at_once(api: RestApi, pool: Pool) -> None:
+    tenants = [await a_tenant(pool) for _ in range(3)]
+
+    async def write(number: int) -> None:
+        for turn in range(6):
+            create = a_market_create(symbol=f"S{turn % 2}")
+            await accept(pool, *(tenants[(number + turn + n) % 3].submission(create) for n in range(5)))
+            await api.submit(tenants[number % 3], create_body())
+
+    async def execute(tenant: Tenant) -> None:
+        desk = Desk(pool, tenant)
+        for turn in range(6):
+            desk.broker.script.extend([Refused("no", "no")] * (turn % 3))
+            await desk.work(free=7)
+
+    await asyncio.gather(
+        *(write(number) for number in range(4)),
+        *(execute(tenant) for tenant in tenants),
+        *(refuse(pool, tenant, 2) for tenant in tenants for _ in range(3)),
+    )
+    assert await miscounted(pool) == []
+    for tenant in tenants:
+        body = await read(api, tenant, time_window="all")
+        assert sum(body["outcomes"].values()) == sum(body["actions"].values())
+        assert body["control_refusals"] == 6
+    assert sum([(await read(api, tenant))["intents"] for tenant in tenants]) == 4 * 6 * 6
