@@ -40,9 +40,11 @@ class LocalPlatform:
         settings: Mapping[str, str] | None = None,
         accounts: int = 1,
         revision: str = "head",
+        *,
+        with_redis: bool = False,
     ) -> None:
         """Settings are OPENBELL_* variables that win over the defaults; accounts are paper accounts to open."""
-        self.services = LocalServices()
+        self.services = LocalServices(with_redis=with_redis)
         self._log_folder = log_folder
         self._settings = settings or {}
         self._accounts = accounts
