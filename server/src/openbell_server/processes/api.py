@@ -18,6 +18,7 @@ from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
+from openbell_server.application.limit_rates import LimitRates
 from openbell_server.application.ports.access_tokens import AccessTokens
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.read_intents import ReadIntents
@@ -26,6 +27,7 @@ from openbell_server.application.submit_intent import SubmitIntent
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.processes.callers import access_tokens, authentication
 from openbell_server.processes.http_server import serve_http
+from openbell_server.processes.limits import rate_limits
 from openbell_server.settings import Settings
 from openbell_server.transport.rest.app import build_app
 from openbell_server.transport.rest.controls import control_routes
@@ -36,12 +38,12 @@ from openbell_server.transport.rest.intents import intent_routes
 CONNECTIONS_MAX = 2048
 
 
-def rest_app(pool: Pool, hints: Hints, cursor_key: bytes, tokens: AccessTokens) -> ASGIApp:
+def rest_app(pool: Pool, hints: Hints, cursor_key: bytes, tokens: AccessTokens, limit: LimitRates) -> ASGIApp:
     """The REST application on a database."""
-    organizations, intents = PostgresOrganizationStore(pool), PostgresIntentStore(pool)
-    enter = Enter(authentication(pool, tokens))
-    controls = PostgresControlStore(pool)
-    submit = SubmitIntent(organizations, intents, controls, DatabaseClock(pool), BROKERS, hints, DOUBTFUL, UNAVAILABLE)
+    organizations, intents, ids = PostgresOrganizationStore(pool), PostgresIntentStore(pool), DatabaseClock(pool)
+    authenticate, controls = authentication(pool, tokens), PostgresControlStore(pool)
+    enter = Enter(authenticate, limit)
+    submit = SubmitIntent(organizations, intents, controls, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
     routes = [
         intent_routes(enter, submit, ReadIntents(organizations, intents, cursor_key)),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
@@ -54,11 +56,12 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     async with (
         await open_pool(settings.require("database_url"), connections_max=16) as pool,
         access_tokens(settings) as tokens,
+        rate_limits(settings) as limit,
     ):
         await require_schema(pool)
         hints = JetStreamConnection(settings.nats_url)
         connecting = asyncio.ensure_future(hints.run())
-        app = rest_app(pool, hints, settings.require("cursor_secret").encode(), tokens)
+        app = rest_app(pool, hints, settings.require("cursor_secret").encode(), tokens, limit)
         try:
             await serve_http(app, settings.api_host, settings.api_port, stopping, connections_max=CONNECTIONS_MAX)
         finally:
