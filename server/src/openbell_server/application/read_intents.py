@@ -1,17 +1,13 @@
 """Read intents: one, its history, or an account's actions page by page."""
 
 from dataclasses import dataclass
-from typing import Final
 
+from openbell_server.application.paging import bounded, cursors_of, start_of
 from openbell_server.application.ports.stores import AccountStore, Execution, IntentStore, RecordedAction
 from openbell_server.domain.authorization import Operation, admit_to_account
-from openbell_server.domain.cursors import seal, unseal
-from openbell_server.domain.errors import FieldProblem, Problem
+from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId, IntentId
 from openbell_server.domain.principals import Principal
-
-LIMIT_DEFAULT: Final = 50
-LIMIT_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,7 @@ class ReadIntents:
         """Actions of an account."""
         await self._enter(caller, account_id)
         scope = f"intents {caller.organization_id} {account_id}"
-        after, rows = self._start(scope, cursor), _bounded(limit)
+        after, rows = start_of(self.cursor_key, scope, cursor), bounded(limit)
         found = await self.intents.list_actions(caller.organization_id, account_id, after, rows + 1)
         return self._page(scope, cursor, found, rows, [recorded.action.number for recorded in found])
 
@@ -56,7 +52,7 @@ class ReadIntents:
         """Actions of an intent."""
         await self._enter(caller, account_id)
         scope = f"actions {caller.organization_id} {account_id} {intent_id}"
-        after, rows = self._start(scope, cursor), _bounded(limit)
+        after, rows = start_of(self.cursor_key, scope, cursor), bounded(limit)
         found = await self.intents.list_actions_of_intent(
             caller.organization_id, account_id, intent_id, after, rows + 1
         )
@@ -70,25 +66,5 @@ class ReadIntents:
             raise Problem("not_found", "there is no such account")
         admit_to_account(caller, Operation.READ_INTENTS, account)
 
-    def _start(self, scope: str, cursor: str | None) -> int:
-        if cursor is None:
-            return 0
-        number = unseal(self.cursor_key, scope, cursor)
-        if number is None:
-            raise Problem("invalid_cursor", "this cursor was not given for this list")
-        return number
-
     def _page(self, scope: str, cursor: str | None, found: list[RecordedAction], rows: int, numbers: list[int]) -> Page:
-        shown = found[:rows]
-        # An empty page goes on from where it began: who follows a list never loses its place.
-        last = seal(self.cursor_key, scope, numbers[len(shown) - 1]) if shown else cursor
-        return Page(shown, last if len(found) > rows else None, last)
-
-
-def _bounded(limit: int | None) -> int:
-    if limit is None:
-        return LIMIT_DEFAULT
-    if not 1 <= limit <= LIMIT_MAX:
-        message = f"must be from 1 to {LIMIT_MAX}"
-        raise Problem("invalid_parameter", f"limit {message}", (FieldProblem("/limit", "out_of_range", message),))
-    return limit
+        return Page(found[:rows], *cursors_of(self.cursor_key, scope, cursor, numbers, rows))

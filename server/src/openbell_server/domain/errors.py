@@ -74,6 +74,7 @@ CODES: Final[dict[str, Code]] = {
     ),
     "account_disabled": Code(409, "The account is disabled", "Enable it; CANCEL works meanwhile."),
     "organization_disabled": Code(409, "The organization is disabled", "Ask the operator; CANCEL works meanwhile."),
+    "key_revoked": Code(409, "The API key is revoked", "Create another key: a revoked one never comes back."),
     "order_terminal": Code(409, "The order is already closed", "Read the intent: it shows how it ended."),
     "order_unknown": Code(
         409,

@@ -1,10 +1,12 @@
 """The REST process."""
 
 import asyncio
+import os
 
 from litestar.types import ASGIApp
 
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
+from openbell_server.adapters.postgres.api_key_records import PostgresApiKeyRecords
 from openbell_server.adapters.postgres.connection import (
     DOUBTFUL,
     OUTDATED,
@@ -19,6 +21,7 @@ from openbell_server.adapters.postgres.organizations import PostgresOrganization
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.application.limit_rates import LimitRates
+from openbell_server.application.manage_api_keys import ManageApiKeys
 from openbell_server.application.ports.access_tokens import AccessTokens
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.read_intents import ReadIntents
@@ -29,6 +32,7 @@ from openbell_server.processes.callers import access_tokens, authentication
 from openbell_server.processes.http_server import serve_http
 from openbell_server.processes.limits import rate_limits
 from openbell_server.settings import Settings
+from openbell_server.transport.rest.api_keys import api_key_routes, validation_routes
 from openbell_server.transport.rest.app import build_app
 from openbell_server.transport.rest.controls import control_routes
 from openbell_server.transport.rest.entry import Enter
@@ -47,6 +51,8 @@ def rest_app(pool: Pool, hints: Hints, cursor_key: bytes, tokens: AccessTokens, 
     routes = [
         intent_routes(enter, submit, ReadIntents(organizations, intents, cursor_key)),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
+        api_key_routes(enter, ManageApiKeys(PostgresApiKeyRecords(pool, ids), cursor_key, os.urandom)),
+        validation_routes(authenticate, limit),
     ]
     return build_app(routes, lambda: check_writing(pool), error_renderer(UNAVAILABLE, OUTDATED))
 
