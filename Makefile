@@ -53,7 +53,7 @@ check: setup ## format, lint, types, import contracts, tidy, unit tests
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/pytest -q server/tests/tidy server/tests/unit sdk/tests
 
-test: setup $(OIDC)/node_modules/.package-lock.json ## tests on real PostgreSQL and NATS, two workers, random order
+test: setup $(OIDC)/node_modules/.package-lock.json ## tests on real PostgreSQL, NATS and Redis, two workers, random order
 	@echo "random seed $(TEST_SEED)"
 	@$(BIN)/pytest -q -n 2 --randomly-seed=$(TEST_SEED) server/tests/tidy server/tests/unit server/tests/integration sdk/tests
 

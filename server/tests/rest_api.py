@@ -2,19 +2,23 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 from uuid import UUID
 
 import httpx
 
 from builders import Tenant
-from identity_provider import Verifier
+from identity_provider import MACHINES, Verifier, good_token
 from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.rate_limits.local_windows import LocalWindows
+from openbell_server.application.limit_rates import LimitRates, Rates
 from openbell_server.application.ports.access_tokens import AccessTokens
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.api import rest_app
 
 CURSOR_KEY = b"a secret of the tests"
+RATES = [field.name for field in fields(Rates)]
 JSON = {"content-type": "application/json"}
 PROBLEM_FIELDS = {"type", "title", "status", "detail", "code", "remedy", "request_id", "errors"}
 
@@ -61,13 +65,31 @@ class RestApi:
 
 
 @asynccontextmanager
-async def rest_api(pool: Pool, tokens: AccessTokens | None = None) -> AsyncIterator[RestApi]:
-    """Believes the tokens of the tests' identity provider unless told otherwise."""
+async def rest_api(
+    pool: Pool, tokens: AccessTokens | None = None, limit: LimitRates | None = None
+) -> AsyncIterator[RestApi]:
+    """Believes the tokens of the tests' identity provider, and takes any number of calls, unless told otherwise."""
     hints = RecordedHints()
-    app = rest_app(pool, hints, CURSOR_KEY, tokens or Verifier().tokens)
+    app = rest_app(pool, hints, CURSOR_KEY, tokens or Verifier().tokens, limit or limited())
     transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
     async with httpx.AsyncClient(transport=transport, base_url="http://openbell.test", timeout=20) as client:
         yield RestApi(client, hints)
+
+
+def as_user(tenant: Tenant, role: str = "admin", **claims: Any) -> dict[str, str]:
+    """The headers of a user of the tenant's organization."""
+    organization = f"org_{tenant.account.organization_id.hex}"
+    return {"authorization": f"Bearer {good_token(**{'org_id': organization, 'role': role, **claims})}"}
+
+
+def as_service(scope: str = "openid") -> dict[str, str]:
+    """The headers of a service account."""
+    return {"authorization": f"Bearer {good_token('EdDSA', MACHINES, scope=scope, org_id=None)}"}
+
+
+def limited(**rates: int) -> LimitRates:
+    """These limits and no others, on a clock that stands still: what was used up stays so, however slow the test."""
+    return LimitRates(LocalWindows(lambda: 0.0), Rates(**{**dict.fromkeys(RATES, 1_000_000), **rates}))
 
 
 def intents_of(tenant: Tenant) -> str:

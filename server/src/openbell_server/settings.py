@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pydantic import SecretStr, ValidationError
+from pydantic import PositiveInt, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from openbell_server.domain.access_tokens import Issuer
@@ -18,6 +18,8 @@ class Settings(BaseSettings):
     database_url: SecretStr = SecretStr("")
     paper_database_url: SecretStr = SecretStr("")
     nats_url: str = "nats://127.0.0.1:4222"
+    # redis://… where all api and stream processes count calls together. Empty: each counts for itself.
+    redis_url: SecretStr = SecretStr("")
     # Signs page cursors and resume tokens; the same on every replica.
     cursor_secret: SecretStr = SecretStr("")
     api_host: str = "127.0.0.1"
@@ -30,6 +32,12 @@ class Settings(BaseSettings):
     paper_faults: str = ""
     # Whose access tokens are believed: a JSON list; see the documentation of identity.
     issuers: tuple[Issuer, ...] = ()
+    # How often callers may call: reads for a principal, commands for an account, key validations for an address.
+    limit_reads_per_second: PositiveInt = 100
+    limit_reads_per_minute: PositiveInt = 3000
+    limit_submits_per_second: PositiveInt = 200
+    limit_cancels_per_second: PositiveInt = 1000
+    limit_validations_per_second: PositiveInt = 20
     log_level: str = "INFO"
     # A name that outlives restarts: a successor of the same name takes its slots over at once. Empty: a new name.
     executor_name: str = ""

@@ -1,4 +1,4 @@
-"""PostgreSQL and NATS as children: they keep their data through kills and leave nothing behind."""
+"""PostgreSQL, NATS and Redis as children: they keep their data through kills and leave nothing behind."""
 
 import json
 import os
@@ -45,7 +45,8 @@ def stamp(pid: int | None) -> ProcessStamp:
 
 
 def owned_processes(running: LocalServices) -> list[ProcessStamp]:
-    servers = [stamp(running.postgres.pid), stamp(running.nats.pid)]
+    pids = [running.postgres.pid, running.nats.pid, *([running.redis.pid] if running.redis else [])]
+    servers = [stamp(pid) for pid in pids]
     return servers + [process for server in servers for process in server.descendants()]
 
 
@@ -145,16 +146,20 @@ def test_nats_syncs_every_message(own: LocalServices, tmp_path: Path) -> None:
 
 
 def test_stop_leaves_no_process_no_port_and_no_folder_beside_another_instance(own: LocalServices) -> None:
-    second = LocalServices({"log_min_messages": "warning"})
+    second = LocalServices({"log_min_messages": "warning"}, with_redis=True)
     second.start()
+    assert second.redis
+    assert own.redis is None
     folder = second.postgres._folder
     processes = owned_processes(second)
     assert folder.is_dir()
+    assert listens(second.redis.port)
     assert len({second.postgres.port, second.nats.port, own.postgres.port, own.nats.port}) == 4
     second.stop()
     assert all_ended(processes, 0)
     assert not listens(second.postgres.port)
     assert not listens(second.nats.port)
+    assert not listens(second.redis.port)
     assert not folder.exists()
     assert own.postgres.is_running
     assert own.nats.is_running

@@ -230,6 +230,8 @@ async def test_the_login_of_the_processes_cannot_act_as_an_operator(login_pool: 
 
 # Ids of all organizations may be looked up; changing is for the one that is named.
 LOOKING_UP = {
+    "api_key_records.find_api_key_record",
+    "api_key_records.list_api_key_records",
     "callers.find_caller_across_organizations",
     "operators.find_organization_of_key_across_organizations",
     "operators.list_api_keys",

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
+from openbell_server.application.paging import bounded, cursors_of, start_of
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.stores import (
     AccountStore,
@@ -15,14 +16,12 @@ from openbell_server.application.ports.stores import (
 )
 from openbell_server.domain.accounts import TradingAccount
 from openbell_server.domain.authorization import Operation, admit_to_account
-from openbell_server.domain.cursors import seal, unseal
+from openbell_server.domain.cursors import seal
 from openbell_server.domain.errors import InvalidParameter, Problem
 from openbell_server.domain.identifiers import AccountId, IntentId
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.principals import Principal
 
-LIMIT_DEFAULT: Final = 50
-LIMIT_MAX: Final = 100
 # Where no index leads to the wanted actions alone, a page looks for them among so many.
 NUMBERS_MAX: Final = 10_000
 EVERY_ACTION: Final = ActionFilter()
@@ -68,14 +67,14 @@ class ReadIntents:
         """Actions of an account, all or those that pass a filter; a page of some may be short before the last one."""
         account = await find_readable_account(self.accounts, caller, account_id)
         scope = f"intents {account.organization_id} {account.id}"
-        rows = _bounded(limit)
+        rows = bounded(limit)
         if wanted == EVERY_ACTION:
-            after = self._start(scope, cursor)
+            after = start_of(self.cursor_key, scope, cursor)
             found = await self.intents.list_actions(account.organization_id, account.id, after, rows + 1)
             return self._page(scope, cursor, found, rows, [recorded.action.number for recorded in found])
         wanted = self._canonical(account, wanted)
         scope += " " + json.dumps(asdict(wanted), default=str)
-        return await self._page_of_some(account, scope, self._start(scope, cursor), rows, wanted)
+        return await self._page_of_some(account, scope, start_of(self.cursor_key, scope, cursor), rows, wanted)
 
     def _canonical(self, account: TradingAccount, wanted: ActionFilter) -> ActionFilter:
         if wanted.symbol is None:
@@ -105,7 +104,7 @@ class ReadIntents:
         """Actions of an intent."""
         await find_readable_account(self.accounts, caller, account_id)
         scope = f"actions {caller.organization_id} {account_id} {intent_id}"
-        after, rows = self._start(scope, cursor), _bounded(limit)
+        after, rows = start_of(self.cursor_key, scope, cursor), bounded(limit)
         found = await self.intents.list_actions_of_intent(
             caller.organization_id, account_id, intent_id, after, rows + 1
         )
@@ -113,19 +112,8 @@ class ReadIntents:
             raise Problem("not_found", "there is no such intent")
         return self._page(scope, cursor, found, rows, [recorded.action.seq for recorded in found])
 
-    def _start(self, scope: str, cursor: str | None) -> int:
-        if cursor is None:
-            return 0
-        number = unseal(self.cursor_key, scope, cursor)
-        if number is None:
-            raise Problem("invalid_cursor", "this cursor was not given for this list")
-        return number
-
     def _page(self, scope: str, cursor: str | None, found: list[RecordedAction], rows: int, numbers: list[int]) -> Page:
-        shown = found[:rows]
-        # An empty page goes on from where it began: who follows a list never loses its place.
-        last = seal(self.cursor_key, scope, numbers[len(shown) - 1]) if shown else cursor
-        return Page(shown, last if len(found) > rows else None, last)
+        return Page(found[:rows], *cursors_of(self.cursor_key, scope, cursor, numbers, rows))
 
 
 async def find_readable_account(accounts: AccountStore, caller: Principal, account_id: AccountId) -> TradingAccount:
@@ -143,11 +131,3 @@ def _is_led_to(wanted: ActionFilter) -> bool:
     return asked in (["symbol"], ["client_reference_id"]) or (
         asked == ["action_type"] and wanted.action_type is not ActionType.CREATE
     )
-
-
-def _bounded(limit: int | None) -> int:
-    if limit is None:
-        return LIMIT_DEFAULT
-    if not 1 <= limit <= LIMIT_MAX:
-        raise InvalidParameter("limit", f"must be from 1 to {LIMIT_MAX}", "out_of_range")
-    return limit

@@ -4,11 +4,13 @@ OpenbellError
 ├── Problem                    a refusal a caller sees; its code is a row of CODES
 │   ├── InvalidCommand         422 invalid_command: one field of a command is wrong
 │   ├── InvalidParameter       400 invalid_parameter: one parameter of a query is wrong
-│   └── ControlsRefused        422 controls_refused: with the receipt that says which rule and why
+│   ├── ControlsRefused        422 controls_refused: with the receipt that says which rule and why
+│   └── RateLimited            429 rate_limited: calls came too often
 ├── OperatorError              a process or command cannot do its work before an operator mends something
 └── IllegalTransition          a defect of ours: a state was asked to become what it cannot
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -73,6 +75,7 @@ CODES: Final[dict[str, Code]] = {
     ),
     "account_disabled": Code(409, "The account is disabled", "Enable it; CANCEL works meanwhile."),
     "organization_disabled": Code(409, "The organization is disabled", "Ask the operator; CANCEL works meanwhile."),
+    "key_revoked": Code(409, "The API key is revoked", "Create another key: a revoked one never comes back."),
     "order_terminal": Code(409, "The order is already closed", "Read the intent: it shows how it ended."),
     "order_unknown": Code(
         409,
@@ -178,6 +181,17 @@ class ControlsRefused(Problem):
         """Receipt is the whole of it, as it is stored."""
         super().__init__("controls_refused", detail)
         self.receipt = receipt
+
+
+class RateLimited(Problem):
+    """Calls came too often."""
+
+    def __init__(self, limit: int, seconds: int, wait_seconds: float) -> None:
+        """At most limit calls in any so many seconds; after the wait one more may pass."""
+        super().__init__("rate_limited", f"at most {limit} such calls are taken in any {seconds} s")
+        self.limit = limit
+        # Whole seconds, as the headers have it: never too few.
+        self.wait_seconds = max(1, math.ceil(wait_seconds))
 
 
 class OperatorError(OpenbellError):

@@ -1,10 +1,12 @@
 """The REST process."""
 
 import asyncio
+import os
 
 from litestar.types import ASGIApp
 
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
+from openbell_server.adapters.postgres.api_key_records import PostgresApiKeyRecords
 from openbell_server.adapters.postgres.connection import (
     DOUBTFUL,
     OUTDATED,
@@ -19,6 +21,8 @@ from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
+from openbell_server.application.limit_rates import LimitRates
+from openbell_server.application.manage_api_keys import ManageApiKeys
 from openbell_server.application.ports.access_tokens import AccessTokens
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.read_intents import ReadIntents
@@ -28,7 +32,9 @@ from openbell_server.application.submit_intent import SubmitIntent
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.processes.callers import access_tokens, authentication
 from openbell_server.processes.http_server import serve_http
+from openbell_server.processes.limits import rate_limits
 from openbell_server.settings import Settings
+from openbell_server.transport.rest.api_keys import api_key_routes, validation_routes
 from openbell_server.transport.rest.app import build_app
 from openbell_server.transport.rest.controls import control_routes
 from openbell_server.transport.rest.entry import Enter
@@ -38,17 +44,19 @@ from openbell_server.transport.rest.intents import intent_routes
 CONNECTIONS_MAX = 2048
 
 
-def rest_app(pool: Pool, hints: Hints, cursor_key: bytes, tokens: AccessTokens) -> ASGIApp:
+def rest_app(pool: Pool, hints: Hints, cursor_key: bytes, tokens: AccessTokens, limit: LimitRates) -> ASGIApp:
     """The REST application on a database."""
-    organizations, intents = PostgresOrganizationStore(pool), PostgresIntentStore(pool)
-    enter = Enter(authentication(pool, tokens))
-    controls = PostgresControlStore(pool)
-    submit = SubmitIntent(organizations, intents, controls, DatabaseClock(pool), BROKERS, hints, DOUBTFUL, UNAVAILABLE)
+    organizations, intents, ids = PostgresOrganizationStore(pool), PostgresIntentStore(pool), DatabaseClock(pool)
+    authenticate, controls = authentication(pool, tokens), PostgresControlStore(pool)
+    enter = Enter(authenticate, limit)
+    submit = SubmitIntent(organizations, intents, controls, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
     read = ReadIntents(organizations, intents, BROKERS, cursor_key)
     statistics = ReadStatistics(organizations, PostgresStatisticsStore(pool))
     routes = [
         intent_routes(enter, submit, read, statistics),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
+        api_key_routes(enter, ManageApiKeys(PostgresApiKeyRecords(pool, ids), cursor_key, os.urandom)),
+        validation_routes(authenticate, limit),
     ]
     return build_app(routes, lambda: check_writing(pool), error_renderer(UNAVAILABLE, OUTDATED))
 
@@ -58,11 +66,12 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     async with (
         await open_pool(settings.require("database_url"), connections_max=16) as pool,
         access_tokens(settings) as tokens,
+        rate_limits(settings) as limit,
     ):
         await require_schema(pool)
         hints = JetStreamConnection(settings.nats_url)
         connecting = asyncio.ensure_future(hints.run())
-        app = rest_app(pool, hints, settings.require("cursor_secret").encode(), tokens)
+        app = rest_app(pool, hints, settings.require("cursor_secret").encode(), tokens, limit)
         try:
             await serve_http(app, settings.api_host, settings.api_port, stopping, connections_max=CONNECTIONS_MAX)
         finally:

@@ -39,7 +39,7 @@ def run_dev(folder: Path) -> None:
     }
     with _interrupt() as stopped:
         print("Starting PostgreSQL, NATS and five processes …", flush=True)
-        with LocalPlatform(folder / "logs", settings) as platform:
+        with LocalPlatform(folder / "logs", settings, with_limits=True) as platform:
             environment_file.touch(mode=0o600)
             environment_file.write_text(
                 "".join(f"export {name}={value}\n" for name, value in platform.client_environment().items())

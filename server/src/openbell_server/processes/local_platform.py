@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from openbell_server.adapters.postgres.connection import DatabaseClock, Role, open_pool, transaction
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
@@ -19,6 +19,11 @@ from openbell_server.domain.principals import PERMISSIONS
 from openbell_server.processes.local_services import LocalServices
 from openbell_server.processes.services_keeper import create_databases
 from openbell_server.processes.stack import APP_LOGIN, Stack
+from openbell_server.settings import Settings
+
+_NO_LIMITS: Final = {
+    f"OPENBELL_{name.upper()}": "1000000" for name in Settings.model_fields if name.startswith("limit_")
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +45,17 @@ class LocalPlatform:
         settings: Mapping[str, str] | None = None,
         accounts: int = 1,
         revision: str = "head",
+        *,
+        with_limits: bool = False,
+        with_redis: bool = False,
     ) -> None:
-        """Settings are OPENBELL_* variables that win over the defaults; accounts are paper accounts to open."""
-        self.services = LocalServices()
+        """Settings are OPENBELL_* variables that win over the defaults; accounts are paper accounts to open.
+
+        Without limits it takes what load one key of a demonstration or a proof brings.
+        """
+        self.services = LocalServices(with_redis=with_redis)
         self._log_folder = log_folder
-        self._settings = settings or {}
+        self._settings = {**({} if with_limits else _NO_LIMITS), **(settings or {})}
         self._accounts = accounts
         self._revision = revision
 

@@ -1,4 +1,4 @@
-"""PostgreSQL and NATS as children of this process, in a temporary folder that goes with them."""
+"""PostgreSQL, NATS and on request Redis as children of this process, in a temporary folder that goes with them."""
 
 import contextlib
 import fcntl
@@ -13,6 +13,7 @@ from typing import Self
 from openbell_server.processes.children import free_port
 from openbell_server.processes.local_nats import LocalNats
 from openbell_server.processes.local_postgres import LocalPostgres, server_user
+from openbell_server.processes.local_redis import LocalRedis
 
 _PREFIX = "openbell-services-"
 # A younger folder may be between its making and its locking, or its PostgreSQL may still be ending.
@@ -20,17 +21,20 @@ _ABANDONED_AFTER_SECONDS = 60
 
 
 class LocalServices:
-    """Both servers, for `dev`, the demo and the tests; they end when this process does."""
+    """The servers, for `dev`, the demo and the tests; they end when this process does."""
 
     postgres: LocalPostgres
     nats: LocalNats
+    # Only where it was asked for: the platform can do without.
+    redis: LocalRedis | None = None
 
-    def __init__(self, postgres_options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, postgres_options: Mapping[str, str] | None = None, *, with_redis: bool = False) -> None:
         self._postgres_options = postgres_options
+        self._with_redis = with_redis
         self._cleanup = contextlib.ExitStack()
 
     def start(self) -> None:
-        """Start both on free ports and wait until they serve."""
+        """Start all on free ports and wait until they serve."""
         _remove_abandoned_folders()
         with contextlib.ExitStack() as cleanup:
             folder = _make_folder(cleanup)
@@ -40,10 +44,14 @@ class LocalServices:
             self.postgres.start()
             cleanup.callback(self.nats.stop)
             self.nats.start()
+            if self._with_redis:
+                self.redis = LocalRedis(folder, free_port())
+                cleanup.callback(self.redis.stop)
+                self.redis.start()
             self._cleanup = cleanup.pop_all()
 
     def stop(self) -> None:
-        """End both and remove all they wrote."""
+        """End all and remove all they wrote."""
         self._cleanup.close()
 
     def __enter__(self) -> Self:

@@ -183,7 +183,9 @@ class Stack:
 
 
 def _default_settings(services: LocalServices) -> dict[str, str]:
+    redis = {"OPENBELL_REDIS_URL": services.redis.url} if services.redis else {}
     return {
+        **redis,
         "OPENBELL_DATABASE_URL": services.postgres.url("openbell", APP_LOGIN),
         "OPENBELL_PAPER_DATABASE_URL": services.postgres.url("openbell_paper"),
         "OPENBELL_NATS_URL": services.nats.url,

@@ -12,6 +12,7 @@ from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.application.follow_events import FollowEvents
 from openbell_server.processes.callers import access_tokens, authentication, wall_clock
 from openbell_server.processes.lifecycle import notify_ready
+from openbell_server.processes.limits import rate_limits
 from openbell_server.settings import Settings
 from openbell_server.transport.stream.server import TradingService, serve_stream
 
@@ -23,6 +24,7 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     async with (
         await open_pool(settings.require("database_url"), connections_max=10) as pool,
         access_tokens(settings) as tokens,
+        rate_limits(settings) as limit,
     ):
         await require_schema(pool)
         follow = FollowEvents(
@@ -32,7 +34,7 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
             settings.require("cursor_secret").encode(),
             time.monotonic,
         )
-        service = TradingService(authentication(pool, tokens), follow, wall_clock, stopping)
+        service = TradingService(authentication(pool, tokens), limit, follow, wall_clock, stopping)
         connecting = asyncio.ensure_future(hints.run())
         try:
             await serve_stream(service, f"{settings.stream_host}:{settings.stream_port}", notify_ready, stopping)

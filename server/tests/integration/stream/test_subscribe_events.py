@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import grpc
@@ -17,12 +18,14 @@ from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.events import PostgresEventStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.application.follow_events import FollowEvents
+from openbell_server.application.limit_rates import LimitRates
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.principals import EVENT_READ, INTENT_EDIT
 from openbell_server.processes.callers import authentication, wall_clock
 from openbell_server.processes.children import free_port
 from openbell_server.transport.stream.server import TradingService, serve_stream
+from rest_api import limited
 
 ACTIONS, ORDERS = pb.EVENT_TYPE_INTENT_ACTION, pb.EVENT_TYPE_BROKER_ORDER
 Metadata = tuple[tuple[str, str], ...]
@@ -56,17 +59,23 @@ class StreamClient:
 
 @pytest.fixture
 async def stream(pool: Pool) -> AsyncIterator[StreamClient]:
+    async with serving(pool, limited()) as client:
+        yield client
+
+
+@asynccontextmanager
+async def serving(pool: Pool, limit: LimitRates) -> AsyncIterator[StreamClient]:
     organizations = PostgresOrganizationStore(pool)
     stopping, ready = asyncio.Event(), asyncio.Event()
     follow = FollowEvents(organizations, PostgresEventStore(pool), PollingWakes(), b"a secret", time.monotonic)
-    service = TradingService(authentication(pool, Verifier().tokens), follow, wall_clock, stopping)
+    service = TradingService(authentication(pool, Verifier().tokens), limit, follow, wall_clock, stopping)
     address = f"127.0.0.1:{free_port()}"
-    serving = asyncio.ensure_future(serve_stream(service, address, ready.set, stopping))
+    served = asyncio.ensure_future(serve_stream(service, address, ready.set, stopping))
     await asyncio.wait_for(ready.wait(), 10)
     async with grpc.aio.insecure_channel(address) as channel:
         yield StreamClient(trading_pb2_grpc.TradingServiceStub(channel), stopping)
     stopping.set()
-    await asyncio.wait_for(serving, 10)
+    await asyncio.wait_for(served, 10)
 
 
 async def refusal(frames: AsyncIterator[pb.TradingEvent]) -> tuple[grpc.StatusCode, str]:
@@ -93,6 +102,26 @@ async def test_a_live_stream_begins_with_subscribed_and_tells_what_follows(pool:
     (event,) = await take(frames, 1)
     assert (event.account_seq, event.prev_seq, event.intent_action.intent_id) == (2, 1, str(accepted.intent_id))
     assert (event.intent_action.state, event.intent_action.action_type) == ("QUEUED", "CREATE")
+
+
+async def test_opening_streams_is_counted_as_reading_and_following_them_is_not(pool: Pool) -> None:
+    tenant = await a_tenant(pool)
+    async with serving(pool, limited(reads_per_minute=2)) as client:
+        open_streams = [client.subscribe(tenant) for _ in range(2)]
+        for frames in open_streams:
+            await take(frames, 1)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await take(client.subscribe(tenant), 1)
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        told = dict(refused.value.trailing_metadata() or ())
+        assert told["openbell-code"] == "rate_limited"
+        assert told["retry-after"] == "60"
+        # Longer than until the next look at whether the caller may still follow.
+        for _ in range(2):
+            await asyncio.sleep(0.6)
+            await accept(pool, tenant.submission())
+            for frames in open_streams:
+                await take(frames, 1)
 
 
 async def test_a_token_resumes_with_the_next_event(pool: Pool, stream: StreamClient) -> None:

@@ -26,6 +26,7 @@ KEY = api_keys.ApiKey(
     disabled=False,
     revoked_at=None,
     expires_at=None,
+    created_at=datetime.fromtimestamp(NOW, UTC),
 )
 
 

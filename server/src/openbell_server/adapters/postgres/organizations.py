@@ -104,6 +104,7 @@ class PostgresOrganizationStore:
             disabled=row["disabled"],
             revoked_at=row["revoked_at"],
             expires_at=row["expires_at"],
+            created_at=row["created_at"],
         )
 
     async def find_account(self, organization_id: OrganizationId, account_id: AccountId) -> TradingAccount | None:

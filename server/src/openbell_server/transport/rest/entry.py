@@ -1,14 +1,17 @@
-"""How a request gets in: one credential, who sent it, and whether they may; and the headers it brings."""
+"""How a request gets in: one credential, who sent it, how often, and whether they may; and the headers it brings."""
 
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from litestar import Request
 
-from openbell_server.application.authenticate import Authenticate, read_credential
+from openbell_server.application.authenticate import Authenticate, Credential, read_credential
+from openbell_server.application.limit_rates import LimitRates
 from openbell_server.domain.authorization import Operation, admit, require
 from openbell_server.domain.errors import FieldProblem, Problem
+from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.principals import Caller, Principal
 
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
@@ -17,25 +20,36 @@ AnyRequest = Request[Any, Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Enter:
-    """Lets a request in, or answers it; every route begins with one of these two calls."""
+    """Lets a request in, or answers it; every route begins with one of these calls."""
 
     authenticate: Authenticate
+    limit: LimitRates
 
     async def __call__(self, request: AnyRequest, operation: Operation) -> Principal:
         """The caller as a principal of the one organization that the operation is about."""
-        caller = await self._identify(request)
+        caller = await self.authenticate(credential_of(request))
+        await self.limit.read(caller)
         return admit(caller, operation, _organization_header(request))
+
+    async def with_command(
+        self, request: AnyRequest, account_id: AccountId, is_cancel: Callable[[], Awaitable[bool]]
+    ) -> Principal:
+        """The same for a command to an account, of which nothing but its type is looked at before."""
+        caller = await self.authenticate(credential_of(request))
+        await self.limit.command(caller, account_id, cancels=await is_cancel())
+        return admit(caller, Operation.SUBMIT_INTENT, _organization_header(request))
 
     async def anywhere(self, request: AnyRequest, operation: Operation) -> Caller:
         """The caller, for an operation that is about no one organization."""
-        caller = await self._identify(request)
+        caller = await self.authenticate(credential_of(request))
+        await self.limit.read(caller)
         require(caller, operation)
         return caller
 
-    async def _identify(self, request: AnyRequest) -> Caller:
-        headers = request.headers
-        credential = read_credential(headers.getall("x-api-key", []), headers.getall("authorization", []))
-        return await self.authenticate(credential)
+
+def credential_of(request: AnyRequest) -> Credential:
+    """The one credential that a request brought."""
+    return read_credential(request.headers.getall("x-api-key", []), request.headers.getall("authorization", []))
 
 
 def _organization_header(request: AnyRequest) -> str | None:

@@ -9,7 +9,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException
 from msgspec import UNSET, Struct, UnsetType
 
-from openbell_server.domain.errors import CODES, ControlsRefused, FieldProblem, Problem
+from openbell_server.domain.errors import CODES, ControlsRefused, FieldProblem, Problem, RateLimited
 
 _FROM_STATUS = {400: "malformed_body", 404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
 # Errors of these paths are plain text, wherever they come from.
@@ -87,6 +87,10 @@ def _problem(
     error: Exception, unavailable: tuple[type[Exception], ...], outdated: tuple[type[Exception], ...]
 ) -> tuple[Problem, Mapping[str, str] | None]:
     log = structlog.get_logger()
+    if isinstance(error, RateLimited):
+        wait = str(error.wait_seconds)
+        limits = {"ratelimit-limit": str(error.limit), "ratelimit-remaining": "0", "ratelimit-reset": wait}
+        return error, {"retry-after": wait, **limits}
     if isinstance(error, Problem):
         return error, None
     if isinstance(error, HTTPException) and error.status_code in _FROM_STATUS:

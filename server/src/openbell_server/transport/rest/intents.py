@@ -7,6 +7,7 @@ from litestar import Request, Response, Router, get, post
 from litestar.datastructures import State
 from litestar.exceptions.http_exceptions import InternalServerException, RequestEntityTooLarge
 from litestar.params import FromPath
+from msgspec import UNSET
 
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.read_intents import ReadIntents
@@ -20,7 +21,7 @@ from openbell_server.transport.rest.entry import Enter, idempotency_key_of
 from openbell_server.transport.rest.intent_bodies import ActionBody, PageBody, SubmitBody, action_body, page_body
 from openbell_server.transport.rest.intent_queries import FILTERS, PAGE, WINDOW, filter_of, only, page_of, window_of
 from openbell_server.transport.rest.statistics_bodies import StatisticsBody, statistics_body
-from openbell_server.transport.rest.strict_json import read_json
+from openbell_server.transport.rest.strict_json import decode_json, read_shape
 
 
 def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents, read_statistics: ReadStatistics) -> Router:
@@ -29,10 +30,11 @@ def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents, read_st
     @post("/", status_code=202)
     async def submit_intent(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> Response[ActionBody]:
         """Append a command: it is durable when this answers."""
-        caller = await enter(request, Operation.SUBMIT_INTENT)
+        body = _BodyReadOnce(request)
+        caller = await enter.with_command(request, AccountId(account_id), body.is_cancel)
 
         async def decode(broker: BrokerDefinition) -> Command:
-            return read_json(await json_body_of(request), SubmitBody).to_command(broker)
+            return read_shape(await body.decoded(), SubmitBody).to_command(broker)
 
         submitted = await submit(caller, AccountId(account_id), decode, lambda: idempotency_key_of(request))
         action = submitted.recorded.action
@@ -78,6 +80,33 @@ def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents, read_st
         "/v1/accounts/{account_id:uuid}/intents",
         route_handlers=[submit_intent, list_intents, show_statistics, show_intent, list_actions],
     )
+
+
+class _BodyReadOnce:
+    """A body that is looked at before it is needed; what is wrong with it is said when it is needed."""
+
+    def __init__(self, request: Request[Any, Any, State]) -> None:
+        self._request = request
+        self._read: object = UNSET
+        self._problem: Problem | None = None
+
+    async def decoded(self) -> object:
+        if self._read is UNSET and self._problem is None:
+            try:
+                self._read = decode_json(await json_body_of(self._request))
+            except Problem as problem:
+                self._problem = problem
+        if self._problem is not None:
+            raise self._problem
+        return self._read
+
+    async def is_cancel(self) -> bool:
+        try:
+            body = await self.decoded()
+        except Problem:
+            return False
+        command = body.get("command") if isinstance(body, dict) else None
+        return isinstance(command, dict) and command.get("type") == "CANCEL"
 
 
 async def json_body_of(request: Request[Any, Any, State]) -> bytes:

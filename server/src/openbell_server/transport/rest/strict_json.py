@@ -15,10 +15,19 @@ _PATTERN = re.compile(r"Expected `str` matching regex .*")
 
 def read_json(body: bytes, shape: type[T]) -> T:
     """The body as the shape: 400 if it is not JSON, 422 if it is not the shape."""
+    return read_shape(decode_json(body), shape)
+
+
+def decode_json(body: bytes) -> object:
+    """What the body says: 400 if it is not JSON."""
     try:
-        decoded = strict_json.decode(body)
+        return strict_json.decode(body)
     except ValueError as error:
         raise Problem("malformed_body", f"the body is not valid JSON: {error}") from None
+
+
+def read_shape(decoded: object, shape: type[T]) -> T:
+    """What a body says as the shape: 422 if it is not."""
     try:
         return msgspec.convert(decoded, shape)
     except msgspec.ValidationError as error:

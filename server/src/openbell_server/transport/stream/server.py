@@ -14,9 +14,10 @@ from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.application.authenticate import Authenticate, Credential, read_credential
 from openbell_server.application.follow_events import FollowEvents, Frame
+from openbell_server.application.limit_rates import LimitRates
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.authorization import Operation, admit
-from openbell_server.domain.errors import CODES, Problem
+from openbell_server.domain.errors import CODES, Problem, RateLimited
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.principals import Principal
 from openbell_server.transport.stream.event_messages import (
@@ -58,12 +59,14 @@ class TradingService(trading_pb2_grpc.TradingServiceServicer):
     def __init__(
         self,
         authenticate: Authenticate,
+        limit: LimitRates,
         follow: FollowEvents,
         now: Callable[[], datetime],
         stopping: asyncio.Event,
     ) -> None:
         """When stopping is set, every stream ends with UNAVAILABLE and its caller resumes elsewhere."""
         self._authenticate = authenticate
+        self._limit = limit
         self._follow = follow
         self._now = now
         self._stopping = stopping
@@ -74,7 +77,10 @@ class TradingService(trading_pb2_grpc.TradingServiceServicer):
         """Events of one account, in order, without gaps."""
         try:
             account_id, kinds = _scope(request)
-            enter = partial(self._enter, *_credentials(context))
+            credential, organization = _credentials(context)
+            # Opening is counted; a stream that is open looks as often as it likes.
+            await self._limit.read(await self._authenticate(credential))
+            enter = partial(self._enter, credential, organization)
             frames = self._follow.subscribe(enter, account_id, kinds, request.resume_token)
             first = True
             async for frame in frames:
@@ -124,7 +130,8 @@ def _credentials(context: Context) -> tuple[Credential, str | None]:
 
 async def _abort(context: Context, problem: Problem) -> NoReturn:
     status = _STATUSES.get(CODES[problem.code].status, grpc.StatusCode.INTERNAL)
-    await context.abort(status, problem.detail, (("openbell-code", problem.code),))
+    waiting = (("retry-after", str(problem.wait_seconds)),) if isinstance(problem, RateLimited) else ()
+    await context.abort(status, problem.detail, (("openbell-code", problem.code), *waiting))
     raise AssertionError("abort does not return")
 
 

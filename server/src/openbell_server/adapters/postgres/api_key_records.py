@@ -1,0 +1,133 @@
+"""API keys as their organization's admins see and change them; a change and its audit row are one transaction."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.organizations import add_api_key
+from openbell_server.domain.accounts import Environment
+from openbell_server.domain.api_keys import ApiKeyRecord, KeyChange, NewApiKey, PresentedKey
+from openbell_server.domain.errors import InvalidCommand
+from openbell_server.domain.identifiers import OrganizationId
+from openbell_server.domain.principals import Principal
+
+_queries = named_queries.load("api_key_records")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresApiKeyRecords:
+    """Implements ApiKeyRecords."""
+
+    pool: Pool
+    ids: DatabaseClock
+
+    async def add(self, principal: Principal, presented: PresentedKey, new: NewApiKey) -> ApiKeyRecord:
+        """Store a key's hash; one that would have expired already is refused."""
+        organization_id = principal.organization_id
+        api_key_id, audit_id = await self.ids.new_ids(2)
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            await add_api_key(
+                connection,
+                organization_id,
+                api_key_id,
+                presented,
+                name=new.name,
+                environment=new.environment,
+                permissions=new.permissions,
+                expires_at=new.expires_at,
+            )
+            row = await _queries.lock_api_key_record(connection, organization_id=organization_id, api_key_id=api_key_id)
+            if row["is_expired"]:
+                raise InvalidCommand("expires_at", "must be later than now")
+            await _audit(connection, principal, audit_id, "keys create", None, row)
+        return _record(row)
+
+    async def list_after(
+        self, organization_id: OrganizationId, after: int, limit: int
+    ) -> list[tuple[int, ApiKeyRecord]]:
+        """Keys in commit order with their numbers, from the one after a number."""
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            rows = _queries.list_api_key_records(
+                connection, organization_id=organization_id, after=after, row_limit=limit
+            )
+            return [(row["number"], _record(row)) async for row in rows]
+
+    async def find(self, organization_id: OrganizationId, api_key_id: UUID) -> ApiKeyRecord | None:
+        """The key, if it is the organization's."""
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await _queries.find_api_key_record(connection, organization_id=organization_id, api_key_id=api_key_id)
+        return _record(row) if row else None
+
+    async def change(self, principal: Principal, api_key_id: UUID, change: KeyChange) -> ApiKeyRecord | None:
+        """How the key stands after the change; what changes nothing is not audited."""
+        organization_id = principal.organization_id
+        (audit_id,) = await self.ids.new_ids(1)
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            before = await _queries.lock_api_key_record(
+                connection, organization_id=organization_id, api_key_id=api_key_id
+            )
+            if before is None:
+                return None
+            change.check(_record(before))
+            after = await _queries.change_api_key_record(
+                connection,
+                organization_id=organization_id,
+                api_key_id=api_key_id,
+                name=change.name,
+                disabled=change.disabled,
+                revoked=change.revoked,
+            )
+            if _record(after) != _record(before):
+                operation = "keys revoke" if change.revoked else "keys change"
+                await _audit(connection, principal, audit_id, operation, before, after)
+        return _record(after)
+
+
+async def _audit(
+    connection: Connection,
+    principal: Principal,
+    audit_id: UUID,
+    operation: str,
+    before: asyncpg.Record | None,
+    after: asyncpg.Record,
+) -> None:
+    await _queries.audit_api_key_record(
+        connection,
+        organization_id=principal.organization_id,
+        audit_id=audit_id,
+        principal_type=principal.kind,
+        principal_id=principal.id,
+        operation=operation,
+        object_id=str(after["api_key_id"]),
+        fact_before=None if before is None else _facts(before),
+        fact_after=_facts(after),
+    )
+
+
+def _facts(row: asyncpg.Record) -> str:
+    """The key as JSON, never with its hash."""
+
+    def plain(value: object) -> Any:  # noqa: ANN401 - what JSON takes
+        return value.isoformat() if isinstance(value, datetime) else str(value) if isinstance(value, UUID) else value
+
+    return json.dumps({name: plain(value) for name, value in row.items() if name != "is_expired"})
+
+
+def _record(row: asyncpg.Record) -> ApiKeyRecord:
+    return ApiKeyRecord(
+        id=row["api_key_id"],
+        key_id=row["key_id"],
+        name=row["name"],
+        environment=Environment(row["environment"]),
+        permissions=tuple(row["permissions"]),
+        disabled=row["disabled"],
+        revoked_at=row["revoked_at"],
+        expires_at=row["expires_at"],
+        created_at=row["created_at"],
+    )

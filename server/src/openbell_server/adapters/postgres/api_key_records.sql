@@ -1,0 +1,33 @@
+-- These need the newest schema.
+
+-- name: list_api_key_records(organization_id, after, row_limit)
+-- In commit order: whoever adds a key waits for its turn, and takes the time then.
+select number, api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at, created_at
+from (
+    select (extract(epoch from created_at) * 1000000)::bigint as number, api_key_id, key_id, name, environment,
+        permissions, disabled, revoked_at, expires_at, created_at
+    from api_keys where organization_id = :organization_id
+) keys
+where number > :after order by number limit :row_limit;
+
+-- name: find_api_key_record(organization_id, api_key_id)^
+select api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at, created_at
+from api_keys where organization_id = :organization_id and api_key_id = :api_key_id;
+
+-- name: lock_api_key_record(organization_id, api_key_id)^
+select api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at, created_at,
+    coalesce(expires_at <= clock_timestamp(), false) as is_expired
+from api_keys where organization_id = :organization_id and api_key_id = :api_key_id for no key update;
+
+-- name: change_api_key_record(organization_id, api_key_id, name, disabled, revoked)^
+update api_keys
+set name = coalesce(:name, name), disabled = coalesce(:disabled, disabled),
+    revoked_at = case when :revoked then coalesce(revoked_at, clock_timestamp()) else revoked_at end
+where organization_id = :organization_id and api_key_id = :api_key_id
+returning api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at, created_at;
+
+-- name: audit_api_key_record(organization_id, audit_id, principal_type, principal_id, operation, object_id, fact_before, fact_after)!
+insert into audit_log (organization_id, audit_id, principal_type, principal_id, operation, object_id, before, after)
+values (
+    :organization_id, :audit_id, :principal_type, :principal_id, :operation, :object_id, :fact_before, :fact_after
+);

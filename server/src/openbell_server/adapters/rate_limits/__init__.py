@@ -1,0 +1,1 @@
+"""Counts of calls: in this process, or in Redis for all of them."""

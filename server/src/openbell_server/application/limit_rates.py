@@ -1,0 +1,47 @@
+"""How often callers may call: reads by principal, commands by account, key validation by address."""
+
+from dataclasses import dataclass
+
+from openbell_server.application.ports.rate_limits import CallCounts, Window
+from openbell_server.domain.errors import RateLimited
+from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.principals import Caller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """The limits; those of commands are for an account."""
+
+    reads_per_second: int
+    reads_per_minute: int
+    submits_per_second: int
+    cancels_per_second: int
+    validations_per_second: int
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRates:
+    """Refuses, before anything is evaluated, what comes too often."""
+
+    counts: CallCounts
+    rates: Rates
+
+    async def read(self, caller: Caller) -> None:
+        """A read, or a write of anything but a command."""
+        windows = (Window(self.rates.reads_per_second, 1), Window(self.rates.reads_per_minute, 60))
+        await self._take(f"read {caller.kind} {caller.provider} {caller.id}", *windows)
+
+    async def command(self, caller: Caller, account_id: AccountId, *, cancels: bool) -> None:
+        """A command for an account; the caller's organization is part of the name, so nobody uses up another's."""
+        kind, limit = (
+            ("cancel", self.rates.cancels_per_second) if cancels else ("submit", self.rates.submits_per_second)
+        )
+        await self._take(f"{kind} {caller.organization_id} {account_id}", Window(limit, 1))
+
+    async def validation(self, address: str) -> None:
+        """A question whether a key is valid, by whoever asks from an address."""
+        await self._take(f"validate {address}", Window(self.rates.validations_per_second, 1))
+
+    async def _take(self, name: str, *windows: Window) -> None:
+        if full := await self.counts.take(name, windows):
+            raise RateLimited(full.window.limit, full.window.seconds, full.wait_seconds)

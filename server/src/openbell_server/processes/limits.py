@@ -1,0 +1,37 @@
+"""What limits callers, for the processes that have any."""
+
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+from openbell_server.adapters.rate_limits.local_windows import LocalWindows
+from openbell_server.adapters.rate_limits.redis_windows import RedisWindows
+from openbell_server.application.limit_rates import LimitRates, Rates
+from openbell_server.domain.errors import OperatorError
+from openbell_server.settings import Settings
+
+
+@contextlib.asynccontextmanager
+async def rate_limits(settings: Settings) -> AsyncIterator[LimitRates]:
+    """Counts in Redis if the settings name one, else in this process."""
+    rates = Rates(
+        reads_per_second=settings.limit_reads_per_second,
+        reads_per_minute=settings.limit_reads_per_minute,
+        submits_per_second=settings.limit_submits_per_second,
+        cancels_per_second=settings.limit_cancels_per_second,
+        validations_per_second=settings.limit_validations_per_second,
+    )
+    local = LocalWindows(time.monotonic)
+    if not (url := settings.redis_url.get_secret_value()):
+        yield LimitRates(local, rates)
+        return
+    try:
+        shared = RedisWindows(url, local, time.monotonic)
+    except ValueError as error:
+        # It may hold a password, so it is not repeated.
+        raise OperatorError("OPENBELL_REDIS_URL is no address of a Redis: write it as redis://host:6379.") from error
+    await shared.connect()
+    try:
+        yield LimitRates(shared, rates)
+    finally:
+        await shared.close()
