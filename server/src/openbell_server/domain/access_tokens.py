@@ -19,7 +19,7 @@ LIFETIME_SECONDS: Final = 3600
 NAME_LENGTH_MAX: Final = 255
 # Headers that bring a key of their own, change how the token is read, or wrap another one.
 _REFUSED_HEADERS: Final = frozenset({"b64", "crit", "cty", "enc", "jku", "jwk", "x5c", "x5u", "zip"})
-_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _SCOPE = re.compile(r"[!#-\[\]-~]+")
 _WHOLE_NUMBERS_MAX: Final = 2**53
 
@@ -64,7 +64,7 @@ class Issuer:
         """Refuse a row that could never be safe."""
         address = urlsplit(self.jwks_address)
         if not address.hostname or not (
-            address.scheme == "https" or (address.scheme == "http" and address.hostname in _LOOPBACK)
+            address.scheme == "https" or (address.scheme == "http" and address.hostname in LOOPBACK)
         ):
             raise OperatorError(f"the JWKS address of issuer {self.name} must be https: {self.jwks_address}")
         if not self.algorithms or not self.algorithms <= ALGORITHMS:
