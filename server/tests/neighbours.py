@@ -13,6 +13,8 @@ from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
+from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
+from openbell_server.application.delete_user import UserDeletion
 from openbell_server.domain.broker_orders import ReportStatus, Unknown
 from openbell_server.domain.controls import ManualControl
 from openbell_server.domain.identifiers import IntentId, OrganizationId, ReceiptId, Symbol, client_order_id
@@ -79,6 +81,8 @@ async def a_neighbour(pool: Pool) -> Neighbour:
     # An order from before a restore, for the command that waits.
     async with PostgresExecutionStore(pool).account_transaction(desk.account) as transaction:
         await transaction.add_forgotten_orders([desk.tenant.submission(key=KEY).action_id])
+    # A user who asked to be deleted, so that there is a row in every table that takes some.
+    await PostgresUserDeletionStore(pool).request(UserDeletion(desk.tenant.account.organization_id, "dev", "gone"))
     executor_id = uuid4()
     leases = PostgresLeaseStore(pool)
     await leases.join(executor_id)
@@ -146,8 +150,8 @@ def _plain_values() -> dict[str, Any]:
         | {"standing": "WORKING", "close_reason": None, "pending": "NONE", "certainty": "CONFIRMED"}
         | {"broker_order_ids": ["b9"], "quantities": [Decimal(1)] * 2, "prices": [Decimal(1)] * 2}
         | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
-        | {"provider": "dev", "subject": "nobody"}
         | {"quantity": Decimal(10), "limit_price": None, "stop_price": None, "time_in_force": "DAY"}
+        | {"provider": "dev", "subject": "nobody", "hold_seconds": 5.0, "backoff_seconds_max": 60.0}
         | {"settle_seconds": 0.0, "epoch": 1, "key": KEY}
         | {"disabled": False, "internal": False, "revoked": False, "expires_at": None}
         | {"audit_id": new_id(), "principal_id": "p", "operation": "o", "object_id": "i"}

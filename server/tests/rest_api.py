@@ -11,6 +11,7 @@ from builders import Tenant
 from identity_provider import Verifier
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.application.ports.access_tokens import AccessTokens
+from openbell_server.application.ports.identity_provider import IdentityProvider
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.api import rest_app
 
@@ -61,10 +62,12 @@ class RestApi:
 
 
 @asynccontextmanager
-async def rest_api(pool: Pool, tokens: AccessTokens | None = None) -> AsyncIterator[RestApi]:
+async def rest_api(
+    pool: Pool, tokens: AccessTokens | None = None, provider: IdentityProvider | None = None
+) -> AsyncIterator[RestApi]:
     """Believes the tokens of the tests' identity provider unless told otherwise."""
     hints = RecordedHints()
-    app = rest_app(pool, hints, CURSOR_KEY, tokens or Verifier().tokens)
+    app = rest_app(pool, hints, CURSOR_KEY, tokens or Verifier().tokens, "dev", provider)
     transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
     async with httpx.AsyncClient(transport=transport, base_url="http://openbell.test", timeout=20) as client:
         yield RestApi(client, hints)

@@ -30,6 +30,11 @@ class Settings(BaseSettings):
     paper_faults: str = ""
     # Whose access tokens are believed: a JSON list; see the documentation of identity.
     issuers: tuple[Issuer, ...] = ()
+    # Who keeps the users and names the organizations; the API key is for asking it, and may be absent.
+    identity_provider: str = "workos"
+    workos_api_key: SecretStr = SecretStr("")
+    workos_client_id: str = ""
+    workos_base_url: str = "https://api.workos.com"
     log_level: str = "INFO"
     # A name that outlives restarts: a successor of the same name takes its slots over at once. Empty: a new name.
     executor_name: str = ""

@@ -43,6 +43,7 @@ NEEDS_NEWEST = {
     "api_key_records",
     "outbox_health",
     "user_deletions",
+    "user_outbox",
 }
 
 

@@ -111,7 +111,7 @@ def migrate(url: str, revision: str = "head") -> None:
 
 def allow_login(url: str, login: str) -> None:
     """Make a login for the platform's processes, unless it is there, and let it act in their roles, only so."""
-    name, roles = '"' + login.replace('"', '""') + '"', ", ".join(PROCESS_ROLES)
+    name = '"' + login.replace('"', '""') + '"'
 
     async def allow() -> None:
         connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS, command_timeout=LOGIN_SECONDS)
@@ -124,6 +124,9 @@ def allow_login(url: str, login: str) -> None:
                 raise TimeoutError("a migration has not ended")
             with contextlib.suppress(asyncpg.DuplicateObjectError):
                 await connection.execute(f"create role {name} login")
+            # The schema may be an older one that lacks some; the revision that makes a role gives it to the logins.
+            made = await connection.fetch("select rolname from pg_roles where rolname = any($1)", list(PROCESS_ROLES))
+            roles = ", ".join(row["rolname"] for row in made)
             # One that was there may inherit, and since PostgreSQL 16 a grant keeps what it was made with: grant anew.
             await connection.execute(
                 f"alter role {name} noinherit; revoke {roles} from {name}; grant {roles} to {name}"
