@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from builders import Tenant, a_cancel, a_limit_create, a_report, a_tenant, accept, an_execution, new_id
-from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.connection import Pool, Role
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
@@ -151,7 +151,8 @@ def _plain_values() -> dict[str, Any]:
         | {"broker_order_ids": ["b9"], "quantities": [Decimal(1)] * 2, "prices": [Decimal(1)] * 2}
         | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
         | {"quantity": Decimal(10), "limit_price": None, "stop_price": None, "time_in_force": "DAY"}
-        | {"provider": "dev", "subject": "nobody", "reason": "left", "hold_seconds": 5.0, "backoff_seconds_max": 60.0}
+        | {"provider": "dev", "subject": "nobody", "reason": "left", "hold_seconds": 5.0}
+        | {"backoff_seconds_max": 60.0, "role_names": list(Role)}
         | {"settle_seconds": 0.0, "epoch": 1, "key": KEY}
         | {"disabled": False, "internal": False, "revoked": False, "expires_at": None}
         | {"audit_id": new_id(), "principal_id": "p", "operation": "o", "object_id": "i"}

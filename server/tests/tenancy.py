@@ -235,6 +235,7 @@ MAY_RUN: dict[str, set[Role]] = {
     # It reads no table.
     "connection.database_millis": set(Role),
     "schema.schema_revision": set(Role),
+    "schema.existing_roles": set(Role),
     "connection.check_writing": {_T},
     "callers.find_caller_across_organizations": {Role.KEYS, _O},
     "callers.find_organization_across_organizations": {_T, Role.KEYS, _O},

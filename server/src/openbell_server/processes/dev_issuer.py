@@ -41,7 +41,7 @@ class DevIssuer:
         key = Ed25519PrivateKey.generate()
         described = jwt.algorithms.OKPAlgorithm.to_jwk(key.public_key(), as_dict=True)
         published = json.dumps({"keys": [{**described, "kid": KEY_ID, "use": "sig", "alg": "EdDSA"}]}).encode()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(published))
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _answering(published))
         self._address = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         stamp = ProcessStamp.of(os.getpid())
@@ -103,8 +103,8 @@ def _issuer(address: str, kind: PrincipalKind) -> str:
     return f"{address}/{'users' if kind is PrincipalKind.USER else 'services'}"
 
 
-def _handler(published: bytes) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+def _answering(published: bytes) -> type[BaseHTTPRequestHandler]:
+    class PublishedKeys(BaseHTTPRequestHandler):
         """Answers one question, and does not wait long for it."""
 
         timeout = REQUEST_SECONDS
@@ -119,4 +119,4 @@ def _handler(published: bytes) -> type[BaseHTTPRequestHandler]:
         def log_message(self, *_: Any) -> None:  # noqa: ANN401 - whatever the base class passes
             """The terminal is for people."""
 
-    return Handler
+    return PublishedKeys
