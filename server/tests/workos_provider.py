@@ -115,7 +115,7 @@ class WorkOS:
 
 
 @asynccontextmanager
-async def workos() -> AsyncIterator[WorkOS]:
+async def workos(port: int = 0) -> AsyncIterator[WorkOS]:
     """One that runs."""
     provider, serving = WorkOS(), set[asyncio.Task[None]]()
 
@@ -132,7 +132,7 @@ async def workos() -> AsyncIterator[WorkOS]:
         serving.add(task)
         task.add_done_callback(serving.discard)
 
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    server = await asyncio.start_server(accept, "127.0.0.1", port)
     provider.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield provider
