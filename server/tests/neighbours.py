@@ -7,12 +7,15 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from builders import Tenant, a_cancel, a_limit_create, a_report, a_tenant, accept, an_execution, new_id
-from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
+from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
+from openbell_server.application.delete_user import UserDeletion
 from openbell_server.domain.broker_orders import ReportStatus, Unknown
 from openbell_server.domain.controls import ManualControl
 from openbell_server.domain.identifiers import IntentId, OrganizationId, ReceiptId, Symbol, client_order_id
@@ -23,6 +26,8 @@ from tenancy import Owner
 
 EXECUTION_ID = "e1"
 KEY = "k"
+DELETED = "deleted"
+LEAVING = "leaving"
 # What these parameters carry leads to somebody's rows.
 ID_PARAMETERS = {
     "organization_id",
@@ -79,6 +84,7 @@ async def a_neighbour(pool: Pool) -> Neighbour:
     # An order from before a restore, for the command that waits.
     async with PostgresExecutionStore(pool).account_transaction(desk.account) as transaction:
         await transaction.add_forgotten_orders([desk.tenant.submission(key=KEY).action_id])
+    await lose_users(pool, desk.tenant.account.organization_id)
     executor_id = uuid4()
     leases = PostgresLeaseStore(pool)
     await leases.join(executor_id)
@@ -88,6 +94,17 @@ async def a_neighbour(pool: Pool) -> Neighbour:
     ours = [row for row in claimed if row.account_id == desk.tenant.account.id]
     await PostgresOutboxStore(pool).release_across_organizations(ours[1:], [0.0] * (len(ours) - 1))
     return Neighbour(desk.tenant, waiting, executor_id, held, ours[0])
+
+
+async def lose_users(pool: Pool, organization_id: OrganizationId) -> None:
+    """One who was deleted, and one whose deletion is due."""
+    deletions = PostgresUserDeletionStore(pool)
+    await deletions.request(UserDeletion(organization_id, "dev", DELETED))
+    await deletions.finish(UserDeletion(organization_id, "dev", DELETED))
+    async with transaction(pool, Role.TENANT, organization_id) as connection:
+        await named_queries.load("user_deletions").request_deletion(
+            connection, organization_id=organization_id, provider="dev", subject=LEAVING, hold_seconds=0.0
+        )
 
 
 async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
@@ -146,8 +163,9 @@ def _plain_values() -> dict[str, Any]:
         | {"standing": "WORKING", "close_reason": None, "pending": "NONE", "certainty": "CONFIRMED"}
         | {"broker_order_ids": ["b9"], "quantities": [Decimal(1)] * 2, "prices": [Decimal(1)] * 2}
         | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
-        | {"provider": "dev", "subject": "nobody"}
         | {"quantity": Decimal(10), "limit_price": None, "stop_price": None, "time_in_force": "DAY"}
+        | {"provider": "dev", "subject": DELETED, "reason": "left", "hold_seconds": 5.0}
+        | {"backoff_seconds_max": 60.0, "role_names": list(Role)}
         | {"settle_seconds": 0.0, "epoch": 1, "key": KEY}
         | {"disabled": False, "internal": False, "revoked": False, "expires_at": None}
         | {"audit_id": new_id(), "principal_type": "USER", "principal_id": "p", "operation": "o", "object_id": "i"}
@@ -174,6 +192,10 @@ def fresh_values(statement: str) -> dict[str, Any]:
         return {"action_ids": [new_id()]}
     if create == "create_organization":
         return {"organization_id": new_id(), "external_id": new_id().hex}
+    if create in {"request_deletion", "deny_user_across_organizations"}:
+        return {"subject": new_id().hex}
+    if create == "finish_deletion":
+        return {"subject": LEAVING}
     if create == "create_api_key":
         return {"api_key_id": new_id(), "key_id": new_id().hex[-12:]}
     if create == "create_account":

@@ -14,6 +14,7 @@ from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.rate_limits.local_windows import LocalWindows
 from openbell_server.application.limit_rates import LimitRates, Rates
 from openbell_server.application.ports.access_tokens import AccessTokens
+from openbell_server.application.ports.identity_provider import IdentityProvider
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.api import rest_app
 
@@ -66,11 +67,14 @@ class RestApi:
 
 @asynccontextmanager
 async def rest_api(
-    pool: Pool, tokens: AccessTokens | None = None, limit: LimitRates | None = None
+    pool: Pool,
+    tokens: AccessTokens | None = None,
+    limit: LimitRates | None = None,
+    provider: IdentityProvider | None = None,
 ) -> AsyncIterator[RestApi]:
     """Believes the tokens of the tests' identity provider, and takes any number of calls, unless told otherwise."""
     hints = RecordedHints()
-    app = rest_app(pool, hints, CURSOR_KEY, tokens or Verifier().tokens, limit or limited())
+    app = rest_app(pool, hints, CURSOR_KEY, tokens or Verifier().tokens, limit or limited(), "dev", provider)
     transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
     async with httpx.AsyncClient(transport=transport, base_url="http://openbell.test", timeout=20) as client:
         yield RestApi(client, hints)

@@ -48,7 +48,11 @@ CROSSING = {
     ("api_keys", "find_key"): ("openbell_keys", "SELECT"),
     ("api_keys", "find_key_to_change"): ("openbell_operator", "SELECT"),
     ("organizations", "list_organizations"): ("openbell_operator", "SELECT"),
-    ("intent_outbox", "relay"): ("openbell_relay", "ALL"),
+    **{
+        (table, "relay"): ("openbell_relay", "ALL")
+        for table in ("intent_outbox", "account_outbox", "user_deletions", "user_outbox")
+    },
+    ("account_outbox", "health"): ("openbell_health", "SELECT"),
 }
 # Where an operator works on the organization that the transaction names, and how.
 OPERATING = {
@@ -231,8 +235,10 @@ MAY_RUN: dict[str, set[Role]] = {
     # It reads no table.
     "connection.database_millis": set(Role),
     "schema.schema_revision": set(Role),
+    "schema.existing_roles": set(Role),
     "connection.check_writing": {_T},
     "callers.find_caller_across_organizations": {Role.KEYS, _O},
+    "callers.find_organization_across_organizations": {_T, Role.KEYS, _O},
     # For an owner who may see everything; a tenant would check its own.
     "api_key_records.list_api_key_records": {_T, Role.KEYS, _O},
     "api_key_records.find_api_key_record": {_T, Role.KEYS, _O},
@@ -309,16 +315,27 @@ MAY_RUN: dict[str, set[Role]] = {
     "operators.lock_api_key": {_T, _O},
     "operators.change_api_key": {_T, _O},
     "operators.append_to_audit_log": {_T, _O},
+    "operators.find_denied_user_across_organizations": {Role.KEYS, _O},
+    "operators.deny_user_across_organizations": {Role.RELAY, _O},
+    "operators.allow_user_across_organizations": {_O},
     "organizations.create_organization": {_T, _O},
     "organizations.create_api_key": {_T, _O},
     "organizations.create_account": {_T, _O},
     "organizations.create_counters": {_T, _O},
+    "organizations.read_organization": {_T, _O},
     "organizations.find_key_across_organizations": {_T, Role.KEYS},
     "organizations.find_account": {_T},
     "outbox.claim_across_organizations": {Role.RELAY},
     "outbox.complete_across_organizations": {Role.RELAY},
     "outbox.release_across_organizations": {Role.RELAY},
     "replaces.accept_replaces_across_organizations": {Role.ACCEPT},
+    "outbox_health.count_across_organizations": {Role.RELAY, Role.HEALTH},
+    "user_deletions.request_deletion": {_T},
+    "user_deletions.finish_deletion": {Role.RELAY},
+    "user_deletions.claim_deletions_across_organizations": {Role.RELAY},
+    "user_outbox.claim_across_organizations": {Role.RELAY},
+    "user_outbox.complete_across_organizations": {Role.RELAY},
+    "user_outbox.release_across_organizations": {Role.RELAY},
     "recovery.read_incarnation": {_T, _X, _O},
     "recovery.lock_incarnation": {_X},
     "recovery.hold_accounts": {_X},

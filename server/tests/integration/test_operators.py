@@ -14,7 +14,8 @@ import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
-from builders import Tenant, accept, new_id
+from builders import Tenant, a_tenant, accept, new_id
+from identity_provider import good_token
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
@@ -29,7 +30,7 @@ from openbell_server.domain.principals import PERMISSIONS, Principal, PrincipalK
 from openbell_server.processes.local_services import LocalServices
 from openbell_server.processes.stack import APP_LOGIN
 from paper_broker import until
-from rest_api import RestApi, cancel_body, create_body, problem, rest_api
+from rest_api import RestApi, cancel_body, create_body, intents_of, problem, rest_api
 
 ALL_PERMISSIONS = [word for permission in sorted(PERMISSIONS) for word in ("--permission", permission)]
 KEY_OPTIONS = ["--environment", "paper", *ALL_PERMISSIONS]
@@ -336,3 +337,49 @@ async def test_a_database_that_does_not_answer_is_a_sentence_and_exit_code_2(tmp
     assert said.decode().startswith("The database did not answer (")
     assert len(said.decode().splitlines()) == 1
     assert "secret" not in said.decode()
+
+
+def token_of(organization: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {good_token(org_id=f'org_{UUID(organization).hex}')}"}
+
+
+async def test_a_disabled_user_is_refused_within_a_second_and_let_in_again_when_enabled(
+    operator: CommandLine, pool: Pool, api: RestApi
+) -> None:
+    tenant = await a_tenant(pool)
+    organization = str(tenant.account.organization_id)
+
+    async def status() -> int:
+        return (await api.client.get(intents_of(tenant), headers=token_of(organization))).status_code
+
+    async def refused() -> bool:
+        return await status() == 401
+
+    async def accepted() -> bool:
+        return await status() == 200
+
+    assert await accepted()
+    named = ("dev", "auth|7", "--organization", organization)
+    disabled = await operator.change("users", "disable", *named, "--reason", "left us")
+    assert (disabled["disabled"], disabled["reason"]) == (True, "left us")
+    await until(refused, 1)
+    assert await last_change(pool) == (
+        "users disable",
+        "auth|7",
+        {"disabled": (False, True), "reason": (None, "left us"), "denied_at": (None, disabled["denied_at"])},
+    )
+    assert await operator.change("users", "disable", *named, "--reason", "again") == disabled
+    enabled = await operator.change("users", "enable", *named)
+    assert (enabled["disabled"], enabled["reason"]) == (False, None)
+    await until(accepted, 1)
+    assert [entry[0] for entry in await audited(pool)] == ["users disable", "users enable"]
+
+
+async def test_a_user_of_no_known_organization_is_disabled_as_well(operator: CommandLine, pool: Pool) -> None:
+    assert (await operator.change("users", "disable", "dev", "auth|9"))["reason"] == "disabled"
+    assert await pool.fetchval("select subject from denied_users") == "auth|9"
+    assert "auth|9" in await operator.say("users", "enable", "dev", "auth|9")
+    assert await pool.fetchval("select count(*) from denied_users") == 0
+    assert await audited(pool) == []
+    assert "no organization" in await operator.refused("users", "disable", "dev", "a", "--organization", str(new_id()))
+    assert await pool.fetchval("select count(*) from denied_users") == 0

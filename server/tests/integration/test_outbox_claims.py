@@ -14,7 +14,7 @@ from builders import Tenant, a_tenant, accept
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
-from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox
+from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox, WorkNotices
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.outbox import ATTEMPTS_MAX, HOLD_SECONDS, ClaimedRow, backoff_seconds
 from scripted_broker import Clock
@@ -96,8 +96,8 @@ class Outbox:
     async def statuses(self) -> list[str]:
         return [row["status"] for row in await self.rows()]
 
-    def relay(self, queue: ScriptedQueue, clock: Clock | None = None, jitter: float = 1.0) -> RelayOutbox:
-        return RelayOutbox(self.store, queue, lambda: jitter, clock or Clock())
+    def relay(self, queue: ScriptedQueue, clock: Clock | None = None, jitter: float = 1.0) -> RelayOutbox[ClaimedRow]:
+        return RelayOutbox(self.store, WorkNotices(queue), lambda: jitter, clock or Clock())
 
 
 @pytest.fixture
@@ -277,7 +277,7 @@ async def test_nothing_is_claimed_while_the_queue_is_not_reachable(outbox: Outbo
 async def test_a_relay_paused_after_its_claim_tells_nobody(outbox: Outbox, claim_seconds: float, told: int) -> None:
     await outbox.fill(2)
     queue, clock = ScriptedQueue(), Clock()
-    relay = RelayOutbox(SlowStore(outbox.pool, clock, claim_seconds), queue, lambda: 1.0, clock)
+    relay = RelayOutbox(SlowStore(outbox.pool, clock, claim_seconds), WorkNotices(queue), lambda: 1.0, clock)
     assert await relay() == RelayBatch(2, 2 * told, 0)
     assert len(queue.told) == told
     assert await outbox.statuses() == (["completed"] * 2 if told else ["processing"] * 2)

@@ -180,7 +180,8 @@ READS: dict[Role, dict[str, set[str]]] = {
         "organizations": {"organization_id", "provider", "external_id", "internal"},
         "denied_users": {"*"},
     },
-    Role.RELAY: {"intent_outbox": {"*"}},
+    Role.RELAY: {table: {"*"} for table in ("intent_outbox", "account_outbox", "user_deletions", "user_outbox")},
+    Role.HEALTH: {"account_outbox": {"status", "event_type", "created_at", "attempts", "claimed_at"}},
     Role.OPERATOR: {
         "organizations": {"*"},
         "api_keys": {
@@ -233,6 +234,8 @@ LOOKING_UP = {
     "api_key_records.find_api_key_record",
     "api_key_records.list_api_key_records",
     "callers.find_caller_across_organizations",
+    "callers.find_organization_across_organizations",
+    "organizations.read_organization",
     "operators.find_organization_of_key_across_organizations",
     "operators.list_api_keys",
 }

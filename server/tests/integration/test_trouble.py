@@ -14,7 +14,7 @@ from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.execution import ROUND_MAX
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.application.execute_action import DOOR_SECONDS
-from openbell_server.application.relay_outbox import RelayOutbox
+from openbell_server.application.relay_outbox import RelayOutbox, WorkNotices
 from openbell_server.application.settle_unknown import MISS_SPACING_SECONDS
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.brokers.paper.wire import DUPLICATE_ID, REFUSALS
@@ -180,7 +180,7 @@ async def test_a_work_stream_that_is_deleted_is_made_anew_before_a_notice_is_giv
     streams = jetstream.client.jetstream()
     await streams.delete_stream(WORK_STREAM)
     await desk.accept()
-    relay = RelayOutbox(PostgresOutboxStore(desk.pool), jetstream, lambda: 0.0, desk.clock)
+    relay = RelayOutbox(PostgresOutboxStore(desk.pool), WorkNotices(jetstream), lambda: 0.0, desk.clock)
 
     async def is_resolved() -> bool:
         await relay()

@@ -15,6 +15,8 @@ from openbell_server.cli import (
     processes,
     recovery,
     services,
+    tokens,
+    users,
 )
 
 app = typer.Typer(help="Run and operate Openbell.", no_args_is_help=True, rich_markup_mode=None, add_completion=False)
@@ -23,6 +25,8 @@ database.register(app)
 organizations.register(app)
 accounts.register(app)
 keys.register(app)
+users.register(app)
+tokens.register(app)
 recovery.register(app)
 backup.register(app)
 processes.register(app)

@@ -19,7 +19,7 @@ LIFETIME_SECONDS: Final = 3600
 NAME_LENGTH_MAX: Final = 255
 # Headers that bring a key of their own, change how the token is read, or wrap another one.
 _REFUSED_HEADERS: Final = frozenset({"b64", "crit", "cty", "enc", "jku", "jwk", "x5c", "x5u", "zip"})
-_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _SCOPE = re.compile(r"[!#-\[\]-~]+")
 _WHOLE_NUMBERS_MAX: Final = 2**53
 
@@ -51,7 +51,8 @@ class Issuer:
     name: str
     jwks_address: str
     audience: str
-    token_type: str
+    # None: the provider does not type its tokens, and the audience alone keeps its other tokens out.
+    token_type: str | None
     # Users or service accounts, never both.
     kind: PrincipalKind
     # The identity provider whose organizations and users the tokens name.
@@ -64,14 +65,14 @@ class Issuer:
         """Refuse a row that could never be safe."""
         address = urlsplit(self.jwks_address)
         if not address.hostname or not (
-            address.scheme == "https" or (address.scheme == "http" and address.hostname in _LOOPBACK)
+            address.scheme == "https" or (address.scheme == "http" and address.hostname in LOOPBACK)
         ):
             raise OperatorError(f"the JWKS address of issuer {self.name} must be https: {self.jwks_address}")
         if not self.algorithms or not self.algorithms <= ALGORITHMS:
             raise OperatorError(f"issuer {self.name} may use only {', '.join(sorted(ALGORITHMS))}")
         if self.kind is PrincipalKind.API_KEY:
             raise OperatorError(f"the tokens of issuer {self.name} are for USER or for SERVICE")
-        if not (self.name and self.audience and self.token_type) or self.lifetime_seconds <= 0:
+        if not (self.name and self.audience) or self.token_type == "" or self.lifetime_seconds <= 0:
             raise OperatorError(f"issuer {self.name!r} needs a name, an audience, a token type and a lifetime")
 
 
@@ -94,8 +95,10 @@ def read_header(issuer: Issuer, header: Mapping[str, object]) -> tuple[str, str]
     """The id and the algorithm of the key that the token says it was signed with."""
     if not _REFUSED_HEADERS.isdisjoint(header):
         raise TokenRefused("header_refused")
-    token_type, algorithm, key_id = header.get("typ"), header.get("alg"), header.get("kid")
-    if not isinstance(token_type, str) or _media_type(token_type) != _media_type(issuer.token_type):
+    algorithm, key_id = header.get("alg"), header.get("kid")
+    # RFC 7519, 5.1: one that has no type may say that it is a JWT.
+    token_type = header.get("typ", "JWT" if issuer.token_type is None else None)
+    if not isinstance(token_type, str) or _media_type(token_type) != _media_type(issuer.token_type or "JWT"):
         raise TokenRefused("wrong_type")
     if not isinstance(algorithm, str) or algorithm not in issuer.algorithms:
         raise TokenRefused("wrong_algorithm")

@@ -124,6 +124,16 @@ CODES: Final[dict[str, Code]] = {
         "The database is older than this version",
         "Ask the operator to run `openbell-server migrate`; everything else works meanwhile.",
     ),
+    "identity_provider_missing": Code(
+        503,
+        "The identity provider's API is not configured",
+        "Ask the operator to configure it; nothing was recorded.",
+    ),
+    "identity_provider_unavailable": Code(
+        503,
+        "The identity provider did not answer",
+        "Try again in a while; a deletion that was asked for is finished without you.",
+    ),
     "outcome_unknown": Code(
         503,
         "It is not known whether the command was recorded",

@@ -8,12 +8,16 @@ from datetime import UTC, datetime
 import httpx
 
 from openbell_server.adapters.identity.tokens import JwtAccessTokens
+from openbell_server.adapters.identity.workos import WorkOSProvider
 from openbell_server.adapters.postgres.callers import PostgresTokenCallerStore
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.application.authenticate import Authenticate
 from openbell_server.application.ports.access_tokens import AccessTokens
+from openbell_server.application.ports.identity_provider import IdentityProvider
 from openbell_server.settings import Settings
+
+PROVIDER_CONNECTIONS_MAX = 20
 
 
 def wall_clock() -> datetime:
@@ -33,3 +37,16 @@ async def access_tokens(settings: Settings) -> AsyncIterator[AccessTokens]:
     """Verifies the tokens of the issuers that the settings name."""
     async with httpx.AsyncClient() as client:
         yield JwtAccessTokens(settings.issuers, client, time.monotonic, wall_clock)
+
+
+@contextlib.asynccontextmanager
+async def identity_provider(settings: Settings) -> AsyncIterator[IdentityProvider | None]:
+    """The identity provider's own API; None if the operator has not said how to reach it."""
+    api_key = settings.workos_api_key.get_secret_value()
+    if settings.identity_provider != "workos" or not api_key:
+        yield None
+        return
+    async with httpx.AsyncClient(limits=httpx.Limits(max_connections=PROVIDER_CONNECTIONS_MAX)) as client:
+        yield WorkOSProvider(
+            client, api_key=api_key, client_id=settings.workos_client_id, base_url=settings.workos_base_url
+        )

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from openbell_server.processes.children import ChildFailed, free_port
-from openbell_server.processes.local_platform import LocalPlatform
+from openbell_server.processes.dev_issuer import DevIssuer
+from openbell_server.processes.local_platform import ACME, IDENTITY_PROVIDER, LocalPlatform
 
 WATCH_SECONDS = 0.5
 RESTARTS_MAX = 20
@@ -25,7 +26,7 @@ def preferred_port(port: int) -> int:
 
 
 def run_dev(folder: Path) -> None:
-    """Run everything; the folder gets logs/ and dev.env, which is removed at the end."""
+    """Run everything; the folder gets logs/, and dev.env and the key of an issuer, which are removed at the end."""
     folder.mkdir(exist_ok=True)
     environment_file = folder / "dev.env"
     lock = (folder / "dev.lock").open("w")
@@ -33,11 +34,12 @@ def run_dev(folder: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise ChildFailed("dev already runs in this folder; end it first, or start another one elsewhere.") from None
-    settings = {
-        "OPENBELL_API_PORT": str(preferred_port(8080)),
-        "OPENBELL_STREAM_PORT": str(preferred_port(8443)),
-    }
-    with _interrupt() as stopped:
+    with _interrupt() as stopped, DevIssuer(folder, IDENTITY_PROVIDER) as issuer:
+        settings = {
+            "OPENBELL_API_PORT": str(preferred_port(8080)),
+            "OPENBELL_STREAM_PORT": str(preferred_port(8443)),
+            "OPENBELL_ISSUERS": issuer.setting,
+        }
         print("Starting PostgreSQL, NATS and five processes …", flush=True)
         with LocalPlatform(folder / "logs", settings, with_limits=True) as platform:
             environment_file.touch(mode=0o600)
@@ -90,6 +92,10 @@ In another terminal:
   . {environment_file}
   .venv/bin/openbell intents create AAPL BUY 10 --wait
   .venv/bin/openbell events tail
+
+As a user instead of with a key (see docs/identity.md):
+
+  .venv/bin/openbell-server tokens mint --user you --organization {ACME} --role admin
 
 Ctrl-C ends it and leaves nothing behind.
 """,

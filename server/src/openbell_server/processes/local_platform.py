@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,11 @@ from openbell_server.settings import Settings
 _NO_LIMITS: Final = {
     f"OPENBELL_{name.upper()}": "1000000" for name in Settings.model_fields if name.startswith("limit_")
 }
+
+# Under which ids the identity provider would know the two organizations; it is the default of the settings.
+IDENTITY_PROVIDER = "workos"
+ACME = "org_acme"
+OPERATIONS = "org_operations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,9 @@ class LocalPlatform:
             self.stack = Stack(self.services, self._settings, self._log_folder)
             migrate(self.owner_url, self._revision)
             allow_login(self.owner_url, APP_LOGIN)
-            self.seeded = asyncio.run(_seed(self.stack.environment["OPENBELL_DATABASE_URL"], self._accounts))
+            self.seeded = asyncio.run(
+                _seed(self.stack.environment["OPENBELL_DATABASE_URL"], self._accounts, IDENTITY_PROVIDER)
+            )
             if self._revision == "head":
                 # An older schema cannot say it.
                 asyncio.run(_mark_internal(self.owner_url, self.seeded.internal_organization_id))
@@ -112,22 +118,22 @@ class LocalPlatform:
         self.stop()
 
 
-async def _seed(url: str, accounts: int) -> Seeded:
+async def _seed(url: str, accounts: int, provider: str) -> Seeded:
     """Two organizations, one internal; paper accounts and a key that may do everything with them."""
     key, presented = api_keys.mint(Environment.PAPER, os.urandom(api_keys.ENTROPY_BYTES))
     async with await open_pool(url) as pool:
         acme, internal, key_id, *opened = await DatabaseClock(pool).new_ids(3 + accounts)
         seeded = Seeded(OrganizationId(acme), OrganizationId(internal), [AccountId(account) for account in opened], key)
-        for organization, name in (
-            (seeded.organization_id, "Acme Trading"),
-            (seeded.internal_organization_id, "Operations"),
+        for organization, external_id, name in (
+            (seeded.organization_id, ACME, "Acme Trading"),
+            (seeded.internal_organization_id, OPERATIONS, "Operations"),
         ):
             async with transaction(pool, Role.TENANT, organization) as connection:
                 await add_organization(
                     connection,
                     organization,
-                    external_id=f"org_{secrets.token_hex(8)}",
-                    provider="dev",
+                    external_id=external_id,
+                    provider=provider,
                     name=name,
                     entitlements=[TRADING_LIVE, CONTROLS_PREMIUM],
                 )

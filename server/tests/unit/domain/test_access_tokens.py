@@ -139,3 +139,17 @@ def test_a_token_may_name_no_organization() -> None:
 def test_no_issuer_speaks_for_api_keys() -> None:
     with pytest.raises(OperatorError, match="for USER or for SERVICE"):
         replace(PEOPLE, kind=PrincipalKind.API_KEY)
+
+
+@pytest.mark.parametrize("header", [{}, {"typ": "JWT"}, {"typ": "application/jwt"}], ids=str)
+def test_a_provider_that_does_not_type_its_tokens_can_be_believed(header: dict[str, str]) -> None:
+    untyped = {name: value for name, value in good_header().items() if name != "typ"}
+    assert read_header(replace(PEOPLE, token_type=None), untyped | header) == ("RS256", "RS256")
+    with pytest.raises(TokenRefused, match="wrong_type"):
+        read_header(PEOPLE, untyped | header)
+
+
+@pytest.mark.parametrize("token_type", ["at+jwt", "logout+jwt", "", None, 7], ids=repr)
+def test_a_type_that_says_otherwise_is_refused_there_as_well(token_type: object) -> None:
+    with pytest.raises(TokenRefused, match="wrong_type"):
+        read_header(replace(PEOPLE, token_type=None), good_header() | {"typ": token_type})

@@ -20,11 +20,12 @@ CONNECT_SECONDS: Final = 2.0
 RETRY_SECONDS: Final = 0.5
 PUBLISH_SECONDS: Final = 2.0
 DUPLICATE_WINDOW_SECONDS: Final = 600.0
-STREAM_BYTES_MAX: Final = 64 * 1024 * 1024
+WORK_BYTES_MAX: Final = 64 * 1024 * 1024
+USER_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class JetStreamConnection:
-    """Implements Hints and WorkQueue; everything it does is best effort but publish_work, which tells the truth."""
+    """Implements Hints, WorkQueue and EventQueue; all it does is best effort but publishing, which tells the truth."""
 
     def __init__(self, url: str) -> None:
         """Nothing connects until run()."""
@@ -61,11 +62,11 @@ class JetStreamConnection:
                     ping_interval=5,
                     max_outstanding_pings=2,
                     error_cb=_log_error,
-                    reconnected_cb=self._restore_stream,
+                    reconnected_cb=self._restore_streams,
                 ),
                 CONNECT_SECONDS,
             )
-            await asyncio.wait_for(_ensure_stream(client), CONNECT_SECONDS)
+            await asyncio.wait_for(_ensure_streams(client), CONNECT_SECONDS)
             for subject, call in self._subscriptions:
                 await client.subscribe(subject, cb=call)
             self._client = client
@@ -76,11 +77,11 @@ class JetStreamConnection:
                 with contextlib.suppress(NatsError, TimeoutError):
                     await asyncio.wait_for(client.close(), CONNECT_SECONDS)
 
-    async def _restore_stream(self) -> None:
-        """A server that lost its disk comes back without our stream."""
+    async def _restore_streams(self) -> None:
+        """A server that lost its disk comes back without our streams."""
         if self._client is not None:
             with contextlib.suppress(NatsError, TimeoutError, OSError):
-                await _ensure_stream(self._client)
+                await _ensure_streams(self._client)
 
     @property
     def client(self) -> Client | None:
@@ -93,15 +94,22 @@ class JetStreamConnection:
 
     async def publish_work(self, slot: int, account_id: AccountId, message_id: str) -> None:
         """Say, durably, that the account has work; the message id lets JetStream drop most copies."""
+        await self._publish(subjects.work(slot, account_id), b"", message_id)
+
+    async def publish_user_event(self, event_type: str, payload: str, message_id: str) -> None:
+        """Tell, durably, what became of a user."""
+        await self._publish(subjects.user_event(event_type), payload.encode(), message_id)
+
+    async def _publish(self, subject: str, body: bytes, message_id: str) -> None:
         client = self.client
         if client is None:
             raise ConnectionError("NATS is not connected")
         try:
             await client.jetstream(timeout=PUBLISH_SECONDS).publish(
-                subjects.work(slot, account_id), timeout=PUBLISH_SECONDS, headers={"Nats-Msg-Id": message_id}
+                subject, body, timeout=PUBLISH_SECONDS, headers={"Nats-Msg-Id": message_id}
             )
         except NoStreamResponseError:
-            await self._restore_stream()
+            await self._restore_streams()
             raise
 
     def outbox_has_rows(self) -> None:
@@ -141,22 +149,36 @@ async def _log_error(error: Exception) -> None:
     structlog.get_logger().warning("nats_error", error=repr(error))
 
 
-async def _ensure_stream(client: Client) -> None:
-    """The work stream; called at every connect, since a wiped server has none."""
+_STREAMS: Final = (
+    StreamConfig(
+        name=subjects.WORK_STREAM,
+        subjects=[subjects.ALL_WORK],
+        retention=RetentionPolicy.WORK_QUEUE,
+        storage=StorageType.FILE,
+        discard=DiscardPolicy.NEW,
+        max_bytes=WORK_BYTES_MAX,
+        # nats-py takes seconds here and converts.
+        duplicate_window=DUPLICATE_WINDOW_SECONDS,
+    ),
+    # Nobody has to read it, so the oldest make room.
+    StreamConfig(
+        name=subjects.USER_STREAM,
+        subjects=[subjects.ALL_USER_EVENTS],
+        retention=RetentionPolicy.LIMITS,
+        storage=StorageType.FILE,
+        discard=DiscardPolicy.OLD,
+        max_bytes=USER_BYTES_MAX,
+        duplicate_window=DUPLICATE_WINDOW_SECONDS,
+    ),
+)
+
+
+async def _ensure_streams(client: Client) -> None:
+    """Our streams; called at every connect, since a wiped server has none."""
     jetstream = client.jetstream(timeout=PUBLISH_SECONDS)
-    # Asked first: adding it again would need its whole reserved space a second time.
-    with contextlib.suppress(NotFoundError):
-        await jetstream.stream_info(subjects.WORK_STREAM)
-        return
-    await jetstream.add_stream(
-        StreamConfig(
-            name=subjects.WORK_STREAM,
-            subjects=[subjects.ALL_WORK],
-            retention=RetentionPolicy.WORK_QUEUE,
-            storage=StorageType.FILE,
-            discard=DiscardPolicy.NEW,
-            max_bytes=STREAM_BYTES_MAX,
-            # nats-py takes seconds here and converts.
-            duplicate_window=DUPLICATE_WINDOW_SECONDS,
-        )
-    )
+    for stream in _STREAMS:
+        # Asked first: adding it again would need its whole reserved space a second time.
+        try:
+            await jetstream.stream_info(str(stream.name))
+        except NotFoundError:
+            await jetstream.add_stream(stream)

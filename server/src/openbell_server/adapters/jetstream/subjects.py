@@ -8,6 +8,9 @@ from openbell_server.domain.identifiers import AccountId
 WORK_STREAM: Final = "INTENTS"
 WORK_CONSUMER: Final = "executors"
 ALL_WORK: Final = "intents.>"
+# Durable: what became of users, for whoever listens.
+USER_STREAM: Final = "USERS"
+ALL_USER_EVENTS: Final = "users.>"
 # Not stored anywhere: whoever misses one looks into PostgreSQL a moment later.
 OUTBOX_WAKE: Final = "wake.outbox"
 ALL_EVENT_WAKES: Final = "wake.events.*"
@@ -17,6 +20,11 @@ ALL_WORK_WAKES: Final = "wake.work.*"
 def work(slot: int, account_id: AccountId) -> str:
     """Where an executor hears of an account's work."""
     return f"intents.{slot}.{account_id}"
+
+
+def user_event(event_type: str) -> str:
+    """Where others hear of a change of a user."""
+    return f"users.{event_type}"
 
 
 def work_wake(account_id: AccountId) -> str:

@@ -1,17 +1,19 @@
-"""Those whom access tokens name."""
+"""Those whom access tokens name, and their organizations."""
 
 from dataclasses import dataclass
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.application.look_up_organization import Organization
 from openbell_server.application.ports.stores import TokenCaller
 
 _queries = named_queries.load("callers")
+_organization_queries = named_queries.load("organizations")
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresTokenCallerStore:
-    """Implements TokenCallerStore."""
+    """Implements TokenCallerStore and OrganizationStore."""
 
     pool: Pool
 
@@ -24,3 +26,22 @@ class PostgresTokenCallerStore:
                 connection, provider=provider, subject=subject, external_id=external_organization_id
             )
         return TokenCaller(row["is_denied"], row["organization_id"], row["is_internal"])
+
+    async def find_organization_across_organizations(self, provider: str, external_id: str) -> Organization | None:
+        """The organization: its id by a role that finds callers, the rest as the organization itself."""
+        async with transaction(self.pool, Role.KEYS) as connection:
+            organization_id = await _queries.find_organization_across_organizations(
+                connection, provider=provider, external_id=external_id
+            )
+        if organization_id is None:
+            return None
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await _organization_queries.read_organization(connection, organization_id=organization_id)
+        return Organization(
+            id=row["organization_id"],
+            external_id=row["external_id"],
+            name=row["name"],
+            provider=row["provider"],
+            disabled=row["disabled"],
+            created_at=row["created_at"],
+        )

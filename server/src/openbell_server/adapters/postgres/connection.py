@@ -67,6 +67,8 @@ class Role(StrEnum):
     ACCEPT = "openbell_accept"
     KEYS = "openbell_keys"
     RELAY = "openbell_relay"
+    # Counts the accounts' queue, and sees nothing of what its rows say.
+    HEALTH = "openbell_health"
     EXECUTOR = "openbell_executor"
     # Lists organizations and changes one of them; no process has it.
     OPERATOR = "openbell_operator"

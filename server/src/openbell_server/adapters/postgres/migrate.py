@@ -14,6 +14,7 @@ from alembic import command, context, op
 from alembic.config import Config
 from alembic.util.exc import DatabaseNotAtHead
 
+from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, PROCESS_ROLES
 
 # Shorter than PostgreSQL's deadlock_timeout: where a revision and a request wait for each other, the revision gives
@@ -30,6 +31,7 @@ ASK_FOR_TURN: Final = f"select pg_try_advisory_lock({MIGRATION_LOCK})"
 LOGIN_SECONDS: Final = 60.0
 TURN_SECONDS: Final = 0.1
 TURNS_MAX: Final = 36_000
+_queries = named_queries.load("schema")
 
 
 def run_sql_beside(revision_file: str) -> None:
@@ -111,7 +113,7 @@ def migrate(url: str, revision: str = "head") -> None:
 
 def allow_login(url: str, login: str) -> None:
     """Make a login for the platform's processes, unless it is there, and let it act in their roles, only so."""
-    name, roles = '"' + login.replace('"', '""') + '"', ", ".join(PROCESS_ROLES)
+    name = '"' + login.replace('"', '""') + '"'
 
     async def allow() -> None:
         connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS, command_timeout=LOGIN_SECONDS)
@@ -124,6 +126,9 @@ def allow_login(url: str, login: str) -> None:
                 raise TimeoutError("a migration has not ended")
             with contextlib.suppress(asyncpg.DuplicateObjectError):
                 await connection.execute(f"create role {name} login")
+            # The schema may be an older one that lacks some; the revision that makes a role gives it to the logins.
+            made = _queries.existing_roles(connection, role_names=list(PROCESS_ROLES))
+            roles = ", ".join([row["rolname"] async for row in made])
             # One that was there may inherit, and since PostgreSQL 16 a grant keeps what it was made with: grant anew.
             await connection.execute(
                 f"alter role {name} noinherit; revoke {roles} from {name}; grant {roles} to {name}"

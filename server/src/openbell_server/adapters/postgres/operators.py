@@ -1,4 +1,4 @@
-"""What operators change: organizations, keys and accounts, each change with its row in the audit log."""
+"""What operators change: organizations, keys, accounts and users, each change with its row in the audit log."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -182,6 +182,36 @@ class PostgresOperatorStore:
         """End a key for good."""
         return await self._change_api_key(key_id, "keys revoke", revoked=True)
 
+    async def disable_user(self, provider: str, subject: str, reason: str, organization_id: UUID | None) -> Facts:
+        """Refuse whoever comes with a token of this user."""
+        return await self._change_user(provider, subject, organization_id, reason)
+
+    async def enable_user(self, provider: str, subject: str, organization_id: UUID | None) -> Facts:
+        """Believe the user's tokens again."""
+        return await self._change_user(provider, subject, organization_id, None)
+
+    async def _change_user(
+        self, provider: str, subject: str, organization_id: UUID | None, reason: str | None
+    ) -> Facts:
+        """How the user stands afterwards; it is audited where an organization was named."""
+        (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
+        who = {"provider": provider, "subject": subject}
+        async with transaction(self.pool, Role.OPERATOR, organization_id) as connection:
+            if organization_id is not None:
+                await self._lock_organization(connection, organization_id)
+            before = await _user(connection, who)
+            if before["disabled"] == (reason is not None):
+                return before
+            if reason is None:
+                await _queries.allow_user_across_organizations(connection, **who)
+            else:
+                await _queries.deny_user_across_organizations(connection, **who, reason=reason)
+            after = await _user(connection, who)
+            if organization_id is not None:
+                operation = "users enable" if reason is None else "users disable"
+                await self._audit(connection, organization_id, audit_id, operation, subject, before, after)
+            return after
+
     async def _change_organization(
         self, organization_id: UUID, operation: str, change: Callable[[Facts], Facts]
     ) -> Facts:
@@ -265,6 +295,12 @@ class PostgresOperatorStore:
             fact_before=None if before is None else json.dumps(before),
             fact_after=json.dumps(after),
         )
+
+
+async def _user(connection: Connection, who: dict[str, str]) -> Facts:
+    row = await _queries.find_denied_user_across_organizations(connection, **who)
+    facts = {**who, "reason": None, "denied_at": None} if row is None else _facts(row)
+    return facts | {"disabled": row is not None}
 
 
 def _facts(row: asyncpg.Record) -> Facts:

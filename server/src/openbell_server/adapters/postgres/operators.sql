@@ -34,6 +34,15 @@ where organization_id = :organization_id and key_id = :key_id
 returning organization_id, api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at,
     created_at;
 
+-- name: find_denied_user_across_organizations(provider, subject)^
+select provider, subject, reason, denied_at from denied_users where provider = :provider and subject = :subject;
+
+-- name: deny_user_across_organizations(provider, subject, reason)!
+insert into denied_users (provider, subject, reason) values (:provider, :subject, :reason) on conflict do nothing;
+
+-- name: allow_user_across_organizations(provider, subject)!
+delete from denied_users where provider = :provider and subject = :subject;
+
 -- name: append_to_audit_log(organization_id, audit_id, principal_id, operation, object_id, fact_before, fact_after)!
 insert into audit_log (organization_id, audit_id, principal_type, principal_id, operation, object_id, before, after)
 values (:organization_id, :audit_id, 'OPERATOR', :principal_id, :operation, :object_id, :fact_before, :fact_after);

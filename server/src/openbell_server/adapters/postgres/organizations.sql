@@ -19,6 +19,10 @@ values (:organization_id, :account_id, :name, :broker, :environment, :slot);
 insert into account_counters (organization_id, account_id, slot, recovered_epoch)
 select :organization_id, :account_id, :slot, i.epoch from this_incarnation i;
 
+-- name: read_organization(organization_id)^
+select organization_id, external_id, name, provider, disabled, created_at
+from organizations where organization_id = :organization_id;
+
 -- name: find_key_across_organizations(key_id)^
 select api_key_id, key_id, organization_id, environment, permissions, secret_hash, disabled, revoked_at, expires_at,
     created_at

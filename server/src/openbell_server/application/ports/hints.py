@@ -24,3 +24,13 @@ class WorkQueue(Protocol):
 
     async def publish_work(self, slot: int, account_id: AccountId, message_id: str) -> None:
         """Say, durably, that the account has work; raises if the queue did not confirm within its bound."""
+
+
+class EventQueue(Protocol):
+    """Where others hear of changes, durably."""
+
+    def is_reachable(self) -> bool:
+        """Whether a publish has a chance now."""
+
+    async def publish_user_event(self, event_type: str, payload: str, message_id: str) -> None:
+        """Tell of a change; raises if the queue did not confirm within its bound."""

@@ -60,7 +60,8 @@ def plain_response(problem: Problem, headers: Mapping[str, str] | None = None) -
     return Response(
         b"unauthorized" if status == 401 else problem.detail.encode(),
         status_code=status,
-        media_type="text/plain; charset=utf-8",
+        # Litestar adds the charset.
+        media_type="text/plain",
         headers={**_HEADERS.get(status, {}), **(headers or {})},
     )
 
@@ -76,7 +77,8 @@ def error_renderer(unavailable: tuple[type[Exception], ...], outdated: tuple[typ
 
     def render(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
         problem, headers = _problem(error, unavailable, outdated)
-        if request.scope["path"] in PLAIN_PATHS:
+        # A slash at the end leads to the same route.
+        if request.scope["path"].rstrip("/") in PLAIN_PATHS:
             return plain_response(problem, headers)
         return problem_response(problem, str(request.scope.get("request_id", "")), headers)
 

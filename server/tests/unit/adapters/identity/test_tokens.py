@@ -1,5 +1,6 @@
 """Access tokens: the good ones say who calls, every bad one is refused alike, and a verdict is remembered briefly."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -13,6 +14,7 @@ from identity_provider import (
     NOW,
     PEOPLE,
     Verifier,
+    compact,
     good_token,
     jwk,
     private_key,
@@ -168,3 +170,26 @@ async def test_no_token_is_kept_in_memory() -> None:
 def test_an_issuer_is_named_once() -> None:
     with pytest.raises(OperatorError, match="named twice"):
         Verifier(issuers=(PEOPLE, PEOPLE))
+
+
+async def test_a_session_token_as_workos_makes_it_is_believed_once_its_template_names_us() -> None:
+    issuer = replace(PEOPLE, name="https://api.workos.com/user_management/client_1", provider="workos", token_type=None)
+    claims = {
+        "iss": issuer.name,
+        "sub": "user_01HBEQKA6K4QJAS93VPE39W1JT",
+        "org_id": "org_01HRDMC6CM357W30QMHMQ96Q0S",
+        "role": "member",
+        "roles": ["member"],
+        "permissions": ["posts:read"],
+        "entitlements": ["audit-logs"],
+        "sid": "session_01HQSXZGF8FHF7A9ZZFCW4387R",
+        "jti": "01HQSXZXPPFPKMDD32RKTFY6PV",
+        "exp": NOW + 300,
+        "iat": NOW,
+    }
+    tokens = Verifier(issuers=(issuer,)).tokens
+    header = text({"alg": "RS256", "kid": "RS256"})
+    assert await tokens.verify(compact(header, text(claims), private_key("RS256"))) is None
+    said = await tokens.verify(compact(header, text(claims | {"aud": issuer.audience}), private_key("RS256")))
+    assert said is not None
+    assert (said.provider, said.subject, said.organization) == ("workos", claims["sub"], claims["org_id"])

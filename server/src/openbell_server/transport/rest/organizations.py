@@ -1,0 +1,44 @@
+"""The route that finds an organization by the identity provider's id."""
+
+from datetime import datetime
+from typing import Any
+from urllib.parse import unquote
+from uuid import UUID
+
+from litestar import Request, get
+from litestar.datastructures import State
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+from msgspec import Struct
+
+from openbell_server.application.look_up_organization import LookUpOrganization
+from openbell_server.domain.authorization import Operation
+from openbell_server.transport.rest.entry import Enter
+
+
+class OrganizationBody(Struct, frozen=True):
+    """An organization."""
+
+    id: UUID
+    external_id: str
+    name: str
+    provider: str
+    disabled: bool
+    created_at: datetime
+
+
+def organization_route(enter: Enter, look_up: LookUpOrganization) -> HTTPRouteHandler:
+    """The route."""
+
+    @get("/v1/organizations/by-provider/{provider:str}/{provider_id:str}")
+    async def find_organization(
+        request: Request[Any, Any, State], provider: FromPath[str], provider_id: FromPath[str]
+    ) -> OrganizationBody:
+        """The organization that the identity provider knows by this id."""
+        caller = await enter.anywhere(request, Operation.LOOK_UP_ORGANIZATION)
+        found = await look_up(caller, unquote(provider), unquote(provider_id))
+        return OrganizationBody(
+            found.id, found.external_id, found.name, found.provider, found.disabled, found.created_at
+        )
+
+    return find_organization

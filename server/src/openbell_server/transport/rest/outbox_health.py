@@ -1,0 +1,74 @@
+"""The route that tells how the accounts' queue stands; its errors are plain text."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from litestar import Request, get
+from litestar.datastructures import State
+from litestar.handlers import HTTPRouteHandler
+from msgspec import Struct
+
+from openbell_server.domain.authorization import Operation
+from openbell_server.domain.outbox import OutboxCount, OutboxStatus, oldest_claim, oldest_queued, rows_in
+from openbell_server.transport.rest.entry import Enter
+
+
+class OutboxHealthEntry(Struct, frozen=True):
+    """The rows of one status and one event type; never whose they are, or what they say."""
+
+    status: OutboxStatus
+    event_type: str
+    count: int
+    oldest_created_at: datetime
+    max_attempts: int
+    oldest_claimed_at: datetime | None
+
+
+class OutboxHealthResponse(Struct, frozen=True):
+    """The whole queue, across organizations."""
+
+    entries: list[OutboxHealthEntry]
+    pending: int
+    processing: int
+    failed: int
+    completed: int
+    oldest_claim_at: datetime | None
+    oldest_failed_at: datetime | None
+    oldest_pending_at: datetime | None
+
+
+def outbox_health_body(counts: Sequence[OutboxCount]) -> OutboxHealthResponse:
+    """What is answered; the totals come from the entries."""
+    return OutboxHealthResponse(
+        entries=[
+            OutboxHealthEntry(
+                status=entry.status,
+                event_type=entry.event_type,
+                count=entry.count,
+                oldest_created_at=entry.oldest_created_at,
+                max_attempts=entry.max_attempts,
+                oldest_claimed_at=entry.oldest_claimed_at,
+            )
+            for entry in counts
+        ],
+        pending=rows_in(counts, OutboxStatus.PENDING),
+        processing=rows_in(counts, OutboxStatus.PROCESSING),
+        failed=rows_in(counts, OutboxStatus.FAILED),
+        completed=rows_in(counts, OutboxStatus.COMPLETED),
+        oldest_claim_at=oldest_claim(counts),
+        oldest_failed_at=oldest_queued(counts, OutboxStatus.FAILED),
+        oldest_pending_at=oldest_queued(counts, OutboxStatus.PENDING),
+    )
+
+
+def outbox_health_route(enter: Enter, count: Callable[[], Awaitable[Sequence[OutboxCount]]]) -> HTTPRouteHandler:
+    """The route."""
+
+    @get("/v1/accounts/outbox/health")
+    async def outbox_health(request: Request[Any, Any, State]) -> OutboxHealthResponse:
+        """How the accounts' queue stands."""
+        await enter.anywhere(request, Operation.READ_OUTBOX)
+        return outbox_health_body(await count())
+
+    return outbox_health

@@ -1,0 +1,69 @@
+"""What became of users, told through a real JetStream."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from builders import a_tenant
+from openbell_server.adapters.jetstream import subjects
+from openbell_server.adapters.jetstream.connection import JetStreamConnection
+from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.outbox import PostgresUserOutboxStore
+from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
+from openbell_server.application.delete_user import UserDeletion
+from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox, UserNotices
+from openbell_server.processes.local_services import LocalServices
+from paper_broker import until
+from scripted_broker import Clock
+
+
+@pytest.fixture
+async def jetstream(services: LocalServices) -> AsyncIterator[JetStreamConnection]:
+    connection = JetStreamConnection(services.nats.url)
+    run = asyncio.ensure_future(connection.run())
+
+    async def is_reachable() -> bool:
+        return connection.is_reachable()
+
+    await until(is_reachable)
+    yield connection
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+
+
+async def test_a_deletion_is_told_once_on_its_subject_however_often_it_is_published(
+    pool: Pool, jetstream: JetStreamConnection
+) -> None:
+    assert jetstream.client is not None
+    streams = jetstream.client.jetstream()
+    await streams.purge_stream(subjects.USER_STREAM)
+    tenant = await a_tenant(pool)
+    deletion = UserDeletion(tenant.account.organization_id, "dev", "auth|7")
+    await PostgresUserDeletionStore(pool).request(deletion)
+    await PostgresUserDeletionStore(pool).finish(deletion)
+    relay = RelayOutbox(PostgresUserOutboxStore(pool), UserNotices(jetstream), lambda: 1.0, Clock())
+    assert await relay() == RelayBatch(1, 1, 0)
+    # As if the relay had died before it could say that it was done.
+    await pool.execute("update user_outbox set status = 'pending', resolved_at = null")
+    assert await relay() == RelayBatch(1, 1, 0)
+    stream = await streams.stream_info(subjects.USER_STREAM)
+    assert stream.state.messages == 1
+    told = await streams.get_last_msg(subjects.USER_STREAM, "users.user.deleted")
+    assert told.data is not None
+    assert json.loads(told.data)["user_id"] == "auth|7"
+
+
+async def test_a_stream_that_is_deleted_is_made_anew(pool: Pool, jetstream: JetStreamConnection) -> None:
+    assert jetstream.client is not None
+    await jetstream.client.jetstream().delete_stream(subjects.USER_STREAM)
+    deletion = UserDeletion((await a_tenant(pool)).account.organization_id, "dev", "auth|7")
+    await PostgresUserDeletionStore(pool).request(deletion)
+    await PostgresUserDeletionStore(pool).finish(deletion)
+    relay = RelayOutbox(PostgresUserOutboxStore(pool), UserNotices(jetstream), lambda: 0.0, Clock())
+
+    async def is_told() -> bool:
+        return (await relay()).completed == 1
+
+    await until(is_told)

@@ -1,0 +1,123 @@
+"""The issuer of `dev`: its tokens are believed by what its setting says, and die with it."""
+
+import json
+import stat
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner, Result
+
+from openbell_server.adapters.identity.tokens import JwtAccessTokens
+from openbell_server.cli import app
+from openbell_server.domain.access_tokens import TokenClaims
+from openbell_server.domain.errors import OperatorError
+from openbell_server.domain.principals import PrincipalKind, Role
+from openbell_server.processes.dev_issuer import DevIssuer, mint
+from openbell_server.settings import Settings
+
+FILE = "dev-issuer.json"
+REFUSAL = "beside a running `openbell-server dev`"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where dev keeps what is its own; commands run beside it."""
+    monkeypatch.chdir(tmp_path)
+    made = tmp_path / ".openbell"
+    made.mkdir()
+    return made
+
+
+async def verified(issuer: DevIssuer, token: str, monkeypatch: pytest.MonkeyPatch) -> TokenClaims | None:
+    monkeypatch.setenv("OPENBELL_ISSUERS", issuer.setting)
+    async with httpx.AsyncClient() as client:
+        return await JwtAccessTokens(Settings().issuers, client, time.monotonic, lambda: datetime.now(UTC)).verify(
+            token
+        )
+
+
+def minted(*words: str) -> Result:
+    return CliRunner().invoke(app, ["tokens", "mint", *words])
+
+
+async def test_a_user_s_token_says_who_and_where(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with DevIssuer(folder, "workos") as issuer:
+        said = minted("--user", "auth|7", "--organization", "org_acme", "--role", "admin")
+        assert said.exit_code == 0, said.output
+        claims = await verified(issuer, said.output.strip(), monkeypatch)
+        assert claims is not None
+        assert (claims.kind, claims.provider, claims.subject) == (PrincipalKind.USER, "workos", "auth|7")
+        assert (claims.organization, claims.role, claims.scopes) == ("org_acme", Role.ADMIN, frozenset())
+
+
+async def test_a_service_account_s_token_says_what_it_may(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with DevIssuer(folder, "workos") as issuer:
+        said = minted("--service", "reporter", "--scope", "intent:read", "--scope", "credential:read")
+        claims = await verified(issuer, said.output.strip(), monkeypatch)
+        assert claims is not None
+        assert (claims.kind, claims.subject, claims.organization) == (PrincipalKind.SERVICE, "reporter", None)
+        assert claims.scopes == {"intent:read", "credential:read"}
+
+
+async def test_a_user_may_have_no_organization(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with DevIssuer(folder, "workos") as issuer:
+        claims = await verified(issuer, minted("--user", "auth|7").output.strip(), monkeypatch)
+        assert claims is not None
+        assert (claims.organization, claims.role) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--user", "a", "--service", "b"],
+        ["--user", "a", "--scope", "intent:read"],
+        ["--service", "a", "--role", "admin"],
+        ["--service", "a", "--organization", "org_acme"],
+        ["--user", " "],
+    ],
+    ids=" ".join,
+)
+def test_what_makes_no_caller_is_refused_with_a_sentence(folder: Path, words: list[str]) -> None:
+    with DevIssuer(folder, "workos"):
+        assert isinstance(minted(*words).exception, OperatorError)
+
+
+def test_the_key_is_its_owner_s_alone_and_ends_with_the_issuer(folder: Path) -> None:
+    with DevIssuer(folder, "workos"):
+        assert stat.S_IMODE((folder / FILE).stat().st_mode) == 0o600
+    assert list(folder.iterdir()) == []
+
+
+def test_nothing_is_minted_without_a_running_issuer(folder: Path) -> None:
+    assert REFUSAL in str(minted("--user", "auth|7").exception)
+    with DevIssuer(folder, "workos"):
+        kept = (folder / FILE).read_text()
+    facts = json.loads(kept)
+    # As a dev that was killed leaves it: its id may by now be another's.
+    for gone in (facts | {"pid": 2**22 + 1}, facts | {"started": facts["started"] - 1}):
+        (folder / FILE).write_text(json.dumps(gone))
+        with pytest.raises(OperatorError, match=REFUSAL):
+            mint(folder, PrincipalKind.USER, "auth|7", {})
+
+
+async def test_a_token_of_an_earlier_issuer_is_no_good(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with DevIssuer(folder, "workos"):
+        old = minted("--user", "auth|7").output.strip()
+    with DevIssuer(folder, "workos") as issuer:
+        assert await verified(issuer, old, monkeypatch) is None
+        assert await verified(issuer, minted("--user", "auth|7").output.strip(), monkeypatch) is not None
+
+
+async def test_it_serves_loopback_only_and_nothing_but_its_public_key(folder: Path) -> None:
+    with DevIssuer(folder, "workos") as issuer:
+        addresses = {row["jwks_address"] for row in json.loads(issuer.setting)}
+        (address,) = addresses
+        assert address.startswith("http://127.0.0.1:")
+        async with httpx.AsyncClient() as client:
+            (key,) = (await client.get(address)).json()["keys"]
+            assert set(key) == {"kty", "crv", "x", "kid", "use", "alg"}
+            assert (await client.get(address.replace("/jwks", "/dev-issuer.json"))).status_code == 404
