@@ -14,6 +14,7 @@ class Operation(StrEnum):
     """What a call asks for."""
 
     CREATE = "create"
+    REPLACE = "replace"
     CANCEL = "cancel"
     READ = "read"
 

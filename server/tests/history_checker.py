@@ -26,7 +26,7 @@ _OF_LEDGERS: Final = {
     ledgers.Finding.UNFINISHED: Kind.ORDER_UNFINISHED,
 }
 LISTED_MAX: Final = 5
-_TYPES: Final = {Operation.CREATE: "CREATE", Operation.CANCEL: "CANCEL"}
+_TYPES: Final = {Operation.CREATE: "CREATE", Operation.REPLACE: "REPLACE", Operation.CANCEL: "CANCEL"}
 
 
 def check(history: History) -> list[Finding]:

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 import httpx
 from pydantic import SecretStr
 
-from openbell_server.application.ports.broker import BrokerOrder
+from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
 from openbell_server.brokers.paper.matching import reference_price
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.domain.broker_orders import (
@@ -21,7 +21,7 @@ from openbell_server.domain.broker_orders import (
     Outcome,
 )
 from openbell_server.domain.identifiers import AccountId, Symbol
-from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
+from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms, TimeInForce
 from openbell_server.processes.children import free_port
 from openbell_server.processes.paper import serve
 from openbell_server.settings import Settings
@@ -90,6 +90,25 @@ def new_order(order_type: OrderType = OrderType.MARKET, **changes: object) -> Br
 
 def resting() -> BrokerOrder:
     return new_order(OrderType.LIMIT, limit_price=PRICE - 1)
+
+
+def replacement(order: BrokerOrder, limit_price: Decimal | None, **changes: object) -> BrokerReplacement:
+    """The order with another limit, of twice the quantity."""
+    terms = Terms(
+        quantity=order.quantity * 2,
+        limit_price=limit_price,
+        stop_price=order.stop_price,
+        time_in_force=order.time_in_force,
+    )
+    made = BrokerReplacement(
+        account_id=order.account_id,
+        order_client_id=order.client_order_id,
+        client_order_id=uuid4().hex,
+        terms=terms,
+        filled_quantity=Decimal(0),
+        valid_until=soon(),
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
 
 
 def soon() -> datetime:

@@ -107,6 +107,11 @@ def create_body(kind: str = "Market", symbol: str = "AAPL", **spec: object) -> d
     }
 
 
+def replace_body(intent_id: UUID | str, kind: str = "Limit", **spec: object) -> dict[str, object]:
+    payload = {"ref_intent_id": str(intent_id), "spec": {kind: {"quantity": "12", **spec}}}
+    return {"command": {"type": "REPLACE", "payload": payload}}
+
+
 def cancel_body(intent_id: UUID | str) -> dict[str, object]:
     return {"command": {"type": "CANCEL", "payload": {"ref_intent_id": str(intent_id)}}}
 

@@ -19,7 +19,7 @@ Outcome = TypeVar("Outcome")
 
 
 class AsyncClient:
-    """Submit, cancel and follow intents; safe to share between the tasks of one event loop."""
+    """Submit, replace, cancel and follow intents; safe to share between the tasks of one event loop."""
 
     def __init__(
         self,
@@ -65,6 +65,10 @@ class AsyncClient:
         """Ask for a new order; returns once it is durably recorded, not once it is filled."""
         request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
         return await self._carry_out(submit(request))
+
+    async def replace_intent(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Action:
+        """Ask that an intent's order become this: its own kind, and the total quantity with what has filled."""
+        return await self._carry_out(submit(requests.replace_intent(self._connection, intent_id, spec, options)))
 
     async def cancel_intent(self, intent_id: str, **options: Unpack[SubmitOptions]) -> Action:
         """Ask that an intent's order be cancelled."""

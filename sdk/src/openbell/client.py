@@ -19,7 +19,7 @@ Outcome = TypeVar("Outcome")
 
 
 class Client:
-    """Submit, cancel and follow intents; safe to share between threads."""
+    """Submit, replace, cancel and follow intents; safe to share between threads."""
 
     def __init__(
         self,
@@ -65,6 +65,10 @@ class Client:
         """Ask for a new order; returns once it is durably recorded, not once it is filled."""
         request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
         return self._carry_out(submit(request))
+
+    def replace_intent(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Action:
+        """Ask that an intent's order become this: its own kind, and the total quantity with what has filled."""
+        return self._carry_out(submit(requests.replace_intent(self._connection, intent_id, spec, options)))
 
     def cancel_intent(self, intent_id: str, **options: Unpack[SubmitOptions]) -> Action:
         """Ask that an intent's order be cancelled."""

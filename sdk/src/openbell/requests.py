@@ -124,6 +124,12 @@ def create_intent(
     return _submit(connection, {"type": "CREATE", "payload": payload}, options)
 
 
+def replace_intent(connection: Connection, intent_id: str, spec: OrderSpec, options: SubmitOptions) -> Request:
+    """A REPLACE command."""
+    payload = {"ref_intent_id": intent_id, "spec": spec.to_wire()}
+    return _submit(connection, {"type": "REPLACE", "payload": payload}, options)
+
+
 def cancel_intent(connection: Connection, intent_id: str, options: SubmitOptions) -> Request:
     """A CANCEL command."""
     return _submit(connection, {"type": "CANCEL", "payload": {"ref_intent_id": intent_id}}, options)

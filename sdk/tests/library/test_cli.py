@@ -141,6 +141,15 @@ def test_show_gives_the_evidence_of_an_unknown_outcome(platform: Platform, recor
     assert "the broker's evidence" in out
 
 
+@pytest.mark.parametrize("option", ["--limit", "--price"])
+def test_replace_names_the_intent_and_its_new_spec(platform: Platform, record: dict[str, Any], option: str) -> None:
+    platform.answers = [httpx.Response(202, json=record | {"action_type": "REPLACE", "seq": 2})]
+    out, _ = run("intents", "replace", INTENT, "--quantity", "12", option, "188.00", "--time-in-force", "EXT")
+    spec = {"Limit": {"price": "188.00", "quantity": "12", "time_in_force": "EXT"}}
+    assert sent(platform) == {"ref_intent_id": INTENT, "spec": spec}
+    assert "2 REPLACE" in out
+
+
 def test_cancel_names_the_intent(platform: Platform, record: dict[str, Any]) -> None:
     platform.answers = [httpx.Response(202, json=record | {"action_type": "CANCEL", "seq": 2})]
     out, _ = run("intents", "cancel", INTENT)

@@ -18,6 +18,7 @@ from openbell.requests import (
     latest_action,
     read_action,
     read_error,
+    replace_intent,
 )
 
 CONNECTION = connect("k", None, None, "acc/1", 10.0)
@@ -51,6 +52,18 @@ def test_a_cancel_names_the_intent_only() -> None:
     request = cancel_intent(CONNECTION, "i-1", {"account_id": "other"})
     assert request.path == "/v1/accounts/other/intents"
     assert json.loads(request.body or b"") == {"command": {"type": "CANCEL", "payload": {"ref_intent_id": "i-1"}}}
+
+
+def test_a_replace_names_the_intent_and_carries_the_whole_spec() -> None:
+    request = replace_intent(CONNECTION, "i-1", Limit("12", price="188.00"), {"idempotency_key": "k-2"})
+    assert (request.method, request.path) == ("POST", "/v1/accounts/acc%2F1/intents")
+    assert request.headers["idempotency-key"] == "k-2"
+    assert json.loads(request.body or b"") == {
+        "command": {
+            "type": "REPLACE",
+            "payload": {"ref_intent_id": "i-1", "spec": {"Limit": {"price": "188.00", "quantity": "12"}}},
+        }
+    }
 
 
 def test_every_command_gets_a_key_of_its_own() -> None:

@@ -53,12 +53,20 @@ async def clients(
 
 
 async def submit_mixed(client: AsyncClient, account_id: str, number: int, key: str | None = None) -> Action:
-    """One intent; every twentieth rests at the broker and is cancelled. With a key it may be repeated as a whole."""
+    """One intent; of twenty, one rests at the broker and is cancelled, one rests and is replaced by more that fills.
+
+    With a key it may be repeated as a whole.
+    """
     symbol = SYMBOLS[number % len(SYMBOLS)]
     options = _under(account_id, key)
     if number % 20 == 0:
         resting = await client.buy(symbol, Limit(5, price="0.01"), **options)
         await client.cancel_intent(resting.intent_id, **_under(account_id, key and f"{key}-cancel"))
+        return resting
+    if number % 20 == 10:
+        resting = await client.buy(symbol, Limit(5, price="0.01"), **options)
+        marketable = Limit(7, price="1000000")
+        await client.replace_intent(resting.intent_id, marketable, **_under(account_id, key and f"{key}-replace"))
         return resting
     if number % 10 == 5:
         return await client.sell(symbol, Limit(2, price="0.01"), **options)

@@ -1,4 +1,4 @@
-"""The command line `openbell`: what a person needs to submit, follow and cancel intents from a terminal."""
+"""The command line `openbell`: what a person needs to submit, follow, replace and cancel intents from a terminal."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from openbell.cli import events, intents
 from openbell.cli.outcomes import OUTCOME_UNKNOWN
 
 app = typer.Typer(
-    help="Trade through Openbell: submit intents, follow them, cancel them.",
+    help="Trade through Openbell: submit intents, follow, replace and cancel them.",
     epilog="Exit codes: 0 done, 1 refused, 2 wrong usage, 3 unreachable or outcome unknown.",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -14,7 +14,9 @@ from openbell.orders import ActionType, Limit, Market, Side, Spec, Stop, StopLim
 if TYPE_CHECKING:
     from openbell.models import Action
 
-app = typer.Typer(help="Submit, list, show, count and cancel intents.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Submit, list, show, count, replace and cancel intents.", no_args_is_help=True, rich_markup_mode=None
+)
 
 # An order that ends so never traded, so a script that waits for it must not go on.
 _REFUSED_STATES: Final = frozenset({"REJECTED", "SKIPPED", "FAILED"})
@@ -64,6 +66,33 @@ def create(
                 _show(action, as_json=as_json)
     if wait and action.execution is not None and action.execution.state in _REFUSED_STATES:
         raise typer.Exit(REFUSED)
+
+
+@app.command()
+def replace(
+    intent_id: Annotated[str, typer.Argument(metavar="ID", help="The intent's id.")],
+    quantity: Annotated[str, typer.Option("--quantity", help="The new total, with what has filled.")],
+    limit: Annotated[str | None, typer.Option("--limit", "--price", help="Limit price.")] = None,
+    stop: Annotated[str | None, typer.Option("--stop", help="Stop price.")] = None,
+    time_in_force: Annotated[
+        TimeInForce | None, typer.Option("--time-in-force", help="Default: the order's.", case_sensitive=False)
+    ] = None,
+    idempotency_key: IdempotencyKey = None,
+    reference: Reference = None,
+    account: Account = None,
+    url: Url = None,
+    api_key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """Ask that an intent's order be changed; give every price that its kind has."""
+    with told_plainly(as_json=as_json):
+        spec = _spec(quantity, limit, stop, time_in_force)
+        from openbell.requests import new_idempotency_key
+
+        key = new_idempotency_key() if idempotency_key is None else idempotency_key
+        with client_for(url, api_key, account) as client, interrupted_as_unknown(key):
+            action = client.replace_intent(intent_id, spec, idempotency_key=key, client_reference_id=reference)
+        _show(action, as_json=as_json)
 
 
 @app.command()

@@ -83,6 +83,8 @@ class Comparison:
 def compare(books: Books) -> Comparison:
     """Match by client order id, which follows from the action, and judge every intent and every order."""
     creates = {action.intent_id: action for action in books.actions if action.action_type == "CREATE"}
+    # What the order is by now: the last replace that the broker took, as actions come in order.
+    replaced = {a.intent_id: a for a in books.actions if a.action_type == "REPLACE" and a.state == "ACKED"}
     intents = {client_order_id(ActionId(UUID(action.id))): action.intent_id for action in books.actions}
     # An order from before a restore has the id of an action we forgot; its broker's id says whose it is now.
     adopted = {
@@ -102,12 +104,15 @@ def compare(books: Books) -> Comparison:
     for intent_id in sorted(books.accepted - creates.keys()):
         findings[Finding.LOST].append(f"intent {intent_id} was accepted, and we do not show it")
     for intent_id, create in creates.items():
-        for finding, what in _judge(create, books.intents.get(intent_id), matched[intent_id]):
+        asked = replaced.get(intent_id, create)
+        for finding, what in _judge(create, asked, books.intents.get(intent_id), matched[intent_id]):
             findings[finding].append(f"{create.symbol} {create.order_side} {create.quantity} ({intent_id}): {what}")
     return Comparison(_our_side(books), _their_side(books), findings)
 
 
-def _judge(create: Action, latest: Action | None, orders: Sequence[LedgerOrderBody]) -> Iterator[tuple[Finding, str]]:
+def _judge(
+    create: Action, asked: Action, latest: Action | None, orders: Sequence[LedgerOrderBody]
+) -> Iterator[tuple[Finding, str]]:
     execution = None if latest is None else latest.execution
     if execution is None:
         yield Finding.LOST, "it has no execution"
@@ -123,7 +128,7 @@ def _judge(create: Action, latest: Action | None, orders: Sequence[LedgerOrderBo
     elif not orders:
         yield Finding.LOST, f"it is {execution.state} here, and the broker has no such order"
     else:
-        differences = list(_differences(create, execution, orders[0]))
+        differences = list(_differences(asked, execution, orders[0]))
         if differences:
             yield Finding.DISAGREEING, "; ".join(differences)
 
@@ -140,14 +145,15 @@ def _judge_absent(
         yield (Finding.REFUSED if execution.state == "REJECTED" else Finding.UNSENT), reason
 
 
-def _differences(create: Action, execution: Execution, order: LedgerOrderBody) -> Iterator[str]:
+def _differences(asked: Action, execution: Execution, order: LedgerOrderBody) -> Iterator[str]:
     quantity = sum((Decimal(fill.quantity) for fill in order.executions), Decimal(0))
     value = sum((Decimal(fill.quantity) * Decimal(fill.price) for fill in order.executions), Decimal(0))
     pairs: dict[str, tuple[object, object]] = {
-        "account": (create.account_id, str(order.account_id)),
-        "symbol": (create.symbol, order.symbol),
-        "side": (create.order_side, order.side.value),
-        "quantity": (create.quantity, Decimal(order.quantity)),
+        "account": (asked.account_id, str(order.account_id)),
+        "symbol": (asked.symbol, order.symbol),
+        "side": (asked.order_side, order.side.value),
+        "quantity": (asked.quantity, Decimal(order.quantity)),
+        "limit price": (asked.limit_price, None if order.limit_price is None else Decimal(order.limit_price)),
         "broker's id": (execution.broker_order_ids, (order.broker_order_id,)),
         "filled quantity": (execution.filled_quantity, Decimal(order.filled_quantity)),
         "sum of fills": (execution.filled_quantity, quantity),

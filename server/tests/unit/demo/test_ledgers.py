@@ -62,6 +62,30 @@ def test_true_books_agree_and_every_intent_is_accounted_for() -> None:
     assert comparison.ours.filled_quantity == 10
 
 
+def replaced_books(state: str, quantity: str) -> Books:
+    """The order that filled was to be replaced by 12, and the broker has this much."""
+    books = true_books()
+    replacing = msgspec.structs.replace(
+        books.actions[0], id=str(UUID(int=31)), seq=2, action_type="REPLACE", quantity=Decimal(12), state=state
+    )
+    return replace(with_first_order(books, quantity=quantity), actions=[*books.actions, replacing])
+
+
+@pytest.mark.parametrize(
+    ("state", "quantity", "agree"),
+    [
+        ("ACKED", "12", True),
+        ("ACKED", "10", False),
+        ("REFUSED", "10", True),
+        ("REFUSED", "12", False),
+        ("SKIPPED", "10", True),
+        ("FAILED", "12", False),
+    ],
+)
+def test_a_replace_that_was_taken_is_what_the_broker_must_have(state: str, quantity: str, *, agree: bool) -> None:
+    assert compare(replaced_books(state, quantity)).agree == agree
+
+
 def test_an_order_in_doubt_agrees_whether_the_broker_has_it_or_not() -> None:
     books = true_books()
     there = replace(books, orders=[*books.orders, order(14, 3, ReportStatus.FILLED, "10")])
@@ -126,6 +150,7 @@ FORGERIES: dict[str, tuple[Finding, Callable[[Books], Books]]] = {
     ),
     "other state": (Finding.DISAGREEING, lambda books: with_execution(books, CANCELED, state="NEW")),
     "other side": (Finding.DISAGREEING, lambda books: with_first_order(books, side=OrderSide.SELL)),
+    "other limit price": (Finding.DISAGREEING, lambda books: with_first_order(books, limit_price="1.5")),
     "other symbol": (Finding.DISAGREEING, lambda books: with_first_order(books, symbol="MSFT")),
     "other account": (Finding.DISAGREEING, lambda books: with_first_order(books, account_id=UUID(int=9))),
     "other broker's id": (Finding.DISAGREEING, lambda books: with_first_order(books, broker_order_id="P7")),

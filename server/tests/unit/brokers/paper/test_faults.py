@@ -32,8 +32,9 @@ def test_faults_come_at_about_their_rates() -> None:
     assert {fault: faults.count(fault) / len(IDS) for fault in expected} == pytest.approx(expected, abs=0.03)
 
 
-def test_submits_and_cancels_fail_apart() -> None:
-    plan = parse_faults("cancel_then_hang=1,error_500_after_accept=1")
+def test_submits_replaces_and_cancels_fail_apart() -> None:
+    plan = parse_faults("cancel_then_hang=1,error_500_after_accept=1,replace_then_reset=1")
+    assert plan.fault_of(CommandKind.REPLACE, "a") is Fault.DONE_THEN_RESET
     assert plan.fault_of(CommandKind.CANCEL, "a") is Fault.DONE_THEN_HANG
     assert plan.fault_of(CommandKind.SUBMIT, "a") is Fault.DONE_THEN_ERROR
 
