@@ -10,10 +10,10 @@ import httpx
 from openbell import requests
 from openbell.connection import DEFAULT_TIMEOUT, connect
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
-from openbell.models import Action, Event, Page, Statistics
+from openbell.models import Action, Event, Page, Statistics, SymbolControl, SymbolTime
 from openbell.orders import Side, Spec, TimeWindow
 from openbell.plans import Answer, Pause, Plan, Step, await_final, fetch, submit
-from openbell.requests import PAGE_LIMIT, CreateOptions, ListOptions, Request, SubmitOptions
+from openbell.requests import PAGE_LIMIT, CreateOptions, ListOptions, Request, SubmitOptions, TimeOptions
 
 Outcome = TypeVar("Outcome")
 
@@ -101,6 +101,28 @@ class AsyncClient:
     def actions(self, intent_id: str, *, account_id: str | None = None) -> AsyncIterator[Action]:
         """The history of an intent, oldest first."""
         return self._records(requests.actions_page(self._connection, intent_id, account_id))
+
+    async def set_symbol_control(
+        self, symbol: str, *, disabled: bool, reason: str | None = None, account_id: str | None = None
+    ) -> SymbolControl:
+        """Switch a symbol off or on; a reason that is left out is removed."""
+        request = requests.set_symbol_control(
+            self._connection, symbol, disabled=disabled, reason=reason, account_id=account_id
+        )
+        return await self._carry_out(fetch(request, SymbolControl))
+
+    async def patch_symbol_time(self, symbol: str, **options: Unpack[TimeOptions]) -> SymbolTime:
+        """Change when a symbol may be traded; what is left out stays as it is, what clear names is removed."""
+        return await self._carry_out(fetch(requests.patch_symbol_time(self._connection, symbol, options), SymbolTime))
+
+    async def symbol_control(self, symbol: str, *, account_id: str | None = None) -> SymbolControl:
+        """Whether a symbol is switched off; raises NotFound if that was never set."""
+        request = requests.symbol_control(self._connection, symbol, account_id)
+        return await self._carry_out(fetch(request, SymbolControl))
+
+    async def symbol_time(self, symbol: str, *, account_id: str | None = None) -> SymbolTime:
+        """When a symbol may be traded; raises NotFound if that was never set."""
+        return await self._carry_out(fetch(requests.symbol_time(self._connection, symbol, account_id), SymbolTime))
 
     def events(self, resume_token: str | None = None, *, account_id: str | None = None) -> AsyncIterator[Event]:
         """Events from the first iteration on, or from just after resume_token; reconnects, and never skips one."""

@@ -17,9 +17,9 @@ OpenbellError
 └── EventMissed              the event stream skipped an event
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from openbell.models import Action
@@ -70,6 +70,7 @@ class ApiError(OpenbellError):
         detail: str,
         errors: Sequence[FieldProblem] = (),
         request_id: str | None = None,
+        receipt: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(detail)
         self.code = code
@@ -77,6 +78,8 @@ class ApiError(OpenbellError):
         self.detail = detail
         self.errors = tuple(errors)
         self.request_id = request_id
+        # What each control said, where one refused the command.
+        self.receipt = receipt
         self.remedy = self.remedies.get(code, type(self).remedy)
 
 

@@ -91,6 +91,35 @@ class Action(Record, frozen=True, kw_only=True):
     replayed: bool = False
 
 
+class SymbolControl(Record, frozen=True, kw_only=True):
+    """Whether people switched a symbol off on an account."""
+
+    account_id: str
+    organization_id: str
+    symbol: str
+    manually_disabled: bool
+    created_at: datetime
+    updated_at: datetime
+    version: int
+    manual_reason: str | None = None
+
+
+class SymbolTime(Record, frozen=True, kw_only=True):
+    """When a symbol may be traded on an account, and how old a command may be when it is sent."""
+
+    account_id: str
+    organization_id: str
+    symbol: str
+    created_at: datetime
+    updated_at: datetime
+    version: int
+    trading_start: str | None = None
+    trading_end: str | None = None
+    timezone: str | None = None
+    days: tuple[str, ...] | None = None
+    stale_order_millis: int | None = None
+
+
 class Page(Record, frozen=True, kw_only=True):
     """One page of action records, in the order they were recorded."""
 

@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from http import HTTPStatus
@@ -67,6 +68,18 @@ class ListOptions(TypedDict, total=False):
     created_before: datetime | None
 
 
+class TimeOptions(TypedDict, total=False):
+    """What a change of trading times may carry; what is left out stays as it is, what clear names is removed."""
+
+    account_id: str | None
+    trading_start: str | None
+    trading_end: str | None
+    timezone: str | None
+    days: Sequence[str] | None
+    stale_order_millis: int | None
+    clear: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One HTTP request, without the address and the key."""
@@ -107,6 +120,7 @@ class ProblemBody(msgspec.Struct):
     detail: str = ""
     request_id: str | None = None
     errors: tuple[FieldProblem, ...] = ()
+    receipt: dict[str, Any] | None = None
 
 
 def new_idempotency_key() -> str:
@@ -157,6 +171,32 @@ def actions_page(connection: Connection, intent_id: str, account_id: str | None)
     return _page(f"{_intents(connection, account_id)}/{quote(intent_id, safe='')}/actions", None, PAGE_LIMIT)
 
 
+def symbol_control(connection: Connection, symbol: str, account_id: str | None) -> Request:
+    """The manual control of a symbol."""
+    return Request("GET", _control(connection, symbol, account_id))
+
+
+def symbol_time(connection: Connection, symbol: str, account_id: str | None) -> Request:
+    """The trading times of a symbol."""
+    return Request("GET", f"{_control(connection, symbol, account_id)}/time")
+
+
+def set_symbol_control(
+    connection: Connection, symbol: str, *, disabled: bool, reason: str | None, account_id: str | None
+) -> Request:
+    """Switch a symbol off or on."""
+    body: dict[str, Any] = {"manually_disabled": disabled}
+    if reason is not None:
+        body["manual_reason"] = reason
+    return _change("PUT", _control(connection, symbol, account_id), body)
+
+
+def patch_symbol_time(connection: Connection, symbol: str, options: TimeOptions) -> Request:
+    """Change the trading times of a symbol."""
+    body = {name: value for name, value in options.items() if name != "account_id" and value is not None}
+    return _change("PATCH", f"{_control(connection, symbol, options.get('account_id'))}/time", body)
+
+
 def following_page(request: Request, next_cursor: str | None) -> Request | None:
     """The request for the page after this one, or None when this was the last."""
     if next_cursor is None:
@@ -197,6 +237,7 @@ def read_error(reply: Reply) -> ApiError | UnexpectedReply:
         detail=problem.detail or problem.title or f"The server answered {reply.status} without saying why.",
         errors=problem.errors,
         request_id=problem.request_id or reply.headers.get("x-request-id"),
+        receipt=problem.receipt,
     )
 
 
@@ -229,6 +270,15 @@ def _page(path: str, cursor: str | None, limit: int) -> Request:
     if cursor is not None:
         parameters["next_cursor"] = cursor
     return Request("GET", path, parameters=parameters)
+
+
+def _change(method: str, path: str, body: dict[str, Any]) -> Request:
+    return Request(method, path, headers={"content-type": "application/json"}, body=msgspec.json.encode(body))
+
+
+def _control(connection: Connection, symbol: str, account_id: str | None) -> str:
+    account = quote(connection.account(account_id), safe="")
+    return f"/v1/controls/accounts/{account}/symbols/{quote(symbol, safe='')}"
 
 
 def _intents(connection: Connection, account_id: str | None) -> str:

@@ -64,3 +64,15 @@ def statistics() -> dict[str, Any]:
         "outcomes": {"QUEUED": 1, "ACKED": 2},
         "dispatch_latency_ms": {"p50": 13.5, "p95": 32.0, "p99": None},
     }
+
+
+@pytest.fixture
+def control() -> dict[str, Any]:
+    return {
+        "account_id": ACCOUNT,
+        "organization_id": "0192f0c1-0000-7000-8000-0000000000bb",
+        "symbol": "BRK/B",
+        "created_at": "2026-11-02T14:30:00Z",
+        "updated_at": "2026-11-02T14:30:00Z",
+        "version": 2,
+    }

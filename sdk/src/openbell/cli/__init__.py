@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from openbell.cli import events, intents
+from openbell.cli import controls, events, intents
 from openbell.cli.outcomes import OUTCOME_UNKNOWN
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.add_typer(intents.app, name="intents")
 app.add_typer(events.app, name="events")
+app.add_typer(controls.app, name="controls")
 
 
 def main() -> None:

@@ -1,0 +1,125 @@
+"""Controls with both clients and by command: what goes out, and what is shown."""
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from openbell import AsyncClient, Client, Invalid, Market
+from openbell.cli import app
+
+RUN = CliRunner(env={"OPENBELL_API_KEY": "key-1", "OPENBELL_ACCOUNT": "a", "NO_COLOR": None})
+PATH = "/v1/controls/accounts/a/symbols/BRK%2FB"
+
+
+class Platform:
+    """Answers every request alike and keeps what it was sent."""
+
+    def __init__(self, *answers: httpx.Response) -> None:
+        self.answers = list(answers)
+        self.sent: list[tuple[str, str, Any]] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content) if request.content else None
+        self.sent.append((request.method, request.url.raw_path.decode(), body))
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def test_both_clients_ask_for_the_same(control: dict[str, Any]) -> None:
+    switch = control | {"manually_disabled": True, "manual_reason": "news"}
+    times = control | {"trading_start": "09:30:00", "stale_order_millis": None}
+    plain, awaited = (Platform(*(httpx.Response(200, json=body) for body in (switch, times) * 2)) for _ in range(2))
+    with Client("key-1", account_id="a", transport=httpx.MockTransport(plain)) as client:
+        kept = client.set_symbol_control("BRK/B", disabled=True, reason="news")
+        changed = client.patch_symbol_time("BRK/B", trading_start="09:30:00", timezone=None, clear=["days"])
+        assert (client.symbol_control("BRK/B"), client.symbol_time("BRK/B")) == (kept, changed)
+
+    async def ask() -> None:
+        async with AsyncClient("key-1", account_id="a", transport=httpx.MockTransport(awaited)) as client:
+            assert await client.set_symbol_control("BRK/B", disabled=True, reason="news") == kept
+            change = client.patch_symbol_time("BRK/B", trading_start="09:30:00", timezone=None, clear=["days"])
+            assert await change == changed
+            assert (await client.symbol_control("BRK/B"), await client.symbol_time("BRK/B")) == (kept, changed)
+
+    asyncio.run(ask())
+    assert (kept.manual_reason, changed.trading_start, changed.stale_order_millis) == ("news", "09:30:00", None)
+    assert (
+        plain.sent
+        == awaited.sent
+        == [
+            ("PUT", PATH, {"manually_disabled": True, "manual_reason": "news"}),
+            ("PATCH", f"{PATH}/time", {"trading_start": "09:30:00", "clear": ["days"]}),
+            ("GET", PATH, None),
+            ("GET", f"{PATH}/time", None),
+        ]
+    )
+
+
+def test_a_refusal_carries_its_receipt() -> None:
+    receipt = {"verdict": "REFUSED", "rules": [{"code": "SYMBOL_DISABLED"}]}
+    platform = Platform(httpx.Response(422, json={"code": "controls_refused", "detail": "no", "receipt": receipt}))
+    with (
+        Client("key-1", account_id="a", transport=httpx.MockTransport(platform)) as client,
+        pytest.raises(Invalid) as refused,
+    ):
+        client.buy("AAPL", Market(1))
+    assert (refused.value.code, refused.value.receipt) == ("controls_refused", receipt)
+
+
+@pytest.fixture
+def platform(monkeypatch: pytest.MonkeyPatch) -> Platform:
+    platform, inside = Platform(), Client.__init__
+
+    def connected(self: Client, **options: Any) -> None:
+        inside(self, **options, transport=httpx.MockTransport(platform))
+
+    monkeypatch.setattr(Client, "__init__", connected)
+    return platform
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = RUN.invoke(app, ["controls", *arguments])
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def test_a_symbol_is_switched_off_and_on_by_command(platform: Platform, control: dict[str, Any]) -> None:
+    platform.answers = [
+        httpx.Response(200, json=control | {"manually_disabled": True, "manual_reason": "\x1b[2Jnews"}),
+        httpx.Response(200, json=control | {"manually_disabled": False}),
+    ]
+    assert run("disable", "BRK/B", "--reason", "news") == "BRK/B is disabled: �[2Jnews (version 2)\n"
+    assert run("enable", "BRK/B") == "BRK/B is enabled (version 2)\n"
+    assert [body for _, _, body in platform.sent] == [
+        {"manually_disabled": True, "manual_reason": "news"},
+        {"manually_disabled": False},
+    ]
+
+
+def test_trading_times_are_set_by_command(platform: Platform, control: dict[str, Any]) -> None:
+    times = {"trading_start": "09:30:00", "trading_end": "16:00:00", "timezone": "America/New_York"}
+    platform.answers = [httpx.Response(200, json=control | times | {"days": ["mon"], "stale_order_millis": 5})]
+    options = ["--start", "09:30:00", "--end", "16:00:00", "--timezone", "America/New_York", "--days", "mon,tue"]
+    said = run("window", "BRK/B", *options, "--stale-millis", "5", "--clear", "days", "--clear", "timezone")
+    assert said == (
+        "BRK/B trades from 09:30:00 until 16:00:00 America/New_York on mon not older than 5 ms (version 2)\n"
+    )
+    (sent,) = platform.sent
+    assert sent == (
+        "PATCH",
+        f"{PATH}/time",
+        times | {"days": ["mon", "tue"], "stale_order_millis": 5, "clear": ["days", "timezone"]},
+    )
+
+
+def test_show_tells_what_is_set_and_that_nothing_is(platform: Platform, control: dict[str, Any]) -> None:
+    missing = httpx.Response(404, json={"code": "not_found", "detail": "no such control"})
+    platform.answers = [missing, httpx.Response(200, json=control)]
+    assert run("show", "BRK/B") == "BRK/B trades UTC (version 2)\n"
+    platform.answers = [httpx.Response(200, json=control | {"manually_disabled": False}), missing]
+    assert json.loads(run("show", "BRK/B", "--json"))["manually_disabled"] is False
+    platform.answers = [missing]
+    assert run("show", "BRK/B", code=1) == ""
