@@ -6,7 +6,7 @@ from decimal import Decimal
 import httpx
 import pytest
 
-from openbell import Client, Limit, Market, Stop, StopLimit
+from openbell import Client, Invalid, Limit, Market, Stop, StopLimit
 from openbell.orders import Spec
 from openbell_server.brokers.paper.matching import reference_price
 from openbell_server.domain.identifiers import Symbol
@@ -52,6 +52,22 @@ def test_a_resting_order_is_cancelled(client: Client) -> None:
         (1, "CREATE", "ACKED"),
         (2, "CANCEL", "ACKED"),
     ]
+
+
+def test_a_symbol_that_is_switched_off_trades_no_more_and_its_orders_can_be_cancelled(client: Client) -> None:
+    resting = client.buy("BRK/B", Limit(10, price="0.01"))
+    assert becomes(client, resting.intent_id, "NEW")
+    client.set_symbol_control("brk/b", disabled=True, reason="news")
+    with pytest.raises(Invalid) as refused:
+        client.buy("BRK/B", Market(1))
+    assert refused.value.receipt is not None
+    assert [rule["code"] for rule in refused.value.receipt["rules"]] == ["SYMBOL_DISABLED"]
+    client.cancel_intent(resting.intent_id)
+    assert becomes(client, resting.intent_id, "CANCELED")
+    client.set_symbol_control("BRK/B", disabled=False)
+    filled = client.wait(client.buy("BRK/B", Market(1)).intent_id)
+    assert filled.execution is not None
+    assert filled.execution.state == "FILLED"
 
 
 def test_a_price_that_moves_fills_what_rests(client: Client, platform: LocalPlatform) -> None:
