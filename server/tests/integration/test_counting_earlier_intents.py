@@ -9,6 +9,7 @@ from builders import Tenant, a_cancel, a_tenant, accept
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.domain.broker_orders import Refused, Unknown
+from rest_api import problem, rest_api
 from roll_ups import miscounted
 from scripted_broker import Desk
 
@@ -82,6 +83,19 @@ async def test_nobody_is_counted_twice_or_not_at_all_who_writes_while_the_past_i
         turns = await writing
     assert all(done is None or done > 0 for done in turns)
     assert await miscounted(older_pool) == []
+
+
+async def test_until_the_past_is_counted_there_are_no_statistics_and_lists_are_filtered_all_the_same(
+    empty: str, older_pool: Pool
+) -> None:
+    tenant = await a_tenant(older_pool)
+    await a_past(older_pool, tenant)
+    async with rest_api(older_pool) as api:
+        problem(await api.read(tenant, "/stats"), 503, "schema_outdated")
+        for query in ({"symbol": "AAPL"}, {"action_type": "CREATE"}, {"created_after": "2026-01-01T00:00:00Z"}):
+            assert len((await api.read(tenant, "", **query)).json()["data"]) > 10
+        await asyncio.to_thread(migrate, empty)
+        assert (await api.read(tenant, "/stats")).json()["actions"] == {"CREATE": 13, "REPLACE": 0, "CANCEL": 1}
 
 
 async def test_a_revision_that_ended_half_way_is_taken_up_again(empty: str, older_pool: Pool) -> None:

@@ -109,6 +109,7 @@ async def open_pool(url: str, *, connections_max: int = 10) -> Pool:
             "idle_in_transaction_session_timeout": "10s",
             # Every statement looks up by key: one plan fits all parameters, and planning anew costs more than running.
             "plan_cache_mode": "force_generic_plan",
+            "max_parallel_workers_per_gather": "0",
             "jit": "off",
         },
     )

@@ -46,64 +46,100 @@ left join lateral (
 where o.organization_id = :organization_id and o.account_id = :account_id and o.order_id = :intent_id;
 
 -- name: list_actions(organization_id, account_id, after, row_limit)
-select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
-from intent_actions a
-join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
-where a.organization_id = :organization_id and a.account_id = :account_id and a.action_no > :after
-order by a.action_no
-limit :row_limit;
+-- The states are looked up one by one: a plan that knows no limit would rather join whole tables.
+select a.*, s.*
+from (
+    select a.* from intent_actions a
+    where a.organization_id = :organization_id and a.account_id = :account_id and a.action_no > :after
+    order by a.action_no
+    limit :row_limit
+) a
+cross join lateral (
+    select s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at from action_states s
+    where s.account_id = a.account_id and s.action_id = a.action_id
+    offset 0
+) s
+order by a.action_no;
 
 -- name: list_some_actions(organization_id, account_id, after, last, action_type, created_after, created_before, row_limit)
 -- Whoever calls it bounds the numbers: what does not match is read too.
-select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
-from intent_actions a
-join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
-where a.organization_id = :organization_id and a.account_id = :account_id
-    and a.action_no > :after and a.action_no <= :last
-    and (:action_type::text is null or a.action_type = :action_type)
-    and (:created_after::timestamptz is null or a.created_at > :created_after)
-    and (:created_before::timestamptz is null or a.created_at < :created_before)
-order by a.action_no
-limit :row_limit;
+select a.*, s.*
+from (
+    select a.* from intent_actions a
+    where a.organization_id = :organization_id and a.account_id = :account_id
+        and a.action_no > :after and a.action_no <= :last
+        and (:action_type::text is null or a.action_type = :action_type)
+        and (:created_after::timestamptz is null or a.created_at > :created_after)
+        and (:created_before::timestamptz is null or a.created_at < :created_before)
+    order by a.action_no
+    limit :row_limit
+) a
+cross join lateral (
+    select s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at from action_states s
+    where s.account_id = a.account_id and s.action_id = a.action_id
+    offset 0
+) s
+order by a.action_no;
 
 -- name: list_actions_of_type(organization_id, account_id, after, last, action_type, created_after, created_before, row_limit)
-select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
-from intent_actions a
-join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
-where a.organization_id = :organization_id and a.account_id = :account_id
-    and a.action_no > :after and a.action_no <= :last
-    and a.action_type <> 'CREATE' and a.action_type = :action_type
-    and (:created_after::timestamptz is null or a.created_at > :created_after)
-    and (:created_before::timestamptz is null or a.created_at < :created_before)
-order by a.action_no
-limit :row_limit;
+select a.*, s.*
+from (
+    select a.* from intent_actions a
+    where a.organization_id = :organization_id and a.account_id = :account_id
+        and a.action_no > :after and a.action_no <= :last
+        and a.action_type <> 'CREATE' and a.action_type = :action_type
+        and (:created_after::timestamptz is null or a.created_at > :created_after)
+        and (:created_before::timestamptz is null or a.created_at < :created_before)
+    order by a.action_no
+    limit :row_limit
+) a
+cross join lateral (
+    select s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at from action_states s
+    where s.account_id = a.account_id and s.action_id = a.action_id
+    offset 0
+) s
+order by a.action_no;
 
 -- name: list_actions_of_symbol(organization_id, account_id, after, last, symbol, action_type, created_after, created_before, row_limit)
-select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
-from intent_actions a
-join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
-where a.organization_id = :organization_id and a.account_id = :account_id
-    and a.action_no > :after and a.action_no <= :last
-    and a.symbol = :symbol
-    and (:action_type::text is null or a.action_type = :action_type)
-    and (:created_after::timestamptz is null or a.created_at > :created_after)
-    and (:created_before::timestamptz is null or a.created_at < :created_before)
-order by a.action_no
-limit :row_limit;
+select a.*, s.*
+from (
+    select a.* from intent_actions a
+    where a.organization_id = :organization_id and a.account_id = :account_id
+        and a.action_no > :after and a.action_no <= :last
+        and a.symbol = :symbol
+        and (:action_type::text is null or a.action_type = :action_type)
+        and (:created_after::timestamptz is null or a.created_at > :created_after)
+        and (:created_before::timestamptz is null or a.created_at < :created_before)
+    order by a.action_no
+    limit :row_limit
+) a
+cross join lateral (
+    select s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at from action_states s
+    where s.account_id = a.account_id and s.action_id = a.action_id
+    offset 0
+) s
+order by a.action_no;
 
 -- name: list_actions_of_reference(organization_id, account_id, after, last, client_reference_id, symbol, action_type, created_after, created_before, row_limit)
-select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
-from intent_actions a
-join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
-where a.organization_id = :organization_id and a.account_id = :account_id
-    and a.action_no > :after and a.action_no <= :last
-    and a.client_reference_id = :client_reference_id
-    and (:symbol::text is null or a.symbol = :symbol)
-    and (:action_type::text is null or a.action_type = :action_type)
-    and (:created_after::timestamptz is null or a.created_at > :created_after)
-    and (:created_before::timestamptz is null or a.created_at < :created_before)
-order by a.action_no
-limit :row_limit;
+select a.*, s.*
+from (
+    select a.* from intent_actions a
+    where a.organization_id = :organization_id and a.account_id = :account_id
+        and a.action_no > :after and a.action_no <= :last
+        and a.client_reference_id = :client_reference_id
+        and (:symbol::text is null or a.symbol = :symbol)
+        and (:action_type::text is null or a.action_type = :action_type)
+        and (:created_after::timestamptz is null or a.created_at > :created_after)
+        and (:created_before::timestamptz is null or a.created_at < :created_before)
+    order by a.action_no
+    limit :row_limit
+) a
+cross join lateral (
+    select s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at from action_states s
+    where s.account_id = a.account_id and s.action_id = a.action_id
+    offset 0
+) s
+order by a.action_no;
 
 -- name: head(organization_id, account_id)$
 select action_no from account_counters where organization_id = :organization_id and account_id = :account_id;
@@ -115,12 +151,17 @@ with recursive halving (low, high) as (
     select 1::bigint, c.action_no + 1 from account_counters c
     where c.organization_id = :organization_id and c.account_id = :account_id
     union all
-    select case when a.created_at < t.moment then a.action_no + 1 else h.low end,
-        case when a.created_at < t.moment then h.high else a.action_no end
+    select case when m.is_before then m.action_no + 1 else h.low end,
+        case when m.is_before then h.high else m.action_no end
     from halving h
-    cross join (select :moment::timestamptz + make_interval(secs => :later_seconds) as moment) t
-    join intent_actions a on a.organization_id = :organization_id and a.account_id = :account_id
-        and a.action_no = (h.low + h.high) / 2
+    cross join lateral (
+        select a.action_no,
+            a.created_at < :moment::timestamptz + make_interval(secs => :later_seconds) as is_before
+        from intent_actions a
+        where a.organization_id = :organization_id and a.account_id = :account_id
+            and a.action_no = (h.low + h.high) / 2
+        offset 0
+    ) m
     where h.low < h.high
 )
 select low from halving where low = high;
