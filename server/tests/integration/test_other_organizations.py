@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from builders import a_cancel, a_market_create, accept, new_id
+from builders import a_cancel, a_market_create, a_replace, accept, new_id
 from neighbours import Neighbour, rows_of
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
@@ -159,6 +159,8 @@ async def test_the_accept_step_answers_for_another_s_account_as_for_one_that_is_
         (a_market_create(), None),
         (a_market_create(), "k"),
         (a_cancel(them.waiting), None),
+        (a_replace(them.waiting), None),
+        (a_replace(them.waiting), "k"),
     ]
     answers = []
     for account_id in (them.tenant.account.id, AccountId(new_id())):

@@ -138,6 +138,15 @@ async def test_a_replace_of_an_order_that_closed_meanwhile_is_never_sent(desk: D
     assert commands(desk) == ["submit"]
 
 
+async def test_all_replaces_that_wait_for_an_order_that_ended_are_skipped_at_once(desk: Desk) -> None:
+    intent, order_id = await replacing(desk)
+    for quantity in ("13", "14"):
+        await desk.accept(a_replace(intent, quantity=quantity))
+    await desk.report(a_report(ReportStatus.CANCELED, client_order_id=order_id))
+    assert await desk.work() == []
+    assert (await desk.states())[1:] == [("REPLACE", "SKIPPED", "ORDER_TERMINAL")] * 3
+
+
 async def filling(desk: Desk, answer: Outcome, filled: int, status: ReportStatus) -> IntentId:
     """An order of 10 that fills so far while its replace by 12 is in flight."""
     intent, order_id = await desk.working()

@@ -104,7 +104,7 @@ class ExecuteAction:
         if skipped or needless or adopted or refused:
             self.hints.events_were_written([account.account_id])
         doors = [Door(account, action, attempt_id, opened[action.action_id], opened_monotonic) for action in ready]
-        return doors, bool(refused)
+        return doors, bool(refused) or needless > 0
 
     async def dispatch(self, session: BrokerSession, door: Door) -> None:
         """Call the broker once and record its answer; nothing past the door is ever cancelled half-way."""
