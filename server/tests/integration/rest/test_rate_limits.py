@@ -4,9 +4,7 @@ import pytest
 
 from builders import Tenant, a_key, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.errors import RateLimited
 from openbell_server.domain.principals import EVENT_READ
-from openbell_server.transport.rest.error_responses import error_renderer
 from rest_api import JSON, as_user, cancel_body, create_body, intents_of, limited, problem, rest_api
 
 
@@ -71,13 +69,3 @@ async def test_a_stranger_cannot_use_up_what_is_ours(pool: Pool, tenant: Tenant)
             )
             assert answer.status_code == status
         assert (await api.submit(tenant, create_body())).status_code == 202
-
-
-async def test_a_plain_text_route_is_refused_in_plain_text() -> None:
-    class Asked:
-        scope = {"path": "/v1/users/me"}  # noqa: RUF012
-
-    answer = error_renderer((), ())(Asked(), RateLimited(100, 1, 0.2))  # type: ignore[arg-type]
-    assert (answer.status_code, answer.content) == (429, b"at most 100 such calls are taken in any 1 s")
-    assert answer.media_type == "text/plain; charset=utf-8"
-    assert answer.headers["retry-after"] == answer.headers["ratelimit-reset"] == "1"
