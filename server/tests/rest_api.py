@@ -80,7 +80,7 @@ async def rest_api(
         yield RestApi(client, hints)
 
 
-def as_user(tenant: Tenant, role: str = "admin", **claims: Any) -> dict[str, str]:
+def as_user(tenant: Tenant, role: str | None = "admin", **claims: Any) -> dict[str, str]:
     """The headers of a user of the tenant's organization."""
     organization = f"org_{tenant.account.organization_id.hex}"
     return {"authorization": f"Bearer {good_token(**{'org_id': organization, 'role': role, **claims})}"}

@@ -20,17 +20,12 @@ from openbell_server.application.delete_user import FinishDeletions, UserDeletio
 from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox, UserNotices
 from openbell_server.domain.outbox import ATTEMPTS_MAX
 from paper_broker import until
-from rest_api import RestApi, intents_of, rest_api
+from rest_api import RestApi, as_service, as_user, intents_of, limited, rest_api
 from scripted_broker import Clock
 from workos_provider import API_KEY, FAULTS, WorkOS, workos
 
 PATH = "/v1/users/me"
 USER = "auth|7"
-
-
-def user(tenant: Tenant, **claims: Any) -> dict[str, str]:
-    organization = f"org_{tenant.account.organization_id.hex}"
-    return {"authorization": f"Bearer {good_token(**{'org_id': organization, **claims})}"}
 
 
 def plain(answer: httpx.Response, status: int) -> str:
@@ -74,7 +69,7 @@ class Leaving:
         return PostgresUserDeletionStore(self.pool)
 
     async def delete_me(self, **claims: Any) -> httpx.Response:
-        return await self.api.client.delete(PATH, headers=user(self.tenant, **claims))
+        return await self.api.client.delete(PATH, headers=as_user(self.tenant, **claims))
 
     async def wait_over(self) -> None:
         """As if every wait were over."""
@@ -125,7 +120,7 @@ async def test_a_user_who_asks_is_deleted_denied_and_told_of(leaving: Leaving) -
 
 
 async def test_a_deleted_user_is_refused_within_a_second(leaving: Leaving) -> None:
-    headers = user(leaving.tenant)
+    headers = as_user(leaving.tenant)
 
     async def status() -> int:
         return (await leaving.api.client.get(intents_of(leaving.tenant), headers=headers)).status_code
@@ -242,19 +237,19 @@ async def test_an_event_that_nobody_takes_is_given_up_after_ten_tries(leaving: L
 
 
 async def test_everyone_but_a_user_of_a_known_organization_is_unauthorized(leaving: Leaving) -> None:
-    service = good_token("EdDSA", MACHINES, scope="credential:read intent:read", org_id=None)
+    service = as_service("credential:read intent:read")
     organization = f"org_{leaving.tenant.account.organization_id.hex}"
     for headers in (
         {},
         {"x-api-key": leaving.tenant.key},
         {"x-api-key": "ob_paper_wrong"},
         {"authorization": "Bearer a.b.c"},
-        {"authorization": f"Bearer {service}"},
-        {"authorization": f"Bearer {service}", "x-organization-id": str(leaving.tenant.account.organization_id)},
+        service,
+        service | {"x-organization-id": str(leaving.tenant.account.organization_id)},
         {"authorization": f"Bearer {good_token('EdDSA', MACHINES, org_id=organization)}"},
-        user(leaving.tenant, org_id=None),
-        user(leaving.tenant, org_id="org_unknown"),
-        user(leaving.tenant, exp=1),
+        as_user(leaving.tenant, org_id=None),
+        as_user(leaving.tenant, org_id="org_unknown"),
+        as_user(leaving.tenant, exp=1),
     ):
         answer = await leaving.api.client.delete(PATH, headers=headers)
         assert plain(answer, 401) == "unauthorized"
@@ -263,15 +258,15 @@ async def test_everyone_but_a_user_of_a_known_organization_is_unauthorized(leavi
 
 
 async def test_every_other_error_is_plain_text_as_well(leaving: Leaving) -> None:
-    plain(await leaving.api.client.get(PATH, headers=user(leaving.tenant)), 405)
-    two = user(leaving.tenant) | {"x-api-key": leaving.tenant.key}
+    plain(await leaving.api.client.get(PATH, headers=as_user(leaving.tenant)), 405)
+    two = as_user(leaving.tenant) | {"x-api-key": leaving.tenant.key}
     plain(await leaving.api.client.delete(PATH, headers=two), 400)
 
 
 async def test_without_the_provider_s_api_nothing_is_recorded_and_the_operator_is_named(
     api: RestApi, pool: Pool, tenant: Tenant
 ) -> None:
-    said = plain(await api.client.delete(PATH, headers=user(tenant)), 503)
+    said = plain(await api.client.delete(PATH, headers=as_user(tenant)), 503)
     assert "operator" in said
     assert await pool.fetchval("select count(*) from user_deletions") == 0
 
@@ -290,3 +285,11 @@ async def test_the_login_of_the_processes_may_delete_users(login_pool: Pool) -> 
             left = Leaving(api, login_pool, loopback, provider, tenant)
             assert (await left.delete_me()).status_code == 204
             assert await left.relay() == (0, RelayBatch(1, 1, 0))
+
+
+async def test_whoever_asks_too_often_is_told_so_in_plain_text(pool: Pool, tenant: Tenant) -> None:
+    async with rest_api(pool, limit=limited(reads_per_minute=1)) as api:
+        plain(await api.client.delete(PATH, headers=as_user(tenant)), 503)
+        refused = await api.client.delete(PATH, headers=as_user(tenant))
+        assert plain(refused, 429) == "at most 1 such calls are taken in any 60 s"
+        assert refused.headers["retry-after"] == refused.headers["ratelimit-reset"] == "60"

@@ -2,16 +2,14 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 import pytest
 
 from builders import Tenant, a_tenant
-from identity_provider import MACHINES, good_token
 from openbell_server.adapters.identity.workos import WorkOSProvider
 from openbell_server.adapters.postgres.connection import Pool
-from rest_api import RestApi, problem, rest_api
+from rest_api import RestApi, as_service, as_user, problem, rest_api
 from workos_provider import API_KEY, WorkOS, workos
 
 FIELDS = ["id", "external_id", "name", "provider", "disabled", "created_at"]
@@ -21,15 +19,6 @@ REQUEST_ID = {"x-request-id": "the-one"}
 
 def external(tenant: Tenant) -> str:
     return f"org_{tenant.account.organization_id.hex}"
-
-
-def user(tenant: Tenant | None, **claims: Any) -> dict[str, str]:
-    organization = external(tenant) if tenant else None
-    return {"authorization": f"Bearer {good_token(**{'org_id': organization, **claims})}"}
-
-
-def service(scope: str = "") -> dict[str, str]:
-    return {"authorization": f"Bearer {good_token('EdDSA', MACHINES, scope=scope, org_id=None)}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +45,7 @@ async def test_a_service_account_finds_any_organization_without_a_header_or_a_sc
     lookup: Lookup, pool: Pool, tenant: Tenant
 ) -> None:
     for each in (tenant, await a_tenant(pool)):
-        answer = await lookup.find(service(), external(each))
+        answer = await lookup.find(as_service(), external(each))
         assert answer.status_code == 200, answer.text
         body = answer.json()
         assert list(body) == FIELDS
@@ -72,7 +61,7 @@ async def test_a_user_finds_the_organization_of_the_token_and_the_provider_is_no
     lookup: Lookup, tenant: Tenant
 ) -> None:
     for role in ("admin", "member", "read_only", None):
-        assert (await lookup.find(user(tenant, role=role), external(tenant))).status_code == 200
+        assert (await lookup.find(as_user(tenant, role), external(tenant))).status_code == 200
     assert lookup.workos.asked == []
 
 
@@ -82,7 +71,7 @@ async def test_a_user_finds_the_others_that_the_provider_lists(lookup: Lookup, p
     lookup.workos.add_member("auth|7", external(left), "inactive")
     lookup.workos.add_member("auth|8", external(left))
     # A token that names no organization says who the user is as well as any other.
-    for headers in (user(tenant), user(None)):
+    for headers in (as_user(tenant), as_user(tenant, org_id=None)):
         assert (await lookup.find(headers, external(theirs))).json()["external_id"] == external(theirs)
         problem(await lookup.find(headers, external(left)), 404, "not_found")
 
@@ -91,8 +80,8 @@ async def test_the_provider_is_asked_once_a_minute_for_a_user(lookup: Lookup, po
     theirs = await a_tenant(pool)
     lookup.workos.add_member("auth|7", external(theirs))
     for _ in range(3):
-        assert (await lookup.find(user(tenant), external(theirs))).status_code == 200
-        problem(await lookup.find(user(tenant), "org_unknown"), 404, "not_found")
+        assert (await lookup.find(as_user(tenant), external(theirs))).status_code == 200
+        problem(await lookup.find(as_user(tenant), "org_unknown"), 404, "not_found")
     assert len(lookup.workos.asked) == 1
 
 
@@ -102,16 +91,16 @@ async def test_what_is_not_the_caller_s_and_what_is_nowhere_is_answered_alike_to
     theirs = external(await a_tenant(pool))
     lookup.workos.add_member("auth|7", "org_nowhere_here")
     answers = [
-        await lookup.find(user(tenant), theirs),
-        await lookup.find(user(tenant), "org_unknown"),
-        await lookup.find(user(tenant), "org_nowhere_here"),
-        await lookup.find(user(tenant), external(tenant), provider="okta"),
-        await lookup.find(user(tenant), "%00"),
-        await lookup.find(user(tenant), "x" * 300),
-        await lookup.find(service(), "org_unknown"),
-        await lookup.find(service(), "%00"),
-        await lookup.find(service(), external(tenant), provider="workos"),
-        await lookup.find(service(), external(tenant).upper()),
+        await lookup.find(as_user(tenant), theirs),
+        await lookup.find(as_user(tenant), "org_unknown"),
+        await lookup.find(as_user(tenant), "org_nowhere_here"),
+        await lookup.find(as_user(tenant), external(tenant), provider="okta"),
+        await lookup.find(as_user(tenant), "%00"),
+        await lookup.find(as_user(tenant), "x" * 300),
+        await lookup.find(as_service(), "org_unknown"),
+        await lookup.find(as_service(), "%00"),
+        await lookup.find(as_service(), external(tenant), provider="workos"),
+        await lookup.find(as_service(), external(tenant).upper()),
     ]
     assert {(answer.status_code, answer.content) for answer in answers} == {(404, answers[0].content)}
     assert {tuple(answer.headers.items()) for answer in answers} == {tuple(answers[0].headers.items())}
@@ -122,7 +111,7 @@ async def test_an_id_is_taken_as_it_was_meant(lookup: Lookup, pool: Pool, tenant
     await pool.execute(
         "update organizations set external_id = 'a/b c%' where organization_id = $1", tenant.account.organization_id
     )
-    assert (await lookup.find(service(), "a%2Fb%20c%25")).json()["external_id"] == "a/b c%"
+    assert (await lookup.find(as_service(), "a%2Fb%20c%25")).json()["external_id"] == "a/b c%"
 
 
 async def test_while_the_provider_is_away_nothing_shows_whether_an_organization_is_there(
@@ -130,21 +119,21 @@ async def test_while_the_provider_is_away_nothing_shows_whether_an_organization_
 ) -> None:
     lookup.workos.fault = "500"
     theirs = external(await a_tenant(pool))
-    answers = [await lookup.find(user(tenant), each) for each in (theirs, "org_unknown")]
+    answers = [await lookup.find(as_user(tenant), each) for each in (theirs, "org_unknown")]
     problem(answers[0], 503, "identity_provider_unavailable")
     assert answers[0].content == answers[1].content
-    assert (await lookup.find(user(tenant), external(tenant))).status_code == 200
+    assert (await lookup.find(as_user(tenant), external(tenant))).status_code == 200
     lookup.workos.fault = ""
     lookup.workos.add_member("auth|7", theirs)
-    assert (await lookup.find(user(tenant), theirs)).status_code == 200, "trouble is not remembered"
+    assert (await lookup.find(as_user(tenant), theirs)).status_code == 200, "trouble is not remembered"
 
 
 async def test_without_the_provider_s_api_only_the_token_s_organization_is_found(
     api: RestApi, pool: Pool, tenant: Tenant
 ) -> None:
     found = Lookup(api, WorkOS())
-    assert (await found.find(user(tenant), external(tenant))).status_code == 200
-    problem(await found.find(user(tenant), external(await a_tenant(pool))), 404, "not_found")
+    assert (await found.find(as_user(tenant), external(tenant))).status_code == 200
+    problem(await found.find(as_user(tenant), external(await a_tenant(pool))), 404, "not_found")
 
 
 async def test_keys_and_strangers_are_refused(lookup: Lookup, tenant: Tenant) -> None:
@@ -156,4 +145,4 @@ async def test_keys_and_strangers_are_refused(lookup: Lookup, tenant: Tenant) ->
 async def test_the_login_of_the_processes_may_look_up(login_pool: Pool) -> None:
     tenant = await a_tenant(login_pool)
     async with rest_api(login_pool) as api:
-        assert (await Lookup(api, WorkOS()).find(service(), external(tenant))).status_code == 200
+        assert (await Lookup(api, WorkOS()).find(as_service(), external(tenant))).status_code == 200

@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import asyncpg
 import httpx
 import pytest
 
 from builders import Tenant, a_tenant
-from identity_provider import MACHINES, good_token
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.domain.outbox import OutboxStatus
-from rest_api import RestApi, rest_api
+from rest_api import RestApi, as_service, as_user, limited, rest_api
 
 PATH = "/v1/accounts/outbox/health"
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -22,15 +20,6 @@ RESPONSE = {
     *("oldest_claim_at", "oldest_failed_at", "oldest_pending_at"),
 }
 ENTRY = {"status", "event_type", "count", "oldest_created_at", "max_attempts", "oldest_claimed_at"}
-
-
-def user(tenant: Tenant, **claims: Any) -> dict[str, str]:
-    organization = f"org_{tenant.account.organization_id.hex}"
-    return {"authorization": f"Bearer {good_token(**{'org_id': organization, 'role': 'admin', **claims})}"}
-
-
-def service(scope: str = "credential:read") -> dict[str, str]:
-    return {"authorization": f"Bearer {good_token('EdDSA', MACHINES, scope=scope, org_id=None)}"}
 
 
 async def queue(pool: Pool, tenant: Tenant, status: str, event_type: str, minutes: int, attempts: int = 0) -> None:
@@ -61,7 +50,7 @@ def plain(answer: httpx.Response, status: int) -> str:
 
 
 async def test_an_empty_queue_has_no_entries_and_nothing_oldest(api: RestApi) -> None:
-    answer = await api.client.get(PATH, headers=service())
+    answer = await api.client.get(PATH, headers=as_service("credential:read"))
     assert answer.status_code == 200
     assert answer.json() == {
         "entries": [],
@@ -82,7 +71,7 @@ async def test_every_status_and_type_is_counted_exactly_across_organizations(
     ]
     for position, (status, event_type, index) in enumerate(rows):
         await queue(pool, tenants[position % 2], status, event_type, position, attempts=index)
-    body = (await api.client.get(PATH, headers=service())).json()
+    body = (await api.client.get(PATH, headers=as_service("credential:read"))).json()
     assert set(body) == RESPONSE
     expected: dict[tuple[str, str], dict[str, int]] = {}
     for position, (status, event_type, index) in enumerate(rows):
@@ -113,7 +102,7 @@ async def test_nothing_of_what_the_rows_say_or_whose_they_are_is_answered(
     api: RestApi, pool: Pool, tenant: Tenant
 ) -> None:
     await queue(pool, tenant, "failed", "credential.deleted", 1)
-    text = (await api.client.get(PATH, headers=service())).text
+    text = (await api.client.get(PATH, headers=as_service("credential:read"))).text
     for hidden in ("secret", str(tenant.account.organization_id), str(tenant.account.id)):
         assert hidden not in text
 
@@ -125,18 +114,18 @@ async def test_an_admin_of_an_internal_organization_sees_it_and_other_users_do_n
     await pool.execute(
         "update organizations set internal = true where organization_id = $1", tenant.account.organization_id
     )
-    assert (await api.client.get(PATH, headers=user(tenant))).status_code == 200
+    assert (await api.client.get(PATH, headers=as_user(tenant))).status_code == 200
     for headers in (
-        *(user(tenant, role=role) for role in ("member", "read_only", None)),
-        user(customer),
-        user(customer, org_id="org_unknown"),
+        *(as_user(tenant, role=role) for role in ("member", "read_only", None)),
+        as_user(customer),
+        as_user(customer, org_id="org_unknown"),
     ):
         plain(await api.client.get(PATH, headers=headers), 403)
 
 
 async def test_no_scope_but_credential_read_will_do(api: RestApi) -> None:
-    plain(await api.client.get(PATH, headers=service("intent:read account:read")), 403)
-    plain(await api.client.get(PATH, headers=service("")), 403)
+    plain(await api.client.get(PATH, headers=as_service("intent:read account:read")), 403)
+    plain(await api.client.get(PATH, headers=as_service("")), 403)
 
 
 async def test_keys_strangers_and_users_without_organization_are_not_known_here(api: RestApi, tenant: Tenant) -> None:
@@ -145,22 +134,22 @@ async def test_keys_strangers_and_users_without_organization_are_not_known_here(
         {},
         {"authorization": "Bearer a.b.c"},
         {"x-api-key": "ob_paper_nothing"},
-        user(tenant, org_id=None),
+        as_user(tenant, org_id=None),
     ):
         assert plain(await api.client.get(PATH, headers=headers), 401) == "unauthorized"
 
 
 @pytest.mark.parametrize("path", [PATH, f"{PATH}/"])
 async def test_errors_around_the_handler_are_plain_as_well(api: RestApi, tenant: Tenant, path: str) -> None:
-    plain(await api.client.post(path, headers=service()), 405)
-    two = service() | {"x-api-key": tenant.key}
+    plain(await api.client.post(path, headers=as_service("credential:read")), 405)
+    two = as_service("credential:read") | {"x-api-key": tenant.key}
     plain(await api.client.get(path, headers=two), 400)
 
 
 async def test_a_queue_that_cannot_be_read_answers_500_in_plain_text(pool: Pool) -> None:
     async with rest_api(pool) as api:
         await pool.execute("revoke select (status) on account_outbox from openbell_health")
-        plain(await api.client.get(PATH, headers=service()), 500)
+        plain(await api.client.get(PATH, headers=as_service("credential:read")), 500)
 
 
 async def test_it_does_not_stand_in_the_way_of_an_account_s_routes(api: RestApi, tenant: Tenant) -> None:
@@ -174,10 +163,18 @@ async def test_the_role_sees_no_row_s_content(login_pool: Pool, tenant: Tenant) 
             async with transaction(login_pool, Role.HEALTH) as connection:
                 await connection.fetch(f"select {column} from account_outbox")
     async with rest_api(login_pool) as api:
-        assert (await api.client.get(PATH, headers=service())).status_code == 200
+        assert (await api.client.get(PATH, headers=as_service("credential:read"))).status_code == 200
 
 
 @pytest.mark.parametrize("event_type", ["intent.created", "user.deleted", "account.disabled", ""])
 async def test_the_queue_takes_the_six_types_and_no_other(pool: Pool, tenant: Tenant, event_type: str) -> None:
     with pytest.raises(asyncpg.CheckViolationError):
         await queue(pool, tenant, "pending", event_type, 0)
+
+
+async def test_whoever_asks_too_often_is_told_so_in_plain_text(pool: Pool) -> None:
+    async with rest_api(pool, limit=limited(reads_per_minute=1)) as api:
+        asked = [await api.client.get(PATH, headers=as_service("credential:read")) for _ in range(2)]
+        assert asked[0].status_code == 200
+        plain(asked[1], 429)
+        assert asked[1].headers["retry-after"] == "60"
