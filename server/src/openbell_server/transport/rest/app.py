@@ -7,10 +7,12 @@ from typing import Any, cast
 from uuid import uuid4
 
 import structlog
-from litestar import Litestar, get
+from litestar import Litestar
 from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
 
 from openbell_server.transport.rest.error_responses import ErrorRenderer
+from openbell_server.transport.rest.health import health_route
+from openbell_server.transport.rest.openapi.routes import description_routes
 
 BODY_BYTES_MAX = 64 * 1024
 _REQUEST_ID = re.compile(rb"[0-9A-Za-z_-]{1,64}")
@@ -22,15 +24,8 @@ def build_app(
     render_error: ErrorRenderer,
 ) -> ASGIApp:
     """The application as uvicorn serves it."""
-
-    @get("/healthz")
-    async def healthz() -> dict[str, str]:
-        """Alive, and the database answers."""
-        await check_database()
-        return {"status": "ok"}
-
     app = Litestar(
-        route_handlers=[*routes, healthz],
+        route_handlers=[*routes, health_route(check_database), *description_routes()],
         exception_handlers={Exception: render_error},
         request_max_body_size=BODY_BYTES_MAX,
         openapi_config=None,

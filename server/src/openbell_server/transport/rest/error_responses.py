@@ -32,10 +32,10 @@ class ProblemBody(Struct, frozen=True):
     receipt: Mapping[str, object] | UnsetType = UNSET
 
 
-def problem_response(problem: Problem, request_id: str, headers: Mapping[str, str] | None = None) -> Response[bytes]:
-    """The problem as a response."""
+def problem_body(problem: Problem, request_id: str) -> ProblemBody:
+    """The problem as a body."""
     code = CODES[problem.code]
-    body = ProblemBody(
+    return ProblemBody(
         type=f"urn:openbell:problem:{problem.code}",
         title=code.title,
         status=code.status,
@@ -46,6 +46,11 @@ def problem_response(problem: Problem, request_id: str, headers: Mapping[str, st
         errors=list(problem.errors),
         receipt=problem.receipt if isinstance(problem, ControlsRefused) else UNSET,
     )
+
+
+def problem_response(problem: Problem, request_id: str, headers: Mapping[str, str] | None = None) -> Response[bytes]:
+    """The problem as a response."""
+    code, body = CODES[problem.code], problem_body(problem, request_id)
     return Response(
         msgspec.json.encode(body),
         status_code=code.status,

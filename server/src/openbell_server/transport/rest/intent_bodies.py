@@ -10,10 +10,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.stores import Execution, RecordedAction
 from openbell_server.application.read_intents import Page
-from openbell_server.domain.action_lifecycle import Reason
+from openbell_server.domain.action_lifecycle import ActionState, Reason
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import IntentId
-from openbell_server.domain.intents import CancelIntent, Command, CreateIntent, ReplaceIntent, plain
+from openbell_server.domain.intents import ActionType, CancelIntent, Command, CreateIntent, ReplaceIntent, plain
 from openbell_server.domain.order_aggregate import status
 from openbell_server.domain.orders import (
     DECIMAL_PATTERN,
@@ -26,7 +26,33 @@ from openbell_server.domain.orders import (
     exact_decimal,
 )
 
-DecimalText = Annotated[str, Meta(pattern=DECIMAL_PATTERN, max_length=37)]
+# Zero has the pattern, and is refused by the domain.
+DecimalText = Annotated[
+    str,
+    Meta(
+        pattern=DECIMAL_PATTERN,
+        max_length=37,
+        description="A plain decimal above zero, at most 18 digits on either side of the point.",
+        extra_json_schema={"not": {"pattern": r"^0(\.0+)?$"}},
+    ),
+]
+SymbolText = Annotated[
+    str,
+    Meta(
+        description="1 to 32 of A-Z, 0-9 and . - / : _, in any case.",
+        extra_json_schema={"pattern": r"^[A-Za-z0-9.\-/:_]{1,32}$"},
+    ),
+]
+ReferenceText = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=128,
+        description="Yours, printable; stored with the action and shown with its events.",
+        extra_json_schema={"format": "printable"},
+    ),
+]
+Moment = Annotated[datetime, Meta(tz=True)]
 _SPEC = "/command/payload/spec"
 
 
@@ -110,12 +136,15 @@ class SpecBody(_Request, frozen=True, rename="pascal"):
         raise AssertionError("unreachable: exactly one kind is set")
 
 
+OneSpec = Annotated[SpecBody, Meta(extra_json_schema={"minProperties": 1, "maxProperties": 1})]
+
+
 class CreatePayload(_Request, frozen=True):
     """What to trade."""
 
-    symbol: str
+    symbol: SymbolText
     order_side: OrderSide
-    spec: SpecBody
+    spec: OneSpec
     route_strategy: RouteStrategy = RouteStrategy.SMART
 
 
@@ -154,7 +183,7 @@ class SubmitBody(_Request, frozen=True):
     """The body of a submit."""
 
     command: CreateBody | ReplaceBody | CancelBody
-    client_reference_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+    client_reference_id: ReferenceText | None = None
 
     def to_command(self, broker: BrokerDefinition) -> Command:
         """The command as the domain knows it, in the broker's spelling of the symbol and with its defaults."""
@@ -196,14 +225,14 @@ class ReasonBody(Struct, frozen=True, omit_defaults=True):
 class ProbeBody(Struct, frozen=True):
     """One look-up at the broker."""
 
-    at: datetime
+    at: Moment
     found: bool
 
 
 class UnknownBody(Struct, frozen=True):
     """The evidence behind an unknown outcome."""
 
-    since: datetime
+    since: Moment
     probes: list[ProbeBody]
     settles_by: str = "the broker's evidence, or an operator"
 
@@ -216,7 +245,7 @@ class ExecutionBody(Struct, frozen=True):
     leaves_quantity: str
     broker_order_ids: list[str]
     certainty: str
-    updated_at: datetime
+    updated_at: Moment
     average_price: str | UnsetType = UNSET
     unknown: UnknownBody | UnsetType = UNSET
 
@@ -229,23 +258,23 @@ class ActionBody(Struct, frozen=True):
     account_id: UUID
     organization_id: UUID
     seq: int
-    action_type: str
+    action_type: ActionType
     symbol: str
-    order_side: str
-    order_type: str
-    route_strategy: str
+    order_side: OrderSide
+    order_type: OrderType
+    route_strategy: RouteStrategy
     quantity: str
-    time_in_force: str
+    time_in_force: TimeInForce
     principal_type: str
     principal_id: str
     receipt_id: UUID
-    created_at: datetime
-    state: str
+    created_at: Moment
+    state: ActionState
     limit_price: str | UnsetType = UNSET
     stop_price: str | UnsetType = UNSET
     client_reference_id: str | UnsetType = UNSET
     reason: ReasonBody | UnsetType = UNSET
-    settled_at: datetime | UnsetType = UNSET
+    settled_at: Moment | UnsetType = UNSET
     execution: ExecutionBody | UnsetType = UNSET
 
 

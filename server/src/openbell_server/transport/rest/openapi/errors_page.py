@@ -1,0 +1,36 @@
+"""The page of error codes: what each means, what to do, and which operations can answer it."""
+
+from openbell_server.domain.errors import CODES
+from openbell_server.transport.rest.openapi.document import codes_of
+from openbell_server.transport.rest.openapi.operations import OPERATIONS
+
+_INTRODUCTION = """# Errors
+
+Every refusal and failure is `application/problem+json` (RFC 9457):
+
+```json
+{"type": "urn:openbell:problem:invalid_command", "title": "The command is not valid", "status": 422,
+ "detail": "/command/payload/order_side must be one of BUY, SELL, SELL_SHORT",
+ "code": "invalid_command", "remedy": "See errors for the field and what would pass.", "request_id": "4f6b",
+ "errors": [{"pointer": "/command/payload/order_side", "code": "invalid",
+             "message": "must be one of BUY, SELL, SELL_SHORT"}]}
+```
+
+`code` is for programs and never changes its meaning; `detail` says what happened this time, `remedy` what to do.
+`errors` points at each wrong field by JSON pointer (`/headers/…` for a header, the bare name for a query parameter)
+and says what would pass. Codes may be added: treat one you do not know by its status.
+[Typical mistakes](mistakes.md) shows real answers.
+
+| Code | Status | What it means | What to do | Where |
+|---|---|---|---|---|
+"""
+
+
+def errors_page() -> str:
+    """The page."""
+    lines = []
+    for name, code in CODES.items():
+        places = [row.operation_id for row in OPERATIONS if name in codes_of(row)]
+        where = "everywhere" if len(places) == len(OPERATIONS) else ", ".join(places) or "any path"
+        lines.append(f"| `{name}` | {code.status} | {code.title} | {code.remedy} | {where} |\n")
+    return _INTRODUCTION + "".join(lines)

@@ -1,0 +1,31 @@
+"""The table of operations: a route without a row here fails a test, and so does a row without a route."""
+
+from typing import Final
+
+from openbell_server.transport.rest.health import HealthBody
+from openbell_server.transport.rest.openapi.described import Described
+from openbell_server.transport.rest.openapi.intent_operations import INTENT_OPERATIONS
+
+_SERVICE_OPERATIONS: Final = (
+    Described(
+        method="GET",
+        path="/healthz",
+        operation_id="checkHealth",
+        tag="Service",
+        summary="Check that the service can work",
+        description="Answers 200 while this process runs and its database takes writes.",
+        operation=None,
+        schemes=(),
+        answer=HealthBody,
+        answer_example=HealthBody("ok"),
+        codes=("invalid_parameter",),
+    ),
+)
+
+OPERATIONS: Final[tuple[Described, ...]] = (*INTENT_OPERATIONS, *_SERVICE_OPERATIONS)
+# The description itself is not described.
+UNDESCRIBED: Final = frozenset({"/openapi.json", "/openapi/accounts.json", "/docs"})
+TAGS: Final = {
+    "Intents": "What you ask for: commands are recorded as actions, and each is sent to the broker once.",
+    "Service": "Whether the service works.",
+}
