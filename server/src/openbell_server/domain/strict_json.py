@@ -12,7 +12,9 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     decoded = dict(pairs)
     if len(decoded) != len(pairs):
-        raise ValueError("a key occurs twice in one object")
+        names = [name for name, _ in pairs]
+        twice = next(name for name in decoded if names.count(name) > 1)
+        raise ValueError(f"the key {json.dumps(twice[:64])} occurs twice in one object")
     return decoded
 
 

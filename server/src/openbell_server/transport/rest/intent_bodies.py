@@ -32,14 +32,16 @@ DecimalText = Annotated[
     Meta(
         pattern=DECIMAL_PATTERN,
         max_length=37,
-        description="A plain decimal above zero, at most 18 digits on either side of the point.",
+        description="a decimal above zero: no sign, no exponent, at most 18 digits on either side of the point",
+        examples=["10.5"],
         extra_json_schema={"not": {"pattern": r"^0(\.0+)?$"}},
     ),
 ]
 SymbolText = Annotated[
     str,
     Meta(
-        description="1 to 32 of A-Z, 0-9 and . - / : _, in any case.",
+        description="1 to 32 of A-Z, 0-9 and . - / : _, in any case",
+        examples=["AAPL"],
         extra_json_schema={"pattern": r"^[A-Za-z0-9.\-/:_]{1,32}$"},
     ),
 ]
@@ -48,7 +50,7 @@ ReferenceText = Annotated[
     Meta(
         min_length=1,
         max_length=128,
-        description="Yours, printable; stored with the action and shown with its events.",
+        description="printable and yours: stored with the action and shown with its events",
         extra_json_schema={"format": "printable"},
     ),
 ]
@@ -103,7 +105,7 @@ class SpecBody(_Request, frozen=True, rename="pascal"):
     def __post_init__(self) -> None:
         """Refuse none and more than one."""
         if sum(kind is not UNSET for kind in (self.market, self.limit, self.stop, self.stop_limit)) != 1:
-            raise ValueError("spec must have exactly one of Market, Limit, Stop, StopLimit")
+            raise ValueError("must have exactly one of Market, Limit, Stop, StopLimit")
 
     def to_spec(self, default_time_in_force: TimeInForce) -> OrderSpec:
         """The spec of a new order as the domain knows it."""
@@ -118,19 +120,20 @@ class SpecBody(_Request, frozen=True, rename="pascal"):
 
     def to_replacement(self) -> ReplacementSpec:
         """The spec as the domain knows it, with what was left out still open."""
-        for order_type, body in (
-            (OrderType.MARKET, self.market),
-            (OrderType.LIMIT, self.limit),
-            (OrderType.STOP, self.stop),
-            (OrderType.STOP_LIMIT, self.stop_limit),
+        for order_type, name, body in (
+            (OrderType.MARKET, "Market", self.market),
+            (OrderType.LIMIT, "Limit", self.limit),
+            (OrderType.STOP, "Stop", self.stop),
+            (OrderType.STOP_LIMIT, "StopLimit", self.stop_limit),
         ):
             if not isinstance(body, UnsetType):
+                place = f"{_SPEC}/{name}"
                 price, stop = getattr(body, "price", None), getattr(body, "stop_price", None)
                 return ReplacementSpec(
                     order_type=order_type,
-                    quantity=exact_decimal(body.quantity, f"{_SPEC}/quantity"),
-                    limit_price=None if price is None else exact_decimal(price, f"{_SPEC}/price"),
-                    stop_price=None if stop is None else exact_decimal(stop, f"{_SPEC}/stop_price"),
+                    quantity=exact_decimal(body.quantity, f"{place}/quantity"),
+                    limit_price=None if price is None else exact_decimal(price, f"{place}/price"),
+                    stop_price=None if stop is None else exact_decimal(stop, f"{place}/stop_price"),
                     time_in_force=body.time_in_force,
                 )
         raise AssertionError("unreachable: exactly one kind is set")
