@@ -12,8 +12,9 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     decoded = dict(pairs)
     if len(decoded) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in decoded if names.count(name) > 1)
+        seen: set[str] = set()
+        # add answers None: the first name that was there before.
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
         raise ValueError(f"the key {json.dumps(twice[:64])} occurs twice in one object")
     return decoded
 
