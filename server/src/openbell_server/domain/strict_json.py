@@ -10,12 +10,11 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    decoded = dict(pairs)
-    if len(decoded) != len(pairs):
-        seen: set[str] = set()
-        # add answers None: the first name that was there before.
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise ValueError(f"the key {json.dumps(twice[:64])} occurs twice in one object")
+    decoded: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in decoded:
+            raise ValueError(f"the key {json.dumps(name[:64])} occurs twice in one object")
+        decoded[name] = value
     return decoded
 
 

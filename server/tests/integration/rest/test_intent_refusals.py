@@ -292,6 +292,15 @@ async def test_an_idempotency_key_that_is_not_visible_ascii_is_refused(api: Rest
     assert pointers(problem(answer, 400, "invalid_parameter")) == ["/headers/idempotency-key"]
 
 
+@pytest.mark.parametrize(("below", "taken"), [("", "next_cursor, limit"), ("/{}", "none"), ("/{}/actions", "next_cur")])
+async def test_a_query_parameter_that_is_none_is_refused_by_name(
+    api: RestApi, tenant: Tenant, below: str, taken: str
+) -> None:
+    answer = problem(await api.read(tenant, below.format(new_id()), cursor="x"), 400, "invalid_parameter")
+    assert pointers(answer) == ["/cursor"]
+    assert taken in str(answer["detail"])
+
+
 async def test_an_idempotency_key_of_255_signs_is_taken(api: RestApi, tenant: Tenant) -> None:
     assert (await api.submit(tenant, create_body(), key="~" * 255)).status_code == 202
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from openbell_server.application.read_intents import LIMIT_DEFAULT, LIMIT_MAX
+from openbell_server.domain.authorization import RULES, Operation, Rule
 
 Json = dict[str, object]
 
@@ -38,9 +39,8 @@ class Described:
     tag: str
     summary: str
     description: str
-    # The name of the rule that admits callers; none where nobody is asked who they are.
-    operation: str | None
-    schemes: tuple[Scheme, ...]
+    # The rule that admits callers; none where nobody is asked who they are.
+    operation: Operation | None
     status: int = 200
     body: type | None = None
     body_examples: Mapping[str, object] = field(default_factory=dict)
@@ -50,7 +50,24 @@ class Described:
     parameters: tuple[Parameter, ...] = ()
     # Codes of its own; those that come with a credential, a path or a body are added.
     codes: tuple[str, ...] = ()
-    plain_errors: bool = False
+
+    @property
+    def rule(self) -> Rule | None:
+        """Who may."""
+        return None if self.operation is None else RULES[self.operation]
+
+    @property
+    def schemes(self) -> list[Scheme]:
+        """How those who may show who they are."""
+        if self.rule is None:
+            return []
+        by_key, by_token = self.rule.permissions is not None, (self.rule.roles, self.rule.scopes) != (None, None)
+        return [*([Scheme.API_KEY] if by_key else []), *([Scheme.BEARER] if by_token else [])]
+
+    @property
+    def query_names(self) -> list[str]:
+        """Every query parameter it takes; others are refused."""
+        return [parameter.name for parameter in self.parameters if parameter.place == "query"]
 
 
 NEXT_CURSOR: Final = Parameter(

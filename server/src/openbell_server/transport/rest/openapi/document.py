@@ -8,9 +8,17 @@ import msgspec
 from litestar import Litestar
 from litestar.routes import HTTPRoute
 
+from openbell_server.domain.authorization import Rule
 from openbell_server.domain.errors import CODES, Problem
-from openbell_server.transport.rest.error_responses import ProblemBody, problem_body
-from openbell_server.transport.rest.openapi.described import PATH_PARAMETERS, Described, Json, Parameter, Scheme
+from openbell_server.transport.rest.error_responses import PLAIN_PATHS, ProblemBody, problem_body
+from openbell_server.transport.rest.openapi.described import (
+    ORGANIZATION,
+    PATH_PARAMETERS,
+    Described,
+    Json,
+    Parameter,
+    Scheme,
+)
 from openbell_server.transport.rest.openapi.operations import OPERATIONS, TAGS, UNDESCRIBED
 
 VERSION: Final = "0.1.0"
@@ -77,19 +85,32 @@ def openapi_document(app: Litestar, *, below: str = "/") -> Json:
 
 
 def codes_of(row: Described) -> list[str]:
-    """Every problem an operation can answer: its own, and those of its credential, path and body."""
-    codes = ["internal_error", "unavailable", *row.codes]
-    if row.schemes:
-        codes += ["ambiguous_credentials", "unauthenticated", "permission_denied"]
-    if Scheme.API_KEY in row.schemes:
-        codes += ["key_disabled"]
+    """Every problem an operation can answer: its own, and those of its credential, path, query and body."""
+    codes = {"internal_error", "unavailable", "schema_outdated", "invalid_parameter", *row.codes}
+    if row.rule is not None:
+        codes |= _codes_of_rule(row.rule)
     if "{" in row.path:
-        codes += ["not_found"]
+        codes |= {"not_found"}
     if "{account_id}" in row.path and Scheme.API_KEY in row.schemes:
-        codes += ["environment_mismatch"]
+        codes |= {"environment_mismatch"}
     if row.body is not None:
-        codes += ["malformed_body", "body_too_large", "not_json", "invalid_command"]
+        codes |= {"malformed_body", "body_too_large", "not_json", "invalid_command"}
     return [code for code in CODES if code in codes]
+
+
+def _codes_of_rule(rule: Rule) -> set[str]:
+    codes = {"ambiguous_credentials", "unauthenticated", "permission_denied", "rate_limited", rule.stranger}
+    if rule.permissions is not None:
+        codes |= {"key_disabled"}
+    if rule.homeless is not None and rule.roles is not None:
+        codes |= {rule.homeless}
+    if rule.entitlement is not None:
+        codes |= {"entitlement_required"}
+    if rule.scoped:
+        codes |= {"organization_mismatch"}
+    if rule.scoped and rule.scopes is not None:
+        codes |= {"invalid_header", "not_found"}
+    return codes
 
 
 def _rows(app: Litestar) -> Iterator[Described]:
@@ -103,17 +124,18 @@ def _rows(app: Litestar) -> Iterator[Described]:
 
 
 def _operation(row: Described) -> Json:
+    parameters = [*row.parameters, *([ORGANIZATION] if row.rule is not None and row.rule.scoped else [])]
     operation: Json = {
         "operationId": row.operation_id,
         "tags": [row.tag],
         "summary": row.summary,
         "description": row.description,
-        "parameters": [*_path_parameters(row.path), *map(_parameter, row.parameters)],
+        "parameters": [*_path_parameters(row.path), *map(_parameter, parameters)],
         "responses": {str(row.status): _success(row), **_errors(row)},
         "security": [{scheme: []} for scheme in row.schemes],
     }
     if row.operation is not None:
-        operation["x-openbell-operation"] = row.operation
+        operation["x-openbell-operation"] = row.operation.name
     if row.body is not None:
         examples = {name: {"value": value} for name, value in row.body_examples.items()}
         content = {"application/json": {"schema": _reference(row.body), "examples": examples}}
@@ -159,7 +181,7 @@ def _errors(row: Described) -> Json:
         str(status): {
             "description": "; ".join(CODES[code].title for code in codes),
             "headers": {"X-Request-Id": _REQUEST_ID, **({"Retry-After": _RETRY_AFTER} if status in {429, 503} else {})},
-            "content": _plain_errors(codes) if row.plain_errors else _problems(status, codes),
+            "content": _plain_errors(codes) if row.path in PLAIN_PATHS else _problems(status, codes),
         }
         for status, codes in sorted(by_status.items())
     }

@@ -5,6 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from openbell_server.domain.action_lifecycle import ActionState
+from openbell_server.domain.authorization import Operation
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
 from openbell_server.transport.rest.intent_bodies import ActionBody, ExecutionBody, PageBody, SubmitBody
@@ -12,9 +13,7 @@ from openbell_server.transport.rest.openapi.described import (
     IDEMPOTENCY_KEY,
     LIMIT,
     NEXT_CURSOR,
-    ORGANIZATION,
     Described,
-    Scheme,
 )
 
 _INTENTS: Final = "/v1/accounts/{account_id}/intents"
@@ -50,7 +49,6 @@ _ACTION: Final = ActionBody(
     ),
 )
 _PAGE: Final = PageBody(data=[_ACTION], next_cursor=None, last_cursor="AAAAAAAAACpTb3B1YmJsaWNfa2V")
-_READERS: Final = (Scheme.API_KEY,)
 
 
 def _create(**spec: object) -> dict[str, object]:
@@ -69,8 +67,7 @@ INTENT_OPERATIONS: Final = (
         summary="Submit a command",
         description="Appends CREATE, REPLACE or CANCEL to the account's record. When it answers 202 the command is "
         "durable, and the order is sent to the broker once.",
-        operation="SUBMIT_INTENT",
-        schemes=(Scheme.API_KEY,),
+        operation=Operation.SUBMIT_INTENT,
         status=202,
         body=SubmitBody,
         body_examples={
@@ -95,7 +92,6 @@ INTENT_OPERATIONS: Final = (
         },
         parameters=(IDEMPOTENCY_KEY,),
         codes=(
-            "invalid_parameter",
             "entitlement_required",
             "account_disabled",
             "organization_disabled",
@@ -114,12 +110,11 @@ INTENT_OPERATIONS: Final = (
         summary="List the account's actions",
         description="Every command of the account in commit order, the oldest first. No page skips or repeats an "
         "action, whatever is written meanwhile.",
-        operation="READ_INTENTS",
-        schemes=_READERS,
+        operation=Operation.READ_INTENTS,
         answer=PageBody,
         answer_example=_PAGE,
-        parameters=(NEXT_CURSOR, LIMIT, ORGANIZATION),
-        codes=("invalid_parameter", "invalid_cursor"),
+        parameters=(NEXT_CURSOR, LIMIT),
+        codes=("invalid_cursor",),
     ),
     Described(
         method="GET",
@@ -128,12 +123,9 @@ INTENT_OPERATIONS: Final = (
         tag="Intents",
         summary="Read an intent",
         description="The latest action of the intent, and in execution how its order stands now.",
-        operation="READ_INTENTS",
-        schemes=_READERS,
+        operation=Operation.READ_INTENTS,
         answer=ActionBody,
         answer_example=_ACTION,
-        parameters=(ORGANIZATION,),
-        codes=("invalid_parameter",),
     ),
     Described(
         method="GET",
@@ -142,11 +134,10 @@ INTENT_OPERATIONS: Final = (
         tag="Intents",
         summary="List the actions of an intent",
         description="Every command of the intent, the oldest first.",
-        operation="READ_INTENTS",
-        schemes=_READERS,
+        operation=Operation.READ_INTENTS,
         answer=PageBody,
         answer_example=_PAGE,
-        parameters=(NEXT_CURSOR, LIMIT, ORGANIZATION),
-        codes=("invalid_parameter", "invalid_cursor"),
+        parameters=(NEXT_CURSOR, LIMIT),
+        codes=("invalid_cursor",),
     ),
 )

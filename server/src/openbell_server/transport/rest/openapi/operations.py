@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from openbell_server.transport.rest.health import HealthBody
+from openbell_server.transport.rest.health_bodies import HealthBody
 from openbell_server.transport.rest.openapi.described import Described
 from openbell_server.transport.rest.openapi.intent_operations import INTENT_OPERATIONS
 
@@ -15,17 +15,21 @@ _SERVICE_OPERATIONS: Final = (
         summary="Check that the service can work",
         description="Answers 200 while this process runs and its database takes writes.",
         operation=None,
-        schemes=(),
         answer=HealthBody,
         answer_example=HealthBody("ok"),
-        codes=("invalid_parameter",),
     ),
 )
 
 OPERATIONS: Final[tuple[Described, ...]] = (*INTENT_OPERATIONS, *_SERVICE_OPERATIONS)
+_TAKEN: Final = {(row.method, row.path): row.query_names for row in OPERATIONS}
 # The description itself is not described.
 UNDESCRIBED: Final = frozenset({"/openapi.json", "/openapi/accounts.json", "/docs"})
 TAGS: Final = {
     "Intents": "What you ask for: commands are recorded as actions, and each is sent to the broker once.",
     "Service": "Whether the service works.",
 }
+
+
+def query_names(method: str, path: str) -> list[str] | None:
+    """The query parameters that an operation takes; None for one that is not described."""
+    return _TAKEN.get((method, path))
