@@ -55,6 +55,9 @@ def with_request_id(app: Litestar) -> ASGIApp:
 
         # The raw path keeps %2F apart from /; a route decodes its own parameters.
         raw = {"path": scope["raw_path"].decode("ascii", "replace"), "request_id": request_id.decode()}
+        if scope["method"] == "OPTIONS":
+            # No path takes it; the framework would answer by itself, and name only some of the path's methods.
+            raw["method"] = "NONE"
         begun = time.perf_counter()
         with structlog.contextvars.bound_contextvars(request_id=raw["request_id"]):
             await app(cast("Scope", {**scope, **raw}), receive, send_with_id)

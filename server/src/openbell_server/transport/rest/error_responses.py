@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import structlog
 from litestar import Request, Response
-from litestar.exceptions import HTTPException
+from litestar.exceptions import HTTPException, MethodNotAllowedException
 from msgspec import UNSET, Struct, UnsetType
 
 from openbell_server.domain.errors import CODES, ControlsRefused, FieldProblem, Problem, RateLimited
 
-_FROM_STATUS = {400: "malformed_body", 404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
+_FROM_STATUS = {400: "malformed_body", 404: "not_found", 413: "body_too_large"}
 # Errors of these paths are plain text, wherever they come from.
 PLAIN_PATHS = frozenset({"/v1/accounts/outbox/health", "/v1/users/me"})
 _HEADERS = {401: {"www-authenticate": 'Bearer realm="openbell"'}, 503: {"retry-after": "1"}}
@@ -100,6 +100,10 @@ def _problem(
         return error, {"retry-after": wait, **limits}
     if isinstance(error, Problem):
         return error, None
+    if isinstance(error, MethodNotAllowedException):
+        methods = [method for method in (error.headers or {})["allow"].split(", ") if method != "OPTIONS"]
+        allowed = ", ".join(sorted(methods))
+        return Problem("method_not_allowed", f"this path takes {allowed}"), {"allow": allowed}
     if isinstance(error, HTTPException) and error.status_code in _FROM_STATUS:
         return Problem(_FROM_STATUS[error.status_code], error.detail), error.headers
     if isinstance(error, unavailable):
