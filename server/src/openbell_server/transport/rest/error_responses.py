@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import structlog
@@ -17,6 +18,30 @@ PLAIN_PATHS = frozenset({"/v1/accounts/outbox/health", "/v1/users/me"})
 _HEADERS = {401: {"www-authenticate": 'Bearer realm="openbell"'}, 503: {"retry-after": "1"}}
 
 
+class FindingBody(Struct, frozen=True):
+    """What one rule said of a command."""
+
+    code: str
+    scope: str
+    verdict: str
+    limit: str | int
+    observed: str | int
+    control_version: int | None
+
+
+class ReceiptBody(Struct, frozen=True):
+    """The whole explanation of one evaluation of the controls."""
+
+    id: UUID
+    version: int
+    verdict: str
+    organization_epoch: int
+    account_epoch: int
+    rules: list[FindingBody]
+    symbol: str | UnsetType = UNSET
+    evaluated_at: str | UnsetType = UNSET
+
+
 class ProblemBody(Struct, frozen=True):
     """What a caller reads when something is refused or fails."""
 
@@ -29,7 +54,7 @@ class ProblemBody(Struct, frozen=True):
     request_id: str
     errors: list[FieldProblem]
     # Only where a control refused a command.
-    receipt: Mapping[str, object] | UnsetType = UNSET
+    receipt: ReceiptBody | UnsetType = UNSET
 
 
 def problem_body(problem: Problem, request_id: str) -> ProblemBody:
@@ -44,7 +69,7 @@ def problem_body(problem: Problem, request_id: str) -> ProblemBody:
         remedy=code.remedy,
         request_id=request_id,
         errors=list(problem.errors),
-        receipt=problem.receipt if isinstance(problem, ControlsRefused) else UNSET,
+        receipt=msgspec.convert(problem.receipt, ReceiptBody) if isinstance(problem, ControlsRefused) else UNSET,
     )
 
 

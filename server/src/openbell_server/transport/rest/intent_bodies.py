@@ -155,7 +155,7 @@ class ReplacePayload(_Request, frozen=True):
     """What an order shall become: the whole spec, with the total quantity."""
 
     ref_intent_id: UUID
-    spec: SpecBody
+    spec: OneSpec
 
 
 class CancelPayload(_Request, frozen=True):

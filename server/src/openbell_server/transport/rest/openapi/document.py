@@ -190,7 +190,9 @@ def _errors(row: Described) -> Json:
 def _problems(status: int, codes: list[str]) -> Json:
     """The shape of a problem with the codes that this answer can have, and an example of each."""
     only = {"properties": {"status": {"const": status}, "code": {"enum": codes}}}
-    examples = {code: {"value": msgspec.to_builtins(problem_body(Problem(code, CODES[code].title), "4f6b"))} for code in codes}
+    examples = {
+        code: {"value": msgspec.to_builtins(problem_body(Problem(code, CODES[code].title), "4f6b"))} for code in codes
+    }
     return {
         "application/problem+json": {
             "schema": {"allOf": [_reference(ProblemBody), only]},

@@ -75,6 +75,15 @@ INTENT_OPERATIONS: Final = (
             "market": _create(Market={"quantity": "10", "time_in_force": "DAY"}),
             "stop": _create(Stop={"stop_price": "180", "quantity": "10"}),
             "stop_limit": _create(StopLimit={"stop_price": "180", "price": "179.50", "quantity": "10"}),
+            "replace": {
+                "command": {
+                    "type": "REPLACE",
+                    "payload": {
+                        "ref_intent_id": str(_INTENT_ID),
+                        "spec": {"Limit": {"price": "188", "quantity": "12"}},
+                    },
+                }
+            },
             "cancel": {"command": {"type": "CANCEL", "payload": {"ref_intent_id": str(_INTENT_ID)}}},
         },
         answer=ActionBody,
@@ -96,8 +105,13 @@ INTENT_OPERATIONS: Final = (
             "account_disabled",
             "organization_disabled",
             "order_terminal",
+            "order_unknown",
             "concurrent_change",
             "not_supported",
+            "controls_refused",
+            "replace_not_supported",
+            "immutable_field",
+            "quantity_not_above_filled",
             "idempotency_key_reused",
             "outcome_unknown",
         ),
