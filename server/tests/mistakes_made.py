@@ -110,7 +110,7 @@ async def _intents(api: RestApi, pool: Pool, tenant: Tenant) -> dict[str, str]:
     """One that works, one that has ended, a key that was used, a cursor, and a symbol that is switched off."""
     working, closed = await accept(pool, tenant.submission(a_limit_create()), tenant.submission())
     await pool.execute(
-        "update orders set standing = 'CLOSED', close_reason = 'FILLED', pending = 'NONE' where intent_id = $1",
+        "update orders set standing = 'CLOSED', close_reason = 'FILLED', pending = 'NONE' where order_id = $1",
         closed.intent_id,
     )
     assert (await api.submit(tenant, create_body(), key="used-before")).status_code == 202

@@ -10,7 +10,7 @@ from litestar import Request
 from openbell_server.application.authenticate import Authenticate, Credential, read_credential
 from openbell_server.application.limit_rates import LimitRates
 from openbell_server.domain.authorization import Operation, admit, require
-from openbell_server.domain.errors import FieldProblem, Problem
+from openbell_server.domain.errors import FieldProblem, InvalidParameter, Problem
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.principals import Caller, Principal
 from openbell_server.transport.rest.openapi.operations import query_names
@@ -65,13 +65,10 @@ def refuse_unknown_query(request: AnyRequest) -> None:
     names = query_names(request.method, request.scope["path_template"])
     for name in request.query_params:
         if names is not None and name not in names:
-            taken = f"the parameters here are {', '.join(names)}" if names else "there are none here"
-            message = f"is not a query parameter; {taken}"
-            raise Problem(
-                "invalid_parameter",
-                f"{name[:64]} {message}",
-                (FieldProblem(f"/{name[:64]}", "unknown_parameter", message),),
+            known = (
+                f"is not known here; known are: {', '.join(names)}" if names else "is not known: there are none here"
             )
+            raise InvalidParameter(name[:64], known, "unknown")
 
 
 def _organization_header(request: AnyRequest) -> str | None:

@@ -2,20 +2,23 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.intent_statistics import IntentStatistics
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderSide
 
+Moment = Annotated[datetime, Meta(tz=True)]
+
 
 class WindowBody(Struct, frozen=True, rename={"since": "from", "until": "to"}):
     """Which actions are counted: those recorded from one moment to another."""
 
-    since: datetime
-    until: datetime
+    since: Moment
+    until: Moment
 
 
 class SymbolBody(Struct, frozen=True):

@@ -7,8 +7,12 @@ from typing import Final
 
 from openbell_server.application.read_intents import LIMIT_DEFAULT, LIMIT_MAX
 from openbell_server.domain.authorization import RULES, Operation, Rule
+from openbell_server.domain.intent_statistics import TimeWindow
+from openbell_server.domain.intents import ActionType
+from openbell_server.transport.rest.intent_queries import REFERENCE_LENGTH_MAX
 
 Json = dict[str, object]
+SYMBOL_PATTERN: Final = "^[A-Za-z0-9.\\-/:_]{1,32}$"
 
 
 class Scheme(StrEnum):
@@ -84,6 +88,50 @@ LIMIT: Final = Parameter(
     schema={"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
     example=LIMIT_DEFAULT,
 )
+FILTERS: Final = (
+    Parameter(
+        name="symbol",
+        place="query",
+        description="Only actions of this symbol, in any spelling that its broker takes.",
+        schema={"type": "string", "pattern": SYMBOL_PATTERN},
+        example="AAPL",
+    ),
+    Parameter(
+        name="action_type",
+        place="query",
+        description="Only commands of this type.",
+        schema={"type": "string", "enum": list(ActionType)},
+        example="CREATE",
+    ),
+    Parameter(
+        name="client_reference_id",
+        place="query",
+        description="Only actions that you gave this reference.",
+        schema={"type": "string", "minLength": 1, "maxLength": REFERENCE_LENGTH_MAX, "format": "printable"},
+        example="rebalance-0042",
+    ),
+    Parameter(
+        name="created_after",
+        place="query",
+        description="Only actions recorded after this time; the + of an offset is written %2B.",
+        schema={"type": "string", "format": "date-time"},
+        example="2026-01-05T09:30:00Z",
+    ),
+    Parameter(
+        name="created_before",
+        place="query",
+        description="Only actions recorded before this time; the + of an offset is written %2B.",
+        schema={"type": "string", "format": "date-time"},
+        example="2036-01-05T16:00:00Z",
+    ),
+)
+TIME_WINDOW: Final = Parameter(
+    name="time_window",
+    place="query",
+    description="Which actions are counted: those recorded since then.",
+    schema={"type": "string", "enum": list(TimeWindow), "default": TimeWindow.LAST_DAY},
+    example="last_day",
+)
 IDEMPOTENCY_KEY: Final = Parameter(
     name="Idempotency-Key",
     place="header",
@@ -114,7 +162,7 @@ PATH_PARAMETERS: Final[dict[str, tuple[str, Json, str]]] = {
     ),
     "symbol": (
         "The symbol in any case; a slash in it is written %2F.",
-        {"type": "string", "pattern": "^[A-Za-z0-9.\\-/:_]{1,32}$"},
+        {"type": "string", "pattern": SYMBOL_PATTERN},
         "AAPL",
     ),
     "provider": ("The name of the identity provider.", {"type": "string", "minLength": 1}, "workos"),

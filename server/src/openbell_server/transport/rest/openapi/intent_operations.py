@@ -1,6 +1,6 @@
 """The intent routes, described."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -10,11 +10,14 @@ from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
 from openbell_server.transport.rest.intent_bodies import ActionBody, ExecutionBody, PageBody, SubmitBody
 from openbell_server.transport.rest.openapi.described import (
+    FILTERS,
     IDEMPOTENCY_KEY,
     LIMIT,
     NEXT_CURSOR,
+    TIME_WINDOW,
     Described,
 )
+from openbell_server.transport.rest.statistics_bodies import LatencyBody, StatisticsBody, SymbolBody, WindowBody
 
 _INTENTS: Final = "/v1/accounts/{account_id}/intents"
 _NOON: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -49,6 +52,16 @@ _ACTION: Final = ActionBody(
     ),
 )
 _PAGE: Final = PageBody(data=[_ACTION], next_cursor=None, last_cursor="AAAAAAAAACpTb3B1YmJsaWNfa2V")
+_STATISTICS: Final = StatisticsBody(
+    window=WindowBody(since=_NOON - timedelta(days=1), until=_NOON),
+    intents=2,
+    actions={ActionType.CREATE: 2, ActionType.REPLACE: 0, ActionType.CANCEL: 1},
+    symbols=[SymbolBody("AAPL", 3)],
+    sides={OrderSide.BUY: 3, OrderSide.SELL: 0, OrderSide.SELL_SHORT: 0},
+    control_refusals=0,
+    outcomes={ActionState.ACKED: 3},
+    dispatch_latency_ms=LatencyBody(p50=8.0, p95=13.5, p99=16.0),
+)
 
 
 def _create(**spec: object) -> dict[str, object]:
@@ -127,8 +140,21 @@ INTENT_OPERATIONS: Final = (
         operation=Operation.READ_INTENTS,
         answer=PageBody,
         answer_example=_PAGE,
-        parameters=(NEXT_CURSOR, LIMIT),
+        parameters=(NEXT_CURSOR, LIMIT, *FILTERS),
         codes=("invalid_cursor",),
+    ),
+    Described(
+        method="GET",
+        path=f"{_INTENTS}/stats",
+        operation_id="showStatistics",
+        tag="Intents",
+        summary="Count what was asked",
+        description="Intents, actions and outcomes of a time window, and how long actions waited until they were sent. "
+        "The cost does not grow with the history.",
+        operation=Operation.READ_INTENTS,
+        answer=StatisticsBody,
+        answer_example=_STATISTICS,
+        parameters=(TIME_WINDOW,),
     ),
     Described(
         method="GET",
