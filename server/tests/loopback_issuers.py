@@ -36,7 +36,7 @@ class LoopbackIssuers:
         """OPENBELL_ISSUERS of a process that is to believe the tokens."""
         return json.dumps([self._row(PEOPLE, "people"), self._row(MACHINES, "machines")])
 
-    def _row(self, issuer: Issuer, owner: str) -> dict[str, str]:
+    def _row(self, issuer: Issuer, owner: str) -> dict[str, str | None]:
         return {
             "name": issuer.name,
             "jwks_address": f"http://127.0.0.1:{self._server.server_port}/{owner}",

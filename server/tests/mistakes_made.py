@@ -82,7 +82,6 @@ async def _world(api: RestApi, pool: Pool) -> dict[str, str]:
     await pool.execute(
         "update organizations set entitlements = $2 where organization_id = $1", organization, [CONTROLS_PREMIUM]
     )
-    claims = {"org_id": f"org_{organization.hex}", "role": "member"}
     return {
         "key": tenant.key,
         "mistyped_key": tenant.key[:-1] + ("0" if tenant.key[-1] != "0" else "1"),
@@ -90,7 +89,7 @@ async def _world(api: RestApi, pool: Pool) -> dict[str, str]:
         "reading_key": reading,
         "live_key": live_key,
         "plain_key": plain.key,
-        "user_token": good_token(**claims),
+        "user_token": good_token(org_id=f"org_{organization.hex}", role="member"),
         "service_token": good_token("EdDSA", MACHINES, scope="intent:read", org_id=None),
         "scopeless_token": good_token("EdDSA", MACHINES, scope="openid", org_id=None),
         "organization": str(organization),

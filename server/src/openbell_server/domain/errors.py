@@ -171,9 +171,11 @@ class InvalidCommand(Problem):
     """One field of a command is wrong."""
 
     def __init__(self, field: str, message: str) -> None:
-        """Field is a name or a JSON pointer; message completes 'the field …'."""
-        pointer = field if field.startswith("/") else f"/{field}"
-        super().__init__("invalid_command", f"{field} {message}", (FieldProblem(pointer, "invalid", message),))
+        """Field is a name or a JSON pointer, empty for the whole body; message completes 'the field …'."""
+        pointer = field if field == "" or field.startswith("/") else f"/{field}"
+        super().__init__(
+            "invalid_command", f"{field or 'the body'} {message}", (FieldProblem(pointer, "invalid", message),)
+        )
 
 
 class InvalidParameter(Problem):

@@ -8,10 +8,12 @@ from uuid import uuid4
 
 import structlog
 from litestar import Litestar
+from litestar.datastructures import State
 from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
 
 from openbell_server.transport.rest.error_responses import ErrorRenderer
 from openbell_server.transport.rest.health import health_route
+from openbell_server.transport.rest.openapi.operations import query_names
 from openbell_server.transport.rest.openapi.routes import description_routes
 
 BODY_BYTES_MAX = 64 * 1024
@@ -27,6 +29,7 @@ def build_app(
     app = Litestar(
         route_handlers=[*routes, health_route(check_database), *description_routes()],
         exception_handlers={Exception: render_error},
+        state=State({"query_names": query_names}),
         request_max_body_size=BODY_BYTES_MAX,
         openapi_config=None,
         logging_config=None,

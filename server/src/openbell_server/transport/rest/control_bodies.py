@@ -1,7 +1,7 @@
 """Request and response shapes of the control routes."""
 
 import re
-from datetime import datetime, time
+from datetime import time
 from typing import Annotated
 from uuid import UUID
 
@@ -19,10 +19,10 @@ from openbell_server.domain.controls import (
 )
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
+from openbell_server.transport.rest.wire_types import Moment
 
 _TIME_PATTERN = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
 _TIME_OF_DAY = re.compile(_TIME_PATTERN)
-Moment = Annotated[datetime, Meta(tz=True)]
 # What these say beyond the type is judged by the domain.
 TimeText = Annotated[
     str,

@@ -13,7 +13,6 @@ from openbell_server.domain.authorization import Operation, admit, require
 from openbell_server.domain.errors import FieldProblem, InvalidParameter, Problem
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.principals import Caller, Principal
-from openbell_server.transport.rest.openapi.operations import query_names
 
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
 AnyRequest = Request[Any, Any, Any]
@@ -62,7 +61,7 @@ def _admitted(request: AnyRequest, caller: Caller, operation: Operation) -> Prin
 
 def refuse_unknown_query(request: AnyRequest) -> None:
     """Refuse a query parameter that the operation does not take: a misspelled one would change nothing in silence."""
-    names = query_names(request.method, request.scope["path_template"])
+    names = request.app.state.query_names(request.method, request.scope["path_template"])
     for name in request.query_params:
         if names is not None and name not in names:
             known = (

@@ -1,6 +1,5 @@
 """Request and response shapes of the intent routes."""
 
-from datetime import datetime
 from decimal import Decimal
 from typing import Annotated
 from uuid import UUID
@@ -25,6 +24,7 @@ from openbell_server.domain.orders import (
     TimeInForce,
     exact_decimal,
 )
+from openbell_server.transport.rest.wire_types import Moment
 
 # Zero has the pattern, and is refused by the domain.
 DecimalText = Annotated[
@@ -54,7 +54,6 @@ ReferenceText = Annotated[
         extra_json_schema={"format": "printable"},
     ),
 ]
-Moment = Annotated[datetime, Meta(tz=True)]
 _SPEC = "/command/payload/spec"
 
 

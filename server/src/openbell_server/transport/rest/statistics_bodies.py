@@ -1,17 +1,14 @@
 """The response shape of the statistics route."""
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.intent_statistics import IntentStatistics
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderSide
-
-Moment = Annotated[datetime, Meta(tz=True)]
+from openbell_server.transport.rest.wire_types import Moment
 
 
 class WindowBody(Struct, frozen=True, rename={"since": "from", "until": "to"}):

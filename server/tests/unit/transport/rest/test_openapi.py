@@ -23,7 +23,7 @@ Document = dict[str, Any]
 
 async def served(path: str) -> httpx.Response:
     """An answer of the application, which needs no database to describe itself."""
-    app = cast("Any", rest_app(cast("Any", None), cast("Any", None), b"", cast("Any", None)))
+    app = cast("Any", rest_app(cast("Any", None), cast("Any", None), b"", *[cast("Any", None)] * 4))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://openbell.test") as client:
         return await client.get(path)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from openbell_server.application.read_intents import LIMIT_DEFAULT, LIMIT_MAX
+from openbell_server.application.paging import LIMIT_DEFAULT, LIMIT_MAX
 from openbell_server.domain.authorization import RULES, Operation, Rule
 from openbell_server.domain.intent_statistics import TimeWindow
 from openbell_server.domain.intents import ActionType
@@ -171,7 +171,7 @@ PATH_PARAMETERS: Final[dict[str, tuple[str, Json, str]]] = {
         {"type": "string", "minLength": 1},
         "org_01H0000000000000000000",
     ),
-    "key_id": (
+    "api_key_id": (
         "The key, as its creation answered it.",
         {"type": "string", "format": "uuid"},
         "01981d3c-7a00-7000-8000-000000000007",
