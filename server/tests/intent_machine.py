@@ -1,4 +1,4 @@
-"""A model of what a caller can do over HTTP, run in random order against a real api: create, repeat, cancel, read."""
+"""A model of what a caller can do over HTTP, in random order against a real api: commands, controls, keys, reads."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -26,6 +26,7 @@ class World:
     client: httpx.Client
     account_id: str
     key: str
+    admin: str
     conformance: Conformance
     sessions: int = 0
     answers: Counter[int] = field(default_factory=Counter)
@@ -34,7 +35,9 @@ class World:
 
     def call(self, method: str, path: str, expected: set[int], **request: Any) -> httpx.Response:
         """Send it, hold the answer against the document, and note a status that the model did not expect."""
-        headers = {"x-api-key": self.key, **request.pop("headers", {})}
+        headers = request.pop("headers", {})
+        if "authorization" not in headers:
+            headers = {"x-api-key": self.key, **headers}
         answer = self.client.request(method, path, headers=headers, **request)
         self.answers[answer.status_code] += 1
         self.breaks += self.conformance.breaks(answer)
@@ -60,15 +63,18 @@ class IntentMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
+        # A symbol of its own, so that no other session's control is met.
+        self.symbol, self.off = f"S{uuid4().hex[:12]}".upper(), False
         self.world.sessions += 1
         self.submitted: dict[str, tuple[str, dict[str, Any]]] = {}
-        self.cancelled: set[str] = set()
+        self.latest: dict[str, str] = {}
 
     @rule(target=intents, spec=SPECS, side=st.sampled_from(["BUY", "SELL", "SELL_SHORT"]))
     def create(self, spec: dict[str, Any], side: str) -> Any:
-        body = {"command": {"type": "CREATE", "payload": {"symbol": "AAPL", "order_side": side, "spec": spec}}}
+        body = {"command": {"type": "CREATE", "payload": {"symbol": self.symbol, "order_side": side, "spec": spec}}}
         key = str(uuid4())
-        answer = self.world.call("POST", self.world.intents, {202}, json=body, headers={"idempotency-key": key})
+        expected = {422} if self.off else {202}
+        answer = self.world.call("POST", self.world.intents, expected, json=body, headers={"idempotency-key": key})
         if answer.status_code != 202:
             return multiple()
         intent_id = answer.json()["intent_id"]
@@ -96,7 +102,40 @@ class IntentMachine(RuleBasedStateMachine):
         body = {"command": {"type": "CANCEL", "payload": {"ref_intent_id": intent_id}}}
         answer = self.world.call("POST", self.world.intents, {202, 409}, json=body)
         if answer.status_code == 202:
-            self.cancelled.add(intent_id)
+            self.latest[intent_id] = "CANCEL"
+
+    @rule(intent_id=intents, spec=SPECS)
+    def replace(self, intent_id: str, spec: dict[str, Any]) -> None:
+        """Taken, or refused: the order has ended, is of another kind, has filled, or its symbol is off."""
+        body = {"command": {"type": "REPLACE", "payload": {"ref_intent_id": intent_id, "spec": spec}}}
+        answer = self.world.call("POST", self.world.intents, {202, 409, 422}, json=body)
+        if answer.status_code == 202:
+            self.world.expect(not self.off, f"{intent_id} was replaced while its symbol was off")
+            self.latest[intent_id] = "REPLACE"
+
+    @rule(off=st.booleans())
+    def switch(self, off: bool) -> None:
+        """The symbol off or on; it acts from the answer on."""
+        path = f"/v1/controls/accounts/{self.world.account_id}/symbols/{self.symbol.lower()}"
+        answer = self.world.call("PUT", path, {200}, json={"manually_disabled": off})
+        if answer.status_code == 200:
+            self.off = off
+
+    @rule()
+    def revoke(self) -> None:
+        """A key that is made, used and revoked; revoking it again is no change."""
+        admin = {"authorization": self.world.admin}
+        new = {"name": "short-lived", "environment": "paper", "permissions": ["intent:read"]}
+        made = self.world.call("POST", "/v1/api-keys", {201}, json=new, headers=admin)
+        if made.status_code != 201:
+            return
+        path, key = f"/v1/api-keys/{made.json()['id']}", {"x-api-key": made.json()["api_key"]}
+        self.world.call("GET", self.world.intents, {200}, headers=key, params={"limit": 1})
+        for _ in range(2):
+            self.world.call("DELETE", path, {204}, headers=admin)
+        # Another replica may believe it for a second; the one that revoked it does not.
+        self.world.call("GET", self.world.intents, {200, 401}, headers=key, params={"limit": 1})
+        self.world.call("PATCH", path, {409}, json={"disabled": False}, headers=admin)
 
     @rule()
     def cancel_what_is_not_there(self) -> None:
@@ -108,7 +147,7 @@ class IntentMachine(RuleBasedStateMachine):
         answer = self.world.call("GET", f"{self.world.intents}/{intent_id}", {200})
         if answer.status_code == 200:
             latest = answer.json()
-            asked = "CANCEL" if intent_id in self.cancelled else "CREATE"
+            asked = self.latest.get(intent_id, "CREATE")
             self.world.expect(latest["action_type"] == asked, f"the latest action of {intent_id} is not {asked}")
 
     @rule(intent_id=intents, limit=st.integers(1, 3))

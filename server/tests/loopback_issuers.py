@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from identity_provider import MACHINES, PEOPLE, good_token, published_keys
 from openbell_server.domain.access_tokens import Issuer
+from openbell_server.processes.local_platform import IDENTITY_PROVIDER
 
 LIFETIME_SECONDS = 1800
 
@@ -43,7 +44,7 @@ class LoopbackIssuers:
             "audience": issuer.audience,
             "token_type": issuer.token_type,
             "kind": issuer.kind,
-            "provider": issuer.provider,
+            "provider": IDENTITY_PROVIDER,
         }
 
     def __enter__(self) -> Self:

@@ -21,7 +21,7 @@ from intent_machine import IntentMachine, World
 from loopback_issuers import LoopbackIssuers, bearer
 from openapi_conformance import Conformance
 from openbell_server.adapters.postgres.connection import open_pool
-from openbell_server.processes.local_platform import LocalPlatform
+from openbell_server.processes.local_platform import ACME, IDENTITY_PROVIDER, LocalPlatform
 from openbell_server.transport.rest.openapi.described import NEXT_CURSOR, ORGANIZATION, PATH_PARAMETERS
 from proof.figures import Figures
 
@@ -33,7 +33,6 @@ SIZES: dict[str, dict[str, Any]] = {
     "gate": {"cases": 5, "phases": "examples,fuzzing", "runs": 5, "steps": 30},
 }
 SCOPES = "intent:read account:read control:read event:read credential:read"
-RAISED: dict[str, str] = {}
 RUN_SECONDS = 500
 
 
@@ -51,7 +50,7 @@ def prove(figures: Figures) -> None:
     size = SIZES[figures.size]
     with tempfile.TemporaryDirectory() as name, LoopbackIssuers() as issuers:
         folder = Path(name)
-        with LocalPlatform(folder, {"OPENBELL_ISSUERS": issuers.setting, **RAISED}) as platform:
+        with LocalPlatform(folder, {"OPENBELL_ISSUERS": issuers.setting}, accounts=2) as platform:
             field = asyncio.run(_prepare(platform))
             (folder / "openapi.json").write_text(_with_real_examples(field))
             with ThreadPoolExecutor(2) as workers:
@@ -61,30 +60,36 @@ def prove(figures: Figures) -> None:
 
 
 async def _prepare(platform: LocalPlatform) -> Field:
-    """Three intents to meet, and four principals."""
-    environment = platform.client_environment()
-    url, account, organization = environment["OPENBELL_URL"], environment["OPENBELL_ACCOUNT"], platform.seeded
-    headers = {"x-api-key": organization.api_key}
+    """Three intents and two keys to meet, and four principals."""
+    environment, seeded = platform.client_environment(), platform.seeded
+    url, account = environment["OPENBELL_URL"], environment["OPENBELL_ACCOUNT"]
     async with await open_pool(platform.owner_url) as pool:
-        external = await pool.fetchval(
-            "select external_id from organizations where organization_id = $1", organization.organization_id
-        )
-        _, weak = await a_key(pool, organization.organization_id, permissions=frozenset())
+        _, weak = await a_key(pool, seeded.organization_id, permissions=frozenset())
+    admin = bearer(org_id=ACME, role="admin", sub="auth|admin")
     spec = {"Limit": {"price": "1", "quantity": "1"}}
     body = {"command": {"type": "CREATE", "payload": {"symbol": "AAPL", "order_side": "BUY", "spec": spec}}}
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=20) as client:
+    new_key = {"name": "to be changed", "environment": "paper", "permissions": ["intent:read"]}
+    async with httpx.AsyncClient(base_url=url, headers={"x-api-key": seeded.api_key}, timeout=20) as client:
         intents = [(await client.post(f"/v1/accounts/{account}/intents", json=body)).json() for _ in range(3)]
         page = (await client.get(f"/v1/accounts/{account}/intents")).json()
         document = (await client.get("/openapi.json")).json()
+    async with httpx.AsyncClient(base_url=url, headers={"authorization": admin}, timeout=20) as client:
+        keys = [(await client.post("/v1/api-keys", json=new_key)).json() for _ in range(2)]
     world = {
-        "ids": {"account_id": [account], "intent_id": [intent["intent_id"] for intent in intents]},
-        "organization_id": str(organization.organization_id),
+        "ids": {
+            "account_id": [account],
+            "intent_id": [intent["intent_id"] for intent in intents],
+            "api_key_id": [key["id"] for key in keys],
+        },
+        "organization_id": str(seeded.organization_id),
+        "provider": {"provider": IDENTITY_PROVIDER, "provider_id": ACME},
+        "api_key": seeded.api_key,
         "cursor": page["last_cursor"],
     }
     principals = {
-        "key": f"x-api-key: {organization.api_key}",
+        "key": f"x-api-key: {seeded.api_key}",
         "key without permissions": f"x-api-key: {weak}",
-        "admin": f"Authorization: {bearer(org_id=external, role='admin', sub='auth|admin')}",
+        "admin": f"Authorization: {admin}",
         "service account": f"Authorization: {bearer(issuer=MACHINES, org_id=None, scope=SCOPES)}",
     }
     return Field(url, document, world, principals)
@@ -141,7 +146,9 @@ def _tell(figures: Figures, field: Field, reports: list[dict[str, Any]]) -> None
 
 def _model(figures: Figures, platform: LocalPlatform, field: Field, size: dict[str, Any]) -> None:
     with httpx.Client(base_url=field.url, timeout=20) as client:
-        world = World(client, field.world["ids"]["account_id"][0], platform.seeded.api_key, Conformance(field.document))
+        # An account of its own: the fuzzer has set controls on the first one.
+        account_id, admin = str(platform.seeded.account_ids[1]), field.principals["admin"].partition(" ")[2]
+        world = World(client, account_id, platform.seeded.api_key, admin, Conformance(field.document))
         limits = settings(
             max_examples=size["runs"],
             stateful_step_count=size["steps"],

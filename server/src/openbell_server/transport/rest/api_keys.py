@@ -101,7 +101,7 @@ class ApiKeyPageBody(Struct, frozen=True):
 class ValidateBody(Struct, forbid_unknown_fields=True, frozen=True):
     """The body that asks about a key."""
 
-    api_key: str
+    api_key: Annotated[str, Meta(description="the whole text of a key", extra_json_schema={"pattern": "^[ -~]*$"})]
 
 
 class ValidKeyBody(Struct, frozen=True):

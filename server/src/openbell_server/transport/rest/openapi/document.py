@@ -10,6 +10,7 @@ from litestar.routes import HTTPRoute
 
 from openbell_server.domain.authorization import Rule
 from openbell_server.domain.errors import CODES, Problem
+from openbell_server.transport.rest.api_keys import ApiKeyChangeBody
 from openbell_server.transport.rest.error_responses import PLAIN_PATHS, ProblemBody, problem_body
 from openbell_server.transport.rest.openapi.described import (
     ORGANIZATION,
@@ -46,6 +47,8 @@ _SECURITY_SCHEMES: Final[Json] = {
         "description": "An access token of a user or of a service account.",
     },
 }
+# What a shape's reader asks beyond what its fields say.
+_BEYOND: Final[dict[str, Json]] = {ApiKeyChangeBody.__name__: {"minProperties": 1}}
 _REQUEST_ID: Final[Json] = {
     "description": "The id of this request, also in our logs.",
     "required": True,
@@ -220,7 +223,7 @@ def _schemas(rows: Iterable[Described]) -> Json:
     _, components = msgspec.json.schema_components(
         dict.fromkeys([*shapes, ProblemBody]), ref_template=_SCHEMAS + "{name}"
     )
-    renamed = {_name(name): _renamed(schema) for name, schema in components.items()}
+    renamed = {_name(name): _renamed(schema) | _BEYOND.get(name, {}) for name, schema in components.items()}
     return dict(sorted(renamed.items()))
 
 
