@@ -67,7 +67,7 @@ class IntentMachine(RuleBasedStateMachine):
         self.symbol, self.off = f"S{uuid4().hex[:12]}".upper(), False
         self.world.sessions += 1
         self.submitted: dict[str, tuple[str, dict[str, Any]]] = {}
-        self.latest: dict[str, str] = {}
+        self.latest: dict[str, tuple[int, str]] = {}
 
     @rule(target=intents, spec=SPECS, side=st.sampled_from(["BUY", "SELL", "SELL_SHORT"]))
     def create(self, spec: dict[str, Any], side: str) -> Any:
@@ -80,6 +80,11 @@ class IntentMachine(RuleBasedStateMachine):
         intent_id = answer.json()["intent_id"]
         self.submitted[intent_id] = key, body
         return intent_id
+
+    def _note(self, intent_id: str, answer: httpx.Response) -> None:
+        """A cancel may answer with an earlier one, so the highest number counts."""
+        told = answer.json()
+        self.latest[intent_id] = max(self.latest.get(intent_id, (1, "CREATE")), (told["seq"], told["action_type"]))
 
     @rule(intent_id=intents)
     def repeat(self, intent_id: str) -> None:
@@ -102,7 +107,7 @@ class IntentMachine(RuleBasedStateMachine):
         body = {"command": {"type": "CANCEL", "payload": {"ref_intent_id": intent_id}}}
         answer = self.world.call("POST", self.world.intents, {202, 409}, json=body)
         if answer.status_code == 202:
-            self.latest[intent_id] = "CANCEL"
+            self._note(intent_id, answer)
 
     @rule(intent_id=intents, spec=SPECS)
     def replace(self, intent_id: str, spec: dict[str, Any]) -> None:
@@ -111,7 +116,7 @@ class IntentMachine(RuleBasedStateMachine):
         answer = self.world.call("POST", self.world.intents, {202, 409, 422}, json=body)
         if answer.status_code == 202:
             self.world.expect(not self.off, f"{intent_id} was replaced while its symbol was off")
-            self.latest[intent_id] = "REPLACE"
+            self._note(intent_id, answer)
 
     @rule(off=st.booleans())
     def switch(self, off: bool) -> None:
@@ -147,7 +152,7 @@ class IntentMachine(RuleBasedStateMachine):
         answer = self.world.call("GET", f"{self.world.intents}/{intent_id}", {200})
         if answer.status_code == 200:
             latest = answer.json()
-            asked = self.latest.get(intent_id, "CREATE")
+            _, asked = self.latest.get(intent_id, (1, "CREATE"))
             self.world.expect(latest["action_type"] == asked, f"the latest action of {intent_id} is not {asked}")
 
     @rule(intent_id=intents, limit=st.integers(1, 3))

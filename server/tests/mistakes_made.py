@@ -90,6 +90,8 @@ async def _world(api: RestApi, pool: Pool) -> dict[str, str]:
         "live_key": live_key,
         "plain_key": plain.key,
         "user_token": good_token(org_id=f"org_{organization.hex}", role="member"),
+        "admin_token": good_token(org_id=f"org_{organization.hex}", role="admin"),
+        "key_id": tenant.principal.id,
         "service_token": good_token("EdDSA", MACHINES, scope="intent:read", org_id=None),
         "scopeless_token": good_token("EdDSA", MACHINES, scope="openid", org_id=None),
         "organization": str(organization),

@@ -384,11 +384,54 @@ CONTROLS = [
     ),
 ]
 
+ADMIN = {"authorization": "Bearer {admin_token}"}
+KEYS = [
+    Mistake(
+        what="A member makes a key",
+        path="/v1/api-keys",
+        headers={"authorization": "Bearer {user_token}"},
+        body={"name": "rebalancer", "environment": "paper", "permissions": ["intent:read"]},
+        status=403,
+        code="permission_denied",
+        says=("role admin",),
+    ),
+    Mistake(
+        what="A key with a permission of the other environment",
+        path="/v1/api-keys",
+        headers=ADMIN,
+        body={"name": "rebalancer", "environment": "paper", "permissions": ["control:edit:live"]},
+        status=422,
+        code="invalid_command",
+        pointer="/permissions",
+        says=("control:edit:paper", "for a key of paper accounts"),
+    ),
+    Mistake(
+        what="A change that changes nothing",
+        method="PATCH",
+        path="/v1/api-keys/{key_id}",
+        headers=ADMIN,
+        body={},
+        status=422,
+        code="invalid_command",
+        pointer="",
+        says=("the body must have name, disabled or both",),
+    ),
+    Mistake(
+        what="A key asks about another key",
+        path="/api/v1/auth/api-key/validate",
+        body={"api_key": "{reading_key}"},
+        status=403,
+        code="permission_denied",
+        says=("about itself only",),
+    ),
+]
+
 GROUPS = {
     "Who calls": CALLERS,
     "Bodies": BODIES,
     "What stands in the way": STATES,
     "Lists and paths": LISTS,
     "Controls": CONTROLS,
+    "API keys": KEYS,
 }
 MISTAKES = [mistake for group in GROUPS.values() for mistake in group]

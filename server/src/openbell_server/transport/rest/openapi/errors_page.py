@@ -6,10 +6,11 @@ from openbell_server.transport.rest.openapi.operations import OPERATIONS
 
 _INTRODUCTION = """# Errors
 
-Every refusal and failure is `application/problem+json` (RFC 9457):
+Every refusal and failure is `application/problem+json` (RFC 9457), but for deleteMe and showOutboxHealth, whose errors
+are plain text:
 
 ```json
-{"type": "urn:openbell:problem:invalid_command", "title": "The command is not valid", "status": 422,
+{"type": "urn:openbell:problem:invalid_command", "title": "A field of the body is not valid", "status": 422,
  "detail": "/command/payload/order_side must be one of BUY, SELL, SELL_SHORT",
  "code": "invalid_command", "remedy": "See errors for the field and what would pass.", "request_id": "4f6b",
  "errors": [{"pointer": "/command/payload/order_side", "code": "invalid",
@@ -17,7 +18,7 @@ Every refusal and failure is `application/problem+json` (RFC 9457):
 ```
 
 `code` is for programs and never changes its meaning; `detail` says what happened this time, `remedy` what to do.
-`errors` points at each wrong field by JSON pointer (`/headers/…` for a header, the bare name for a query parameter)
+`errors` points at each wrong field by JSON pointer (`/headers/…` for a header, `/limit` for a query parameter)
 and says what would pass. Codes may be added: treat one you do not know by its status.
 [Typical mistakes](mistakes.md) shows real answers.
 
@@ -30,7 +31,16 @@ def errors_page() -> str:
     """The page."""
     lines = []
     for name, code in CODES.items():
-        places = [row.operation_id for row in OPERATIONS if name in codes_of(row)]
-        where = "everywhere" if len(places) == len(OPERATIONS) else ", ".join(places) or "any path"
-        lines.append(f"| `{name}` | {code.status} | {code.title} | {code.remedy} | {where} |\n")
+        lines.append(f"| `{name}` | {code.status} | {code.title} | {code.remedy} | {_where(name)} |\n")
     return _INTRODUCTION + "".join(lines)
+
+
+def _where(code: str) -> str:
+    """The operations that can answer it; where it is most of them, the others."""
+    places = [row.operation_id for row in OPERATIONS if code in codes_of(row)]
+    others = [row.operation_id for row in OPERATIONS if row.operation_id not in places]
+    if not places:
+        return "any path"
+    if not others:
+        return "everywhere"
+    return ", ".join(places) if len(places) <= len(others) else f"all but {', '.join(others)}"
