@@ -3,7 +3,7 @@
 from typing import Final
 
 from openbell_server.domain.cursors import seal, unseal
-from openbell_server.domain.errors import InvalidParameter, Problem
+from openbell_server.domain.errors import FieldProblem, InvalidParameter, Problem
 
 LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 100
@@ -24,7 +24,8 @@ def start_of(cursor_key: bytes, scope: str, cursor: str | None) -> int:
         return 0
     number = unseal(cursor_key, scope, cursor)
     if number is None:
-        raise Problem("invalid_cursor", "this cursor was not given for this list")
+        wrong = FieldProblem("/next_cursor", "invalid", "must be a cursor that an earlier page of this list gave")
+        raise Problem("invalid_cursor", "this cursor was not given for this list", (wrong,))
     return number
 
 

@@ -27,14 +27,14 @@ class Code:
 
 CODES: Final[dict[str, Code]] = {
     "malformed_body": Code(
-        400, "The body is not valid JSON", "Send one JSON object, each key once, at most 32 levels deep."
+        400, "The body is not valid JSON", "Send one JSON object in UTF-8, each key once, at most 32 levels deep."
     ),
     "invalid_cursor": Code(
         400,
         "The cursor is not one of ours",
         "Pass next_cursor exactly as the last page gave it, with the same query.",
     ),
-    "invalid_parameter": Code(400, "A parameter is out of bounds", "See errors for the bounds."),
+    "invalid_parameter": Code(400, "A parameter is not valid", "See errors for the parameter and what would pass."),
     "ambiguous_credentials": Code(
         400, "More than one credential was sent", "Send either x-api-key or Authorization, once."
     ),
@@ -71,7 +71,7 @@ CODES: Final[dict[str, Code]] = {
     ),
     "not_found": Code(404, "There is no such thing here", "Check the id; ids of other organizations answer the same."),
     "method_not_allowed": Code(
-        405, "The path does not take this method", "See the reference for the methods of this path."
+        405, "The path does not take this method", "Use one of the methods that detail and the Allow header name."
     ),
     "account_disabled": Code(409, "The account is disabled", "Enable it; CANCEL works meanwhile."),
     "organization_disabled": Code(409, "The organization is disabled", "Ask the operator; CANCEL works meanwhile."),
@@ -85,7 +85,7 @@ CODES: Final[dict[str, Code]] = {
     "concurrent_change": Code(409, "Something changed while the command was accepted", "Send the same request again."),
     "body_too_large": Code(413, "The body is larger than 64 KiB", "Send a smaller body."),
     "not_json": Code(415, "The body is not JSON", "Send Content-Type: application/json."),
-    "invalid_command": Code(422, "The command is not valid", "See errors for the field and what would pass."),
+    "invalid_command": Code(422, "A field of the body is not valid", "See errors for the field and what would pass."),
     "not_supported": Code(
         422, "The broker does not support this", "Ask for what the broker supports; the detail names what it does not."
     ),
@@ -171,9 +171,11 @@ class InvalidCommand(Problem):
     """One field of a command is wrong."""
 
     def __init__(self, field: str, message: str) -> None:
-        """Field is a name or a JSON pointer; message completes 'the field …'."""
-        pointer = field if field.startswith("/") else f"/{field}"
-        super().__init__("invalid_command", f"{field} {message}", (FieldProblem(pointer, "invalid", message),))
+        """Field is a name or a JSON pointer, empty for the whole body; message completes 'the field …'."""
+        pointer = field if field == "" or field.startswith("/") else f"/{field}"
+        super().__init__(
+            "invalid_command", f"{field or 'the body'} {message}", (FieldProblem(pointer, "invalid", message),)
+        )
 
 
 class InvalidParameter(Problem):

@@ -5,14 +5,18 @@ import re
 from typing import Any, Final
 
 DEPTH_MAX: Final = 32
+# Beyond it a float no longer tells whole numbers apart.
+_WHOLE_MAX: Final = 2**53
 # NUL, which PostgreSQL cannot store, and halves of characters, which nobody can encode.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    decoded = dict(pairs)
-    if len(decoded) != len(pairs):
-        raise ValueError("a key occurs twice in one object")
+    decoded: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in decoded:
+            raise ValueError(f"the key {json.dumps(name[:64])} occurs twice in one object")
+        decoded[name] = value
     return decoded
 
 
@@ -28,6 +32,12 @@ def _refuse_unstorable(decoded: object, level: int = 1) -> None:
             _refuse_unstorable(each, level + 1)
 
 
+def _number(text: str) -> int | float:
+    """A whole number is whole however it is written: 1.0 is 1 to every reader of JSON."""
+    number = float(text)
+    return int(number) if number.is_integer() and abs(number) < _WHOLE_MAX else number
+
+
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
@@ -35,7 +45,9 @@ def _refuse_constant(name: str) -> None:
 def decode(body: bytes) -> object:
     """What the text says, or a ValueError that says why it cannot be read."""
     try:
-        decoded = json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_refuse_constant)
+        decoded = json.loads(
+            body.decode(), object_pairs_hook=_once, parse_constant=_refuse_constant, parse_float=_number
+        )
     except RecursionError:
         raise ValueError(f"it is more than {DEPTH_MAX} levels deep") from None
     _refuse_unstorable(decoded)

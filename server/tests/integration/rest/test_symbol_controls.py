@@ -104,13 +104,13 @@ async def test_the_two_controls_are_two_records(api: RestApi, tenant: Tenant) ->
 
 
 WRONG_PUTS: list[tuple[str, dict[str, Any]]] = [
-    ("", {}),
-    ("", {"manual_reason": "x"}),
+    ("/manually_disabled", {}),
+    ("/manually_disabled", {"manual_reason": "x"}),
     ("/manually_disabled", {"manually_disabled": None}),
     ("/manually_disabled", {"manually_disabled": "true"}),
     ("/manual_reason", {"manually_disabled": True, "manual_reason": "x" * 501}),
     ("/manual_reason", {"manually_disabled": True, "manual_reason": "a\nb"}),
-    ("", {"manually_disabled": True, "trading_start": "09:30:00"}),
+    ("/trading_start", {"manually_disabled": True, "trading_start": "09:30:00"}),
 ]
 
 
@@ -140,7 +140,7 @@ WRONG_PATCHES: list[tuple[str, dict[str, Any]]] = [
     ("/stale_order_millis", {"stale_order_millis": True}),
     ("/trading_start", {"trading_start": "09:30:00", "clear": ["trading_start"]}),
     ("/clear/0", {"clear": ["manually_disabled"]}),
-    ("", {"on_close": "cancel"}),
+    ("/on_close", {"on_close": "cancel"}),
 ]
 
 

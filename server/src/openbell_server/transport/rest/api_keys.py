@@ -1,6 +1,5 @@
 """The routes of API keys: managing them, and asking whether one is valid."""
 
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -13,22 +12,41 @@ from openbell_server.application.authenticate import Authenticate
 from openbell_server.application.limit_rates import LimitRates
 from openbell_server.application.manage_api_keys import ManageApiKeys
 from openbell_server.domain.accounts import Environment
-from openbell_server.domain.api_keys import ApiKey, ApiKeyRecord, KeyChange, NewApiKey
+from openbell_server.domain.api_keys import NAME_LENGTH_MAX, ApiKey, ApiKeyRecord, KeyChange, NewApiKey
 from openbell_server.domain.authorization import Operation, require
 from openbell_server.domain.errors import InvalidCommand, Problem
-from openbell_server.transport.rest.entry import Enter, credential_of
-from openbell_server.transport.rest.intent_queries import PAGE, only, page_of
+from openbell_server.domain.principals import PERMISSIONS
+from openbell_server.transport.rest.entry import Enter, credential_of, refuse_unknown_query
+from openbell_server.transport.rest.intent_queries import page_of
 from openbell_server.transport.rest.intents import json_body_of
 from openbell_server.transport.rest.strict_json import read_json
+from openbell_server.transport.rest.wire_types import Moment
+
+# What these say beyond the type is judged by the domain.
+NameText = Annotated[
+    str,
+    Meta(
+        description="printable, not only spaces",
+        examples=["rebalancer"],
+        extra_json_schema={"minLength": 1, "maxLength": NAME_LENGTH_MAX, "format": "name"},
+    ),
+]
+Permissions = Annotated[
+    list[Annotated[str, Meta(extra_json_schema={"enum": sorted(PERMISSIONS)})]],
+    Meta(
+        description="to edit controls is said for each environment, and a key takes that of its own only",
+        extra_json_schema={"minItems": 1},
+    ),
+]
 
 
 class NewApiKeyBody(Struct, forbid_unknown_fields=True, frozen=True):
     """The body that asks for a key."""
 
-    name: str
+    name: NameText
     environment: Environment
-    permissions: list[str]
-    expires_at: Annotated[datetime, Meta(tz=True)] | None = None
+    permissions: Permissions
+    expires_at: Moment | None = None
 
     def to_new(self) -> NewApiKey:
         """What is asked for, as the domain knows it."""
@@ -43,13 +61,13 @@ class NewApiKeyBody(Struct, forbid_unknown_fields=True, frozen=True):
 class ApiKeyChangeBody(Struct, forbid_unknown_fields=True, frozen=True):
     """The body that changes a key; what it leaves out stays."""
 
-    name: str | UnsetType = UNSET
+    name: NameText | UnsetType = UNSET
     disabled: bool | UnsetType = UNSET
 
     def to_change(self) -> KeyChange:
         """The change, as the domain knows it."""
         if self.name is UNSET and self.disabled is UNSET:
-            raise InvalidCommand("/", "must have name, disabled or both")
+            raise InvalidCommand("", "must have name, disabled or both")
         return KeyChange(
             name=None if self.name is UNSET else self.name, disabled=None if self.disabled is UNSET else self.disabled
         )
@@ -65,9 +83,9 @@ class ApiKeyBody(Struct, frozen=True):
     environment: Environment
     permissions: list[str]
     disabled: bool
-    created_at: datetime
-    expires_at: datetime | UnsetType = UNSET
-    revoked_at: datetime | UnsetType = UNSET
+    created_at: Moment
+    expires_at: Moment | UnsetType = UNSET
+    revoked_at: Moment | UnsetType = UNSET
     # The whole text of a key, in the answer that makes it and in no other.
     api_key: str | UnsetType = UNSET
 
@@ -83,7 +101,7 @@ class ApiKeyPageBody(Struct, frozen=True):
 class ValidateBody(Struct, forbid_unknown_fields=True, frozen=True):
     """The body that asks about a key."""
 
-    api_key: str
+    api_key: Annotated[str, Meta(description="the whole text of a key", extra_json_schema={"pattern": "^[ -~]*$"})]
 
 
 class ValidKeyBody(Struct, frozen=True):
@@ -93,7 +111,7 @@ class ValidKeyBody(Struct, frozen=True):
     organization_id: str
     environment: Environment
     disabled: bool
-    created_at: datetime
+    created_at: Moment
 
 
 def api_key_routes(enter: Enter, manage: ManageApiKeys) -> Router:
@@ -112,7 +130,6 @@ def api_key_routes(enter: Enter, manage: ManageApiKeys) -> Router:
     async def list_api_keys(request: Request[Any, Any, State]) -> ApiKeyPageBody:
         """Keys of the organization, in commit order."""
         admin = await enter(request, Operation.MANAGE_KEYS)
-        only(request, PAGE)
         page = await manage.page(admin, *page_of(request))
         data = [_body(admin.organization_id, record) for record in page.keys]
         return ApiKeyPageBody(data, page.next_cursor, page.last_cursor)
@@ -161,6 +178,7 @@ def validation_routes(authenticate: Authenticate, limit: LimitRates) -> Router:
             asked = read_json(await json_body_of(request), ValidateBody).api_key
             if asked != credential.api_key:
                 raise Problem("permission_denied", "a key may ask about itself only")
+        refuse_unknown_query(request)
         return Response(_valid(key), headers={"cache-control": "no-store"})
 
     return Router("/api/v1/auth/api-key/validate", route_handlers=[validate_api_key])

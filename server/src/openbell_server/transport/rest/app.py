@@ -7,10 +7,14 @@ from typing import Any, cast
 from uuid import uuid4
 
 import structlog
-from litestar import Litestar, get
+from litestar import Litestar
+from litestar.datastructures import State
 from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
 
 from openbell_server.transport.rest.error_responses import ErrorRenderer
+from openbell_server.transport.rest.health import health_route
+from openbell_server.transport.rest.openapi.operations import query_names
+from openbell_server.transport.rest.openapi.routes import description_routes
 
 BODY_BYTES_MAX = 64 * 1024
 _REQUEST_ID = re.compile(rb"[0-9A-Za-z_-]{1,64}")
@@ -22,16 +26,10 @@ def build_app(
     render_error: ErrorRenderer,
 ) -> ASGIApp:
     """The application as uvicorn serves it."""
-
-    @get("/healthz")
-    async def healthz() -> dict[str, str]:
-        """Alive, and the database answers."""
-        await check_database()
-        return {"status": "ok"}
-
     app = Litestar(
-        route_handlers=[*routes, healthz],
+        route_handlers=[*routes, health_route(check_database), *description_routes()],
         exception_handlers={Exception: render_error},
+        state=State({"query_names": query_names}),
         request_max_body_size=BODY_BYTES_MAX,
         openapi_config=None,
         logging_config=None,
@@ -60,6 +58,9 @@ def with_request_id(app: Litestar) -> ASGIApp:
 
         # The raw path keeps %2F apart from /; a route decodes its own parameters.
         raw = {"path": scope["raw_path"].decode("ascii", "replace"), "request_id": request_id.decode()}
+        if scope["method"] == "OPTIONS":
+            # No path takes it; the framework would answer by itself, and name only some of the path's methods.
+            raw["method"] = "NONE"
         begun = time.perf_counter()
         with structlog.contextvars.bound_contextvars(request_id=raw["request_id"]):
             await app(cast("Scope", {**scope, **raw}), receive, send_with_id)

@@ -1,25 +1,69 @@
 """Request and response shapes of the control routes."""
 
 import re
-from datetime import datetime, time
+from datetime import time
 from typing import Annotated
 from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from openbell_server.application.set_symbol_controls import TimePatch
-from openbell_server.domain.controls import Day, ManualControl, Recorded, TimeControl
+from openbell_server.domain.controls import (
+    REASON_LENGTH_MAX,
+    STALE_MILLIS_MAX,
+    TIME_FIELDS,
+    Day,
+    ManualControl,
+    Recorded,
+    TimeControl,
+)
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
+from openbell_server.transport.rest.wire_types import Moment
 
-_TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d", re.ASCII)
+_TIME_PATTERN = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+_TIME_OF_DAY = re.compile(_TIME_PATTERN)
+# What these say beyond the type is judged by the domain.
+TimeText = Annotated[
+    str,
+    Meta(
+        description="a time of day as HH:MM:SS",
+        examples=["09:30:00"],
+        extra_json_schema={"pattern": f"^{_TIME_PATTERN}$"},
+    ),
+]
+ReasonText = Annotated[
+    str,
+    Meta(
+        description="for people, printable",
+        extra_json_schema={"format": "printable", "minLength": 1, "maxLength": REASON_LENGTH_MAX},
+    ),
+]
+ZoneText = Annotated[
+    str,
+    Meta(
+        max_length=64,
+        description="UTC or the IANA name of a zone",
+        examples=["America/New_York"],
+        extra_json_schema={"format": "timezone"},
+    ),
+]
+StaleMillis = Annotated[
+    int,
+    Meta(
+        description="how old a command may be when it is sent, in milliseconds",
+        extra_json_schema={"minimum": 1, "maximum": STALE_MILLIS_MAX},
+    ),
+]
+Days = Annotated[list[Day], Meta(max_length=7, extra_json_schema={"minItems": 1})]
+FieldName = Annotated[str, Meta(description="a field that is removed", extra_json_schema={"enum": list(TIME_FIELDS)})]
 
 
 class ManualControlRequest(Struct, forbid_unknown_fields=True, frozen=True):
     """Switch a symbol off or on; a reason that is left out is removed."""
 
     manually_disabled: bool
-    manual_reason: str | None = None
+    manual_reason: ReasonText | None = None
 
     def to_control(self) -> ManualControl:
         """The control that is asked for."""
@@ -29,12 +73,12 @@ class ManualControlRequest(Struct, forbid_unknown_fields=True, frozen=True):
 class TimeControlRequest(Struct, forbid_unknown_fields=True, frozen=True):
     """Change trading times; what is left out or null stays as it is, what clear names is removed."""
 
-    trading_start: str | None = None
-    trading_end: str | None = None
-    timezone: Annotated[str, Meta(max_length=64)] | None = None
-    days: Annotated[list[Day], Meta(max_length=7)] | None = None
-    stale_order_millis: int | None = None
-    clear: Annotated[list[str], Meta(max_length=16)] | None = None
+    trading_start: TimeText | None = None
+    trading_end: TimeText | None = None
+    timezone: ZoneText | None = None
+    days: Days | None = None
+    stale_order_millis: StaleMillis | None = None
+    clear: Annotated[list[FieldName], Meta(max_length=16)] | None = None
 
     def to_patch(self) -> TimePatch:
         """The change that is asked for."""
@@ -63,8 +107,8 @@ class ManualControlBody(Struct, frozen=True):
     organization_id: UUID
     symbol: str
     manually_disabled: bool
-    created_at: datetime
-    updated_at: datetime
+    created_at: Moment
+    updated_at: Moment
     version: int
     manual_reason: str | UnsetType = UNSET
 
@@ -76,13 +120,13 @@ class TimeControlBody(Struct, frozen=True):
     organization_id: UUID
     symbol: str
     stale_order_millis: int | None
-    created_at: datetime
-    updated_at: datetime
+    created_at: Moment
+    updated_at: Moment
     version: int
     trading_start: str | UnsetType = UNSET
     trading_end: str | UnsetType = UNSET
     timezone: str | UnsetType = UNSET
-    days: list[str] | UnsetType = UNSET
+    days: list[Day] | UnsetType = UNSET
 
 
 def manual_control_body(

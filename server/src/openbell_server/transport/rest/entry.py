@@ -10,7 +10,7 @@ from litestar import Request
 from openbell_server.application.authenticate import Authenticate, Credential, read_credential
 from openbell_server.application.limit_rates import LimitRates
 from openbell_server.domain.authorization import Operation, admit, require
-from openbell_server.domain.errors import FieldProblem, Problem
+from openbell_server.domain.errors import FieldProblem, InvalidParameter, Problem
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.principals import Caller, Principal
 
@@ -29,7 +29,7 @@ class Enter:
         """The caller as a principal of the one organization that the operation is about."""
         caller = await self.authenticate(credential_of(request))
         await self.limit.read(caller)
-        return admit(caller, operation, _organization_header(request))
+        return _admitted(request, caller, operation)
 
     async def with_command(
         self, request: AnyRequest, account_id: AccountId, is_cancel: Callable[[], Awaitable[bool]]
@@ -37,19 +37,37 @@ class Enter:
         """The same for a command to an account, of which nothing but its type is looked at before."""
         caller = await self.authenticate(credential_of(request))
         await self.limit.command(caller, account_id, cancels=await is_cancel())
-        return admit(caller, Operation.SUBMIT_INTENT, _organization_header(request))
+        return _admitted(request, caller, Operation.SUBMIT_INTENT)
 
     async def anywhere(self, request: AnyRequest, operation: Operation) -> Caller:
         """The caller, for an operation that is about no one organization."""
         caller = await self.authenticate(credential_of(request))
         await self.limit.read(caller)
         require(caller, operation)
+        refuse_unknown_query(request)
         return caller
 
 
 def credential_of(request: AnyRequest) -> Credential:
     """The one credential that a request brought."""
     return read_credential(request.headers.getall("x-api-key", []), request.headers.getall("authorization", []))
+
+
+def _admitted(request: AnyRequest, caller: Caller, operation: Operation) -> Principal:
+    principal = admit(caller, operation, _organization_header(request))
+    refuse_unknown_query(request)
+    return principal
+
+
+def refuse_unknown_query(request: AnyRequest) -> None:
+    """Refuse a query parameter that the operation does not take: a misspelled one would change nothing in silence."""
+    names = request.app.state.query_names(request.method, request.scope["path_template"])
+    for name in request.query_params:
+        if names is not None and name not in names:
+            known = (
+                f"is not known here; known are: {', '.join(names)}" if names else "is not known: there are none here"
+            )
+            raise InvalidParameter(name[:64], known, "unknown")
 
 
 def _organization_header(request: AnyRequest) -> str | None:

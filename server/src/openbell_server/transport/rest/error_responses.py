@@ -2,19 +2,44 @@
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import structlog
 from litestar import Request, Response
-from litestar.exceptions import HTTPException
+from litestar.exceptions import HTTPException, MethodNotAllowedException
 from msgspec import UNSET, Struct, UnsetType
 
 from openbell_server.domain.errors import CODES, ControlsRefused, FieldProblem, Problem, RateLimited
 
-_FROM_STATUS = {400: "malformed_body", 404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
+_FROM_STATUS = {400: "malformed_body", 404: "not_found", 413: "body_too_large"}
 # Errors of these paths are plain text, wherever they come from.
 PLAIN_PATHS = frozenset({"/v1/accounts/outbox/health", "/v1/users/me"})
 _HEADERS = {401: {"www-authenticate": 'Bearer realm="openbell"'}, 503: {"retry-after": "1"}}
+
+
+class FindingBody(Struct, frozen=True):
+    """What one rule said of a command."""
+
+    code: str
+    scope: str
+    verdict: str
+    limit: str | int
+    observed: str | int
+    control_version: int | None
+
+
+class ReceiptBody(Struct, frozen=True):
+    """The whole explanation of one evaluation of the controls."""
+
+    id: UUID
+    version: int
+    verdict: str
+    organization_epoch: int
+    account_epoch: int
+    rules: list[FindingBody]
+    symbol: str | UnsetType = UNSET
+    evaluated_at: str | UnsetType = UNSET
 
 
 class ProblemBody(Struct, frozen=True):
@@ -29,13 +54,13 @@ class ProblemBody(Struct, frozen=True):
     request_id: str
     errors: list[FieldProblem]
     # Only where a control refused a command.
-    receipt: Mapping[str, object] | UnsetType = UNSET
+    receipt: ReceiptBody | UnsetType = UNSET
 
 
-def problem_response(problem: Problem, request_id: str, headers: Mapping[str, str] | None = None) -> Response[bytes]:
-    """The problem as a response."""
+def problem_body(problem: Problem, request_id: str) -> ProblemBody:
+    """The problem as a body."""
     code = CODES[problem.code]
-    body = ProblemBody(
+    return ProblemBody(
         type=f"urn:openbell:problem:{problem.code}",
         title=code.title,
         status=code.status,
@@ -44,8 +69,13 @@ def problem_response(problem: Problem, request_id: str, headers: Mapping[str, st
         remedy=code.remedy,
         request_id=request_id,
         errors=list(problem.errors),
-        receipt=problem.receipt if isinstance(problem, ControlsRefused) else UNSET,
+        receipt=msgspec.convert(problem.receipt, ReceiptBody) if isinstance(problem, ControlsRefused) else UNSET,
     )
+
+
+def problem_response(problem: Problem, request_id: str, headers: Mapping[str, str] | None = None) -> Response[bytes]:
+    """The problem as a response."""
+    code, body = CODES[problem.code], problem_body(problem, request_id)
     return Response(
         msgspec.json.encode(body),
         status_code=code.status,
@@ -95,6 +125,10 @@ def _problem(
         return error, {"retry-after": wait, **limits}
     if isinstance(error, Problem):
         return error, None
+    if isinstance(error, MethodNotAllowedException):
+        methods = [method for method in (error.headers or {})["allow"].split(", ") if method != "OPTIONS"]
+        allowed = ", ".join(sorted(methods))
+        return Problem("method_not_allowed", f"this path takes {allowed}"), {"allow": allowed}
     if isinstance(error, HTTPException) and error.status_code in _FROM_STATUS:
         return Problem(_FROM_STATUS[error.status_code], error.detail), error.headers
     if isinstance(error, unavailable):

@@ -1,6 +1,5 @@
 """Request and response shapes of the intent routes."""
 
-from datetime import datetime
 from decimal import Decimal
 from typing import Annotated
 from uuid import UUID
@@ -10,10 +9,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.stores import Execution, RecordedAction
 from openbell_server.application.read_intents import Page
-from openbell_server.domain.action_lifecycle import Reason
+from openbell_server.domain.action_lifecycle import ActionState, Reason
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import IntentId
-from openbell_server.domain.intents import CancelIntent, Command, CreateIntent, ReplaceIntent, plain
+from openbell_server.domain.intents import ActionType, CancelIntent, Command, CreateIntent, ReplaceIntent, plain
 from openbell_server.domain.order_aggregate import status
 from openbell_server.domain.orders import (
     DECIMAL_PATTERN,
@@ -25,8 +24,36 @@ from openbell_server.domain.orders import (
     TimeInForce,
     exact_decimal,
 )
+from openbell_server.transport.rest.wire_types import Moment
 
-DecimalText = Annotated[str, Meta(pattern=DECIMAL_PATTERN, max_length=37)]
+# Zero has the pattern, and is refused by the domain.
+DecimalText = Annotated[
+    str,
+    Meta(
+        pattern=DECIMAL_PATTERN,
+        max_length=37,
+        description="a decimal above zero: no sign, no exponent, at most 18 digits on either side of the point",
+        examples=["10.5"],
+        extra_json_schema={"not": {"pattern": r"^0(\.0+)?$"}},
+    ),
+]
+SymbolText = Annotated[
+    str,
+    Meta(
+        description="1 to 32 of A-Z, 0-9 and . - / : _, in any case",
+        examples=["AAPL"],
+        extra_json_schema={"pattern": r"^[A-Za-z0-9.\-/:_]{1,32}$"},
+    ),
+]
+ReferenceText = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=128,
+        description="printable and yours: stored with the action and shown with its events",
+        extra_json_schema={"format": "printable"},
+    ),
+]
 _SPEC = "/command/payload/spec"
 
 
@@ -77,7 +104,7 @@ class SpecBody(_Request, frozen=True, rename="pascal"):
     def __post_init__(self) -> None:
         """Refuse none and more than one."""
         if sum(kind is not UNSET for kind in (self.market, self.limit, self.stop, self.stop_limit)) != 1:
-            raise ValueError("spec must have exactly one of Market, Limit, Stop, StopLimit")
+            raise ValueError("must have exactly one of Market, Limit, Stop, StopLimit")
 
     def to_spec(self, default_time_in_force: TimeInForce) -> OrderSpec:
         """The spec of a new order as the domain knows it."""
@@ -92,30 +119,34 @@ class SpecBody(_Request, frozen=True, rename="pascal"):
 
     def to_replacement(self) -> ReplacementSpec:
         """The spec as the domain knows it, with what was left out still open."""
-        for order_type, body in (
-            (OrderType.MARKET, self.market),
-            (OrderType.LIMIT, self.limit),
-            (OrderType.STOP, self.stop),
-            (OrderType.STOP_LIMIT, self.stop_limit),
+        for order_type, name, body in (
+            (OrderType.MARKET, "Market", self.market),
+            (OrderType.LIMIT, "Limit", self.limit),
+            (OrderType.STOP, "Stop", self.stop),
+            (OrderType.STOP_LIMIT, "StopLimit", self.stop_limit),
         ):
             if not isinstance(body, UnsetType):
+                place = f"{_SPEC}/{name}"
                 price, stop = getattr(body, "price", None), getattr(body, "stop_price", None)
                 return ReplacementSpec(
                     order_type=order_type,
-                    quantity=exact_decimal(body.quantity, f"{_SPEC}/quantity"),
-                    limit_price=None if price is None else exact_decimal(price, f"{_SPEC}/price"),
-                    stop_price=None if stop is None else exact_decimal(stop, f"{_SPEC}/stop_price"),
+                    quantity=exact_decimal(body.quantity, f"{place}/quantity"),
+                    limit_price=None if price is None else exact_decimal(price, f"{place}/price"),
+                    stop_price=None if stop is None else exact_decimal(stop, f"{place}/stop_price"),
                     time_in_force=body.time_in_force,
                 )
         raise AssertionError("unreachable: exactly one kind is set")
 
 
+OneSpec = Annotated[SpecBody, Meta(extra_json_schema={"minProperties": 1, "maxProperties": 1})]
+
+
 class CreatePayload(_Request, frozen=True):
     """What to trade."""
 
-    symbol: str
+    symbol: SymbolText
     order_side: OrderSide
-    spec: SpecBody
+    spec: OneSpec
     route_strategy: RouteStrategy = RouteStrategy.SMART
 
 
@@ -123,7 +154,7 @@ class ReplacePayload(_Request, frozen=True):
     """What an order shall become: the whole spec, with the total quantity."""
 
     ref_intent_id: UUID
-    spec: SpecBody
+    spec: OneSpec
 
 
 class CancelPayload(_Request, frozen=True):
@@ -154,7 +185,7 @@ class SubmitBody(_Request, frozen=True):
     """The body of a submit."""
 
     command: CreateBody | ReplaceBody | CancelBody
-    client_reference_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+    client_reference_id: ReferenceText | None = None
 
     def to_command(self, broker: BrokerDefinition) -> Command:
         """The command as the domain knows it, in the broker's spelling of the symbol and with its defaults."""
@@ -196,14 +227,14 @@ class ReasonBody(Struct, frozen=True, omit_defaults=True):
 class ProbeBody(Struct, frozen=True):
     """One look-up at the broker."""
 
-    at: datetime
+    at: Moment
     found: bool
 
 
 class UnknownBody(Struct, frozen=True):
     """The evidence behind an unknown outcome."""
 
-    since: datetime
+    since: Moment
     probes: list[ProbeBody]
     settles_by: str = "the broker's evidence, or an operator"
 
@@ -216,7 +247,7 @@ class ExecutionBody(Struct, frozen=True):
     leaves_quantity: str
     broker_order_ids: list[str]
     certainty: str
-    updated_at: datetime
+    updated_at: Moment
     average_price: str | UnsetType = UNSET
     unknown: UnknownBody | UnsetType = UNSET
 
@@ -229,23 +260,23 @@ class ActionBody(Struct, frozen=True):
     account_id: UUID
     organization_id: UUID
     seq: int
-    action_type: str
+    action_type: ActionType
     symbol: str
-    order_side: str
-    order_type: str
-    route_strategy: str
+    order_side: OrderSide
+    order_type: OrderType
+    route_strategy: RouteStrategy
     quantity: str
-    time_in_force: str
+    time_in_force: TimeInForce
     principal_type: str
     principal_id: str
     receipt_id: UUID
-    created_at: datetime
-    state: str
+    created_at: Moment
+    state: ActionState
     limit_price: str | UnsetType = UNSET
     stop_price: str | UnsetType = UNSET
     client_reference_id: str | UnsetType = UNSET
     reason: ReasonBody | UnsetType = UNSET
-    settled_at: datetime | UnsetType = UNSET
+    settled_at: Moment | UnsetType = UNSET
     execution: ExecutionBody | UnsetType = UNSET
 
 

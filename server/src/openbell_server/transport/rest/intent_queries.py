@@ -1,7 +1,6 @@
-"""The query parameters of the intent routes: each known, each once, each of its shape."""
+"""The query parameters of the intent routes: each once, each of its shape."""
 
 import re
-from collections.abc import Collection
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -14,25 +13,12 @@ from openbell_server.domain.errors import InvalidParameter
 from openbell_server.domain.intent_statistics import TimeWindow
 from openbell_server.domain.intents import ActionType
 
-PAGE: Final = ("next_cursor", "limit")
-FILTERS: Final = ("symbol", "action_type", "client_reference_id", "created_after", "created_before")
-WINDOW: Final = ("time_window",)
 REFERENCE_LENGTH_MAX: Final = 128
 _RFC3339: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?([Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
 Choice = TypeVar("Choice", bound=StrEnum)
 AnyRequest = Request[Any, Any, State]
-
-
-def only(request: AnyRequest, known: Collection[str]) -> None:
-    """Refuse a parameter that the route does not know: one that is misspelt would filter nothing."""
-    for name in request.query_params:
-        if name not in known:
-            message = (
-                f"is not known here; known are: {', '.join(known)}" if known else "is not known: there are none here"
-            )
-            raise InvalidParameter(name, message, "unknown")
 
 
 def page_of(request: AnyRequest) -> tuple[str | None, int | None]:

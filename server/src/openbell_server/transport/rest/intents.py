@@ -19,7 +19,7 @@ from openbell_server.domain.identifiers import AccountId, IntentId
 from openbell_server.domain.intents import Command
 from openbell_server.transport.rest.entry import Enter, idempotency_key_of
 from openbell_server.transport.rest.intent_bodies import ActionBody, PageBody, SubmitBody, action_body, page_body
-from openbell_server.transport.rest.intent_queries import FILTERS, PAGE, WINDOW, filter_of, only, page_of, window_of
+from openbell_server.transport.rest.intent_queries import filter_of, page_of, window_of
 from openbell_server.transport.rest.statistics_bodies import StatisticsBody, statistics_body
 from openbell_server.transport.rest.strict_json import decode_json, read_shape
 
@@ -47,14 +47,12 @@ def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents, read_st
     async def list_intents(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> PageBody:
         """Actions of the account, all or some, in commit order."""
         caller = await enter(request, Operation.READ_INTENTS)
-        only(request, PAGE + FILTERS)
         return page_body(await read.page(caller, AccountId(account_id), *page_of(request), filter_of(request)))
 
     @get("/stats")
     async def show_statistics(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> StatisticsBody:
         """What was asked in a time window, and what came of it."""
         caller = await enter(request, Operation.READ_INTENTS)
-        only(request, WINDOW)
         return statistics_body(await read_statistics(caller, AccountId(account_id), window_of(request)))
 
     @get("/{intent_id:uuid}")
@@ -63,7 +61,6 @@ def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents, read_st
     ) -> ActionBody:
         """The latest action of an intent, and how its order stands."""
         caller = await enter(request, Operation.READ_INTENTS)
-        only(request, ())
         return action_body(*await read.latest(caller, AccountId(account_id), IntentId(intent_id)))
 
     @get("/{intent_id:uuid}/actions")
@@ -72,7 +69,6 @@ def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents, read_st
     ) -> PageBody:
         """The history of an intent."""
         caller = await enter(request, Operation.READ_INTENTS)
-        only(request, PAGE)
         page = await read.history(caller, AccountId(account_id), IntentId(intent_id), *page_of(request))
         return page_body(page)
 

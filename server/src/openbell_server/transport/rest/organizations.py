@@ -1,6 +1,5 @@
 """The route that finds an organization by the identity provider's id."""
 
-from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
@@ -14,6 +13,7 @@ from msgspec import Struct
 from openbell_server.application.look_up_organization import LookUpOrganization
 from openbell_server.domain.authorization import Operation
 from openbell_server.transport.rest.entry import Enter
+from openbell_server.transport.rest.wire_types import Moment
 
 
 class OrganizationBody(Struct, frozen=True):
@@ -24,7 +24,7 @@ class OrganizationBody(Struct, frozen=True):
     name: str
     provider: str
     disabled: bool
-    created_at: datetime
+    created_at: Moment
 
 
 def organization_route(enter: Enter, look_up: LookUpOrganization) -> HTTPRouteHandler:

@@ -1,7 +1,6 @@
 """The route that tells how the accounts' queue stands; its errors are plain text."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
 from typing import Any
 
 from litestar import Request, get
@@ -12,6 +11,7 @@ from msgspec import Struct
 from openbell_server.domain.authorization import Operation
 from openbell_server.domain.outbox import OutboxCount, OutboxStatus, oldest_claim, oldest_queued, rows_in
 from openbell_server.transport.rest.entry import Enter
+from openbell_server.transport.rest.wire_types import Moment
 
 
 class OutboxHealthEntry(Struct, frozen=True):
@@ -20,9 +20,9 @@ class OutboxHealthEntry(Struct, frozen=True):
     status: OutboxStatus
     event_type: str
     count: int
-    oldest_created_at: datetime
+    oldest_created_at: Moment
     max_attempts: int
-    oldest_claimed_at: datetime | None
+    oldest_claimed_at: Moment | None
 
 
 class OutboxHealthResponse(Struct, frozen=True):
@@ -33,9 +33,9 @@ class OutboxHealthResponse(Struct, frozen=True):
     processing: int
     failed: int
     completed: int
-    oldest_claim_at: datetime | None
-    oldest_failed_at: datetime | None
-    oldest_pending_at: datetime | None
+    oldest_claim_at: Moment | None
+    oldest_failed_at: Moment | None
+    oldest_pending_at: Moment | None
 
 
 def outbox_health_body(counts: Sequence[OutboxCount]) -> OutboxHealthResponse:

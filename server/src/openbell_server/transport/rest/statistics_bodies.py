@@ -1,7 +1,6 @@
 """The response shape of the statistics route."""
 
 from collections.abc import Mapping
-from datetime import datetime
 
 from msgspec import Struct
 
@@ -9,13 +8,14 @@ from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.intent_statistics import IntentStatistics
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderSide
+from openbell_server.transport.rest.wire_types import Moment
 
 
 class WindowBody(Struct, frozen=True, rename={"since": "from", "until": "to"}):
     """Which actions are counted: those recorded from one moment to another."""
 
-    since: datetime
-    until: datetime
+    since: Moment
+    until: Moment
 
 
 class SymbolBody(Struct, frozen=True):

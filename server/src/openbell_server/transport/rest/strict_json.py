@@ -1,16 +1,25 @@
-"""Reads a JSON body strictly into a shape, with a pointer to the field that is wrong."""
+"""Reads a JSON body strictly into a shape; a refusal points at the wrong field and says what would pass."""
 
 import re
-from typing import TypeVar
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, TypeVar
 
 import msgspec
 
 from openbell_server.domain import strict_json
 from openbell_server.domain.errors import FieldProblem, Problem
 
-T = TypeVar("T", bound=msgspec.Struct)
-_WHERE = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
-_PATTERN = re.compile(r"Expected `str` matching regex .*")
+T = TypeVar("T")
+# The reader's own words. What a caller wrote may stand in the first part, never in the path.
+_AT = re.compile(r"^(?P<what>.*) - at `\$(?P<path>[^`]*)`$", re.DOTALL)
+_STEP = re.compile(r"\[(\d+)\]|\.([^.\[]+)")
+_MISSING = re.compile(r"Object missing required field `(.+)`")
+_UNKNOWN = "Object contains unknown field"
+_READERS_WORDS = ("Expected", "Invalid", "Object")
+_KINDS = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list", dict: "an object"}
+_BOUNDS = {"minimum": "from", "maximum": "to"}
+Schema = Mapping[str, Any]
 
 
 def read_json(body: bytes, shape: type[T]) -> T:
@@ -31,11 +40,115 @@ def read_shape(decoded: object, shape: type[T]) -> T:
     try:
         return msgspec.convert(decoded, shape)
     except msgspec.ValidationError as error:
-        match = _WHERE.match(str(error))
-        assert match is not None
-        what = _PATTERN.sub("must be a plain decimal string with at most 18 digits on either side", match["what"])
-        if what.startswith("Object contains unknown field") and match["path"] is None:
-            what += f"; it takes {', '.join(field.encode_name for field in msgspec.structs.fields(shape))}"
-        pointer = re.sub(r"[.\[]", "/", (match["path"] or "").replace("]", ""))
-        detail = f"{pointer or 'the body'}: {what}"
-        raise Problem("invalid_command", detail, (FieldProblem(pointer, "invalid", what),)) from None
+        wrong = _explain(str(error), shape, decoded)
+        detail = f"{wrong.pointer or 'the body'} {wrong.message}"
+        raise Problem("invalid_command", detail, (wrong,)) from None
+
+
+def _explain(words: str, shape: type, decoded: object) -> FieldProblem:
+    """The reader's complaint as a pointer, a rule and what would pass."""
+    match = _AT.match(words)
+    what, path = (match["what"], match["path"]) if match else (words, "")
+    steps: list[str | int] = [int(number) if number else name for number, name in _STEP.findall(path)]
+    missing = _MISSING.fullmatch(what)
+    if missing:
+        passes = _passes(_schema_at(shape, [*steps, missing[1]], decoded))
+        return FieldProblem(_pointer([*steps, missing[1]]), "missing", f"is missing; it must be {passes}")
+    if what.startswith(_UNKNOWN) and not isinstance(_found_at(decoded, steps), dict):
+        # A field of the body itself, named like a path of ours.
+        steps = []
+    schema, found = _schema_at(shape, steps, decoded), _found_at(decoded, steps)
+    if what.startswith(_UNKNOWN) and isinstance(found, dict):
+        fields = schema.get("properties", {})
+        extra = next((name for name in found if name not in fields), "")
+        message = f"is not a field here; the fields are {', '.join(fields)}"
+        return FieldProblem(_pointer([*steps, extra]), "unknown_field", message)
+    if not what.startswith(_READERS_WORDS):
+        return FieldProblem(_pointer(steps), "invalid", what)
+    kind = "null" if found is None else _KINDS[type(found)]
+    instead = f", not {kind}" if ", got `" in what else ""
+    return FieldProblem(_pointer(steps), "invalid", f"must be {_passes(schema)}{instead}")
+
+
+def _pointer(steps: list[str | int]) -> str:
+    """A JSON pointer (RFC 6901)."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+
+
+@cache
+def _schema_of(shape: type) -> Schema:
+    return msgspec.json.schema(shape)
+
+
+def _schema_at(shape: type, steps: list[str | int], decoded: object) -> Schema:
+    """The rules of the place the steps lead to; where kinds differ by their tag, the tag that was sent decides."""
+    whole = _schema_of(shape)
+    schema, found = _plain(whole, whole, decoded), decoded
+    for step in steps:
+        if step == schema.get("discriminator", {}).get("propertyName"):
+            return {"enum": list(schema["discriminator"]["mapping"])}
+        inner = schema.get("items", {}) if isinstance(step, int) else schema.get("properties", {}).get(step, {})
+        found = _found_at(found, [step])
+        schema = _plain(whole, inner, found)
+    return schema
+
+
+def _plain(whole: Schema, schema: Schema, found: object) -> Schema:
+    """The schema without references; of several kinds the one that was meant, if that can be told."""
+    if "$ref" in schema:
+        return _plain(whole, whole["$defs"][schema["$ref"].rpartition("/")[2]], found)
+    kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) == 1:
+        return _plain(whole, kinds[0], found)
+    if "discriminator" in schema and isinstance(found, dict):
+        tag = found.get(schema["discriminator"]["propertyName"])
+        meant = schema["discriminator"]["mapping"].get(tag) if isinstance(tag, str) else None
+        if meant is not None:
+            return _plain(whole, {"$ref": meant}, found)
+    return schema
+
+
+def _passes(schema: Schema) -> str:
+    """What a place takes, in words."""
+    if "enum" in schema:
+        return "one of " + ", ".join(str(value) for value in schema["enum"])
+    if "discriminator" in schema:
+        name, tags = schema["discriminator"]["propertyName"], schema["discriminator"]["mapping"]
+        return f"an object whose {name} is one of {', '.join(tags)}"
+    match schema.get("type"):
+        case "string":
+            return _text_that_passes(schema)
+        case "object":
+            return f"an object with the fields {', '.join(schema.get('properties', ()))}"
+        case "array":
+            return f"a list, each item {_passes(schema['items'])}" if "type" in schema["items"] else "a list"
+        case "boolean":
+            return "true or false"
+        case "integer":
+            bounds = [f"{word} {schema[rule]}" for rule, word in _BOUNDS.items() if rule in schema]
+            return " ".join(["a whole number", *bounds])
+    return "as the reference says"
+
+
+def _text_that_passes(schema: Schema) -> str:
+    if schema.get("format") == "uuid":
+        return 'a UUID like "01981d3c-7a00-7000-8000-000000000003"'
+    text = "a string"
+    if "examples" in schema:
+        text += f' like "{schema["examples"][0]}"'
+    elif "maxLength" in schema:
+        text += f" of {schema.get('minLength', 0)} to {schema['maxLength']} characters"
+    if "description" in schema:
+        text += f" ({schema['description'].rstrip('.')})"
+    return text
+
+
+def _found_at(decoded: object, steps: list[str | int]) -> object:
+    for step in steps:
+        if isinstance(decoded, dict):
+            decoded = decoded.get(step)
+        elif isinstance(decoded, list) and isinstance(step, int) and step < len(decoded):
+            decoded = decoded[step]
+        else:
+            return None
+    return decoded

@@ -1,0 +1,239 @@
+"""Makes the OpenAPI 3.1 document from the application's routes and the table of operations."""
+
+import http
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+from litestar import Litestar
+from litestar.routes import HTTPRoute
+
+from openbell_server.domain.authorization import Rule
+from openbell_server.domain.errors import CODES, Problem
+from openbell_server.transport.rest.api_keys import ApiKeyChangeBody
+from openbell_server.transport.rest.error_responses import PLAIN_PATHS, ProblemBody, problem_body
+from openbell_server.transport.rest.openapi.described import (
+    ORGANIZATION,
+    PATH_PARAMETERS,
+    Described,
+    Json,
+    Parameter,
+    Scheme,
+)
+from openbell_server.transport.rest.openapi.operations import OPERATIONS, TAGS, UNDESCRIBED
+
+VERSION: Final = "0.1.0"
+ACCOUNTS: Final = "/v1/accounts"
+_SCHEMAS: Final = "#/components/schemas/"
+_METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+_DESCRIPTION: Final = (
+    "One interface for any broker: submit, replace and cancel; follow orders and fills. A retried request never trades "
+    "twice, a 202 is durable, and an unknown outcome is called unknown.\n\n"
+    "Numbers are decimal strings, times are RFC 3339, unknown fields and unknown query parameters are refused. Errors "
+    "are problem+json with a code, what to do, and a pointer to each wrong field. Every answer carries x-request-id: "
+    "yours, if you sent a plain one."
+)
+_SECURITY_SCHEMES: Final[Json] = {
+    Scheme.API_KEY: {
+        "type": "apiKey",
+        "in": "header",
+        "name": "x-api-key",
+        "description": "A private key of an organization, for paper or for live accounts.",
+    },
+    Scheme.BEARER: {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "An access token of a user or of a service account.",
+    },
+}
+# What a shape's reader asks beyond what its fields say.
+_BEYOND: Final[dict[str, Json]] = {ApiKeyChangeBody.__name__: {"minProperties": 1}}
+_REQUEST_ID: Final[Json] = {
+    "description": "The id of this request, also in our logs.",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^[0-9A-Za-z_-]{1,64}$"},
+}
+_RETRY_AFTER: Final[Json] = {
+    "description": "Seconds to wait before the next try.",
+    "required": True,
+    "schema": {"type": "integer", "minimum": 1},
+}
+
+
+def openapi_document(app: Litestar, *, below: str = "/") -> Json:
+    """The document of the routes below a path."""
+    shown = sorted(_rows(app), key=OPERATIONS.index)
+    shown = [row for row in shown if row.path.startswith(below)]
+    schemas = _schemas(shown)
+    paths: dict[str, Json] = {}
+    for row in shown:
+        paths.setdefault(row.path, {})[row.method.lower()] = _operation(row)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Openbell" if below == "/" else "Openbell accounts",
+            "version": VERSION,
+            "summary": "A broker-agnostic trading-intents platform.",
+            "description": _DESCRIPTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "tags": [
+            {"name": name, "description": text} for name, text in TAGS.items() if any(r.tag == name for r in shown)
+        ],
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": _SECURITY_SCHEMES},
+    }
+
+
+def codes_of(row: Described) -> list[str]:
+    """Every problem an operation can answer: its own, and those of its credential, path, query and body."""
+    codes = {"internal_error", "unavailable", "schema_outdated", "invalid_parameter", *row.codes}
+    if row.rule is not None:
+        codes |= _codes_of_rule(row.rule)
+    if "{" in row.path:
+        codes |= {"not_found"}
+    if "{account_id}" in row.path and Scheme.API_KEY in row.schemes:
+        codes |= {"environment_mismatch"}
+    if row.body is not None:
+        codes |= {"malformed_body", "body_too_large", "not_json", "invalid_command"}
+    return [code for code in CODES if code in codes]
+
+
+def _codes_of_rule(rule: Rule) -> set[str]:
+    codes = {"ambiguous_credentials", "unauthenticated", "permission_denied", "rate_limited", rule.stranger}
+    if rule.permissions is not None:
+        codes |= {"key_disabled"}
+    if rule.homeless is not None and rule.roles is not None:
+        codes |= {rule.homeless}
+    if rule.entitlement is not None:
+        codes |= {"entitlement_required"}
+    if rule.scoped:
+        codes |= {"organization_mismatch"}
+    if rule.scoped and rule.scopes is not None:
+        codes |= {"invalid_header", "not_found"}
+    return codes
+
+
+def _rows(app: Litestar) -> Iterator[Described]:
+    rows = {(row.method, row.path): row for row in OPERATIONS}
+    for route in app.routes:
+        if isinstance(route, HTTPRoute) and route.path_format not in UNDESCRIBED:
+            for method in _METHODS & set(route.methods):
+                if (method, route.path_format) not in rows:
+                    raise LookupError(f"no row of the table of operations describes {method} {route.path_format}")
+                yield rows[method, route.path_format]
+
+
+def _operation(row: Described) -> Json:
+    parameters = [*row.parameters, *([ORGANIZATION] if row.rule is not None and row.rule.scoped else [])]
+    operation: Json = {
+        "operationId": row.operation_id,
+        "tags": [row.tag],
+        "summary": row.summary,
+        "description": row.description,
+        "parameters": [*_path_parameters(row.path), *map(_parameter, parameters)],
+        "responses": {str(row.status): _success(row), **_errors(row)},
+        "security": [{scheme: []} for scheme in row.schemes],
+    }
+    if row.operation is not None:
+        operation["x-openbell-operation"] = row.operation.name
+    if row.body is not None:
+        examples = {name: {"value": value} for name, value in row.body_examples.items()}
+        content = {"application/json": {"schema": _reference(row.body), "examples": examples}}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
+
+
+def _path_parameters(path: str) -> list[Json]:
+    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    described = [(name, *PATH_PARAMETERS[name]) for name in names]
+    return [
+        {"name": name, "in": "path", "required": True, "description": text, "schema": schema, "example": example}
+        for name, text, schema, example in described
+    ]
+
+
+def _parameter(parameter: Parameter) -> Json:
+    return {
+        "name": parameter.name,
+        "in": parameter.place,
+        "description": parameter.description,
+        "schema": parameter.schema,
+        "example": parameter.example,
+    }
+
+
+def _success(row: Described) -> Json:
+    response: Json = {
+        "description": http.HTTPStatus(row.status).phrase,
+        "headers": {**row.answer_headers, "X-Request-Id": _REQUEST_ID},
+    }
+    if row.answer is not None:
+        content = {"schema": _reference(row.answer), "example": msgspec.to_builtins(row.answer_example)}
+        response["content"] = {"application/json": content}
+    return response
+
+
+def _errors(row: Described) -> Json:
+    by_status: dict[int, list[str]] = {}
+    for code in codes_of(row):
+        by_status.setdefault(CODES[code].status, []).append(code)
+    return {
+        str(status): {
+            "description": "; ".join(CODES[code].title for code in codes),
+            "headers": {"X-Request-Id": _REQUEST_ID, **({"Retry-After": _RETRY_AFTER} if status in {429, 503} else {})},
+            "content": _plain_errors(codes) if row.path in PLAIN_PATHS else _problems(status, codes),
+        }
+        for status, codes in sorted(by_status.items())
+    }
+
+
+def _problems(status: int, codes: list[str]) -> Json:
+    """The shape of a problem with the codes that this answer can have, and an example of each."""
+    only = {"properties": {"status": {"const": status}, "code": {"enum": codes}}}
+    examples = {
+        code: {"value": msgspec.to_builtins(problem_body(Problem(code, CODES[code].title), "4f6b"))} for code in codes
+    }
+    return {
+        "application/problem+json": {
+            "schema": {"allOf": [_reference(ProblemBody), only]},
+            "examples": examples,
+        }
+    }
+
+
+def _plain_errors(codes: list[str]) -> Json:
+    examples = {code: {"value": CODES[code].title} for code in codes}
+    return {"text/plain": {"schema": {"type": "string"}, "examples": examples}}
+
+
+def _reference(shape: type) -> Json:
+    return {"$ref": _SCHEMAS + _name(shape.__name__)}
+
+
+def _name(name: str) -> str:
+    """A shape's public name: in the code, what is on the wire is called a body."""
+    return name.removesuffix("Body")
+
+
+def _schemas(rows: Iterable[Described]) -> Json:
+    shapes = [shape for row in rows for shape in (row.body, row.answer) if shape is not None]
+    _, components = msgspec.json.schema_components(
+        dict.fromkeys([*shapes, ProblemBody]), ref_template=_SCHEMAS + "{name}"
+    )
+    renamed = {_name(name): _renamed(schema) | _BEYOND.get(name, {}) for name, schema in components.items()}
+    return dict(sorted(renamed.items()))
+
+
+def _renamed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
+    """The same with public names, of shapes and in references to them."""
+    if isinstance(schema, Mapping):
+        return {
+            key: _name(value) if key == "title" and isinstance(value, str) else _renamed(value)
+            for key, value in schema.items()
+        }
+    if isinstance(schema, list):
+        return [_renamed(each) for each in schema]
+    return _name(schema) if isinstance(schema, str) and schema.startswith(_SCHEMAS) else schema

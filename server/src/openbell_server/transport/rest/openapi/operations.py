@@ -1,0 +1,46 @@
+"""The table of operations: a route without a row here fails a test, and so does a row without a route."""
+
+from typing import Final
+
+from openbell_server.transport.rest.health_bodies import HealthBody
+from openbell_server.transport.rest.openapi.caller_operations import CALLER_OPERATIONS, KEY_OPERATIONS
+from openbell_server.transport.rest.openapi.control_operations import CONTROL_OPERATIONS
+from openbell_server.transport.rest.openapi.described import Described
+from openbell_server.transport.rest.openapi.intent_operations import INTENT_OPERATIONS
+
+_SERVICE_OPERATIONS: Final = (
+    Described(
+        method="GET",
+        path="/healthz",
+        operation_id="checkHealth",
+        tag="Service",
+        summary="Check that the service can work",
+        description="Answers 200 while this process runs and its database takes writes.",
+        operation=None,
+        answer=HealthBody,
+        answer_example=HealthBody("ok"),
+    ),
+)
+
+OPERATIONS: Final[tuple[Described, ...]] = (
+    *INTENT_OPERATIONS,
+    *CONTROL_OPERATIONS,
+    *KEY_OPERATIONS,
+    *CALLER_OPERATIONS,
+    *_SERVICE_OPERATIONS,
+)
+_TAKEN: Final = {(row.method, row.path): row.query_names for row in OPERATIONS}
+# The description itself is not described.
+UNDESCRIBED: Final = frozenset({"/openapi.json", "/openapi/accounts.json", "/docs"})
+TAGS: Final = {
+    "Intents": "What you ask for: commands are recorded as actions, and each is sent to the broker once.",
+    "Controls": "Rules of a symbol on an account. A control that is on is on everywhere; CANCEL is never refused.",
+    "API keys": "For the organization's admins. A change acts everywhere within a second.",
+    "Organizations and users": "As the identity provider knows them.",
+    "Service": "Whether the service works.",
+}
+
+
+def query_names(method: str, path: str) -> list[str] | None:
+    """The query parameters that an operation takes; None for one that is not described."""
+    return _TAKEN.get((method, path))

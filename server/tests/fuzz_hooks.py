@@ -1,0 +1,84 @@
+"""What the HTTP fuzzer is told about this platform: ids that exist, its own formats, and which refusals are honest."""
+
+import json
+import os
+from typing import Any
+from uuid import UUID
+
+import schemathesis
+from hypothesis import strategies
+from schemathesis import Case, CheckContext, HookContext, Response
+
+WORLD: dict[str, Any] = json.loads(os.environ["FUZZ_WORLD"])
+# Answers to a request that has the documented shape: they say that the caller's data was wrong, and it was not.
+UNTRUE = {"malformed_body", "not_json", "body_too_large", "invalid_command", "invalid_parameter", "method_not_allowed"}
+
+# What one shape cannot say: how fields and the stored control stand to each other.
+HONEST = (
+    "is both set and cleared",
+    "must differ from trading_start",
+    "of paper accounts",
+    "of live accounts",
+    "must be later than now",
+    "must be later than created_after",
+)
+
+PRINTABLE = strategies.text(strategies.characters(codec="utf-8"), min_size=1, max_size=64).filter(str.isprintable)
+schemathesis.openapi.format("printable", PRINTABLE)
+schemathesis.openapi.format("name", PRINTABLE.filter(str.strip))
+schemathesis.openapi.format("timezone", strategies.sampled_from(["UTC", "America/New_York", "Asia/Kathmandu"]))
+
+
+def _often(text: object, known: list[str]) -> object:
+    """One of the known ids in three of four cases of a well-formed one; what is malformed on purpose stays so."""
+    try:
+        number = UUID(str(text)).int
+    except ValueError:
+        return text
+    return known[number % len(known)] if number % 4 and known else text
+
+
+@schemathesis.hook
+def map_path_parameters(context: HookContext, path_parameters: dict[str, Any]) -> dict[str, Any]:
+    for name, value in (path_parameters or {}).items():
+        path_parameters[name] = _often(value, WORLD["ids"].get(name, []))
+    if str(path_parameters.get("provider", "") if path_parameters else "").isalpha():
+        path_parameters |= WORLD["provider"]
+    return path_parameters
+
+
+@schemathesis.hook
+def map_headers(context: HookContext, headers: dict[str, Any]) -> dict[str, Any]:
+    if headers and "x-organization-id" in headers:
+        headers["x-organization-id"] = _often(headers["x-organization-id"], [WORLD["organization_id"]])
+    return headers
+
+
+@schemathesis.hook
+def map_query(context: HookContext, query: dict[str, Any]) -> dict[str, Any]:
+    cursor = (query or {}).get("next_cursor")
+    if isinstance(cursor, str) and len(cursor) == len(WORLD["cursor"]) and ord(cursor[0]) % 2:
+        query["next_cursor"] = WORLD["cursor"]
+    return query
+
+
+@schemathesis.hook
+def map_body(context: HookContext, body: Any) -> Any:
+    command = body.get("command") if isinstance(body, dict) else None
+    payload = command.get("payload") if isinstance(command, dict) else None
+    if isinstance(payload, dict) and "ref_intent_id" in payload:
+        payload["ref_intent_id"] = _often(payload["ref_intent_id"], WORLD["ids"]["intent_id"])
+    if isinstance(body, dict) and isinstance(body.get("api_key"), str) and len(body["api_key"]) % 2:
+        body["api_key"] = WORLD["api_key"]
+    return body
+
+
+@schemathesis.check
+def no_valid_request_is_called_invalid(ctx: CheckContext, response: Response, case: Case[Any]) -> None:
+    """Sharper than the built-in check of accepted data, which knows statuses only."""
+    if case.meta is None or not case.meta.generation.mode.is_positive or response.status_code < 400:
+        return
+    if "problem+json" in "".join(response.headers.get("content-type", [])):
+        told = response.json()
+        honest = any(words in told["detail"] for words in HONEST)
+        assert told["code"] not in UNTRUE or honest, f"a request of the documented shape was refused: {response.text}"

@@ -1,0 +1,168 @@
+"""HTTP under random requests: every operation by the OpenAPI document, and a caller's session by a model."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from builders import a_key
+from identity_provider import MACHINES
+from intent_machine import IntentMachine, World
+from loopback_issuers import LoopbackIssuers, bearer
+from openapi_conformance import Conformance
+from openbell_server.adapters.postgres.connection import open_pool
+from openbell_server.processes.local_platform import ACME, IDENTITY_PROVIDER, LocalPlatform
+from openbell_server.transport.rest.openapi.described import NEXT_CURSOR, ORGANIZATION, PATH_PARAMETERS
+from proof.figures import Figures
+
+TESTS = Path(__file__).parents[1]
+# What a gate can afford leaves out the coverage phase, whose size does not depend on the number of cases.
+PHASES = "examples,coverage,fuzzing,stateful"
+SIZES: dict[str, dict[str, Any]] = {
+    "full": {"cases": 100, "phases": PHASES, "runs": 200, "steps": 30},
+    "gate": {"cases": 5, "phases": "examples,fuzzing", "runs": 5, "steps": 30},
+}
+SCOPES = "intent:read account:read control:read event:read credential:read"
+RUN_SECONDS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """The platform that is fuzzed, and who fuzzes it."""
+
+    url: str
+    document: dict[str, Any]
+    world: dict[str, Any]
+    principals: dict[str, str]
+
+
+def prove(figures: Figures) -> None:
+    size = SIZES[figures.size]
+    with tempfile.TemporaryDirectory() as name, LoopbackIssuers() as issuers:
+        folder = Path(name)
+        with LocalPlatform(folder, {"OPENBELL_ISSUERS": issuers.setting}, accounts=2) as platform:
+            field = asyncio.run(_prepare(platform))
+            (folder / "openapi.json").write_text(_with_real_examples(field))
+            with ThreadPoolExecutor(2) as workers:
+                reports = list(workers.map(lambda who: _fuzz(field, folder, who, size), field.principals))
+            _tell(figures, field, reports)
+            _model(figures, platform, field, size)
+
+
+async def _prepare(platform: LocalPlatform) -> Field:
+    """Three intents and two keys to meet, and four principals."""
+    environment, seeded = platform.client_environment(), platform.seeded
+    url, account = environment["OPENBELL_URL"], environment["OPENBELL_ACCOUNT"]
+    async with await open_pool(platform.owner_url) as pool:
+        _, weak = await a_key(pool, seeded.organization_id, permissions=frozenset())
+    admin = bearer(org_id=ACME, role="admin", sub="auth|admin")
+    spec = {"Limit": {"price": "1", "quantity": "1"}}
+    body = {"command": {"type": "CREATE", "payload": {"symbol": "AAPL", "order_side": "BUY", "spec": spec}}}
+    new_key = {"name": "to be changed", "environment": "paper", "permissions": ["intent:read"]}
+    async with httpx.AsyncClient(base_url=url, headers={"x-api-key": seeded.api_key}, timeout=20) as client:
+        intents = [(await client.post(f"/v1/accounts/{account}/intents", json=body)).json() for _ in range(3)]
+        page = (await client.get(f"/v1/accounts/{account}/intents")).json()
+        document = (await client.get("/openapi.json")).json()
+    async with httpx.AsyncClient(base_url=url, headers={"authorization": admin}, timeout=20) as client:
+        keys = [(await client.post("/v1/api-keys", json=new_key)).json() for _ in range(2)]
+    world = {
+        "ids": {
+            "account_id": [account],
+            "intent_id": [intent["intent_id"] for intent in intents],
+            "api_key_id": [key["id"] for key in keys],
+        },
+        "organization_id": str(seeded.organization_id),
+        "provider": {"provider": IDENTITY_PROVIDER, "provider_id": ACME},
+        "api_key": seeded.api_key,
+        "cursor": page["last_cursor"],
+    }
+    principals = {
+        "key": f"x-api-key: {seeded.api_key}",
+        "key without permissions": f"x-api-key: {weak}",
+        "admin": f"Authorization: {admin}",
+        "service account": f"Authorization: {bearer(issuer=MACHINES, org_id=None, scope=SCOPES)}",
+    }
+    return Field(url, document, world, principals)
+
+
+def _with_real_examples(field: Field) -> str:
+    """The served document with ids that exist here in its examples: a made-up account would hide what comes after."""
+    text = json.dumps(field.document)
+    for name, known in field.world["ids"].items():
+        text = text.replace(PATH_PARAMETERS[name][2], known[0])
+    text = text.replace(str(ORGANIZATION.example), field.world["organization_id"])
+    return text.replace(str(NEXT_CURSOR.example), field.world["cursor"])
+
+
+def _fuzz(field: Field, folder: Path, who: str, size: dict[str, Any]) -> dict[str, Any]:
+    report = folder / f"{who}.json"
+    command = [
+        *(str(Path(sys.executable).with_name("schemathesis")), f"--config-file={TESTS / 'schemathesis.toml'}"),
+        *("run", str(folder / "openapi.json"), "--url", field.url, "--header", field.principals[who]),
+        *("--checks", "all", "--max-examples", str(size["cases"]), "--phases", size["phases"]),
+        *("--continue-on-failure", "--generation-database", "none", "--no-color"),
+        *("--report", "json", "--report-json-path", str(report)),
+    ]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(TESTS),
+        "SCHEMATHESIS_HOOKS": "fuzz_hooks",
+        "FUZZ_WORLD": json.dumps(field.world),
+    }
+    ended = subprocess.run(
+        command, cwd=folder, env=environment, timeout=RUN_SECONDS, capture_output=True, text=True, check=False
+    )
+    assert report.exists(), ended.stdout[-3000:] + ended.stderr[-3000:]
+    told: dict[str, Any] = json.loads(report.read_text())
+    if ended.returncode:
+        print(ended.stdout[-6000:], file=sys.stderr)
+    return {**told, "who": who, "status": ended.returncode}
+
+
+def _tell(figures: Figures, field: Field, reports: list[dict[str, Any]]) -> None:
+    operations = sum(len(methods) for methods in field.document["paths"].values())
+    figures.shown("operations of the document", operations)
+    for report in reports:
+        who = report["who"]
+        figures.exactly(f"operations tried as {who}", report["operations"]["tested"], operations)
+        figures.shown(f"requests as {who}", report["test_cases"]["generated"])
+        accepted = sum(
+            phase.get("accepted", 0) for phases in report["valid_rates"].values() for phase in phases.values()
+        )
+        figures.shown(f"valid requests accepted as {who}", accepted)
+        faults = len(report["failures"]) + len(report["errors"]) + (report["status"] != 0)
+        figures.exactly(f"failed checks, 5xx and schema breaks as {who}", faults, 0)
+
+
+def _model(figures: Figures, platform: LocalPlatform, field: Field, size: dict[str, Any]) -> None:
+    with httpx.Client(base_url=field.url, timeout=20) as client:
+        # An account of its own: the fuzzer has set controls on the first one.
+        account_id, admin = str(platform.seeded.account_ids[1]), field.principals["admin"].partition(" ")[2]
+        world = World(client, account_id, platform.seeded.api_key, admin, Conformance(field.document))
+        limits = settings(
+            max_examples=size["runs"],
+            stateful_step_count=size["steps"],
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        IntentMachine.world = world
+        run_state_machine_as_test(IntentMachine, settings=limits)
+    figures.at_least("sessions of the model", world.sessions, size["runs"])
+    figures.shown("requests of the model", world.answers.total())
+    failures = sum(count for status, count in world.answers.items() if status >= 500)
+    figures.exactly("5xx in the model", failures, 0)
+    figures.exactly("answers of the model that are not in the document", len(world.breaks), 0)
+    figures.exactly("answers that the model did not expect", len(world.surprises), 0)
+    for line in [*world.breaks[:5], *world.surprises[:5]]:
+        print(line, file=sys.stderr)

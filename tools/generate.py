@@ -1,0 +1,22 @@
+"""Makes what is generated from the code of the REST interface: docs/openapi.json and docs/errors.md."""
+
+from pathlib import Path
+from typing import Any, cast
+
+from litestar.testing import TestClient
+
+from openbell_server.processes.api import rest_app
+from openbell_server.transport.rest.openapi.errors_page import errors_page
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def main() -> None:
+    """Ask the application itself; it needs no database to tell."""
+    app = rest_app(cast("Any", None), cast("Any", None), b"", *[cast("Any", None)] * 4)
+    (DOCS / "openapi.json").write_text(TestClient(app).get("/openapi.json").raise_for_status().text)
+    (DOCS / "errors.md").write_text(errors_page())
+
+
+if __name__ == "__main__":
+    main()
