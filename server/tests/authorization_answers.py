@@ -7,6 +7,7 @@ from authorization_table import (
     ADMIN,
     CALLERS,
     ENTITLEMENT_SETS,
+    HOMELESS,
     LIVE,
     PAPER,
     PREMIUM,
@@ -118,7 +119,7 @@ def _wrong_header(caller: Caller) -> Answer | None:
         if caller.header in {Header.ABSENT, Header.MALFORMED}:
             return Answer(400, "invalid_header")
         return Answer(404, "not_found") if caller.header is Header.UNKNOWN else None
-    if caller.home is Home.NONE:
+    if caller.home in HOMELESS:
         return Answer(403, "organization_required")
     return _anothers_header(caller)
 
@@ -183,14 +184,14 @@ def _lookup(cell: Cell) -> Answer:
     elif cell.object is Object.SECOND:
         found = caller.in_two
     else:
-        found = caller.home is not Home.NONE and _absent(cell.object) is None
+        found = caller.home not in HOMELESS and _absent(cell.object) is None
     return Answer(200) if found else Answer(404, "not_found")
 
 
 def _deletion(cell: Cell) -> Answer:
     """A user with an organization; whoever else calls is told one word."""
     caller = cell.caller
-    if caller.kind is not Kind.USER or caller.home is Home.NONE:
+    if caller.kind is not Kind.USER or caller.home in HOMELESS:
         return Answer(401, "unauthorized")
     return _anothers_header(caller) or Answer(204)
 

@@ -49,6 +49,11 @@ class Home(StrEnum):
     INTERNAL = "an internal organization"
     SHUT = "a disabled organization"
     NONE = "none"
+    UNKNOWN = "an organization that is not known here"
+
+
+# Who has a token for none of our organizations.
+HOMELESS = frozenset({Home.NONE, Home.UNKNOWN})
 
 
 class Header(StrEnum):
@@ -148,6 +153,7 @@ CALLERS = (
     ),
     # A role without an organization is worth nothing.
     _user("no organization", ADMIN, home=Home.NONE),
+    _user("unknown organization", ADMIN, home=Home.UNKNOWN),
     _user("admin", ADMIN),
     _user("member", MEMBER),
     _user("read-only", READ_ONLY),

@@ -180,7 +180,7 @@ def _token_of(place: Place, cell: Cell) -> str | None:
         return None
     claims: dict[str, str | None] = {
         "sub": _subject_of(cell),
-        "org_id": None if caller.home is Home.NONE else place.external_id,
+        "org_id": {Home.NONE: None, Home.UNKNOWN: "org_of_nobody"}.get(caller.home, place.external_id),
         "role": caller.role,
     }
     return good_token("EdDSA", PEOPLE, **claims)
