@@ -31,7 +31,8 @@ FIELDS = {
 ENTRY_FIELDS = {"status", "event_type", "count", "oldest_created_at", "max_attempts", "oldest_claimed_at"}
 ADD = """
 insert into account_outbox (
-    organization_id, account_id, event_type, payload, status, attempts, claimed_at, available_at, created_at, resolved_at
+    organization_id, account_id, event_type, payload, status, attempts, claimed_at, available_at, created_at,
+    resolved_at
 )
 values ($1, $2, $3, '{"secret": "payload"}', $4, $5,
     case when $4 = 'processing' then now() - make_interval(secs => $6 / 2.0) end,
