@@ -42,14 +42,15 @@ def test_every_route_and_every_rpc_is_in_the_table() -> None:
 
 
 def test_every_row_of_the_table_is_served() -> None:
-    assert {row.route for row in ROWS if row.name not in NOT_YET} | OPEN_ROUTES <= served()
+    assert ({row.route for row in ROWS if row.name not in NOT_YET} | OPEN_ROUTES - NOT_YET) - served() == set()
 
 
 def test_what_is_not_served_yet_is_in_the_table_and_not_served() -> None:
     missing = [row for row in ROWS if row.name in NOT_YET]
-    assert {row.name for row in missing} == NOT_YET
+    assert {row.name for row in missing} | NOT_YET & OPEN_ROUTES == NOT_YET
     # A submit is one route for three commands.
-    assert {row.route for row in missing if not row.name.startswith("submit")} & served() == set()
+    routes = {row.route for row in missing if not row.name.startswith("submit")}
+    assert (routes | NOT_YET & OPEN_ROUTES) & served() == set()
 
 
 def test_no_caller_and_no_row_occurs_twice() -> None:

@@ -5,7 +5,6 @@ from datetime import datetime
 from uuid import UUID
 
 import httpx
-import pytest
 
 from bearers import Headers, external_id_of, needs, service, user, user_without_organization
 from builders import Tenant, a_key, a_tenant
@@ -144,20 +143,17 @@ async def test_a_user_deletes_themself_for_good_and_a_deletion_event_is_queued(
 
 
 @needs("delete me")
-@pytest.mark.parametrize("caller", ["nobody", "key", "service", "no organization", "bad token"])
-async def test_whoever_cannot_delete_themself_is_told_unauthorized(
-    api: RestApi, tenant: Tenant, pool: Pool, caller: str
-) -> None:
-    headers = {
-        "nobody": {},
-        "key": {"x-api-key": tenant.key},
-        "service": service("credential:read", "intent:read", tenant=tenant),
-        "no organization": user_without_organization(),
-        "bad token": {"authorization": "Bearer x.y.z"},
-    }[caller]
-    answer = await api.client.delete(ME, headers=headers)
-    assert (answer.status_code, answer.content) == (401, b"unauthorized")
-    assert answer.headers["content-type"].startswith("text/plain")
+async def test_whoever_cannot_delete_themself_is_told_unauthorized(api: RestApi, tenant: Tenant, pool: Pool) -> None:
+    for headers in (
+        {},
+        {"x-api-key": tenant.key},
+        service("credential:read", "intent:read", tenant=tenant),
+        user_without_organization(),
+        {"authorization": "Bearer x.y.z"},
+    ):
+        answer = await api.client.delete(ME, headers=headers)
+        assert (answer.status_code, answer.content) == (401, b"unauthorized")
+        assert answer.headers["content-type"].startswith("text/plain")
     assert await pool.fetchval("select count(*) from user_outbox") == 0
 
 

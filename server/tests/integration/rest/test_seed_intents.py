@@ -1,8 +1,10 @@
 """The founding contract on intents: commands, records, reads, and what must pass before anything is written."""
 
+import json
 from datetime import datetime
 from uuid import UUID
 
+import asyncpg
 import pytest
 
 from bearers import needs, user
@@ -119,18 +121,41 @@ async def test_intents_need_no_plan_on_paper_and_trading_live_on_live(api: RestA
 
 
 @needs("put control")
-@pytest.mark.parametrize("environment", list(Environment))
-async def test_what_controls_refuse_writes_neither_action_nor_outbox_record(
-    api: RestApi, pool: Pool, environment: Environment
-) -> None:
-    tenant = await a_tenant(pool, environment=environment)
-    url = f"/v1/controls/accounts/{tenant.account.id}/symbols/AAPL"
-    switched = await api.client.put(url, json={"manually_disabled": True}, headers=user(tenant))
-    assert switched.status_code == 200, switched.text
-    answer = await api.submit(tenant, create_body())
-    assert (answer.status_code, answer.json()["code"]) == (422, "controls_refused")
-    assert [await rows(pool, table) for table in ("intent_actions", "intent_outbox")] == [0, 0]
-    assert (await api.submit(tenant, create_body(symbol="MSFT"))).status_code == 202
+async def test_what_controls_refuse_writes_neither_action_nor_outbox_record(api: RestApi, pool: Pool) -> None:
+    for written, environment in enumerate((Environment.LIVE, Environment.PAPER)):
+        tenant = await a_tenant(pool, environment=environment)
+        url = f"/v1/controls/accounts/{tenant.account.id}/symbols/AAPL"
+        switched = await api.client.put(url, json={"manually_disabled": True}, headers=user(tenant))
+        assert switched.status_code == 200, switched.text
+        answer = await api.submit(tenant, create_body())
+        assert (answer.status_code, answer.json()["code"]) == (422, "controls_refused")
+        assert [await rows(pool, table) for table in ("intent_actions", "intent_outbox")] == [written, written]
+        assert (await api.submit(tenant, create_body(symbol="MSFT"))).status_code == 202
+
+
+async def test_action_records_are_append_only(api: RestApi, tenant: Tenant, pool: Pool) -> None:
+    await api.submit(tenant, create_body())
+    for change in ("update intent_actions set symbol = 'MSFT'", "delete from intent_actions"):
+        with pytest.raises(asyncpg.PostgresError) as refused:
+            await pool.execute(change)
+        assert refused.value.sqlstate == "OB001"
+
+
+async def test_the_four_order_kinds_are_taken_and_no_other(api: RestApi, tenant: Tenant) -> None:
+    prices = {"Market": {}, "Limit": {"price": "2"}, "Stop": {"stop_price": "1"}}
+    for kind, spec in {**prices, "StopLimit": {"price": "2", "stop_price": "1"}}.items():
+        answer = await api.submit(tenant, create_body(kind, **spec))
+        assert answer.status_code == 202, answer.text
+        name = {"StopLimit": "STOP_LIMIT"}.get(kind, kind.upper())
+        assert (answer.json()["order_type"], answer.json()["quantity"]) == (name, "10")
+    problem(await api.submit(tenant, create_body("Iceberg")), 422, "invalid_command")
+
+
+async def test_a_body_must_be_called_json(api: RestApi, tenant: Tenant) -> None:
+    body = json.dumps(create_body()).encode()
+    assert (await api.submit_raw(tenant, body, {"content-type": "application/json; charset=utf-8"})).status_code == 202
+    for other in ("text/plain", "application/x-www-form-urlencoded", ""):
+        problem(await api.submit_raw(tenant, body, {"content-type": other}), 415, "not_json")
 
 
 @needs("stats")

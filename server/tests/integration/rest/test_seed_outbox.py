@@ -98,45 +98,37 @@ async def test_an_entry_tells_ages_and_attempts_and_never_whose_row_it_is_or_wha
         assert str(hidden) not in answer.text
 
 
-@pytest.mark.parametrize(
-    ("caller", "status"),
-    [
-        ("service with credential:read", 200),
-        ("admin of an internal organization", 200),
-        ("nobody", 401),
-        ("bad token", 401),
-        ("API key", 401),
-        ("user without organization", 401),
-        ("service without the scope", 403),
-        ("admin of another organization", 403),
-        ("member of an internal organization", 403),
-    ],
-)
 async def test_who_may_read_the_report_and_how_everybody_else_is_answered(
-    api: RestApi, pool: Pool, tenant: Tenant, caller: str, status: int
+    api: RestApi, pool: Pool, tenant: Tenant
 ) -> None:
     internal = await a_tenant(pool)
     await pool.execute(
         "update organizations set internal = true where organization_id = $1", internal.account.organization_id
     )
-    headers: Headers = {
-        "service with credential:read": service("credential:read"),
-        "admin of an internal organization": user(internal),
-        "nobody": {},
-        "bad token": {"authorization": "Bearer x.y.z"},
-        "API key": {"x-api-key": internal.key},
-        "user without organization": user_without_organization(),
-        "service without the scope": service("intent:read"),
-        "admin of another organization": user(tenant),
-        "member of an internal organization": user(internal, "member"),
-    }[caller]
-    answer = await health(api, headers)
-    assert answer.status_code == status, answer.text
-    if status != 200:
-        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    callers: list[tuple[Headers, int]] = [
+        (service("credential:read"), 200),
+        (user(internal), 200),
+        ({}, 401),
+        ({"authorization": "Bearer x.y.z"}, 401),
+        ({"x-api-key": internal.key}, 401),
+        (user_without_organization(), 401),
+        (service("intent:read"), 403),
+        (user(tenant), 403),
+        (user(internal, "member", subject="auth|8"), 403),
+    ]
+    for headers, status in callers:
+        answer = await health(api, headers)
+        assert answer.status_code == status, answer.text
+        assert status == 200 or answer.headers["content-type"] == "text/plain; charset=utf-8"
 
 
 async def test_an_unexpected_error_is_500_in_plain_text(api: RestApi, pool: Pool) -> None:
     await pool.execute("alter table account_outbox alter column attempts type text")
     answer = await health(api)
     assert (answer.status_code, answer.headers["content-type"]) == (500, "text/plain; charset=utf-8")
+
+
+@pytest.mark.skip(reason="not served yet: rate limits")
+async def test_a_caller_beyond_the_rate_is_429_in_plain_text(api: RestApi) -> None:
+    answer = await health(api)
+    assert (answer.status_code, answer.headers["content-type"]) == (429, "text/plain; charset=utf-8")
