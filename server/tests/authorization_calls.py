@@ -14,7 +14,8 @@ import httpx
 
 from authorization_answers import Answer, Cell, expected
 from authorization_table import Kind, Object
-from authorization_world import SYMBOL, Place, World, an_unknown_key
+from authorization_world import SYMBOL, Place, World
+from bad_keys import an_unknown_key
 from identity_provider import PEOPLE, Verifier
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
@@ -63,6 +64,15 @@ class Reply:
         return str(body["code"])
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A call without its caller; one without a method is of the stream, and its path is the account."""
+
+    method: str
+    path: str
+    body: object | None
+
+
 class QuietWakes:
     """A stream that is only entered hears nothing."""
 
@@ -78,19 +88,27 @@ class Door:
     http: httpx.AsyncClient
     grpc: "trading_pb2_grpc.TradingServiceAsyncStub"
 
-    async def ask(
-        self, method: str, path: str, headers: list[tuple[str, str]], body: object | None = None
-    ) -> httpx.Response:
+    async def send(self, target: Target, headers: list[tuple[str, str]]) -> Reply:
+        """One call with these headers, over the interface that the target is of."""
+        if not target.method:
+            return await self._subscribe(target.path, headers)
         sent = [(name.encode(), value.encode("utf-8", "surrogatepass")) for name, value in headers]
-        content = b"" if body is None else json.dumps(body).encode()
-        if body is not None:
+        content = b"" if target.body is None else json.dumps(target.body).encode()
+        if target.body is not None:
             sent.append((b"content-type", b"application/json"))
-        return await self.http.request(
-            method, path, headers=[*sent, (b"x-request-id", REQUEST_ID.encode())], content=content
+        answer = await self.http.request(
+            target.method,
+            target.path,
+            headers=[*sent, (b"x-request-id", REQUEST_ID.encode())],
+            content=content,
         )
+        kept = tuple(sorted((name, value) for name, value in answer.headers.items() if name != "date"))
+        return Reply(answer.status_code, kept, answer.content)
 
-    async def subscribe(self, account_id: str, metadata: list[tuple[str, str]]) -> Reply:
+    async def _subscribe(self, account_id: str, metadata: list[tuple[str, str]]) -> Reply:
         """Enter the stream, and leave it with its first frame."""
+        if not all(value.isascii() and value.isprintable() for _, value in metadata):
+            raise ValueError("gRPC sends printable ASCII only")
         request = pb.Subscribe(trading_account_id=account_id, subscriptions=[pb.EVENT_TYPE_BROKER_ORDER])
         call = self.grpc.SubscribeEvents(request, metadata=tuple(metadata), timeout=CALL_SECONDS)
         kind = ("content-type", "grpc")
@@ -147,16 +165,18 @@ class Calls:
     door: Door
 
     async def call(self, cell: Cell) -> Reply:
+        """As the cell's own caller."""
         place = await self.world.place_of(cell)
-        headers = await self.world.headers_of(place, cell)
+        return await self.door.send(await self.target(cell), await self.world.headers_of(place, cell))
+
+    async def target(self, cell: Cell) -> Target:
+        """What the call is aimed at, whoever makes it."""
+        place = await self.world.place_of(cell)
         if cell.row.name == "stream":
             account = self.world.account_at(place, cell)
-            return await self.door.subscribe(str(account.id if account else uuid4()), headers)
+            return Target("", str(account.id if account else uuid4()), None)
         method, template = cell.row.route.split(" ")
-        path, body = await self._aim(place, cell, template)
-        answer = await self.door.ask(method, path, headers, body)
-        kept = tuple(sorted((name, value) for name, value in answer.headers.items() if name != "date"))
-        return Reply(answer.status_code, kept, answer.content)
+        return Target(method, *await self._aim(place, cell, template))
 
     async def _aim(self, place: Place, cell: Cell, template: str) -> tuple[str, object | None]:
         name = cell.row.name

@@ -1,7 +1,6 @@
 """A world in which every cell of the authorization table can be called: organizations, accounts, keys, tokens."""
 
 import asyncio
-import os
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
@@ -12,7 +11,6 @@ from builders import Tenant, a_key, a_limit_create, accept, an_account, new_id
 from identity_provider import MACHINES, PEOPLE, good_token
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore, add_organization
-from openbell_server.domain import api_keys
 from openbell_server.domain.accounts import Environment, TradingAccount
 from openbell_server.domain.identifiers import IntentId, OrganizationId
 from openbell_server.domain.principals import PERMISSIONS
@@ -193,8 +191,3 @@ def _subject_of(cell: Cell) -> str:
         # Whoever is deleted here is nobody else's caller.
         return f"auth|{uuid4()}"
     return IN_TWO if cell.caller.in_two else f"auth|{cell.caller.name}"
-
-
-def an_unknown_key(environment: str = PAPER) -> str:
-    """Well-formed, with a right checksum, and nobody's."""
-    return api_keys.mint(Environment(environment), os.urandom(api_keys.ENTROPY_BYTES))[0]
