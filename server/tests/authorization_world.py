@@ -16,9 +16,16 @@ from openbell_server.domain.identifiers import IntentId, OrganizationId
 from openbell_server.domain.principals import PERMISSIONS
 from tenancy import Owner
 
-SYMBOL = "AAPL"
+# Of the controls; intents are of another.
+SYMBOL = "MSFT"
 DENIED = "auth|denied"
 IN_TWO = "auth|in-two"
+_CONTROL = "account_id, symbol, created_at, updated_at, principal_type, principal_id"
+_VALUES = "$2, $3, now(), now(), 'SYSTEM', 'tests'"
+CONTROLS = (
+    f"insert into symbol_controls (organization_id, {_CONTROL}, manually_disabled) values ($1, {_VALUES}, false)",
+    f"insert into symbol_time_controls (organization_id, {_CONTROL}, trading_start) values ($1, {_VALUES}, '00:00')",
+)
 # Of every place.
 ACCOUNTS = tuple((environment, disabled) for environment in (PAPER, LIVE) for disabled in (False, True))
 _TOKENS = {bad.name: bad for bad in BAD_TOKENS}
@@ -107,6 +114,8 @@ class World:
             account = await an_account(self.pool, organization, Environment(environment))
             tenant = Tenant(account, *await a_key(self.pool, organization, account.environment))
             desks[environment, disabled] = Desk(tenant, await self.an_intent(tenant))
+            for control in CONTROLS:
+                await self.owner.execute(control, organization, account.id, SYMBOL)
             if disabled:
                 await self.owner.execute("update accounts set disabled = true where account_id = $1", account.id)
         return Place(organization, external_id, desks)
