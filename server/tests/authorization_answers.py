@@ -168,7 +168,8 @@ def _validation(cell: Cell) -> Answer:
     wrong = Answer(401, "unauthenticated")
     if caller.kind is Kind.API_KEY:
         refused = wrong if caller.flaw in {"revoked", "expired"} else _anothers_header(caller)
-        return refused or (wrong if _absent(cell.object) else Answer(200))
+        # Whether there is such a key is nobody's to know.
+        return refused or (Answer(403, "permission_denied") if _absent(cell.object) else Answer(200))
     refused = _unauthenticated(caller) or _not_permitted(caller, cell.row)
     return refused or (wrong if cell.object is Object.MISSING else Answer(200))
 

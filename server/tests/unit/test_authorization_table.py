@@ -8,20 +8,19 @@ from litestar import Litestar
 
 from authorization_answers import all_cells
 from authorization_table import CALLERS, NOT_YET, OPEN_ROUTES, ROWS
-from identity_provider import Verifier
 from openbell.wire import trading_pb2 as pb
-from openbell_server.processes.api import rest_app
-from rest_api import RecordedHints
+from rest_api import rest_api
 
 # What a framework answers about a route, not an operation of ours.
 FRAMEWORK_METHODS = {"OPTIONS"}
 
 
-def served() -> set[str]:
+async def served() -> set[str]:
     """Every route and every RPC there is."""
     no_pool: Any = None
-    app = rest_app(no_pool, RecordedHints(), b"", Verifier().tokens)
-    litestar = inspect.getclosurevars(app).nonlocals["app"]
+    async with rest_api(no_pool) as api:
+        transport: Any = api.client._transport
+        litestar = inspect.getclosurevars(transport.app).nonlocals["app"]
     assert isinstance(litestar, Litestar)
     routes = {
         f"{method} {re.sub(r':[a-z]+}', '}', route.path)}"
@@ -37,20 +36,20 @@ def served() -> set[str]:
     return routes | calls
 
 
-def test_every_route_and_every_rpc_is_in_the_table() -> None:
-    assert served() - {row.route for row in ROWS} - OPEN_ROUTES == set()
+async def test_every_route_and_every_rpc_is_in_the_table() -> None:
+    assert await served() - {row.route for row in ROWS} - OPEN_ROUTES == set()
 
 
-def test_every_row_of_the_table_is_served() -> None:
-    assert ({row.route for row in ROWS if row.name not in NOT_YET} | OPEN_ROUTES - NOT_YET) - served() == set()
+async def test_every_row_of_the_table_is_served() -> None:
+    assert ({row.route for row in ROWS if row.name not in NOT_YET} | OPEN_ROUTES - NOT_YET) - await served() == set()
 
 
-def test_what_is_not_served_yet_is_in_the_table_and_not_served() -> None:
+async def test_what_is_not_served_yet_is_in_the_table_and_not_served() -> None:
     missing = [row for row in ROWS if row.name in NOT_YET]
     assert {row.name for row in missing} | NOT_YET & OPEN_ROUTES == NOT_YET
     # A submit is one route for three commands.
     routes = {row.route for row in missing if not row.name.startswith("submit")}
-    assert (routes | NOT_YET & OPEN_ROUTES) & served() == set()
+    assert (routes | NOT_YET & OPEN_ROUTES) & await served() == set()
 
 
 def test_no_caller_and_no_row_occurs_twice() -> None:
