@@ -14,7 +14,7 @@ import httpx
 
 from authorization_answers import Answer, Cell, expected
 from authorization_table import Kind, Object
-from authorization_world import SYMBOL, Place, World
+from authorization_world import SYMBOL, Members, Place, World
 from bad_keys import an_unknown_key
 from identity_provider import PEOPLE, Verifier
 from openbell.wire import trading_pb2 as pb
@@ -27,7 +27,7 @@ from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.callers import authentication, wall_clock
 from openbell_server.processes.children import free_port
 from openbell_server.transport.stream.server import TradingService, serve_stream
-from rest_api import PROBLEM_FIELDS, cancel_body, create_body, rest_api
+from rest_api import PROBLEM_FIELDS, cancel_body, create_body, limited, replace_body, rest_api
 
 CALL_SECONDS = 20
 # The same in every call, so that answers can be compared byte by byte.
@@ -126,26 +126,21 @@ class Door:
 
 
 @contextlib.asynccontextmanager
-async def open_door(pool: Pool) -> AsyncIterator[Door]:
+async def open_door(pool: Pool, members: Members) -> AsyncIterator[Door]:
     """REST without a socket, the stream on a loopback port; both believe the tests' identity provider."""
     stopping, ready = asyncio.Event(), asyncio.Event()
     organizations = PostgresOrganizationStore(pool)
     follow = FollowEvents(organizations, PostgresEventStore(pool), QuietWakes(), b"a secret", time.monotonic)
-    service = TradingService(authentication(pool, Verifier().tokens), follow, wall_clock, stopping)
+    service = TradingService(authentication(pool, Verifier().tokens), limited(), follow, wall_clock, stopping)
     address = f"127.0.0.1:{free_port()}"
     serving = asyncio.ensure_future(serve_stream(service, address, ready.set, stopping))
     await asyncio.wait_for(ready.wait(), 10)
     try:
-        async with rest_api(pool) as api, grpc.aio.insecure_channel(address) as channel:
+        async with rest_api(pool, provider=members) as api, grpc.aio.insecure_channel(address) as channel:
             yield Door(api.client, trading_pb2_grpc.TradingServiceStub(channel))
     finally:
         stopping.set()
         await asyncio.wait_for(serving, 10)
-
-
-def replace_body(intent_id: object) -> dict[str, object]:
-    spec = {"Limit": {"price": "1.60", "quantity": "11"}}
-    return {"command": {"type": "REPLACE", "payload": {"ref_intent_id": str(intent_id), "spec": spec}}}
 
 
 BODIES: dict[str, dict[str, object]] = {
@@ -207,7 +202,7 @@ class Calls:
             intent_id = await self.world.an_intent(desk.tenant)
         path = template.format(account_id=account_id, intent_id=intent_id, symbol=SYMBOL)
         if cell.row.name == "submit REPLACE":
-            return path, replace_body(intent_id)
+            return path, replace_body(intent_id, price="1.60")
         if cell.row.name == "submit CANCEL":
             return path, cancel_body(intent_id)
         return path, BODIES.get(cell.row.name)

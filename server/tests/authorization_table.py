@@ -11,15 +11,6 @@ from enum import StrEnum
 # Rows and open routes that are not there yet. An empty set is the end of the way: then every row must be served.
 NOT_YET: frozenset[str] = frozenset(
     {
-        "create key",
-        "list keys",
-        "show key",
-        "change key",
-        "delete key",
-        "validate key",
-        "look up organization",
-        "delete me",
-        "outbox health",
         "GET /openapi.json",
         "GET /openapi/accounts.json",
         "GET /docs",

@@ -51,11 +51,26 @@ class Place:
 
 
 @dataclass(slots=True)
+class Members:
+    """Implements IdentityProvider: one user belongs to a second organization, and everybody may be deleted."""
+
+    second: str = ""
+    deleted: set[str] = field(default_factory=set)
+
+    async def memberships(self, user_id: str) -> frozenset[str]:
+        return frozenset({self.second}) if user_id == IN_TWO else frozenset()
+
+    async def delete_user(self, user_id: str) -> None:
+        self.deleted.add(user_id)
+
+
+@dataclass(slots=True)
 class World:
     """All places; they are made when a cell first needs them."""
 
     pool: Pool
     owner: Owner
+    members: Members
     places: dict[tuple[bool, bool, frozenset[str]], Place] = field(default_factory=dict)
     _making: asyncio.Lock = field(default_factory=asyncio.Lock)
     _foreign: Place | None = None
@@ -68,6 +83,7 @@ class World:
         )
         self._foreign = await self._make(frozenset(), internal=False)
         self._second = await self._make(frozenset(), internal=False)
+        self.members.second = self._second.external_id
 
     @property
     def foreign(self) -> Place:

@@ -10,7 +10,7 @@ import asyncpg
 from authorization_answers import Cell, all_cells, expected
 from authorization_calls import Calls, Reply, fits, open_door
 from authorization_table import NOT_YET, Object
-from authorization_world import World
+from authorization_world import Members, World
 from openbell_server.adapters.postgres.connection import open_pool
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
 from openbell_server.processes.local_services import LocalServices
@@ -41,8 +41,9 @@ def prove(figures: Figures) -> None:
 async def _prove(figures: Figures, owner_url: str, login_url: str) -> None:
     owner = await asyncpg.connect(owner_url, timeout=10, server_settings={"search_path": "openbell, pg_catalog"})
     try:
-        async with await open_pool(login_url) as pool, open_door(pool) as door:
-            world = World(pool, owner)
+        members = Members()
+        async with await open_pool(login_url) as pool, open_door(pool, members) as door:
+            world = World(pool, owner, members)
             await world.open()
             run = Run(Calls(world, door), owner)
             cells = [cell for cell in all_cells() if cell.row.name not in NOT_YET]

@@ -12,7 +12,7 @@ import asyncpg
 from authorization_answers import Cell, all_cells, expected
 from authorization_calls import Calls, Door, Target, open_door
 from authorization_table import ENTITLEMENT_SETS, NOT_YET, PAPER, Object
-from authorization_world import Place, World
+from authorization_world import Members, Place, World
 from bad_keys import BAD_KEYS, Headers, Ring, an_unknown_key
 from bad_tokens import BAD_TOKENS
 from openbell_server.adapters.postgres.connection import Pool, open_pool
@@ -43,13 +43,14 @@ def prove(figures: Figures) -> None:
 
 async def _prove(figures: Figures, owner_url: str, login_url: str) -> None:
     owner = await asyncpg.connect(owner_url, timeout=10, server_settings={"search_path": "openbell, pg_catalog"})
+    members = Members()
     try:
         async with (
             await open_pool(login_url) as pool,
             await open_pool(login_url, connections_max=1) as lone,
-            open_door(pool) as door,
+            open_door(pool, members) as door,
         ):
-            world = World(pool, owner)
+            world = World(pool, owner, members)
             await world.open()
             targets = {cell.row.name: await Calls(world, door).target(cell) for cell in let_in()}
             place = await world.place_of(let_in()[0])
@@ -186,7 +187,7 @@ async def _compare_steps(figures: Figures, world: World, place: Place, lone: Poo
         some = some[:1] + some[-OPERATIONS_AT_GATE:]
     uneven, blind, tried = 0, 0, 0
     compared: Counter[int] = Counter()
-    async with open_door(lone) as door:
+    async with open_door(lone, world.members) as door:
         # What is done once for all keys is done before the first.
         await door.send(some[0][1], [("x-api-key", an_unknown_key())])
         for _, target in some:

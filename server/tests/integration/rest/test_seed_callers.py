@@ -6,12 +6,13 @@ from uuid import UUID
 
 import httpx
 
+from authorization_world import Members
 from bearers import Headers, external_id_of, needs, service, user, user_without_organization
 from builders import Tenant, a_key, a_tenant
 from identity_provider import PEOPLE
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.accounts import Environment
-from rest_api import RestApi, create_body, intents_of, problem
+from rest_api import RestApi, create_body, intents_of, problem, rest_api
 
 VALIDATE = "/api/v1/auth/api-key/validate"
 ME = "/v1/users/me"
@@ -127,19 +128,20 @@ async def test_an_organization_is_found_by_the_providers_id(api: RestApi, pool: 
 
 
 @needs("delete me")
-async def test_a_user_deletes_themself_for_good_and_a_deletion_event_is_queued(
-    api: RestApi, tenant: Tenant, pool: Pool
-) -> None:
+async def test_a_user_deletes_themself_for_good_and_a_deletion_event_is_queued(tenant: Tenant, pool: Pool) -> None:
     me = user(tenant, "member", subject="auth|leaving")
-    assert (await api.client.get(intents_of(tenant), headers=me)).status_code == 200
-    answer = await api.client.delete(ME, headers=me)
-    assert (answer.status_code, answer.content) == (204, b""), answer.text
-    assert await pool.fetchval("select count(*) from user_outbox where event_type = 'user.deleted'") == 1
-    async with asyncio.timeout(5):
-        status = 200
-        while status != 401:
-            await asyncio.sleep(0.05)
-            status = (await api.client.get(intents_of(tenant), headers=me)).status_code
+    members = Members()
+    async with rest_api(pool, provider=members) as api:
+        assert (await api.client.get(intents_of(tenant), headers=me)).status_code == 200
+        answer = await api.client.delete(ME, headers=me)
+        assert (answer.status_code, answer.content) == (204, b""), answer.text
+        assert members.deleted == {"auth|leaving"}
+        assert await pool.fetchval("select count(*) from user_outbox where event_type = 'user.deleted'") == 1
+        async with asyncio.timeout(5):
+            status = 200
+            while status != 401:
+                await asyncio.sleep(0.05)
+                status = (await api.client.get(intents_of(tenant), headers=me)).status_code
 
 
 @needs("delete me")

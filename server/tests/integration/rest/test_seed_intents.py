@@ -11,12 +11,7 @@ from bearers import needs, user
 from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment
-from rest_api import RestApi, cancel_body, create_body, intents_of, problem
-
-
-def replace_body(intent_id: str, **spec: object) -> dict[str, object]:
-    payload = {"ref_intent_id": intent_id, "spec": {"Limit": {"price": "1.60", "quantity": "11", **spec}}}
-    return {"command": {"type": "REPLACE", "payload": payload}}
+from rest_api import RestApi, cancel_body, create_body, intents_of, problem, replace_body
 
 
 async def rows(pool: Pool, table: str) -> int:
@@ -50,11 +45,11 @@ async def test_a_replace_takes_a_replacement_spec_and_the_id_of_the_existing_int
     api: RestApi, tenant: Tenant
 ) -> None:
     created = (await api.submit(tenant, create_body("Limit", price="1.50"))).json()
-    answer = await api.submit(tenant, replace_body(created["intent_id"]))
+    answer = await api.submit(tenant, replace_body(created["intent_id"], price="1.60"))
     assert answer.status_code == 202
     action = answer.json()
     assert (action["intent_id"], action["action_type"], action["seq"]) == (created["intent_id"], "REPLACE", 2)
-    assert (action["quantity"], action["limit_price"]) == ("11", "1.60")
+    assert (action["quantity"], action["limit_price"]) == ("12", "1.60")
     without = {"command": {"type": "REPLACE", "payload": {"ref_intent_id": created["intent_id"]}}}
     problem(await api.submit(tenant, without), 422, "invalid_command")
 
