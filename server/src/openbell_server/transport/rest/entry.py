@@ -9,10 +9,10 @@ from litestar import Request
 
 from openbell_server.application.authenticate import Authenticate, Credential, read_credential
 from openbell_server.application.limit_rates import LimitRates
-from openbell_server.domain.authorization import Operation, admit, require
+from openbell_server.domain.authorization import Operation, admit, require, require_own
 from openbell_server.domain.errors import FieldProblem, Problem
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.domain.principals import Caller, Principal
+from openbell_server.domain.principals import Caller, Principal, PrincipalKind
 
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
 AnyRequest = Request[Any, Any, Any]
@@ -29,7 +29,7 @@ class Enter:
         """The caller as a principal of the one organization that the operation is about."""
         caller = await self.authenticate(credential_of(request))
         await self.limit.read(caller)
-        return admit(caller, operation, _organization_header(request))
+        return admit(caller, operation, organization_header_of(request))
 
     async def with_command(
         self, request: AnyRequest, account_id: AccountId, is_cancel: Callable[[], Awaitable[bool]]
@@ -37,13 +37,15 @@ class Enter:
         """The same for a command to an account, of which nothing but its type is looked at before."""
         caller = await self.authenticate(credential_of(request))
         await self.limit.command(caller, account_id, cancels=await is_cancel())
-        return admit(caller, Operation.SUBMIT_INTENT, _organization_header(request))
+        return admit(caller, Operation.SUBMIT_INTENT, organization_header_of(request))
 
     async def anywhere(self, request: AnyRequest, operation: Operation) -> Caller:
         """The caller, for an operation that is about no one organization."""
         caller = await self.authenticate(credential_of(request))
         await self.limit.read(caller)
         require(caller, operation)
+        if caller.kind is not PrincipalKind.SERVICE:
+            require_own(caller.organization_id, organization_header_of(request))
         return caller
 
 
@@ -52,7 +54,8 @@ def credential_of(request: AnyRequest) -> Credential:
     return read_credential(request.headers.getall("x-api-key", []), request.headers.getall("authorization", []))
 
 
-def _organization_header(request: AnyRequest) -> str | None:
+def organization_header_of(request: AnyRequest) -> str | None:
+    """The organization that the request names, if it does."""
     sent = request.headers.getall("x-organization-id", [])
     # Twice is never one organization; joined it is no UUID, and is refused as that.
     return ", ".join(sent) if sent else None
