@@ -30,8 +30,8 @@ class Outcome(StrEnum):
 
     PASSED = "passed"
     WAITING = "waiting"
-    FAILED = "failed"
     NOT_RUN = "not run"
+    FAILED = "failed"
 
 
 def statements() -> list[Statement]:

@@ -4,12 +4,11 @@ from datetime import datetime
 from itertools import product
 
 import httpx
-import pytest
 
 from bearers import Headers, needs, service, user, user_without_organization
 from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
-from rest_api import RestApi
+from rest_api import RestApi, limited, rest_api
 
 pytestmark = needs("outbox health")
 
@@ -128,7 +127,9 @@ async def test_an_unexpected_error_is_500_in_plain_text(api: RestApi, pool: Pool
     assert (answer.status_code, answer.headers["content-type"]) == (500, "text/plain; charset=utf-8")
 
 
-@pytest.mark.skip(reason="not served yet: rate limits")
-async def test_a_caller_beyond_the_rate_is_429_in_plain_text(api: RestApi) -> None:
-    answer = await health(api)
+async def test_a_caller_beyond_the_rate_is_429_in_plain_text(pool: Pool) -> None:
+    async with rest_api(pool, limit=limited(reads_per_second=1)) as api:
+        assert (await health(api)).status_code == 200
+        answer = await health(api)
     assert (answer.status_code, answer.headers["content-type"]) == (429, "text/plain; charset=utf-8")
+    assert int(answer.headers["retry-after"]) >= 1
