@@ -240,6 +240,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "callers.find_caller_across_organizations": {Role.KEYS, _O},
     "callers.find_organization_across_organizations": {_T, Role.KEYS, _O},
     # For an owner who may see everything; a tenant would check its own.
+    "api_key_records.is_organization_disabled": {_T, _O},
     "api_key_records.list_api_key_records": {_T, Role.KEYS, _O},
     "api_key_records.find_api_key_record": {_T, Role.KEYS, _O},
     "api_key_records.lock_api_key_record": {_T, _O},

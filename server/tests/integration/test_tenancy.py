@@ -232,6 +232,7 @@ async def test_the_login_of_the_processes_cannot_act_as_an_operator(login_pool: 
 # Ids of all organizations may be looked up; changing is for the one that is named.
 LOOKING_UP = {
     "api_key_records.find_api_key_record",
+    "api_key_records.is_organization_disabled",
     "api_key_records.list_api_key_records",
     "callers.find_caller_across_organizations",
     "callers.find_organization_across_organizations",

@@ -29,6 +29,11 @@ class ManageApiKeys:
     cursor_key: bytes
     entropy: Callable[[int], bytes]
 
+    async def require_open(self, principal: Principal) -> None:
+        """Refuse any change while the organization is disabled."""
+        if await self.records.is_organization_disabled(principal.organization_id):
+            raise Problem("organization_disabled", "the organization is disabled")
+
     async def create(self, principal: Principal, new: NewApiKey) -> tuple[str, ApiKeyRecord]:
         """A new key with its text, which is shown now and never again."""
         text, presented = api_keys.mint(new.environment, self.entropy(api_keys.ENTROPY_BYTES))

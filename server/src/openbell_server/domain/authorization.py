@@ -130,8 +130,8 @@ def admit(caller: Caller, operation: Operation, organization_header: str | None)
     organization_id = caller.organization_id
     if caller.kind is PrincipalKind.SERVICE:
         organization_id = _named(organization_header)
-    elif organization_header is not None and organization_header.lower() != str(organization_id):
-        raise Problem("organization_mismatch", "x-organization-id names another organization than the credential")
+    else:
+        require_own(organization_id, organization_header)
     assert organization_id is not None
     return Principal(
         kind=caller.kind,
@@ -140,6 +140,12 @@ def admit(caller: Caller, operation: Operation, organization_header: str | None)
         environment=caller.environment,
         permissions=caller.permissions,
     )
+
+
+def require_own(organization_id: OrganizationId | None, organization_header: str | None) -> None:
+    """Refuse a caller that names another organization than its own; only service accounts choose one."""
+    if organization_header is not None and organization_header.lower() != str(organization_id):
+        raise Problem("organization_mismatch", "x-organization-id names another organization than the credential")
 
 
 def _named(organization_header: str | None) -> OrganizationId:

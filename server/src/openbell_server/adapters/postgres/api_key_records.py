@@ -27,6 +27,11 @@ class PostgresApiKeyRecords:
     pool: Pool
     ids: DatabaseClock
 
+    async def is_organization_disabled(self, organization_id: OrganizationId) -> bool:
+        """Whether nothing of the organization may be changed now."""
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            return bool(await _queries.is_organization_disabled(connection, organization_id=organization_id))
+
     async def add(self, principal: Principal, presented: PresentedKey, new: NewApiKey) -> ApiKeyRecord:
         """Store a key's hash; one that would have expired already is refused."""
         organization_id = principal.organization_id

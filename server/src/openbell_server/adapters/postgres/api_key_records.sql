@@ -1,5 +1,8 @@
 -- These need the newest schema.
 
+-- name: is_organization_disabled(organization_id)$
+select disabled from organizations where organization_id = :organization_id;
+
 -- name: list_api_key_records(organization_id, after, row_limit)
 -- In commit order: whoever adds a key waits for its turn, and takes the time then.
 select number, api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at, created_at

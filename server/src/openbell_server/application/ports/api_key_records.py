@@ -11,6 +11,9 @@ from openbell_server.domain.principals import Principal
 class ApiKeyRecords(Protocol):
     """The keys of an organization."""
 
+    async def is_organization_disabled(self, organization_id: OrganizationId) -> bool:
+        """Whether nothing of the organization may be changed now."""
+
     async def add(self, principal: Principal, presented: PresentedKey, new: NewApiKey) -> ApiKeyRecord:
         """Store a key's hash; one that would have expired already is refused."""
 

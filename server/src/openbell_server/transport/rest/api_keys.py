@@ -13,10 +13,10 @@ from openbell_server.application.limit_rates import LimitRates
 from openbell_server.application.manage_api_keys import ManageApiKeys
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.api_keys import NAME_LENGTH_MAX, ApiKey, ApiKeyRecord, KeyChange, NewApiKey
-from openbell_server.domain.authorization import Operation, require
+from openbell_server.domain.authorization import Operation, require, require_own
 from openbell_server.domain.errors import InvalidCommand, Problem
 from openbell_server.domain.principals import PERMISSIONS
-from openbell_server.transport.rest.entry import Enter, credential_of, refuse_unknown_query
+from openbell_server.transport.rest.entry import Enter, credential_of, organization_header_of, refuse_unknown_query
 from openbell_server.transport.rest.intent_queries import page_of
 from openbell_server.transport.rest.intents import json_body_of
 from openbell_server.transport.rest.strict_json import read_json
@@ -121,6 +121,7 @@ def api_key_routes(enter: Enter, manage: ManageApiKeys) -> Router:
     async def create_api_key(request: Request[Any, Any, State]) -> Response[ApiKeyBody]:
         """Make a key; its text is in this answer and nowhere else."""
         admin = await enter(request, Operation.MANAGE_KEYS)
+        await manage.require_open(admin)
         new = read_json(await json_body_of(request), NewApiKeyBody).to_new()
         text, record = await manage.create(admin, new)
         headers = {"location": f"/v1/api-keys/{record.id}", "cache-control": "no-store"}
@@ -145,6 +146,7 @@ def api_key_routes(enter: Enter, manage: ManageApiKeys) -> Router:
         """Disable, enable or rename a key."""
         admin = await enter(request, Operation.MANAGE_KEYS)
         await manage.show(admin, api_key_id)
+        await manage.require_open(admin)
         change = read_json(await json_body_of(request), ApiKeyChangeBody).to_change()
         return _body(admin.organization_id, await manage.change(admin, api_key_id, change))
 
@@ -152,6 +154,8 @@ def api_key_routes(enter: Enter, manage: ManageApiKeys) -> Router:
     async def revoke_api_key(request: Request[Any, Any, State], api_key_id: FromPath[UUID]) -> None:
         """Revoke a key, for good."""
         admin = await enter(request, Operation.MANAGE_KEYS)
+        await manage.show(admin, api_key_id)
+        await manage.require_open(admin)
         await manage.change(admin, api_key_id, KeyChange(revoked=True))
 
     return Router(
@@ -175,6 +179,7 @@ def validation_routes(authenticate: Authenticate, limit: LimitRates) -> Router:
             key = await authenticate.find_key(asked)
         else:
             key = await authenticate.find_key(credential.api_key)
+            require_own(key.organization_id, organization_header_of(request))
             asked = read_json(await json_body_of(request), ValidateBody).api_key
             if asked != credential.api_key:
                 raise Problem("permission_denied", "a key may ask about itself only")

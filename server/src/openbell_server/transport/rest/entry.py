@@ -9,10 +9,10 @@ from litestar import Request
 
 from openbell_server.application.authenticate import Authenticate, Credential, read_credential
 from openbell_server.application.limit_rates import LimitRates
-from openbell_server.domain.authorization import Operation, admit, require
+from openbell_server.domain.authorization import Operation, admit, require, require_own
 from openbell_server.domain.errors import FieldProblem, InvalidParameter, Problem
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.domain.principals import Caller, Principal
+from openbell_server.domain.principals import Caller, Principal, PrincipalKind
 
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
 AnyRequest = Request[Any, Any, Any]
@@ -44,6 +44,8 @@ class Enter:
         caller = await self.authenticate(credential_of(request))
         await self.limit.read(caller)
         require(caller, operation)
+        if caller.kind is not PrincipalKind.SERVICE:
+            require_own(caller.organization_id, organization_header_of(request))
         refuse_unknown_query(request)
         return caller
 
@@ -54,7 +56,7 @@ def credential_of(request: AnyRequest) -> Credential:
 
 
 def _admitted(request: AnyRequest, caller: Caller, operation: Operation) -> Principal:
-    principal = admit(caller, operation, _organization_header(request))
+    principal = admit(caller, operation, organization_header_of(request))
     refuse_unknown_query(request)
     return principal
 
@@ -70,7 +72,8 @@ def refuse_unknown_query(request: AnyRequest) -> None:
             raise InvalidParameter(name[:64], known, "unknown")
 
 
-def _organization_header(request: AnyRequest) -> str | None:
+def organization_header_of(request: AnyRequest) -> str | None:
+    """The organization that the request names, if it does."""
     sent = request.headers.getall("x-organization-id", [])
     # Twice is never one organization; joined it is no UUID, and is refused as that.
     return ", ".join(sent) if sent else None

@@ -1,0 +1,239 @@
+"""Makes the calls of the authorization table, over HTTP and gRPC, and reads their answers."""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import grpc
+import httpx
+
+from authorization_answers import Answer, Cell, expected
+from authorization_table import Kind, Object
+from authorization_world import SYMBOL, Members, Place, World
+from bad_keys import an_unknown_key
+from identity_provider import PEOPLE, Verifier
+from openbell.wire import trading_pb2 as pb
+from openbell.wire import trading_pb2_grpc
+from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.events import PostgresEventStore
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.application.follow_events import FollowEvents
+from openbell_server.domain.identifiers import AccountId
+from openbell_server.processes.callers import authentication, wall_clock
+from openbell_server.processes.children import free_port
+from openbell_server.transport.stream.server import TradingService, serve_stream
+from rest_api import PROBLEM_FIELDS, cancel_body, create_body, limited, replace_body, rest_api
+
+CALL_SECONDS = 20
+# The same in every call, so that answers can be compared byte by byte.
+REQUEST_ID = "cell"
+STATUSES = {
+    grpc.StatusCode.INVALID_ARGUMENT: 400,
+    grpc.StatusCode.UNAUTHENTICATED: 401,
+    grpc.StatusCode.PERMISSION_DENIED: 403,
+    grpc.StatusCode.NOT_FOUND: 404,
+    grpc.StatusCode.FAILED_PRECONDITION: 409,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
+    grpc.StatusCode.UNAVAILABLE: 503,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back; headers without those that differ from one answer to the next."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    @property
+    def code(self) -> str:
+        """The problem's code; plain text is its own."""
+        content = dict(self.headers).get("content-type", "")
+        if content.startswith("text/plain"):
+            return self.body.decode()
+        if self.status < 400:
+            return ""
+        body = json.loads(self.body)
+        assert content == "grpc" or (content == "application/problem+json" and set(body) == PROBLEM_FIELDS), body
+        return str(body["code"])
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A call without its caller; one without a method is of the stream, and its path is the account."""
+
+    method: str
+    path: str
+    body: object | None
+
+
+class QuietWakes:
+    """A stream that is only entered hears nothing."""
+
+    async def wait(self, account_id: AccountId, seconds: float) -> None:
+        del account_id
+        await asyncio.sleep(min(seconds, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Both interfaces of one platform."""
+
+    http: httpx.AsyncClient
+    grpc: "trading_pb2_grpc.TradingServiceAsyncStub"
+
+    async def send(self, target: Target, headers: list[tuple[str, str]]) -> Reply:
+        """One call with these headers, over the interface that the target is of."""
+        if not target.method:
+            return await self._subscribe(target.path, headers)
+        sent = [(name.encode(), value.encode("utf-8", "surrogatepass")) for name, value in headers]
+        content = b"" if target.body is None else json.dumps(target.body).encode()
+        if target.body is not None:
+            sent.append((b"content-type", b"application/json"))
+        answer = await self.http.request(
+            target.method,
+            target.path,
+            headers=[*sent, (b"x-request-id", REQUEST_ID.encode())],
+            content=content,
+        )
+        kept = tuple(sorted((name, value) for name, value in answer.headers.items() if name != "date"))
+        return Reply(answer.status_code, kept, answer.content)
+
+    async def _subscribe(self, account_id: str, metadata: list[tuple[str, str]]) -> Reply:
+        """Enter the stream, and leave it with its first frame."""
+        if not all(value.isascii() and value.isprintable() for _, value in metadata):
+            raise ValueError("gRPC sends printable ASCII only")
+        request = pb.Subscribe(trading_account_id=account_id, subscriptions=[pb.EVENT_TYPE_BROKER_ORDER])
+        call = self.grpc.SubscribeEvents(request, metadata=tuple(metadata), timeout=CALL_SECONDS)
+        kind = ("content-type", "grpc")
+        try:
+            frame = await call.read()
+            assert isinstance(frame, pb.TradingEvent)
+            assert frame.WhichOneof("event") == "subscribed"
+            return Reply(200, (kind,), b"")
+        except grpc.aio.AioRpcError as error:
+            code = str(dict(error.trailing_metadata() or ()).get("openbell-code"))
+            told = json.dumps({"code": code, "detail": error.details()}).encode()
+            return Reply(STATUSES.get(error.code(), 500), (kind,), told)
+        finally:
+            call.cancel()
+
+
+@contextlib.asynccontextmanager
+async def open_door(pool: Pool, members: Members) -> AsyncIterator[Door]:
+    """REST without a socket, the stream on a loopback port; both believe the tests' identity provider."""
+    stopping, ready = asyncio.Event(), asyncio.Event()
+    organizations = PostgresOrganizationStore(pool)
+    follow = FollowEvents(organizations, PostgresEventStore(pool), QuietWakes(), b"a secret", time.monotonic)
+    service = TradingService(authentication(pool, Verifier().tokens), limited(), follow, wall_clock, stopping)
+    address = f"127.0.0.1:{free_port()}"
+    serving = asyncio.ensure_future(serve_stream(service, address, ready.set, stopping))
+    await asyncio.wait_for(ready.wait(), 10)
+    try:
+        async with rest_api(pool, provider=members) as api, grpc.aio.insecure_channel(address) as channel:
+            yield Door(api.client, trading_pb2_grpc.TradingServiceStub(channel))
+    finally:
+        stopping.set()
+        await asyncio.wait_for(serving, 10)
+
+
+BODIES: dict[str, dict[str, object]] = {
+    "submit CREATE": create_body(),
+    "put control": {"manually_disabled": False},
+    "patch time control": {"trading_start": "00:00:00"},
+    "create key": {"name": "made by a test", "environment": "paper", "permissions": ["intent:read"]},
+    "change key": {"name": "changed by a test"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Turns a cell into a call; what a successful call would use up is made for it."""
+
+    world: World
+    door: Door
+
+    async def call(self, cell: Cell) -> Reply:
+        """As the cell's own caller."""
+        place = await self.world.place_of(cell)
+        return await self.door.send(await self.target(cell), await self.world.headers_of(place, cell))
+
+    async def target(self, cell: Cell) -> Target:
+        """What the call is aimed at, whoever makes it."""
+        place = await self.world.place_of(cell)
+        if cell.row.name == "stream":
+            account = self.world.account_at(place, cell)
+            return Target("", str(account.id if account else uuid4()), None)
+        method, template = cell.row.route.split(" ")
+        return Target(method, *await self._aim(place, cell, template))
+
+    async def _aim(self, place: Place, cell: Cell, template: str) -> tuple[str, object | None]:
+        name = cell.row.name
+        if name == "look up organization":
+            external_id = {
+                Object.SECOND: self.world.second.external_id,
+                Object.FOREIGN: self.world.foreign.external_id,
+                Object.MISSING: f"org_{uuid4().hex}",
+            }.get(cell.object, place.external_id)
+            return template.format(provider=PEOPLE.provider, provider_id=external_id), None
+        if name == "validate key":
+            return template, {"api_key": await self._key_to_validate(place, cell)}
+        if "api_key_id" in template:
+            return template.format(api_key_id=await self._key_to_manage(place, cell)), BODIES.get(name)
+        if "account_id" in template:
+            return await self._aim_at_account(place, cell, template)
+        return template, BODIES.get(name)
+
+    async def _aim_at_account(self, place: Place, cell: Cell, template: str) -> tuple[str, object | None]:
+        desk = self.world.desk_at(place, cell)
+        account_id = desk.tenant.account.id if desk else uuid4()
+        intent_id: Any = desk.intent_id if desk else uuid4()
+        if cell.object is Object.FOREIGN_INTENT:
+            intent_id = self.world.foreign.desks[cell.environment, False].intent_id
+        elif cell.object is Object.MISSING_INTENT:
+            intent_id = uuid4()
+        elif desk and cell.row.name in {"submit REPLACE", "submit CANCEL"} and not expected(cell).refused:
+            intent_id = await self.world.an_intent(desk.tenant)
+        path = template.format(account_id=account_id, intent_id=intent_id, symbol=SYMBOL)
+        if cell.row.name == "submit REPLACE":
+            return path, replace_body(intent_id, price="1.60")
+        if cell.row.name == "submit CANCEL":
+            return path, cancel_body(intent_id)
+        return path, BODIES.get(cell.row.name)
+
+    async def _key_to_manage(self, place: Place, cell: Cell) -> object:
+        if cell.object is Object.MISSING:
+            return uuid4()
+        if cell.object is Object.FOREIGN:
+            return self.world.foreign.desks[cell.environment, False].tenant.principal.id
+        if expected(cell).refused:
+            return place.desks[cell.environment, False].tenant.principal.id
+        return (await self.world.a_key(place, cell.environment, frozenset()))[0]
+
+    async def _key_to_validate(self, place: Place, cell: Cell) -> str:
+        if cell.object is Object.MISSING:
+            return an_unknown_key()
+        if cell.object is Object.FOREIGN:
+            return self.world.foreign.desks[cell.environment, False].tenant.key
+        if cell.caller.kind in {Kind.API_KEY, Kind.TWO}:
+            return (await self.world.key_of(place, cell.caller))[1]
+        return place.desks[cell.environment, False].tenant.key
+
+
+def fits(cell: Cell, reply: Reply) -> bool:
+    """Whether the answer is the table's; a plain-text route tells no code, but delete-me's 401 is one exact word."""
+    answer: Answer = expected(cell)
+    if reply.status != answer.status:
+        return False
+    if not cell.row.plain:
+        return reply.code == answer.code
+    if not answer.refused:
+        return True
+    told = dict(reply.headers).get("content-type") == "text/plain; charset=utf-8"
+    return told and (answer.code != "unauthorized" or reply.body == b"unauthorized")

@@ -1,0 +1,344 @@
+"""Who may call what, written by hand from the contract, and never from the product's own rules.
+
+A row says what each kind of caller needs for one operation. `expected` walks the checks in their order: the first that
+fails answers. Outbox health, delete-me, key validation and the organization lookup have rules of their own.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+# Rows and open routes that are not there yet. An empty set is the end of the way: then every row must be served.
+NOT_YET: frozenset[str] = frozenset(
+    {
+        "GET /openapi.json",
+        "GET /openapi/accounts.json",
+        "GET /docs",
+    }
+)
+# Routes that take no credential, because they show nothing of anybody.
+OPEN_ROUTES: frozenset[str] = frozenset(
+    {"GET /healthz", "GET /openapi.json", "GET /openapi/accounts.json", "GET /docs"}
+)
+
+
+class Kind(StrEnum):
+    """What a caller turns out to be; who brings no good credential is nobody."""
+
+    NOBODY = "nobody"
+    TWO = "two credentials"
+    USER = "user"
+    SERVICE = "service account"
+    API_KEY = "API key"
+
+
+class Home(StrEnum):
+    """The organization that a caller belongs to."""
+
+    PLAIN = "an organization"
+    INTERNAL = "an internal organization"
+    SHUT = "a disabled organization"
+    NONE = "none"
+    UNKNOWN = "an organization that is not known here"
+
+
+# Who has a token for none of our organizations.
+HOMELESS = frozenset({Home.NONE, Home.UNKNOWN})
+
+
+class Header(StrEnum):
+    """What a caller sends as x-organization-id."""
+
+    ABSENT = "absent"
+    OWN = "its own organization"
+    FOREIGN = "another organization"
+    UNKNOWN = "an organization that is not there"
+    MALFORMED = "no id at all"
+
+
+class Object(StrEnum):
+    """What a call is aimed at."""
+
+    OWN = "own"
+    OTHER_ENVIRONMENT = "own, other environment"
+    FOREIGN = "foreign"
+    MISSING = "missing"
+    DISABLED_ACCOUNT = "disabled account"
+    DISABLED_ORGANIZATION = "disabled organization"
+    # Inside one's own account.
+    FOREIGN_INTENT = "own account, foreign intent"
+    MISSING_INTENT = "own account, missing intent"
+    # An organization that nobody but the user of two belongs to.
+    SECOND = "second organization"
+
+
+PAPER, LIVE = "paper", "live"
+ADMIN, MEMBER, READ_ONLY = "admin", "member", "read_only"
+ROLES = frozenset({ADMIN, MEMBER, READ_ONLY})
+PREMIUM, TRADING = "controls_premium", "trading_live"
+ENTITLEMENT_SETS = tuple(frozenset(each) for each in ((), (PREMIUM,), (TRADING,), (PREMIUM, TRADING)))
+EVERY_SCOPE = frozenset(
+    {"credential:read", "intent:read", "account:read", "control:read", "event:read", "reference:edit"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """One principal; `flaw` names what is wrong with its credential, if anything is."""
+
+    name: str
+    kind: Kind
+    flaw: str = ""
+    home: Home = Home.PLAIN
+    environment: str = PAPER
+    holds: frozenset[str] = frozenset()
+    role: str | None = None
+    header: Header = Header.ABSENT
+    in_two: bool = False
+
+
+def _user(name: str, role: str | None, **more: object) -> Caller:
+    return Caller(name=f"user: {name}", kind=Kind.USER, role=role, **more)  # type: ignore[arg-type]
+
+
+def _service(name: str, *holds: str, header: Header = Header.OWN) -> Caller:
+    return Caller(name=f"service: {name}", kind=Kind.SERVICE, holds=frozenset(holds), header=header)
+
+
+def _key(environment: str, name: str, *holds: str, **more: object) -> Caller:
+    return Caller(
+        name=f"{environment} key: {name}",
+        kind=Kind.API_KEY,
+        environment=environment,
+        holds=frozenset(holds),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def _every_permission(environment: str) -> tuple[str, ...]:
+    plain = ("intent:read", "intent:edit", "event:read", "account:read", "account:edit", "credential:edit")
+    return (*plain, "control:read", f"control:edit:{environment}", "webhook:edit")
+
+
+def _keys(environment: str) -> Iterator[Caller]:
+    yield _key(environment, "no permission")
+    yield _key(environment, "intent read", "intent:read")
+    yield _key(environment, "intent edit", "intent:edit")
+    yield _key(environment, "control edit", f"control:edit:{environment}")
+    yield _key(environment, "every permission", *_every_permission(environment))
+
+
+CALLERS = (
+    Caller(name="none", kind=Kind.NOBODY),
+    *(
+        Caller(name=f"bad token: {flaw}", kind=Kind.NOBODY, flaw=flaw)
+        for flaw in (
+            "expired",
+            "iss of a stranger",
+            "aud of another",
+            "alg 'HS256'",
+            "signed by a stranger",
+            "typ 'JWT'",
+        )
+    ),
+    # A role without an organization is worth nothing.
+    _user("no organization", ADMIN, home=Home.NONE),
+    _user("unknown organization", ADMIN, home=Home.UNKNOWN),
+    _user("admin", ADMIN),
+    _user("member", MEMBER),
+    _user("read-only", READ_ONLY),
+    _user("no role", None),
+    _user("admin of an internal organization", ADMIN, home=Home.INTERNAL),
+    Caller(name="user: disabled", kind=Kind.NOBODY, flaw="denied", role=ADMIN),
+    _user("member of two organizations", MEMBER, in_two=True),
+    _user("admin, own header", ADMIN, header=Header.OWN),
+    _user("admin, another's header", ADMIN, header=Header.FOREIGN),
+    _service("no scope"),
+    _service("credential:read", "credential:read"),
+    _service("intent:read", "intent:read"),
+    _service("both", "credential:read", "intent:read"),
+    _service("every scope", *EVERY_SCOPE),
+    _service("without header", *EVERY_SCOPE, header=Header.ABSENT),
+    _service("wrong header", *EVERY_SCOPE, header=Header.UNKNOWN),
+    _service("malformed header", *EVERY_SCOPE, header=Header.MALFORMED),
+    *_keys(PAPER),
+    *_keys(LIVE),
+    _key(PAPER, "own header", *_every_permission(PAPER), header=Header.OWN),
+    _key(PAPER, "another's header", *_every_permission(PAPER), header=Header.FOREIGN),
+    _key(PAPER, "disabled", *_every_permission(PAPER), flaw="disabled"),
+    _key(PAPER, "revoked", *_every_permission(PAPER), flaw="revoked"),
+    _key(PAPER, "expired", *_every_permission(PAPER), flaw="expired"),
+    _key(PAPER, "of a disabled organization", *_every_permission(PAPER), home=Home.SHUT),
+    Caller(name="two credentials", kind=Kind.TWO, holds=frozenset(_every_permission(PAPER))),
+)
+
+ACCOUNTS = (
+    Object.OWN,
+    Object.OTHER_ENVIRONMENT,
+    Object.FOREIGN,
+    Object.MISSING,
+    Object.DISABLED_ACCOUNT,
+    Object.DISABLED_ORGANIZATION,
+)
+INTENTS = (*ACCOUNTS, Object.FOREIGN_INTENT, Object.MISSING_INTENT)
+KEYS = (Object.OWN, Object.OTHER_ENVIRONMENT, Object.FOREIGN, Object.MISSING, Object.DISABLED_ORGANIZATION)
+NO_OBJECT = (Object.OWN, Object.DISABLED_ORGANIZATION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One operation: what each kind of caller needs (None: not this kind), and what else must hold.
+
+    Of permissions and scopes any one is enough; an empty set asks for none.
+    """
+
+    name: str
+    route: str
+    success: int
+    objects: tuple[Object, ...]
+    api_key: frozenset[str] | None = None
+    user: frozenset[str] | None = None
+    service: frozenset[str] | None = None
+    # Controls Premium; Trading Live on a live account.
+    premium: bool = False
+    trading: bool = False
+    # Which disabled thing stops it.
+    stopped_by: frozenset[Object] = frozenset()
+    # Errors are plain text.
+    plain: bool = False
+
+
+def _only(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+_INTENTS = "/v1/accounts/{account_id}/intents"
+_SYMBOL = "/v1/controls/accounts/{account_id}/symbols/{symbol}"
+_KEYS = "/v1/api-keys"
+_ORGANIZATION = frozenset({Object.DISABLED_ORGANIZATION})
+_EITHER = frozenset({Object.DISABLED_ACCOUNT, Object.DISABLED_ORGANIZATION})
+
+
+def _submit(command: str, objects: tuple[Object, ...], *, opens: bool) -> Row:
+    """A cancel is never trapped: it needs no entitlement, and nothing disabled stops it."""
+    return Row(
+        name=f"submit {command}",
+        route=f"POST {_INTENTS}",
+        success=202,
+        objects=objects,
+        api_key=_only("intent:edit"),
+        trading=opens,
+        stopped_by=_EITHER if opens else frozenset(),
+    )
+
+
+def _read(name: str, path: str, objects: tuple[Object, ...]) -> Row:
+    return Row(
+        name=name,
+        route=f"GET {_INTENTS}{path}",
+        success=200,
+        objects=objects,
+        api_key=_only("intent:read"),
+        user=ROLES,
+        service=_only("intent:read"),
+    )
+
+
+def _control_write(name: str, route: str) -> Row:
+    return Row(
+        name=name,
+        route=route,
+        success=200,
+        objects=ACCOUNTS,
+        api_key=_only("control:edit:paper", "control:edit:live"),
+        user=_only(ADMIN),
+        premium=True,
+        stopped_by=_ORGANIZATION,
+    )
+
+
+def _control_read(name: str, route: str) -> Row:
+    return Row(
+        name=name,
+        route=route,
+        success=200,
+        objects=ACCOUNTS,
+        api_key=_only("control:read"),
+        user=ROLES,
+        service=_only("control:read"),
+        premium=True,
+    )
+
+
+def _manage_keys(name: str, route: str, success: int, objects: tuple[Object, ...], *, writes: bool) -> Row:
+    return Row(
+        name=name,
+        route=route,
+        success=success,
+        objects=objects,
+        user=_only(ADMIN),
+        stopped_by=_ORGANIZATION if writes else frozenset(),
+    )
+
+
+ROWS = (
+    _submit("CREATE", ACCOUNTS, opens=True),
+    _submit("REPLACE", INTENTS, opens=True),
+    _submit("CANCEL", INTENTS, opens=False),
+    _read("list", "", ACCOUNTS),
+    _read("stats", "/stats", ACCOUNTS),
+    _read("latest", "/{intent_id}", INTENTS),
+    _read("actions", "/{intent_id}/actions", INTENTS),
+    _control_write("put control", f"PUT {_SYMBOL}"),
+    _control_write("patch time control", f"PATCH {_SYMBOL}/time"),
+    _control_read("show control", f"GET {_SYMBOL}"),
+    _control_read("show time control", f"GET {_SYMBOL}/time"),
+    Row(
+        name="stream",
+        route="trading.TradingService/SubscribeEvents",
+        success=200,
+        objects=ACCOUNTS,
+        api_key=_only("event:read", "intent:read"),
+        user=ROLES,
+        service=_only("event:read"),
+    ),
+    _manage_keys("create key", f"POST {_KEYS}", 201, NO_OBJECT, writes=True),
+    _manage_keys("list keys", f"GET {_KEYS}", 200, NO_OBJECT, writes=False),
+    _manage_keys("show key", f"GET {_KEYS}/{{api_key_id}}", 200, KEYS, writes=False),
+    _manage_keys("change key", f"PATCH {_KEYS}/{{api_key_id}}", 200, KEYS, writes=True),
+    _manage_keys("delete key", f"DELETE {_KEYS}/{{api_key_id}}", 204, KEYS, writes=True),
+    # The key itself, whatever its state; a service account may ask about any.
+    Row(
+        name="validate key",
+        route="POST /api/v1/auth/api-key/validate",
+        success=200,
+        objects=(Object.OWN, Object.FOREIGN, Object.MISSING, Object.DISABLED_ORGANIZATION),
+        api_key=_only(),
+        service=_only(),
+    ),
+    Row(
+        name="look up organization",
+        route="GET /v1/organizations/by-provider/{provider}/{provider_id}",
+        success=200,
+        objects=(Object.OWN, Object.SECOND, Object.FOREIGN, Object.MISSING, Object.DISABLED_ORGANIZATION),
+        user=_only(),
+        service=_only(),
+    ),
+    Row(
+        name="delete me",
+        route="DELETE /v1/users/me",
+        success=204,
+        objects=NO_OBJECT,
+        user=_only(),
+        plain=True,
+    ),
+    Row(
+        name="outbox health",
+        route="GET /v1/accounts/outbox/health",
+        success=200,
+        objects=NO_OBJECT,
+        user=_only(ADMIN),
+        service=_only("credential:read"),
+        plain=True,
+    ),
+)

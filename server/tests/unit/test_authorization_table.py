@@ -1,0 +1,58 @@
+"""The authorization table and the platform name the same operations."""
+
+import inspect
+import re
+from typing import Any
+
+from litestar import Litestar
+
+from authorization_answers import all_cells
+from authorization_table import CALLERS, NOT_YET, OPEN_ROUTES, ROWS
+from openbell.wire import trading_pb2 as pb
+from rest_api import rest_api
+
+# What a framework answers about a route, not an operation of ours.
+FRAMEWORK_METHODS = {"OPTIONS"}
+
+
+async def served() -> set[str]:
+    """Every route and every RPC there is."""
+    no_pool: Any = None
+    async with rest_api(no_pool) as api:
+        transport: Any = api.client._transport
+        litestar = inspect.getclosurevars(transport.app).nonlocals["app"]
+    assert isinstance(litestar, Litestar)
+    routes = {
+        f"{method} {re.sub(r':[a-z]+}', '}', route.path)}"
+        for route in litestar.routes
+        for method in getattr(route, "methods", ["ASGI"])
+        if method not in FRAMEWORK_METHODS
+    }
+    calls = {
+        f"{service.full_name}/{method.name}"
+        for service in pb.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    }
+    return routes | calls
+
+
+async def test_every_route_and_every_rpc_is_in_the_table() -> None:
+    assert await served() - {row.route for row in ROWS} - OPEN_ROUTES == set()
+
+
+async def test_every_row_of_the_table_is_served() -> None:
+    assert ({row.route for row in ROWS if row.name not in NOT_YET} | OPEN_ROUTES - NOT_YET) - await served() == set()
+
+
+async def test_what_is_not_served_yet_is_in_the_table_and_not_served() -> None:
+    missing = [row for row in ROWS if row.name in NOT_YET]
+    assert {row.name for row in missing} | NOT_YET & OPEN_ROUTES == NOT_YET
+    # A submit is one route for three commands.
+    routes = {row.route for row in missing if not row.name.startswith("submit")}
+    assert (routes | NOT_YET & OPEN_ROUTES) & await served() == set()
+
+
+def test_no_caller_and_no_row_occurs_twice() -> None:
+    cells = [cell.name for cell in all_cells()]
+    assert len(cells) == len(set(cells))
+    assert len({caller.name for caller in CALLERS}) == len(CALLERS)
