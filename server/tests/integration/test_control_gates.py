@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from openbell_server.domain.accounts import Environment
 from openbell_server.domain.controls import Day, ManualControl, TimeControl
 from openbell_server.domain.identifiers import Symbol
 from rest_api import create_body, rest_api
-from scripted_broker import Desk
+from scripted_broker import Desk, until_so
 
 AAPL = Symbol("AAPL")
 
@@ -222,11 +223,16 @@ async def test_a_door_without_controls_costs_no_round_trip_more(pool: Pool, coun
     assert costs[1:] == [7, 8, 8]
 
 
-async def toggle(pool: Pool, tenant: Tenant, times: int, stop: asyncio.Event) -> None:
+def has_total(answers: Counter[int], enough: int) -> bool:
+    return answers.total() >= enough
+
+
+async def toggle(pool: Pool, tenant: Tenant, times: int, answers: Counter[int]) -> None:
+    """Switch off and on, each time until some more commands were answered."""
     for turn in range(times):
         await set_manual(pool, tenant, disabled=turn % 2 == 0)
-        await asyncio.sleep(0.02)
-    stop.set()
+        enough = answers.total() + 5
+        await until_so(partial(has_total, answers, enough))
 
 
 SLIPPED = """
@@ -243,28 +249,29 @@ from action_states s join changes c on c.disabled
 
 async def test_nothing_slips_between_a_change_and_the_commands_that_race_it(pool: Pool, database: str) -> None:
     """Changes, accepts and doors each read the clock under the account's lock: its order is theirs."""
-    tenant, stop, answers = await a_tenant(pool), asyncio.Event(), Counter[int]()
+    tenant, answers, is_over = await a_tenant(pool), Counter[int](), asyncio.Event()
     wide = await open_pool(database, connections_max=10)
     desks = [Desk(wide, tenant), Desk(wide, tenant)]
 
+    async def change() -> None:
+        await toggle(pool, tenant, 41, answers)
+        is_over.set()
+
     async def submit() -> None:
-        while not stop.is_set():
+        while not is_over.is_set():
             answers[(await api.submit(tenant, create_body())).status_code] += 1
 
     async def work(desk: Desk) -> None:
-        while not stop.is_set() or await pool.fetchval("select count(*) from action_states where state = 'QUEUED'"):
+        while not is_over.is_set() or await pool.fetchval("select count(*) from action_states where state = 'QUEUED'"):
             if not await desk.work(free=4):
                 await asyncio.sleep(0.005)
 
     async with rest_api(wide) as api:
-        await asyncio.gather(
-            toggle(pool, tenant, 61, stop), *(submit() for _ in range(4)), *(work(desk) for desk in desks)
-        )
+        await asyncio.gather(change(), *(submit() for _ in range(4)), *(work(desk) for desk in desks))
         states = Counter((state, reason) for _, state, reason in await desks[0].states())
     await wide.close()
     assert set(answers) <= {202, 409, 422}, answers
-    assert answers[202] > 50
-    assert answers[422] > 50
+    assert min(answers[202], answers[422]) > 20, answers
     slipped = await pool.fetchrow(SLIPPED)
     assert slipped is not None
     assert dict(slipped) == {"accepted": 0, "opened": 0}
