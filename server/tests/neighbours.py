@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
-from builders import Tenant, a_cancel, a_limit_create, a_report, a_tenant, accept, an_execution, new_id
+from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution, new_id
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
@@ -26,6 +26,7 @@ from tenancy import Owner
 
 EXECUTION_ID = "e1"
 KEY = "k"
+REFERENCE = "r"
 DELETED = "deleted"
 LEAVING = "leaving"
 # What these parameters carry leads to somebody's rows.
@@ -76,7 +77,7 @@ async def a_neighbour(pool: Pool) -> Neighbour:
     await desk.accept(a_limit_create())
     await desk.open_doors()
     await desk.accept(a_cancel(working))
-    superseded = await desk.accept()
+    superseded = await desk.accept(a_market_create(reference=REFERENCE))
     await desk.accept(a_cancel(superseded))
     (again,) = await accept(pool, desk.tenant.submission(key=KEY))
     waiting = again.intent_id
@@ -173,10 +174,11 @@ def _plain_values() -> dict[str, Any]:
         | {"manually_disabled": True, "manual_reason": None, "principal_type": "API_KEY", "receipt": "{}"}
         | {"trading_start": None, "trading_end": None, "timezone": None, "days": None, "stale_order_millis": 1}
         | {"kinds": [2], "seqs": [1], "bodies": ["{}"]}
-        | {"last": 1000, "action_type": "CANCEL", "client_reference_id": "r", "created_after": None}
+        | {"last": 1000, "action_type": "CANCEL", "client_reference_id": REFERENCE, "created_after": None}
         | {"created_before": None, "moment": now, "later_seconds": -60.0}
         | {"span": "HOUR", "window_seconds": 3600.0, "in_flight_max": 10, "symbols_max": 10}
         # The accept step's own.
+        | {"receipt_id": new_id()}
         | {"receipt_ids": [new_id()], "action_types": ["CREATE"], "idempotency_keys": [None], "command_hashes": [b""]}
         | {"organization_epochs": [1], "account_epochs": [1], "symbols": ["AAPL"], "order_sides": ["BUY"]}
         | {"order_types": ["MARKET"], "route_strategies": ["SMART"], "limit_prices": [None], "stop_prices": [None]}
@@ -186,7 +188,7 @@ def _plain_values() -> dict[str, Any]:
 
 
 def fresh_values(statement: str) -> dict[str, Any]:
-    """For statements that create: ids that are not taken yet."""
+    """For statements that create: ids that are not taken yet; for some others: what leads to their rows."""
     create = statement.rpartition(".")[2]
     if create == "add_forgotten_orders":
         return {"action_ids": [new_id()]}
@@ -200,6 +202,8 @@ def fresh_values(statement: str) -> dict[str, Any]:
         return {"api_key_id": new_id(), "key_id": new_id().hex[-12:]}
     if create == "create_account":
         return {"account_id": new_id()}
+    if create == "list_actions_of_reference":
+        return {"action_type": "CREATE"}
     if create == "keep_refusal":
         return {"receipt_id": new_id()}
     if create in ("accept_commands", "accept_replaces_across_organizations"):

@@ -23,6 +23,8 @@ TASKS = {"full": 10_000, "gate": 1_000}
 # Nobody queues changes of accounts yet, and the claims of one queue are no claims of another.
 NOTHING_FOR_ITS_OWNER = {
     "execution.accounts_held_across_organizations",
+    # Their orders are as they were first asked for.
+    "execution.replacements",
     "leases.forget_the_dead",
     "leases.replace_namesakes",
     "organizations.create_counters",
