@@ -12,9 +12,18 @@ from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.accounts import CONTROLS_PREMIUM, Environment
 from openbell_server.domain.principals import INTENT_READ
 from rest_api import RestApi, cancel_body, create_body, intents_of
-from typical_mistakes import GROUPS, Mistake
+from typical_caller_mistakes import CALLERS, KEYS
+from typical_mistakes import BODIES, CONTROLS, LISTS, STATES, Mistake
 
 TOO_MUCH = json.dumps({"client_reference_id": "x" * 70_000})
+GROUPS = {
+    "Who calls": CALLERS,
+    "Bodies": BODIES,
+    "What stands in the way": STATES,
+    "Lists and paths": LISTS,
+    "Controls": CONTROLS,
+    "API keys": KEYS,
+}
 INTRODUCTION = """# Typical mistakes
 
 What callers get wrong, and the answer to each, as a run of the tests received it. Every answer names the field, the
