@@ -1,0 +1,41 @@
+"""What an organization's header and its state do to calls that are about no account."""
+
+from typing import Any
+
+from authorization_world import Members
+from bearers import external_id_of, user
+from builders import Tenant, a_tenant
+from identity_provider import PEOPLE
+from openbell_server.adapters.postgres.connection import Pool
+from rest_api import RestApi, problem, rest_api
+
+
+async def test_nobody_but_a_service_account_names_another_organization_whatever_is_called(pool: Pool) -> None:
+    ours, theirs = await a_tenant(pool), await a_tenant(pool)
+    another = {"x-organization-id": str(theirs.account.organization_id)}
+    lookup = f"/v1/organizations/by-provider/{PEOPLE.provider}/{external_id_of(ours.account.organization_id)}"
+    members = Members()
+    async with rest_api(pool, provider=members) as api:
+        problem(await api.client.get(lookup, headers=user(ours) | another), 403, "organization_mismatch")
+        answer = await api.client.delete("/v1/users/me", headers=user(ours) | another)
+        assert (answer.status_code, members.deleted) == (403, set())
+        answer = await api.client.post(
+            "/api/v1/auth/api-key/validate", json={"api_key": ours.key}, headers={"x-api-key": ours.key, **another}
+        )
+        problem(answer, 403, "organization_mismatch")
+
+
+async def test_keys_of_a_disabled_organization_are_shown_and_not_changed(
+    api: RestApi, tenant: Tenant, pool: Pool
+) -> None:
+    await pool.execute("update organizations set disabled = true")
+    path, admin = f"/v1/api-keys/{tenant.principal.id}", user(tenant)
+    new: dict[str, Any] = {"name": "k", "environment": "paper", "permissions": ["intent:read"]}
+    for answer in (
+        await api.client.post("/v1/api-keys", json=new, headers=admin),
+        await api.client.patch(path, json={"disabled": True}, headers=admin),
+        await api.client.delete(path, headers=admin),
+    ):
+        problem(answer, 409, "organization_disabled")
+    shown = await api.client.get(path, headers=admin)
+    assert (shown.status_code, shown.json()["disabled"]) == (200, False)
