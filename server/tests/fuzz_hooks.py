@@ -60,7 +60,7 @@ def map_headers(context: HookContext, headers: dict[str, Any]) -> dict[str, Any]
 @schemathesis.hook
 def map_query(context: HookContext, query: dict[str, Any]) -> dict[str, Any]:
     cursor = (query or {}).get("next_cursor")
-    if CURSOR.fullmatch(str(cursor)) and ord(str(cursor)[0]) % 2:
+    if isinstance(cursor, str) and CURSOR.fullmatch(cursor) and ord(cursor[0]) % 2:
         query["next_cursor"] = WORLD["cursor"]
     return query
 
@@ -71,7 +71,8 @@ def map_body(context: HookContext, body: Any) -> Any:
     payload = command.get("payload") if isinstance(command, dict) else None
     if isinstance(payload, dict) and "ref_intent_id" in payload:
         payload["ref_intent_id"] = _often(payload["ref_intent_id"], WORLD["ids"]["intent_id"])
-    if isinstance(body, dict) and PLAIN.fullmatch(str(body.get("api_key"))) and len(body["api_key"]) % 2:
+    key = body.get("api_key") if isinstance(body, dict) else None
+    if isinstance(key, str) and PLAIN.fullmatch(key) and len(key) % 2:
         body["api_key"] = WORLD["api_key"]
     return body
 
