@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +24,8 @@ HONEST = (
     "must be later than created_after",
 )
 
+# Only what has its shape is replaced by what exists: what is malformed on purpose stays so.
+PLAIN, CURSOR = re.compile(r"[ -~]+"), re.compile(r"[A-Za-z0-9_-]{27}")
 PRINTABLE = strategies.text(strategies.characters(codec="utf-8"), min_size=1, max_size=64).filter(str.isprintable)
 schemathesis.openapi.format("printable", PRINTABLE)
 schemathesis.openapi.format("name", PRINTABLE.filter(str.strip))
@@ -57,7 +60,7 @@ def map_headers(context: HookContext, headers: dict[str, Any]) -> dict[str, Any]
 @schemathesis.hook
 def map_query(context: HookContext, query: dict[str, Any]) -> dict[str, Any]:
     cursor = (query or {}).get("next_cursor")
-    if isinstance(cursor, str) and len(cursor) == len(WORLD["cursor"]) and ord(cursor[0]) % 2:
+    if isinstance(cursor, str) and CURSOR.fullmatch(cursor) and ord(cursor[0]) % 2:
         query["next_cursor"] = WORLD["cursor"]
     return query
 
@@ -68,7 +71,8 @@ def map_body(context: HookContext, body: Any) -> Any:
     payload = command.get("payload") if isinstance(command, dict) else None
     if isinstance(payload, dict) and "ref_intent_id" in payload:
         payload["ref_intent_id"] = _often(payload["ref_intent_id"], WORLD["ids"]["intent_id"])
-    if isinstance(body, dict) and isinstance(body.get("api_key"), str) and len(body["api_key"]) % 2:
+    key = body.get("api_key") if isinstance(body, dict) else None
+    if isinstance(key, str) and PLAIN.fullmatch(key) and len(key) % 2:
         body["api_key"] = WORLD["api_key"]
     return body
 

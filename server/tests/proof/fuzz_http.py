@@ -30,7 +30,7 @@ TESTS = Path(__file__).parents[1]
 PHASES = "examples,coverage,fuzzing,stateful"
 SIZES: dict[str, dict[str, Any]] = {
     "full": {"cases": 100, "phases": PHASES, "runs": 200, "steps": 30},
-    "gate": {"cases": 3, "phases": "fuzzing", "runs": 5, "steps": 20},
+    "gate": {"cases": 2, "phases": "fuzzing", "runs": 5, "steps": 20},
 }
 SCOPES = "intent:read account:read control:read event:read credential:read"
 RUN_SECONDS = 500
