@@ -133,6 +133,8 @@ def _passes(schema: Schema) -> str:
 def _text_that_passes(schema: Schema) -> str:
     if schema.get("format") == "uuid":
         return 'a UUID like "01981d3c-7a00-7000-8000-000000000003"'
+    if schema.get("format") == "date-time":
+        return 'an RFC 3339 time with an offset like "2026-01-31T09:30:00Z"'
     text = "a string"
     if "examples" in schema:
         text += f' like "{schema["examples"][0]}"'
