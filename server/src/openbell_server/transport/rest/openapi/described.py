@@ -69,9 +69,29 @@ class Described:
         return [*([Scheme.API_KEY] if by_key else []), *([Scheme.BEARER] if by_token else [])]
 
     @property
+    def callers(self) -> str:
+        """Who may, in a sentence."""
+        if self.rule is None:
+            return "Anyone may call this, without a credential."
+        rule = self.rule
+        kinds = [
+            _kind("API keys", "the permission", rule.permissions),
+            _kind("users", "the role", rule.roles) + (" in an organization of the operator's own" * rule.internal),
+            _kind("service accounts", "the scope", rule.scopes),
+        ]
+        needs = f" The organization needs the entitlement {rule.entitlement}." if rule.entitlement else ""
+        return f"For {'; '.join(kind for kind in kinds if kind)}.{needs}"
+
+    @property
     def query_names(self) -> list[str]:
         """Every query parameter it takes; others are refused."""
         return [parameter.name for parameter in self.parameters if parameter.place == "query"]
+
+
+def _kind(who: str, what: str, asked: frozenset[str] | None) -> str:
+    if asked is None:
+        return ""
+    return f"{who} with {what} {' or '.join(sorted(asked))}" if asked else who
 
 
 NEXT_CURSOR: Final = Parameter(

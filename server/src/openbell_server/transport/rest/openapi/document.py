@@ -136,6 +136,7 @@ def _operation(row: Described) -> Json:
         "parameters": [*_path_parameters(row.path), *map(_parameter, parameters)],
         "responses": {str(row.status): _success(row), **_errors(row)},
         "security": [{scheme: []} for scheme in row.schemes],
+        "x-openbell-callers": row.callers,
     }
     if row.operation is not None:
         operation["x-openbell-operation"] = row.operation.name

@@ -111,7 +111,7 @@ def _operation(method: str, path: str, operation: Schema, document: Mapping[str,
         f'<section id="{identifier}"><h3><a href="#{identifier}">{escape(operation["summary"])}</a></h3>',
         f'<p class="path">{_method(method)} <code>{_breakable(path)}</code></p>',
         f"<p>{escape(operation['description'])}</p>",
-        f'<p class="security">{_security(operation)}</p>',
+        f'<p class="security">{operation["x-openbell-callers"]}</p>',
     ]
     if operation["parameters"]:
         rows = [
@@ -129,13 +129,6 @@ def _operation(method: str, path: str, operation: Schema, document: Mapping[str,
             parts += _success(status, response)
     parts += ["<h4>Errors</h4>", _errors(operation["responses"]), "</section>"]
     return "\n".join(parts)
-
-
-def _security(operation: Schema) -> str:
-    names = {"apiKey": "an API key", "bearer": "an access token"}
-    if not operation["security"]:
-        return "Needs no credential."
-    return "Needs " + " or ".join(names[name] for scheme in operation["security"] for name in scheme) + "."
 
 
 def _request(method: str, path: str, operation: Schema) -> list[str]:
