@@ -3,18 +3,17 @@
 import importlib.util
 import os
 import pwd
-import re
 import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from openbell_server.processes.children import Child, ChildFailed, bound_to_us, wait_until
+from openbell_server.processes.children import Child, ChildFailed, bound_to_us
+from openbell_server.processes.local_server import LocalServer, version_of
 
 _OLDEST_MAJOR = 15
-_READY_SECONDS = 60
-_STOP_SECONDS = 20
+_INITDB_SECONDS = 60
 _OPTIONS = {
     "shared_buffers": "128MB",
     "max_wal_size": "512MB",
@@ -25,11 +24,14 @@ _OPTIONS = {
 _READY_LINE = 7
 
 
-class LocalPostgres:
+class LocalPostgres(LocalServer):
     """One PostgreSQL server; it can be killed and started again on the same port with the same data."""
 
+    # PostgreSQL's fast shutdown: a clean end even when our own process was killed.
+    stop_signal = signal.SIGINT
+
     def __init__(self, folder: Path, port: int, options: Mapping[str, str] | None = None) -> None:
-        self.port = port
+        super().__init__(port)
         self._user = server_user()
         self._folder = folder
         self._home = folder / "postgres"
@@ -37,21 +39,10 @@ class LocalPostgres:
         self._log = folder / "postgres.log"
         self._options = {**_OPTIONS, **(options or {})}
         self._binaries: Path | None = None
-        self._child: Child | None = None
 
     def url(self, database: str = "postgres", login: str = "openbell") -> str:
         """The address of one of its databases, for its owner or for a login that was made since."""
         return f"postgresql://{login}@127.0.0.1:{self.port}/{database}"
-
-    @property
-    def pid(self) -> int | None:
-        """The server's process while it runs."""
-        return self._child.pid if self.is_running and self._child else None
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the server's process runs."""
-        return self._child is not None and self._child.is_running
 
     def start(self) -> None:
         """Start it and wait until it takes connections; the first start makes the data folder."""
@@ -63,23 +54,9 @@ class LocalPostgres:
             self._initialize(self._binaries)
         settings = [part for name, value in self._options.items() for part in ("-c", f"{name}={value}")]
         network: list[str | Path] = ["-h", "127.0.0.1", "-p", str(self.port), "-k", self._home]
-        # An interrupt is PostgreSQL's fast shutdown: a clean end even when our own process was killed.
-        self._child = self._run([self._binaries / "postgres", "-D", self._pgdata, *network, *settings], signal.SIGINT)
-        child = self._child
-        wait_until(lambda: self._is_ready(child.pid) or not child.is_running, _READY_SECONDS)
-        if not self._is_ready(child.pid) or not child.is_running:
-            child.destroy()
-            raise ChildFailed(f"PostgreSQL did not start on port {self.port}:\n{child.log_tail()}")
-
-    def stop(self) -> None:
-        """End it cleanly, cutting its connections."""
-        if self._child:
-            self._child.stop(_STOP_SECONDS, signal.SIGINT)
-
-    def kill(self) -> None:
-        """End all its processes at once, as a power failure would."""
-        if self._child:
-            self._child.destroy()
+        server = [self._binaries / "postgres", "-D", self._pgdata, *network, *settings]
+        child = self._run(server, self.stop_signal)
+        self._wait_until_ready("PostgreSQL", child, lambda: self._is_ready(child.pid))
 
     def _initialize(self, binaries: Path) -> None:
         self._home.mkdir(mode=0o700)
@@ -88,7 +65,7 @@ class LocalPostgres:
         arguments = ["-U", "openbell", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C", "--data-checksums"]
         maker = self._run([binaries / "initdb", "-D", self._pgdata, *arguments], signal.SIGKILL)
         try:
-            status = maker.wait(_READY_SECONDS)
+            status = maker.wait(_INITDB_SECONDS)
         except TimeoutError:
             status = maker.destroy()
         except BaseException:
@@ -154,14 +131,7 @@ def _major(folder: Path) -> int:
     """The major version of the PostgreSQL in a folder; 0 when it cannot serve."""
     if not (folder / "initdb").exists():
         return 0
-    try:
-        answer = subprocess.run(
-            [folder / "postgres", "--version"], capture_output=True, text=True, timeout=10, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return 0
-    version = re.search(r"\(PostgreSQL\) (\d+)", answer.stdout)
-    return int(version[1]) if version else 0
+    return next(iter(version_of(folder / "postgres", r"\(PostgreSQL\) (\d+)")), 0)
 
 
 def usable_binaries(binaries: Path, user: pwd.struct_passwd | None, folder: Path) -> Path:
