@@ -265,14 +265,14 @@ def _control_read(name: str, route: str) -> Row:
     )
 
 
-def _manage_keys(name: str, route: str, success: int, objects: tuple[Object, ...], *, writes: bool) -> Row:
+def _manage_keys(name: str, route: str, success: int, objects: tuple[Object, ...], *, while_open: bool) -> Row:
     return Row(
         name=name,
         route=route,
         success=success,
         objects=objects,
         user=_only(ADMIN),
-        stopped_by=_ORGANIZATION if writes else frozenset(),
+        stopped_by=_ORGANIZATION if while_open else frozenset(),
     )
 
 
@@ -297,11 +297,12 @@ ROWS = (
         user=ROLES,
         service=_only("event:read"),
     ),
-    _manage_keys("create key", f"POST {_KEYS}", 201, NO_OBJECT, writes=True),
-    _manage_keys("list keys", f"GET {_KEYS}", 200, NO_OBJECT, writes=False),
-    _manage_keys("show key", f"GET {_KEYS}/{{api_key_id}}", 200, KEYS, writes=False),
-    _manage_keys("change key", f"PATCH {_KEYS}/{{api_key_id}}", 200, KEYS, writes=True),
-    _manage_keys("delete key", f"DELETE {_KEYS}/{{api_key_id}}", 204, KEYS, writes=True),
+    _manage_keys("create key", f"POST {_KEYS}", 201, NO_OBJECT, while_open=True),
+    _manage_keys("list keys", f"GET {_KEYS}", 200, NO_OBJECT, while_open=False),
+    _manage_keys("show key", f"GET {_KEYS}/{{api_key_id}}", 200, KEYS, while_open=False),
+    _manage_keys("change key", f"PATCH {_KEYS}/{{api_key_id}}", 200, KEYS, while_open=True),
+    # What a key may do is taken away in a disabled organization too.
+    _manage_keys("delete key", f"DELETE {_KEYS}/{{api_key_id}}", 204, KEYS, while_open=False),
     # The key itself, whatever its state; a service account may ask about any.
     Row(
         name="validate key",

@@ -30,7 +30,7 @@ class ManageApiKeys:
     entropy: Callable[[int], bytes]
 
     async def require_open(self, principal: Principal) -> None:
-        """Refuse any change while the organization is disabled."""
+        """Refuse while the organization is disabled."""
         if await self.records.is_organization_disabled(principal.organization_id):
             raise Problem("organization_disabled", "the organization is disabled")
 

@@ -25,7 +25,7 @@ async def test_nobody_but_a_service_account_names_another_organization_whatever_
         problem(answer, 403, "organization_mismatch")
 
 
-async def test_keys_of_a_disabled_organization_are_shown_and_not_changed(
+async def test_keys_of_a_disabled_organization_are_shown_and_revoked_and_not_changed(
     api: RestApi, tenant: Tenant, pool: Pool
 ) -> None:
     await pool.execute("update organizations set disabled = true")
@@ -34,8 +34,9 @@ async def test_keys_of_a_disabled_organization_are_shown_and_not_changed(
     for answer in (
         await api.client.post("/v1/api-keys", json=new, headers=admin),
         await api.client.patch(path, json={"disabled": True}, headers=admin),
-        await api.client.delete(path, headers=admin),
     ):
         problem(answer, 409, "organization_disabled")
     shown = await api.client.get(path, headers=admin)
     assert (shown.status_code, shown.json()["disabled"]) == (200, False)
+    assert (await api.client.delete(path, headers=admin)).status_code == 204
+    assert "revoked_at" in (await api.client.get(path, headers=admin)).json()

@@ -79,6 +79,7 @@ KEY_OPERATIONS: Final = (
             },
             "Cache-Control": _NOT_STORED,
         },
+        codes=("organization_disabled",),
     ),
     Described(
         method="GET",
@@ -116,7 +117,7 @@ KEY_OPERATIONS: Final = (
         body_examples={"disable": {"disabled": True}, "rename": {"name": "rebalancer 2"}},
         answer=ApiKeyBody,
         answer_example=_KEY,
-        codes=("key_revoked",),
+        codes=("key_revoked", "organization_disabled"),
     ),
     Described(
         method="DELETE",
