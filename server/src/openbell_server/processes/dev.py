@@ -82,7 +82,7 @@ def _greet(platform: LocalPlatform, environment_file: Path) -> None:
         f"""
 Openbell is ready.
 
-  REST      {settings["OPENBELL_URL"]}
+  REST      {settings["OPENBELL_URL"]}, described at {settings["OPENBELL_URL"]}/docs
   stream    {settings["OPENBELL_STREAM"]} (gRPC)
   account   {settings["OPENBELL_ACCOUNT"]} (paper)
   logs      {environment_file.parent / "logs"}
