@@ -107,6 +107,8 @@ async def test_nobody_but_an_admin_manages_keys(api: RestApi, tenant: Tenant) ->
         ({"name": None}, "/name", "str"),
         ({"expires_at": "2020-01-01T00:00:00Z"}, "/expires_at", "later than now"),
         ({"expires_at": "2099-01-01T00:00:00"}, "/expires_at", "with an offset"),
+        ({"expires_at": "0001-01-01T00:00:00+23:59"}, "/expires_at", "years 1 to 9999"),
+        ({"expires_at": "9999-12-31T23:59:59-23:59"}, "/expires_at", "years 1 to 9999"),
         ({"disabled": True}, "/disabled", "not a field here"),
     ],
     ids=str,

@@ -1,5 +1,6 @@
 """The routes of API keys: managing them, and asking whether one is valid."""
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -54,8 +55,16 @@ class NewApiKeyBody(Struct, forbid_unknown_fields=True, frozen=True):
             name=self.name,
             environment=self.environment,
             permissions=frozenset(self.permissions),
-            expires_at=self.expires_at,
+            expires_at=None if self.expires_at is None else _in_utc(self.expires_at),
         )
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        # Near the ends of the calendar an offset leads out of it.
+        raise InvalidCommand("expires_at", "must be in the years 1 to 9999 of UTC") from None
 
 
 class ApiKeyChangeBody(Struct, forbid_unknown_fields=True, frozen=True):
