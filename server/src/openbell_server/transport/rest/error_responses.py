@@ -8,6 +8,7 @@ import msgspec
 import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException
+from litestar.utils.path import normalize_path
 from msgspec import UNSET, Struct, UnsetType
 
 from openbell_server.domain.errors import CODES, ControlsRefused, FieldProblem, Problem, RateLimited
@@ -107,8 +108,8 @@ def error_renderer(unavailable: tuple[type[Exception], ...], outdated: tuple[typ
 
     def render(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
         problem, headers = _problem(error, unavailable, outdated)
-        # A slash at the end leads to the same route.
-        if request.scope["path"].rstrip("/") in PLAIN_PATHS:
+        # The router reads over slashes at the end and doubled ones: those lead to the same route.
+        if normalize_path(request.scope["path"]) in PLAIN_PATHS:
             return plain_response(problem, headers)
         return problem_response(problem, str(request.scope.get("request_id", "")), headers)
 
