@@ -71,6 +71,10 @@ class FollowEvents:
         yield self._frame(None, account_id, position, previous)
         last_sent = last_entered = self.monotonic()
         while True:
+            # A key that was revoked, or lost its permission, ends the stream, however much there is still to send.
+            if self.monotonic() - last_entered >= WAIT_SECONDS:
+                caller = await self._enter(enter, account_id)
+                last_entered = self.monotonic()
             found = await self.events.read_after(caller.organization_id, account_id, position, READ_EVENTS_MAX)
             for event in found:
                 assert event.number == position + 1, "the log has a hole"
@@ -87,10 +91,6 @@ class FollowEvents:
                 yield self._frame(None, account_id, position, previous)
                 last_sent = self.monotonic()
             await self.wakes.wait(account_id, WAIT_SECONDS)
-            # A key that was revoked, or lost its permission, ends the stream.
-            if self.monotonic() - last_entered >= WAIT_SECONDS:
-                caller = await self._enter(enter, account_id)
-                last_entered = self.monotonic()
 
     async def _enter(self, enter: Callable[[], Awaitable[Principal]], account_id: AccountId) -> Principal:
         caller = await enter()
