@@ -179,6 +179,14 @@ async def test_nobody_gets_in_without_one_right_key(pool: Pool, stream: StreamCl
         assert await refusal(stream.subscribe(tenant, metadata=metadata)) == expected
 
 
+async def test_a_stranger_hears_nothing_of_what_is_wrong_in_a_request(pool: Pool, stream: StreamClient) -> None:
+    tenant = await a_tenant(pool)
+    unauthenticated = (grpc.StatusCode.UNAUTHENTICATED, "unauthenticated")
+    assert await refusal(stream.subscribe(tenant, kinds=(99,), metadata=())) == unauthenticated
+    request = pb.Subscribe(trading_account_id="none")
+    assert await refusal(aiter(stream.stub.SubscribeEvents(request, timeout=30))) == unauthenticated
+
+
 async def test_a_foreign_account_answers_like_a_missing_one(pool: Pool, stream: StreamClient) -> None:
     tenant, other = await a_tenant(pool), await a_tenant(pool)
     foreign = stream.subscribe(other, metadata=(("x-api-key", tenant.key),))

@@ -76,10 +76,10 @@ class TradingService(trading_pb2_grpc.TradingServiceServicer):
     ) -> AsyncIterator[pb.TradingEvent]:
         """Events of one account, in order, without gaps."""
         try:
-            account_id, kinds = _scope(request)
             credential, organization = _credentials(context)
             # Opening is counted; a stream that is open looks as often as it likes.
             await self._limit.read(await self._authenticate(credential))
+            account_id, kinds = _scope(request)
             enter = partial(self._enter, credential, organization)
             frames = self._follow.subscribe(enter, account_id, kinds, request.resume_token)
             first = True
