@@ -142,7 +142,10 @@ def patch_time(current: TimeControl, change: TimeControl, clear: Sequence[str]) 
     if merged.days is not None and not merged.days:
         raise InvalidCommand("/days", "must name at least one day; clear it to trade on all of them")
     if merged.stale_order_millis is not None and not 1 <= merged.stale_order_millis <= STALE_MILLIS_MAX:
-        raise InvalidCommand("/stale_order_millis", f"must be 1 to {STALE_MILLIS_MAX}; clear it to have no limit")
+        raise InvalidCommand(
+            "/stale_order_millis",
+            f"must be 1 to {STALE_MILLIS_MAX}; clear it to have the default: 60000 on live accounts, none on paper",
+        )
     return replace(merged, days=_in_week_order(merged.days))
 
 
