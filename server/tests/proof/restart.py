@@ -101,6 +101,8 @@ BACKOFF_SECONDS_MAX = 1.0
 TROUBLE_SECONDS = 480
 SETTLE_SECONDS = 15
 CANCEL_ROUNDS_MAX = 6
+# What is asked of orders that were meant to rest: where it never reached the broker, they still do.
+RESTING = (Operation.CANCEL, Operation.REPLACE)
 FOLLOW_SECONDS = 30
 CUT_EVERY = 53
 SENTENCES_MAX = 30
@@ -244,14 +246,14 @@ async def _recorded_clients(platform: LocalPlatform, calls: list[Call], count: i
 
 
 async def _end_what_rests(platform: LocalPlatform, calls: list[Call]) -> int:
-    """Wait until all is settled, and cancel again what a failed cancel left working; how much is left."""
+    """Wait until all is settled, and cancel what a failed cancel or replace left working; how much is left."""
     left = await until_settled(platform, SETTLE_SECONDS)
     async with _recorded_clients(platform, calls, 1) as (client,):
         for turn in range(CANCEL_ROUNDS_MAX):
             if not left:
                 break
-            cancelled = {(c.account_id, c.intent_id) for c in calls if c.operation is Operation.CANCEL and c.intent_id}
-            for account, intent_id in sorted(cancelled):
+            resting = {(c.account_id, c.intent_id) for c in calls if c.operation in RESTING and c.intent_id}
+            for account, intent_id in sorted(resting):
                 latest = await client.intent(intent_id, account_id=account)
                 if latest.execution is not None and not latest.execution.is_final:
                     key = f"again-{turn}-{intent_id}"
