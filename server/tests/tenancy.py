@@ -237,6 +237,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "schema.schema_revision": set(Role),
     "schema.existing_roles": set(Role),
     "connection.check_writing": {_T},
+    "audit_log.append_to_audit_log": {_T, _O},
     "callers.find_caller_across_organizations": {Role.KEYS, _O},
     "callers.find_organization_across_organizations": {_T, Role.KEYS, _O},
     # For an owner who may see everything; a tenant would check its own.
@@ -245,7 +246,6 @@ MAY_RUN: dict[str, set[Role]] = {
     "api_key_records.find_api_key_record": {_T, Role.KEYS, _O},
     "api_key_records.lock_api_key_record": {_T, _O},
     "api_key_records.change_api_key_record": {_T},
-    "api_key_records.audit_api_key_record": {_T, _O},
     "backup.schema_revision_across_organizations": set(Role),
     "backup.sizes_across_organizations": {_T},
     "backup.unsettled_across_organizations": {_T, _X},
@@ -315,7 +315,6 @@ MAY_RUN: dict[str, set[Role]] = {
     "operators.find_organization_of_key_across_organizations": {_T, Role.KEYS, _O},
     "operators.lock_api_key": {_T, _O},
     "operators.change_api_key": {_T, _O},
-    "operators.append_to_audit_log": {_T, _O},
     "operators.find_denied_user_across_organizations": {Role.KEYS, _O},
     "operators.deny_user_across_organizations": {Role.RELAY, _O},
     "operators.allow_user_across_organizations": {_O},
@@ -348,6 +347,5 @@ MAY_RUN: dict[str, set[Role]] = {
     "symbol_controls.save_manual_control": {_T},
     "symbol_controls.save_time_control": {_T},
     "symbol_controls.begin_epoch": {_T},
-    "symbol_controls.audit_control": {_T, _O},
     "symbol_controls.keep_refusal": {_T},
 }

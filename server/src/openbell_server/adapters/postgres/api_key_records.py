@@ -1,14 +1,12 @@
 """API keys as their organization's admins see and change them; a change and its audit row are one transaction."""
 
-import json
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import asyncpg
 
-from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres import audit_log, named_queries
+from openbell_server.adapters.postgres.audit_log import Facts, facts_of
 from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
 from openbell_server.adapters.postgres.organizations import add_api_key
 from openbell_server.domain.accounts import Environment
@@ -102,26 +100,20 @@ async def _audit(
     before: asyncpg.Record | None,
     after: asyncpg.Record,
 ) -> None:
-    await _queries.audit_api_key_record(
+    await audit_log.append(
         connection,
-        organization_id=principal.organization_id,
-        audit_id=audit_id,
-        principal_type=principal.kind,
-        principal_id=principal.id,
-        operation=operation,
-        object_id=str(after["api_key_id"]),
-        fact_before=None if before is None else _facts(before),
-        fact_after=_facts(after),
+        principal.organization_id,
+        audit_id,
+        (principal.kind, principal.id),
+        operation,
+        after["api_key_id"],
+        None if before is None else _facts(before),
+        _facts(after),
     )
 
 
-def _facts(row: asyncpg.Record) -> str:
-    """The key as JSON, never with its hash."""
-
-    def plain(value: object) -> Any:  # noqa: ANN401 - what JSON takes
-        return value.isoformat() if isinstance(value, datetime) else str(value) if isinstance(value, UUID) else value
-
-    return json.dumps({name: plain(value) for name, value in row.items() if name != "is_expired"})
+def _facts(row: asyncpg.Record) -> Facts:
+    return {name: value for name, value in facts_of(row).items() if name != "is_expired"}
 
 
 def _record(row: asyncpg.Record) -> ApiKeyRecord:

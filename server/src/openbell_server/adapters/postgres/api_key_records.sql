@@ -28,9 +28,3 @@ set name = coalesce(:name, name), disabled = coalesce(:disabled, disabled),
     revoked_at = case when :revoked then coalesce(revoked_at, clock_timestamp()) else revoked_at end
 where organization_id = :organization_id and api_key_id = :api_key_id
 returning api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at, created_at;
-
--- name: audit_api_key_record(organization_id, audit_id, principal_type, principal_id, operation, object_id, fact_before, fact_after)!
-insert into audit_log (organization_id, audit_id, principal_type, principal_id, operation, object_id, before, after)
-values (
-    :organization_id, :audit_id, :principal_type, :principal_id, :operation, :object_id, :fact_before, :fact_after
-);

@@ -1,16 +1,16 @@
 """What operators change: organizations, keys, accounts and users, each change with its row in the audit log."""
 
-import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import asyncpg
 
-from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres import audit_log, named_queries
+from openbell_server.adapters.postgres.audit_log import Facts, facts_of
 from openbell_server.adapters.postgres.connection import (
     UNAVAILABLE,
     Connection,
@@ -29,8 +29,6 @@ from openbell_server.domain.errors import OperatorError
 from openbell_server.domain.identifiers import AccountId, OrganizationId
 
 LISTED_MAX: Final = 10_000
-# An organization, key or account as JSON has it; never with a secret.
-Facts = dict[str, Any]
 _queries = named_queries.load("operators")
 
 
@@ -63,7 +61,7 @@ class PostgresOperatorStore:
     async def list_across_organizations(self) -> list[Facts]:
         """All organizations, the oldest first."""
         async with transaction(self.pool, Role.OPERATOR) as connection:
-            return [_facts(row) async for row in _queries.list_across_organizations(connection, row_limit=LISTED_MAX)]
+            return [facts_of(row) async for row in _queries.list_across_organizations(connection, row_limit=LISTED_MAX)]
 
     async def create_organization(self, *, name: str, external_id: str | None, provider: str) -> Facts:
         """Add an organization; one that no identity provider knows has its own id for an external one."""
@@ -171,7 +169,7 @@ class PostgresOperatorStore:
         async with transaction(self.pool, Role.OPERATOR, organization_id) as connection:
             await self._lock_organization(connection, organization_id)
             rows = _queries.list_api_keys(connection, organization_id=organization_id, row_limit=LISTED_MAX)
-            return [_facts(row) async for row in rows]
+            return [facts_of(row) async for row in rows]
 
     async def disable_api_key(self, key_id: str, *, disabled: bool) -> Facts:
         """Refuse whoever sends the key, or let them in again."""
@@ -230,7 +228,7 @@ class PostgresOperatorStore:
                 entitlements=wanted["entitlements"],
             )
             await self._audit(
-                connection, organization_id, audit_id, operation, organization_id, before, after := _facts(row)
+                connection, organization_id, audit_id, operation, organization_id, before, after := facts_of(row)
             )
             return after
 
@@ -260,7 +258,7 @@ class PostgresOperatorStore:
                 disabled=before["disabled"] if disabled is None else disabled,
                 revoked=revoked,
             )
-            after = _facts(row)
+            after = facts_of(row)
             await self._audit(connection, organization_id, audit_id, operation, before["api_key_id"], before, after)
             return after
 
@@ -270,10 +268,10 @@ class PostgresOperatorStore:
             raise OperatorError(
                 f"There is no organization {organization_id}: see `openbell-server organizations list`."
             )
-        return _facts(row)
+        return facts_of(row)
 
     async def _lock_api_key(self, connection: Connection, organization_id: UUID, key_id: str) -> Facts:
-        return _facts(await _queries.lock_api_key(connection, organization_id=organization_id, key_id=key_id))
+        return facts_of(await _queries.lock_api_key(connection, organization_id=organization_id, key_id=key_id))
 
     async def _audit(
         self,
@@ -285,27 +283,11 @@ class PostgresOperatorStore:
         before: Facts | None,
         after: Facts,
     ) -> None:
-        await _queries.append_to_audit_log(
-            connection,
-            organization_id=organization_id,
-            audit_id=audit_id,
-            principal_id=self.operator,
-            operation=operation,
-            object_id=str(object_id),
-            fact_before=None if before is None else json.dumps(before),
-            fact_after=json.dumps(after),
-        )
+        principal = ("OPERATOR", self.operator)
+        await audit_log.append(connection, organization_id, audit_id, principal, operation, object_id, before, after)
 
 
 async def _user(connection: Connection, who: dict[str, str]) -> Facts:
     row = await _queries.find_denied_user_across_organizations(connection, **who)
-    facts = {**who, "reason": None, "denied_at": None} if row is None else _facts(row)
+    facts = {**who, "reason": None, "denied_at": None} if row is None else facts_of(row)
     return facts | {"disabled": row is not None}
-
-
-def _facts(row: asyncpg.Record) -> Facts:
-    """As JSON has it."""
-    return {
-        name: value.isoformat() if isinstance(value, datetime) else str(value) if isinstance(value, UUID) else value
-        for name, value in row.items()
-    }

@@ -42,7 +42,3 @@ insert into denied_users (provider, subject, reason) values (:provider, :subject
 
 -- name: allow_user_across_organizations(provider, subject)!
 delete from denied_users where provider = :provider and subject = :subject;
-
--- name: append_to_audit_log(organization_id, audit_id, principal_id, operation, object_id, fact_before, fact_after)!
-insert into audit_log (organization_id, audit_id, principal_type, principal_id, operation, object_id, before, after)
-values (:organization_id, :audit_id, 'OPERATOR', :principal_id, :operation, :object_id, :fact_before, :fact_after);

@@ -1,15 +1,15 @@
 """Controls of symbols: read at one moment, changed under the account's lock with a row in the audit log."""
 
-import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
+from datetime import time
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 
-from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres import audit_log, named_queries
 from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
 from openbell_server.application.ports.controls import ControlsNow
 from openbell_server.domain.controls import Day, ManualControl, Recorded, SymbolControls, TimeControl
@@ -132,25 +132,25 @@ class _Change:
         )
 
     async def audit(self, operation: str, before: Recorded[Any] | None, after: Recorded[Any]) -> None:
-        await _queries.audit_control(
+        await audit_log.append(
             self.connection,
-            organization_id=self.organization_id,
-            audit_id=self.audit_id,
-            principal_type=self.principal.kind,
-            principal_id=self.principal.id,
-            operation=operation,
-            object_id=f"{self.account_id} {self.symbol}",
-            fact_before=before and _facts(before),
-            fact_after=_facts(after),
+            self.organization_id,
+            self.audit_id,
+            (self.principal.kind, self.principal.id),
+            operation,
+            f"{self.account_id} {self.symbol}",
+            None if before is None else _facts(before),
+            _facts(after),
         )
 
 
-def _facts(recorded: Recorded[Any]) -> str:
-    return json.dumps({**asdict(recorded.control), "version": recorded.version}, default=str)
+def _facts(recorded: Recorded[Any]) -> audit_log.Facts:
+    facts = {**asdict(recorded.control), "version": recorded.version}
+    return {name: str(value) if isinstance(value, time) else value for name, value in facts.items()}
 
 
 def _controls(row: asyncpg.Record) -> SymbolControls:
-    manual, time = None, None
+    manual, times = None, None
     if row["manual_version"] is not None:
         manual = Recorded(
             control=ManualControl(manually_disabled=row["manually_disabled"], manual_reason=row["manual_reason"]),
@@ -159,7 +159,7 @@ def _controls(row: asyncpg.Record) -> SymbolControls:
             updated_at=row["manual_updated_at"],
         )
     if row["time_version"] is not None:
-        time = Recorded(
+        times = Recorded(
             control=TimeControl(
                 trading_start=row["trading_start"],
                 trading_end=row["trading_end"],
@@ -171,4 +171,4 @@ def _controls(row: asyncpg.Record) -> SymbolControls:
             created_at=row["time_created_at"],
             updated_at=row["time_updated_at"],
         )
-    return SymbolControls(manual=manual, time=time)
+    return SymbolControls(manual=manual, time=times)

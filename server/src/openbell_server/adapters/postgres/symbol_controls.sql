@@ -51,10 +51,6 @@ on conflict (organization_id, account_id, symbol) do update set
 update account_counters set control_epoch = control_epoch + 1
 where organization_id = :organization_id and account_id = :account_id;
 
--- name: audit_control(organization_id, audit_id, principal_type, principal_id, operation, object_id, fact_before, fact_after)!
-insert into audit_log (organization_id, audit_id, principal_type, principal_id, operation, object_id, before, after)
-values (:organization_id, :audit_id, :principal_type, :principal_id, :operation, :object_id, :fact_before, :fact_after);
-
 -- name: keep_refusal(organization_id, account_id, receipt_id, receipt)!
 insert into receipts (organization_id, account_id, receipt_id, verdict, body, hash, created_at)
 values (
