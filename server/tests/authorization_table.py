@@ -8,9 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-# Rows and open routes that are decided and not built yet, by name: what is named here is left out, all else must be
-# served.
-NOT_YET: frozenset[str] = frozenset()
 # Routes that take no credential, because they show nothing of anybody.
 OPEN_ROUTES: frozenset[str] = frozenset(
     {"GET /healthz", "GET /openapi.json", "GET /openapi/accounts.json", "GET /docs"}

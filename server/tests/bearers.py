@@ -1,8 +1,5 @@
 """Callers with access tokens, as headers: users and service accounts of the tests' identity provider."""
 
-import pytest
-
-from authorization_table import NOT_YET
 from builders import Tenant
 from identity_provider import MACHINES, PEOPLE, good_token
 from openbell_server.domain.identifiers import OrganizationId
@@ -32,9 +29,3 @@ def service(*scopes: str, tenant: Tenant | None = None) -> Headers:
     if tenant is not None:
         headers["x-organization-id"] = str(tenant.account.organization_id)
     return headers
-
-
-def needs(*rows: str) -> pytest.MarkDecorator:
-    """Skips a test of operations that are not served yet, by their rows in the authorization table."""
-    missing = sorted(NOT_YET & set(rows))
-    return pytest.mark.skipif(bool(missing), reason=f"not served yet: {', '.join(missing)}")

@@ -37,7 +37,6 @@ def prove(figures: Figures) -> None:
     figures.shown("statements covered by tests that passed", len(kinds[Outcome.PASSED]))
     if figures.size == "gate":
         figures.shown("statements with a test that only the full size runs", len(kinds[Outcome.NOT_RUN]))
-    figures.shown("statements whose endpoint is not there yet", len(kinds[Outcome.WAITING]))
     figures.shown("statements that are open: not built", sum(bool(statement.open) for statement in said))
     figures.exactly("statements uncovered", len(uncovered), 0)
     figures.shown("statements that the contract leaves open", len(left_open))

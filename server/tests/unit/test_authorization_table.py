@@ -7,7 +7,7 @@ from typing import Any
 from litestar import Litestar
 
 from authorization_answers import all_cells
-from authorization_table import CALLERS, NOT_YET, OPEN_ROUTES, ROWS
+from authorization_table import CALLERS, OPEN_ROUTES, ROWS
 from openbell.wire import trading_pb2 as pb
 from rest_api import rest_api
 
@@ -41,15 +41,7 @@ async def test_every_route_and_every_rpc_is_in_the_table() -> None:
 
 
 async def test_every_row_of_the_table_is_served() -> None:
-    assert ({row.route for row in ROWS if row.name not in NOT_YET} | OPEN_ROUTES - NOT_YET) - await served() == set()
-
-
-async def test_what_is_not_served_yet_is_in_the_table_and_not_served() -> None:
-    missing = [row for row in ROWS if row.name in NOT_YET]
-    assert {row.name for row in missing} | NOT_YET & OPEN_ROUTES == NOT_YET
-    # A submit is one route for three commands.
-    routes = {row.route for row in missing if not row.name.startswith("submit")}
-    assert (routes | NOT_YET & OPEN_ROUTES) & await served() == set()
+    assert ({row.route for row in ROWS} | OPEN_ROUTES) - await served() == set()
 
 
 def test_no_caller_and_no_row_occurs_twice() -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 import httpx
 
 from authorization_world import Members
-from bearers import Headers, external_id_of, needs, service, user, user_without_organization
+from bearers import Headers, external_id_of, service, user, user_without_organization
 from builders import Tenant, a_key, a_tenant
 from identity_provider import PEOPLE
 from openbell_server.adapters.postgres.connection import Pool
@@ -75,7 +75,6 @@ async def test_intents_are_read_by_scope_and_header_by_permission_or_by_role(api
         problem(await read(user(stranger) | theirs), 403, "organization_mismatch")
 
 
-@needs("validate key")
 async def test_validation_tells_what_a_key_is(api: RestApi, tenant: Tenant, pool: Pool) -> None:
     for headers in (service(), {"x-api-key": tenant.key}):
         answer = await validate(api, tenant.key, headers)
@@ -90,7 +89,6 @@ async def test_validation_tells_what_a_key_is(api: RestApi, tenant: Tenant, pool
     assert (await validate(api, live.key, service())).json()["environment"] == "live"
 
 
-@needs("validate key")
 async def test_a_disabled_key_is_valid_and_disabled_and_what_is_no_key_answers_alike(api: RestApi, pool: Pool) -> None:
     disabled, revoked = await a_tenant(pool), await a_tenant(pool)
     await pool.execute("update api_keys set disabled = true where api_key_id = $1", UUID(disabled.principal.id))
@@ -108,7 +106,6 @@ async def test_a_disabled_key_is_valid_and_disabled_and_what_is_no_key_answers_a
         problem(answer, 422, "invalid_command")
 
 
-@needs("look up organization")
 async def test_an_organization_is_found_by_the_providers_id(api: RestApi, pool: Pool) -> None:
     tenant, stranger = await a_tenant(pool), await a_tenant(pool)
     for headers in (user(tenant, "read_only"), service()):
@@ -127,7 +124,6 @@ async def test_an_organization_is_found_by_the_providers_id(api: RestApi, pool: 
     problem(keyed, 403, "principal_kind_not_allowed")
 
 
-@needs("delete me")
 async def test_a_user_deletes_themself_for_good_and_a_deletion_event_is_queued(tenant: Tenant, pool: Pool) -> None:
     me = user(tenant, "member", subject="auth|leaving")
     members = Members()
@@ -144,7 +140,6 @@ async def test_a_user_deletes_themself_for_good_and_a_deletion_event_is_queued(t
                 status = (await api.client.get(intents_of(tenant), headers=me)).status_code
 
 
-@needs("delete me")
 async def test_whoever_cannot_delete_themself_is_told_unauthorized(api: RestApi, tenant: Tenant, pool: Pool) -> None:
     for headers in (
         {},
@@ -159,7 +154,6 @@ async def test_whoever_cannot_delete_themself_is_told_unauthorized(api: RestApi,
     assert await pool.fetchval("select count(*) from user_outbox") == 0
 
 
-@needs("delete me")
 async def test_other_errors_of_delete_me_are_plain_text_too(api: RestApi, tenant: Tenant) -> None:
     answer = await api.client.delete(ME, headers=user(tenant) | {"x-api-key": tenant.key})
     assert answer.status_code == 400

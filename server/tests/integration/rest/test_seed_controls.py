@@ -5,13 +5,11 @@ from uuid import UUID
 
 import httpx
 
-from bearers import Headers, needs, service, user
+from bearers import Headers, service, user
 from builders import Tenant, a_key, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.accounts import TRADING_LIVE, Environment
 from rest_api import RestApi, problem
-
-pytestmark = needs("put control", "patch time control")
 
 MANUAL = {"account_id", "organization_id", "symbol", "manually_disabled", "created_at", "updated_at", "version"}
 TIME = {

@@ -1,10 +1,8 @@
 """The founding contract on the description of the interface."""
 
-from bearers import needs
 from rest_api import RestApi
 
 
-@needs("GET /openapi/accounts.json")
 async def test_the_accounts_description_carries_version_0_1_0(api: RestApi) -> None:
     answer = await api.client.get("/openapi/accounts.json")
     assert answer.status_code == 200

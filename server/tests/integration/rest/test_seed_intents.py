@@ -7,7 +7,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from bearers import needs, user
+from bearers import user
 from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment
@@ -40,7 +40,6 @@ async def test_a_command_is_create_replace_or_cancel_and_nothing_else(api: RestA
     problem(await api.submit(tenant, {}), 422, "invalid_command")
 
 
-@needs("submit REPLACE")
 async def test_a_replace_takes_a_replacement_spec_and_the_id_of_the_existing_intent(
     api: RestApi, tenant: Tenant
 ) -> None:
@@ -115,7 +114,6 @@ async def test_intents_need_no_plan_on_paper_and_trading_live_on_live(api: RestA
         assert (await api.read(tenant)).status_code == 200
 
 
-@needs("put control")
 async def test_what_controls_refuse_writes_neither_action_nor_outbox_record(api: RestApi, pool: Pool) -> None:
     for written, environment in enumerate((Environment.LIVE, Environment.PAPER)):
         tenant = await a_tenant(pool, environment=environment)
@@ -153,7 +151,6 @@ async def test_a_body_must_be_called_json(api: RestApi, tenant: Tenant) -> None:
         problem(await api.submit_raw(tenant, body, {"content-type": other}), 415, "not_json")
 
 
-@needs("stats")
 async def test_stats_default_to_the_last_day(api: RestApi, tenant: Tenant) -> None:
     await api.submit(tenant, create_body())
     default = await api.read(tenant, "/stats")

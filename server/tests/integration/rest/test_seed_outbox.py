@@ -5,12 +5,10 @@ from itertools import product
 
 import httpx
 
-from bearers import Headers, needs, service, user, user_without_organization
+from bearers import Headers, service, user, user_without_organization
 from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
 from rest_api import RestApi, limited, rest_api
-
-pytestmark = needs("outbox health")
 
 HEALTH = "/v1/accounts/outbox/health"
 STATUSES = ("pending", "processing", "completed", "failed")
