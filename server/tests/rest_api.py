@@ -3,13 +3,12 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields
-from typing import Any
 from uuid import UUID
 
 import httpx
 
 from builders import Tenant
-from identity_provider import MACHINES, Verifier, good_token
+from identity_provider import Verifier
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.rate_limits.local_windows import LocalWindows
 from openbell_server.application.limit_rates import LimitRates, Rates
@@ -78,17 +77,6 @@ async def rest_api(
     transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
     async with httpx.AsyncClient(transport=transport, base_url="http://openbell.test", timeout=20) as client:
         yield RestApi(client, hints)
-
-
-def as_user(tenant: Tenant, role: str | None = "admin", **claims: Any) -> dict[str, str]:
-    """The headers of a user of the tenant's organization."""
-    organization = f"org_{tenant.account.organization_id.hex}"
-    return {"authorization": f"Bearer {good_token(**{'org_id': organization, 'role': role, **claims})}"}
-
-
-def as_service(scope: str = "openid") -> dict[str, str]:
-    """The headers of a service account."""
-    return {"authorization": f"Bearer {good_token('EdDSA', MACHINES, scope=scope, org_id=None)}"}
 
 
 def limited(**rates: int) -> LimitRates:

@@ -1,28 +1,17 @@
 """Users and service accounts on REST: what their tokens let them do, and how soon a denial acts."""
 
 import asyncio
-from typing import Any
 
 import httpx
 import pytest
 
+from bearers import as_service, as_user
 from builders import Tenant, a_tenant
-from identity_provider import MACHINES, good_token
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.adapters.postgres.schema import OLDEST
 from paper_broker import until
 from rest_api import RestApi, create_body, intents_of, problem, rest_api
-
-
-def user(tenant: Tenant, **claims: Any) -> dict[str, str]:
-    organization = f"org_{tenant.account.organization_id.hex}"
-    return {"authorization": f"Bearer {good_token(**{'org_id': organization, 'role': 'member', **claims})}"}
-
-
-def service(tenant: Tenant | None, scope: str = "intent:read") -> dict[str, str]:
-    named = {} if tenant is None else {"x-organization-id": str(tenant.account.organization_id)}
-    return {"authorization": f"Bearer {good_token('EdDSA', MACHINES, scope=scope, org_id=None)}", **named}
 
 
 async def read(api: RestApi, tenant: Tenant, headers: dict[str, str]) -> httpx.Response:
@@ -34,29 +23,29 @@ async def test_a_user_of_any_role_reads_the_intents_of_the_own_organization(
     api: RestApi, tenant: Tenant, role: str
 ) -> None:
     await api.submit(tenant, create_body())
-    answer = await read(api, tenant, user(tenant, role=role))
+    answer = await read(api, tenant, as_user(tenant, role=role))
     assert answer.status_code == 200, answer.text
     assert len(answer.json()["data"]) == 1
 
 
 async def test_a_service_account_reads_the_organization_it_names(api: RestApi, tenant: Tenant) -> None:
-    assert (await read(api, tenant, service(tenant))).status_code == 200
-    problem(await read(api, tenant, service(None)), 400, "invalid_header")
-    problem(await read(api, tenant, service(tenant, scope="openid")), 403, "permission_denied")
+    assert (await read(api, tenant, as_service("intent:read", tenant=tenant))).status_code == 200
+    problem(await read(api, tenant, as_service("intent:read")), 400, "invalid_header")
+    problem(await read(api, tenant, as_service("openid", tenant=tenant)), 403, "permission_denied")
 
 
 async def test_a_user_finds_nothing_of_another_organization(api: RestApi, pool: Pool, tenant: Tenant) -> None:
-    problem(await read(api, tenant, user(await a_tenant(pool))), 404, "not_found")
+    problem(await read(api, tenant, as_user(await a_tenant(pool))), 404, "not_found")
 
 
 async def test_only_keys_submit(api: RestApi, tenant: Tenant) -> None:
-    for headers in (user(tenant, role="admin"), service(tenant, "intent:read intent:edit")):
+    for headers in (as_user(tenant, role="admin"), as_service("intent:read", "intent:edit", tenant=tenant)):
         answer = await api.client.post(intents_of(tenant), json=create_body(), headers=headers)
         problem(answer, 403, "principal_kind_not_allowed")
 
 
 async def test_two_credentials_are_one_too_many(api: RestApi, tenant: Tenant) -> None:
-    both = user(tenant) | {"x-api-key": tenant.key}
+    both = as_user(tenant) | {"x-api-key": tenant.key}
     problem(await read(api, tenant, both), 400, "ambiguous_credentials")
 
 
@@ -70,7 +59,7 @@ async def test_an_authorization_that_is_no_bearer_token_is_no_credential(
 
 
 async def test_a_denied_user_is_refused(api: RestApi, pool: Pool, tenant: Tenant) -> None:
-    headers = user(tenant)
+    headers = as_user(tenant)
     assert (await read(api, tenant, headers)).status_code == 200
     await pool.execute("insert into denied_users (provider, subject, reason) values ('dev', 'auth|7', 'left')")
 
@@ -85,10 +74,10 @@ async def test_a_database_that_was_not_migrated_yet_serves_keys_and_says_so_to_t
     async with await open_pool(empty) as pool, rest_api(pool) as api:
         tenant = await a_tenant(pool)
         assert (await api.submit(tenant, create_body())).status_code == 202
-        problem(await read(api, tenant, user(tenant)), 503, "schema_outdated")
+        problem(await read(api, tenant, as_user(tenant)), 503, "schema_outdated")
 
 
 async def test_a_login_that_may_read_only_what_it_needs_finds_the_caller(login_pool: Pool) -> None:
     tenant = await a_tenant(login_pool)
     async with rest_api(login_pool) as api:
-        assert (await read(api, tenant, user(tenant))).status_code == 200
+        assert (await read(api, tenant, as_user(tenant))).status_code == 200

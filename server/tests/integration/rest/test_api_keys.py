@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
+from bearers import as_service, as_user
 from builders import Tenant, a_tenant, new_id
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.organizations import add_api_key
@@ -18,7 +19,7 @@ from openbell_server.domain import api_keys
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.identifiers import OrganizationId
 from paper_broker import until
-from rest_api import RestApi, as_service, as_user, intents_of, problem, rest_api
+from rest_api import RestApi, intents_of, problem, rest_api
 
 URL = "/v1/api-keys"
 READER = {"name": "reader", "environment": "paper", "permissions": ["intent:read"]}

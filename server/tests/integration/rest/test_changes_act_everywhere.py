@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from bearers import as_user
 from builders import Tenant, a_tenant
-from identity_provider import good_token
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.domain.accounts import Environment
 from paper_broker import until
@@ -28,8 +28,7 @@ async def read_with_key(api: RestApi, tenant: Tenant) -> httpx.Response:
 
 
 async def read_with_token(api: RestApi, tenant: Tenant) -> httpx.Response:
-    token = good_token(org_id=f"org_{tenant.account.organization_id.hex}", role="member")
-    return await api.client.get(intents_of(tenant), headers={"authorization": f"Bearer {token}"})
+    return await api.client.get(intents_of(tenant), headers=as_user(tenant, "member"))
 
 
 async def submit(api: RestApi, tenant: Tenant) -> httpx.Response:

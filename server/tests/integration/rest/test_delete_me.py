@@ -10,6 +10,7 @@ import asyncpg
 import httpx
 import pytest
 
+from bearers import as_service, as_user
 from builders import Tenant, a_tenant
 from identity_provider import MACHINES, good_token
 from openbell_server.adapters.identity.workos import WorkOSProvider
@@ -20,7 +21,7 @@ from openbell_server.application.delete_user import FinishDeletions, UserDeletio
 from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox, UserNotices
 from openbell_server.domain.outbox import ATTEMPTS_MAX
 from paper_broker import until
-from rest_api import RestApi, as_service, as_user, intents_of, limited, rest_api
+from rest_api import RestApi, intents_of, limited, rest_api
 from scripted_broker import Clock
 from workos_provider import API_KEY, FAULTS, WorkOS, workos
 

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from bearers import as_service, as_user
 from builders import Tenant, a_key, a_tenant
 from identity_provider import Verifier
 from openbell_server.adapters.postgres.callers import PostgresTokenCallerStore
@@ -20,7 +21,7 @@ from openbell_server.domain.accounts import Environment
 from openbell_server.domain.api_keys import ApiKey
 from openbell_server.domain.errors import Problem
 from openbell_server.processes.callers import wall_clock
-from rest_api import RestApi, as_service, as_user, limited, problem, rest_api
+from rest_api import RestApi, limited, problem, rest_api
 
 URL = "/api/v1/auth/api-key/validate"
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from authorization_world import Members
-from bearers import external_id_of, user
+from bearers import as_user, external_id_of
 from builders import Tenant, a_tenant
 from identity_provider import PEOPLE
 from openbell_server.adapters.postgres.connection import Pool
@@ -16,8 +16,8 @@ async def test_nobody_but_a_service_account_names_another_organization_whatever_
     lookup = f"/v1/organizations/by-provider/{PEOPLE.provider}/{external_id_of(ours.account.organization_id)}"
     members = Members()
     async with rest_api(pool, provider=members) as api:
-        problem(await api.client.get(lookup, headers=user(ours) | another), 403, "organization_mismatch")
-        answer = await api.client.delete("/v1/users/me", headers=user(ours) | another)
+        problem(await api.client.get(lookup, headers=as_user(ours) | another), 403, "organization_mismatch")
+        answer = await api.client.delete("/v1/users/me", headers=as_user(ours) | another)
         assert (answer.status_code, members.deleted) == (403, set())
         answer = await api.client.post(
             "/api/v1/auth/api-key/validate", json={"api_key": ours.key}, headers={"x-api-key": ours.key, **another}
@@ -29,7 +29,7 @@ async def test_keys_of_a_disabled_organization_are_shown_and_revoked_and_not_cha
     api: RestApi, tenant: Tenant, pool: Pool
 ) -> None:
     await pool.execute("update organizations set disabled = true")
-    path, admin = f"/v1/api-keys/{tenant.principal.id}", user(tenant)
+    path, admin = f"/v1/api-keys/{tenant.principal.id}", as_user(tenant)
     new: dict[str, Any] = {"name": "k", "environment": "paper", "permissions": ["intent:read"]}
     for answer in (
         await api.client.post("/v1/api-keys", json=new, headers=admin),

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
+from bearers import as_service, as_user
 from builders import Tenant, a_tenant
 from openbell_server.adapters.identity.workos import WorkOSProvider
 from openbell_server.adapters.postgres.connection import Pool
-from rest_api import RestApi, as_service, as_user, problem, rest_api
+from rest_api import RestApi, problem, rest_api
 from workos_provider import API_KEY, WorkOS, workos
 
 FIELDS = ["id", "external_id", "name", "provider", "disabled", "created_at"]

@@ -2,10 +2,11 @@
 
 import pytest
 
+from bearers import as_service, as_user
 from builders import Tenant, a_key, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.principals import EVENT_READ
-from rest_api import JSON, as_service, as_user, cancel_body, create_body, intents_of, limited, problem, rest_api
+from rest_api import JSON, cancel_body, create_body, intents_of, limited, problem, rest_api
 
 
 async def test_reads_are_counted_by_principal_and_the_refused_hear_when_to_come_again(

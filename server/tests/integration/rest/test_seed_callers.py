@@ -7,7 +7,7 @@ from uuid import UUID
 import httpx
 
 from authorization_world import Members
-from bearers import Headers, external_id_of, service, user, user_without_organization
+from bearers import Headers, as_service, as_user, as_user_without_organization, external_id_of
 from builders import Tenant, a_key, a_tenant
 from identity_provider import PEOPLE
 from openbell_server.adapters.postgres.connection import Pool
@@ -27,11 +27,11 @@ async def validate(api: RestApi, key: object, headers: Headers) -> httpx.Respons
 
 
 async def test_a_key_goes_in_x_api_key_and_a_jwt_in_authorization_bearer(api: RestApi, tenant: Tenant) -> None:
-    for headers in ({"x-api-key": tenant.key}, user(tenant), service("intent:read", tenant=tenant)):
+    for headers in ({"x-api-key": tenant.key}, as_user(tenant), as_service("intent:read", tenant=tenant)):
         assert (await api.client.get(intents_of(tenant), headers=headers)).status_code == 200
     for headers in (
         {"authorization": f"Bearer {tenant.key}"},
-        {"x-api-key": user(tenant)["authorization"].removeprefix("Bearer ")},
+        {"x-api-key": as_user(tenant)["authorization"].removeprefix("Bearer ")},
         {"authorization": tenant.key},
     ):
         problem(await api.client.get(intents_of(tenant), headers=headers), 401, "unauthenticated")
@@ -40,7 +40,7 @@ async def test_a_key_goes_in_x_api_key_and_a_jwt_in_authorization_bearer(api: Re
 async def test_only_a_key_of_the_accounts_organization_with_intent_edit_submits(api: RestApi, pool: Pool) -> None:
     tenant, stranger = await a_tenant(pool), await a_tenant(pool)
     url, body = intents_of(tenant), create_body()
-    for headers in (user(tenant), service("intent:read", tenant=tenant)):
+    for headers in (as_user(tenant), as_service("intent:read", tenant=tenant)):
         problem(await api.client.post(url, json=body, headers=headers), 403, "principal_kind_not_allowed")
     _, reader = await a_key(pool, tenant.account.organization_id, permissions=frozenset({"intent:read"}))
     problem(await api.client.post(url, json=body, headers={"x-api-key": reader}), 403, "permission_denied")
@@ -61,22 +61,22 @@ async def test_intents_are_read_by_scope_and_header_by_permission_or_by_role(api
             return await api.client.get(url, headers=headers)
 
         for role in ("admin", "member", "read_only"):
-            assert (await read(user(tenant, role))).status_code == 200
+            assert (await read(as_user(tenant, role))).status_code == 200
         assert (await read({"x-api-key": reader})).status_code == 200
-        assert (await read(service("intent:read", tenant=tenant))).status_code == 200
-        problem(await read(service("intent:read")), 400, "invalid_header")
-        problem(await read(service("credential:read", tenant=tenant)), 403, "permission_denied")
+        assert (await read(as_service("intent:read", tenant=tenant))).status_code == 200
+        problem(await read(as_service("intent:read")), 400, "invalid_header")
+        problem(await read(as_service("credential:read", tenant=tenant)), 403, "permission_denied")
         problem(await read({"x-api-key": editor}), 403, "permission_denied")
-        problem(await read(user(tenant, None)), 403, "permission_denied")
+        problem(await read(as_user(tenant, None)), 403, "permission_denied")
         # Who is no service account reads in its own organization, whatever it asks for.
-        problem(await read(user(stranger)), 404, "not_found")
+        problem(await read(as_user(stranger)), 404, "not_found")
         problem(await read({"x-api-key": stranger.key}), 404, "not_found")
         theirs = {"x-organization-id": str(tenant.account.organization_id)}
-        problem(await read(user(stranger) | theirs), 403, "organization_mismatch")
+        problem(await read(as_user(stranger) | theirs), 403, "organization_mismatch")
 
 
 async def test_validation_tells_what_a_key_is(api: RestApi, tenant: Tenant, pool: Pool) -> None:
-    for headers in (service(), {"x-api-key": tenant.key}):
+    for headers in (as_service(), {"x-api-key": tenant.key}):
         answer = await validate(api, tenant.key, headers)
         assert answer.status_code == 200, answer.text
         body = answer.json()
@@ -86,29 +86,29 @@ async def test_validation_tells_what_a_key_is(api: RestApi, tenant: Tenant, pool
         assert (body["environment"], body["disabled"]) == ("paper", False)
         assert datetime.fromisoformat(body["created_at"]).utcoffset() is not None
     live = await a_tenant(pool, environment=Environment.LIVE)
-    assert (await validate(api, live.key, service())).json()["environment"] == "live"
+    assert (await validate(api, live.key, as_service())).json()["environment"] == "live"
 
 
 async def test_a_disabled_key_is_valid_and_disabled_and_what_is_no_key_answers_alike(api: RestApi, pool: Pool) -> None:
     disabled, revoked = await a_tenant(pool), await a_tenant(pool)
     await pool.execute("update api_keys set disabled = true where api_key_id = $1", UUID(disabled.principal.id))
     await pool.execute("update api_keys set revoked_at = now() where api_key_id = $1", UUID(revoked.principal.id))
-    for headers in (service(), {"x-api-key": disabled.key}):
+    for headers in (as_service(), {"x-api-key": disabled.key}):
         answer = await validate(api, disabled.key, headers)
         assert (answer.status_code, answer.json()["disabled"]) == (200, True)
     bodies = []
     for key in (revoked.key, disabled.key[:-1] + ("0" if disabled.key[-1] != "0" else "1"), "x", ""):
-        body = problem(await validate(api, key, service()), 401, "unauthenticated")
+        body = problem(await validate(api, key, as_service()), 401, "unauthenticated")
         bodies.append({**body, "request_id": ""})
     assert all(body == bodies[0] for body in bodies)
     for wrong in ({}, {"api_key": 7}, {"api_key": None}, {"key": "x"}):
-        answer = await api.client.post(VALIDATE, json=wrong, headers=service())
+        answer = await api.client.post(VALIDATE, json=wrong, headers=as_service())
         problem(answer, 422, "invalid_command")
 
 
 async def test_an_organization_is_found_by_the_providers_id(api: RestApi, pool: Pool) -> None:
     tenant, stranger = await a_tenant(pool), await a_tenant(pool)
-    for headers in (user(tenant, "read_only"), service()):
+    for headers in (as_user(tenant, "read_only"), as_service()):
         answer = await api.client.get(organization_of(tenant), headers=headers)
         assert answer.status_code == 200, answer.text
         body = answer.json()
@@ -117,15 +117,15 @@ async def test_an_organization_is_found_by_the_providers_id(api: RestApi, pool: 
         assert body["external_id"] == external_id_of(tenant.account.organization_id)
         assert (body["name"], body["provider"], body["disabled"]) == ("Acme", PEOPLE.provider, False)
         assert datetime.fromisoformat(body["created_at"]).utcoffset() is not None
-    problem(await api.client.get(organization_of(stranger), headers=user(tenant)), 404, "not_found")
-    assert (await api.client.get(organization_of(stranger), headers=service())).status_code == 200
-    problem(await api.client.get(organization_of(tenant, "another"), headers=service()), 404, "not_found")
+    problem(await api.client.get(organization_of(stranger), headers=as_user(tenant)), 404, "not_found")
+    assert (await api.client.get(organization_of(stranger), headers=as_service())).status_code == 200
+    problem(await api.client.get(organization_of(tenant, "another"), headers=as_service()), 404, "not_found")
     keyed = await api.client.get(organization_of(tenant), headers={"x-api-key": tenant.key})
     problem(keyed, 403, "principal_kind_not_allowed")
 
 
 async def test_a_user_deletes_themself_for_good_and_a_deletion_event_is_queued(tenant: Tenant, pool: Pool) -> None:
-    me = user(tenant, "member", subject="auth|leaving")
+    me = as_user(tenant, "member", sub="auth|leaving")
     members = Members()
     async with rest_api(pool, provider=members) as api:
         assert (await api.client.get(intents_of(tenant), headers=me)).status_code == 200
@@ -144,8 +144,8 @@ async def test_whoever_cannot_delete_themself_is_told_unauthorized(api: RestApi,
     for headers in (
         {},
         {"x-api-key": tenant.key},
-        service("credential:read", "intent:read", tenant=tenant),
-        user_without_organization(),
+        as_service("credential:read", "intent:read", tenant=tenant),
+        as_user_without_organization(),
         {"authorization": "Bearer x.y.z"},
     ):
         answer = await api.client.delete(ME, headers=headers)
@@ -155,9 +155,9 @@ async def test_whoever_cannot_delete_themself_is_told_unauthorized(api: RestApi,
 
 
 async def test_other_errors_of_delete_me_are_plain_text_too(api: RestApi, tenant: Tenant) -> None:
-    answer = await api.client.delete(ME, headers=user(tenant) | {"x-api-key": tenant.key})
+    answer = await api.client.delete(ME, headers=as_user(tenant) | {"x-api-key": tenant.key})
     assert answer.status_code == 400
     assert answer.headers["content-type"].startswith("text/plain")
-    answer = await api.client.post(ME, headers=user(tenant))
+    answer = await api.client.post(ME, headers=as_user(tenant))
     assert answer.status_code == 405
     assert answer.headers["content-type"].startswith("text/plain")

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import httpx
 
-from bearers import Headers, service, user
+from bearers import Headers, as_service, as_user
 from builders import Tenant, a_key, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.accounts import TRADING_LIVE, Environment
@@ -30,11 +30,11 @@ def control_of(tenant: Tenant, symbol: str = "AAPL") -> str:
 
 
 async def put(api: RestApi, tenant: Tenant, body: object, headers: Headers | None = None) -> httpx.Response:
-    return await api.client.put(control_of(tenant), json=body, headers=headers or user(tenant))
+    return await api.client.put(control_of(tenant), json=body, headers=headers or as_user(tenant))
 
 
 async def patch(api: RestApi, tenant: Tenant, body: object, headers: Headers | None = None) -> httpx.Response:
-    return await api.client.patch(f"{control_of(tenant)}/time", json=body, headers=headers or user(tenant))
+    return await api.client.patch(f"{control_of(tenant)}/time", json=body, headers=headers or as_user(tenant))
 
 
 async def test_a_put_creates_or_replaces_and_clears_what_it_leaves_out(api: RestApi, tenant: Tenant) -> None:
@@ -99,11 +99,11 @@ async def test_controls_need_controls_premium_and_who_edits_them_must_be_allowed
     problem(await patch(api, plain, {"trading_start": "09:30:00"}), 403, "entitlement_required")
     tenant = await a_tenant(pool)
     for call, body in ((put, {"manually_disabled": True}), (patch, {"trading_start": "09:30:00"})):
-        assert (await call(api, tenant, body, user(tenant, "admin"))).status_code == 200
+        assert (await call(api, tenant, body, as_user(tenant, "admin"))).status_code == 200
         for role in ("member", "read_only"):
-            problem(await call(api, tenant, body, user(tenant, role)), 403, "permission_denied")
+            problem(await call(api, tenant, body, as_user(tenant, role)), 403, "permission_denied")
         problem(
-            await call(api, tenant, body, service("control:read", tenant=tenant)), 403, "principal_kind_not_allowed"
+            await call(api, tenant, body, as_service("control:read", tenant=tenant)), 403, "principal_kind_not_allowed"
         )
         assert (await call(api, tenant, body, {"x-api-key": tenant.key})).status_code == 200
 
@@ -125,5 +125,5 @@ async def test_a_key_needs_control_edit_for_the_environment_of_the_account(api: 
 
 async def test_a_control_is_set_only_on_an_account_of_the_callers_organization(api: RestApi, pool: Pool) -> None:
     ours, theirs = await a_tenant(pool), await a_tenant(pool)
-    problem(await put(api, theirs, {"manually_disabled": True}, user(ours)), 404, "not_found")
-    problem(await patch(api, theirs, {"trading_start": "09:30:00"}, user(ours)), 404, "not_found")
+    problem(await put(api, theirs, {"manually_disabled": True}, as_user(ours)), 404, "not_found")
+    problem(await patch(api, theirs, {"trading_start": "09:30:00"}, as_user(ours)), 404, "not_found")

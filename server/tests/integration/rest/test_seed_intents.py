@@ -7,7 +7,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from bearers import user
+from bearers import as_user
 from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment
@@ -118,7 +118,7 @@ async def test_what_controls_refuse_writes_neither_action_nor_outbox_record(api:
     for written, environment in enumerate((Environment.LIVE, Environment.PAPER)):
         tenant = await a_tenant(pool, environment=environment)
         url = f"/v1/controls/accounts/{tenant.account.id}/symbols/AAPL"
-        switched = await api.client.put(url, json={"manually_disabled": True}, headers=user(tenant))
+        switched = await api.client.put(url, json={"manually_disabled": True}, headers=as_user(tenant))
         assert switched.status_code == 200, switched.text
         answer = await api.submit(tenant, create_body())
         assert (answer.status_code, answer.json()["code"]) == (422, "controls_refused")

@@ -5,7 +5,7 @@ from itertools import product
 
 import httpx
 
-from bearers import Headers, service, user, user_without_organization
+from bearers import Headers, as_service, as_user, as_user_without_organization
 from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
 from rest_api import RestApi, limited, rest_api
@@ -43,7 +43,7 @@ async def queue(pool: Pool, tenant: Tenant, event_type: str, status: str, attemp
 
 
 async def health(api: RestApi, headers: Headers | None = None) -> httpx.Response:
-    return await api.client.get(HEALTH, headers=service("credential:read") if headers is None else headers)
+    return await api.client.get(HEALTH, headers=as_service("credential:read") if headers is None else headers)
 
 
 async def test_an_empty_queue_has_no_entries_and_no_oldest_row(api: RestApi) -> None:
@@ -103,15 +103,15 @@ async def test_who_may_read_the_report_and_how_everybody_else_is_answered(
         "update organizations set internal = true where organization_id = $1", internal.account.organization_id
     )
     callers: list[tuple[Headers, int]] = [
-        (service("credential:read"), 200),
-        (user(internal), 200),
+        (as_service("credential:read"), 200),
+        (as_user(internal), 200),
         ({}, 401),
         ({"authorization": "Bearer x.y.z"}, 401),
         ({"x-api-key": internal.key}, 401),
-        (user_without_organization(), 401),
-        (service("intent:read"), 403),
-        (user(tenant), 403),
-        (user(internal, "member", subject="auth|8"), 403),
+        (as_user_without_organization(), 401),
+        (as_service("intent:read"), 403),
+        (as_user(tenant), 403),
+        (as_user(internal, "member", sub="auth|8"), 403),
     ]
     for headers, status in callers:
         answer = await health(api, headers)

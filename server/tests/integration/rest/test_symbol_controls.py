@@ -7,12 +7,13 @@ from typing import Any
 import httpx
 import pytest
 
+from bearers import as_service, as_user
 from builders import Tenant, a_tenant, new_id
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.adapters.postgres.schema import OLDEST
 from openbell_server.domain.accounts import TRADING_LIVE, Environment
-from rest_api import RestApi, as_service, as_user, cancel_body, create_body, pointers, problem, rest_api
+from rest_api import RestApi, cancel_body, create_body, pointers, problem, rest_api
 
 MANUAL_FIELDS = {"account_id", "organization_id", "symbol", "manually_disabled", "created_at", "updated_at", "version"}
 TIME_FIELDS = {"account_id", "organization_id", "symbol", "stale_order_millis", "created_at", "updated_at", "version"}
@@ -39,10 +40,6 @@ async def patch(api: RestApi, tenant: Tenant, symbol: str = "AAPL", **body: Any)
 
 async def shown(api: RestApi, tenant: Tenant, below: str = "") -> httpx.Response:
     return await call(api, tenant, "GET", path_of(tenant) + below)
-
-
-def service(tenant: Tenant, scope: str) -> dict[str, str]:
-    return as_service(scope) | {"x-organization-id": str(tenant.account.organization_id)}
 
 
 async def test_a_put_creates_then_replaces_and_clears_what_it_leaves_out(api: RestApi, tenant: Tenant) -> None:
@@ -270,7 +267,7 @@ async def test_admins_and_keys_with_the_permission_set_controls_and_no_one_else(
     for role in ("member", "read_only"):
         problem(await call(api, tenant, "PUT", path, body, as_user(tenant, role)), 403, "permission_denied")
         assert (await call(api, tenant, "GET", path, headers=as_user(tenant, role))).status_code == 200
-    machine = service(tenant, "control:read intent:read")
+    machine = as_service("control:read", "intent:read", tenant=tenant)
     problem(await call(api, tenant, "PUT", path, body, machine), 403, "principal_kind_not_allowed")
     assert (await call(api, tenant, "GET", path, headers=machine)).status_code == 200
     reader = await a_tenant(pool, permissions=frozenset({"control:read", "control:edit:live"}))
