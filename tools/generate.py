@@ -1,4 +1,4 @@
-"""Makes what is generated from the code of the REST interface: docs/openapi.json and docs/errors.md."""
+"""Makes what is generated from the code: docs/openapi.json, docs/errors.md and docs/metrics.md."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -6,6 +6,7 @@ from typing import Any, cast
 from litestar.testing import TestClient
 
 from openbell_server.processes.api import rest_app
+from openbell_server.processes.metrics_page import metrics_page
 from openbell_server.transport.rest.openapi.errors_page import errors_page
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -13,9 +14,10 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 def main() -> None:
     """Ask the application itself; it needs no database to tell."""
-    app = rest_app(cast("Any", None), cast("Any", None), b"", *[cast("Any", None)] * 4)
+    app = rest_app(cast("Any", None), cast("Any", None), b"", *[cast("Any", None)] * 5)
     (DOCS / "openapi.json").write_text(TestClient(app).get("/openapi.json").raise_for_status().text)
     (DOCS / "errors.md").write_text(errors_page())
+    (DOCS / "metrics.md").write_text(metrics_page())
 
 
 if __name__ == "__main__":

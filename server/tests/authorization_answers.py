@@ -79,6 +79,7 @@ def expected(cell: Cell) -> Answer:
         "look up organization": _lookup,
         "delete me": _deletion,
         "outbox health": _outbox_health,
+        "outboxes": _outboxes,
     }.get(cell.row.name)
     if own_rules is not None:
         return own_rules(cell)
@@ -206,3 +207,15 @@ def _outbox_health(cell: Cell) -> Answer:
         return Answer(200) if "credential:read" in caller.holds else Answer(403)
     admitted = caller.role == ADMIN and caller.home is Home.INTERNAL
     return Answer(200) if admitted else Answer(403)
+
+
+def _outboxes(cell: Cell) -> Answer:
+    """For the same callers as outbox health; those who may not are answered as everywhere else."""
+    caller = cell.caller
+    refused = _unauthenticated(caller) or (None if caller.kind is Kind.USER else _not_permitted(caller, cell.row))
+    if refused is not None or caller.kind is not Kind.USER:
+        return refused or Answer(200)
+    if caller.home is Home.NONE:
+        return Answer(403, "organization_required")
+    admitted = caller.role == ADMIN and caller.home is Home.INTERNAL
+    return Answer(200) if admitted else Answer(403, "permission_denied")

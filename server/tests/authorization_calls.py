@@ -16,6 +16,7 @@ from authorization_answers import Answer, Cell, expected
 from authorization_table import Kind, Object
 from authorization_world import SYMBOL, Members, Place, World
 from bad_keys import an_unknown_key
+from builders import an_account
 from identity_provider import PEOPLE, Verifier
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
@@ -23,11 +24,12 @@ from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.events import PostgresEventStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.application.follow_events import FollowEvents
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.callers import authentication, wall_clock
 from openbell_server.processes.children import free_port
 from openbell_server.transport.stream.server import TradingService, serve_stream
-from rest_api import PROBLEM_FIELDS, cancel_body, create_body, limited, replace_body, rest_api
+from rest_api import PROBLEM_FIELDS, RecordedSealer, cancel_body, create_body, limited, replace_body, rest_api
 
 CALL_SECONDS = 20
 # The same in every call, so that answers can be compared byte by byte.
@@ -136,7 +138,10 @@ async def open_door(pool: Pool, members: Members) -> AsyncIterator[Door]:
     serving = asyncio.ensure_future(serve_stream(service, address, ready.set, stopping))
     await asyncio.wait_for(ready.wait(), 10)
     try:
-        async with rest_api(pool, provider=members) as api, grpc.aio.insecure_channel(address) as channel:
+        async with (
+            rest_api(pool, provider=members, vault=RecordedSealer()) as api,
+            grpc.aio.insecure_channel(address) as channel,
+        ):
             yield Door(api.client, trading_pb2_grpc.TradingServiceStub(channel))
     finally:
         stopping.set()
@@ -145,11 +150,17 @@ async def open_door(pool: Pool, members: Members) -> AsyncIterator[Door]:
 
 BODIES: dict[str, dict[str, object]] = {
     "submit CREATE": create_body(),
+    # As it is: a change would let commands of other cells be evaluated again.
+    "change account": {"timezone": "UTC"},
+    "put credential": {"fields": {"key_id": "made by a test", "secret": "of a test"}},
     "put control": {"manually_disabled": False},
     "patch time control": {"trading_start": "00:00:00"},
     "create key": {"name": "made by a test", "environment": "paper", "permissions": ["intent:read"]},
     "change key": {"name": "changed by a test"},
 }
+
+
+CREDENTIAL_CHANGES = {"put credential", "delete credential", "verify credential"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +197,8 @@ class Calls:
             return template, {"api_key": await self._key_to_validate(place, cell)}
         if "api_key_id" in template:
             return template.format(api_key_id=await self._key_to_manage(place, cell)), BODIES.get(name)
+        if name == "create account":
+            return template, {"name": "made by a test", "broker": "paper", "environment": cell.environment}
         if "account_id" in template:
             return await self._aim_at_account(place, cell, template)
         return template, BODIES.get(name)
@@ -200,6 +213,13 @@ class Calls:
             intent_id = uuid4()
         elif desk and cell.row.name in {"submit REPLACE", "submit CANCEL"} and not expected(cell).refused:
             intent_id = await self.world.an_intent(desk.tenant)
+        elif desk and cell.row.name == "close account" and not expected(cell).refused:
+            # One that has nothing to do.
+            environment = Environment(cell.environment)
+            account_id = (await an_account(self.world.pool, place.organization_id, environment)).id
+        elif desk and cell.row.name in CREDENTIAL_CHANGES and not expected(cell).refused:
+            disabled = cell.object is Object.DISABLED_ACCOUNT
+            account_id = await self.world.an_account_to_sign_in(place, cell.environment, disabled=disabled)
         path = template.format(account_id=account_id, intent_id=intent_id, symbol=SYMBOL)
         if cell.row.name == "submit REPLACE":
             return path, replace_body(intent_id, price="1.60")

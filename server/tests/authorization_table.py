@@ -1,7 +1,8 @@
 """Who may call what, written by hand from the contract, and never from the product's own rules.
 
 A row says what each kind of caller needs for one operation. `expected` walks the checks in their order: the first that
-fails answers. Outbox health, delete-me, key validation and the organization lookup have rules of their own.
+fails answers. Outbox health, outboxes, delete-me, key validation and the organization lookup have rules of their
+own.
 """
 
 from collections.abc import Iterator
@@ -204,11 +205,46 @@ def _only(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
+_ACCOUNTS = "/v1/accounts"
+_ACCOUNT = "/v1/accounts/{account_id}"
+_CREDENTIAL = "/v1/accounts/{account_id}/credentials"
 _INTENTS = "/v1/accounts/{account_id}/intents"
 _SYMBOL = "/v1/controls/accounts/{account_id}/symbols/{symbol}"
 _KEYS = "/v1/api-keys"
 _ORGANIZATION = frozenset({Object.DISABLED_ORGANIZATION})
 _EITHER = frozenset({Object.DISABLED_ACCOUNT, Object.DISABLED_ORGANIZATION})
+
+
+def _account_write(name: str, route: str, success: int, objects: tuple[Object, ...]) -> Row:
+    return _write(name, route, success, objects, "account:edit")
+
+
+def _credential_write(name: str, route: str, success: int) -> Row:
+    return _write(name, route, success, ACCOUNTS, "credential:edit")
+
+
+def _write(name: str, route: str, success: int, objects: tuple[Object, ...], permission: str) -> Row:
+    return Row(
+        name=name,
+        route=route,
+        success=success,
+        objects=objects,
+        api_key=_only(permission),
+        user=_only(ADMIN),
+        stopped_by=_ORGANIZATION,
+    )
+
+
+def _account_read(name: str, route: str, objects: tuple[Object, ...]) -> Row:
+    return Row(
+        name=name,
+        route=route,
+        success=200,
+        objects=objects,
+        api_key=_only("account:read"),
+        user=ROLES,
+        service=_only("account:read"),
+    )
 
 
 def _submit(command: str, objects: tuple[Object, ...], *, opens: bool) -> Row:
@@ -274,6 +310,23 @@ def _manage_keys(name: str, route: str, success: int, objects: tuple[Object, ...
 
 
 ROWS = (
+    _account_write("create account", f"POST {_ACCOUNTS}", 201, NO_OBJECT),
+    _account_read("list accounts", f"GET {_ACCOUNTS}", NO_OBJECT),
+    _account_read("show account", f"GET {_ACCOUNT}", ACCOUNTS),
+    _account_write("change account", f"PATCH {_ACCOUNT}", 200, ACCOUNTS),
+    _account_write("close account", f"DELETE {_ACCOUNT}", 204, ACCOUNTS),
+    _credential_write("put credential", f"PUT {_CREDENTIAL}", 200),
+    _credential_write("delete credential", f"DELETE {_CREDENTIAL}", 204),
+    _credential_write("verify credential", f"POST {_CREDENTIAL}/verify", 200),
+    Row(
+        name="show credential",
+        route=f"GET {_CREDENTIAL}",
+        success=200,
+        objects=ACCOUNTS,
+        api_key=_only("account:read"),
+        user=ROLES,
+        service=_only("credential:read"),
+    ),
     _submit("CREATE", ACCOUNTS, opens=True),
     _submit("REPLACE", INTENTS, opens=True),
     _submit("CANCEL", INTENTS, opens=False),
@@ -333,5 +386,13 @@ ROWS = (
         user=_only(ADMIN),
         service=_only("credential:read"),
         plain=True,
+    ),
+    Row(
+        name="outboxes",
+        route="GET /v1/operations/outboxes",
+        success=200,
+        objects=NO_OBJECT,
+        user=_only(ADMIN),
+        service=_only("credential:read"),
     ),
 )

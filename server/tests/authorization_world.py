@@ -12,7 +12,7 @@ from identity_provider import MACHINES, PEOPLE, good_token
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore, add_organization
 from openbell_server.domain.accounts import Environment, TradingAccount
-from openbell_server.domain.identifiers import IntentId, OrganizationId
+from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId
 from openbell_server.domain.principals import PERMISSIONS
 from tenancy import Owner
 
@@ -26,6 +26,19 @@ CONTROLS = (
     f"insert into symbol_controls (organization_id, {_CONTROL}, manually_disabled) values ($1, {_VALUES}, false)",
     f"insert into symbol_time_controls (organization_id, {_CONTROL}, trading_start) values ($1, {_VALUES}, '00:00')",
 )
+CREDENTIAL = (
+    "insert into credentials (organization_id, account_id, credential_id, broker, kind, hint, asked_at, created_at,"
+    " updated_at) values ($1, $2, gen_random_uuid(), 'paper', 'paper_key', 'K7Q2', now(), now(), now())"
+)
+# An executor that answers at once, whatever it is asked.
+ANSWERING = """
+create function answer() returns trigger language plpgsql as $$
+begin
+    new.answered_at := new.asked_at;
+    return new;
+end $$;
+create trigger answer before update of asked_at on credentials for each row execute function answer();
+"""
 # Of every place.
 ACCOUNTS = tuple((environment, disabled) for environment in (PAPER, LIVE) for disabled in (False, True))
 _TOKENS = {bad.name: bad for bad in BAD_TOKENS}
@@ -78,6 +91,7 @@ class World:
 
     async def open(self) -> None:
         """What every cell may need."""
+        await self.owner.execute(ANSWERING)
         await self.owner.execute(
             "insert into denied_users (provider, subject, reason) values ($1, $2, 'tests')", PEOPLE.provider, DENIED
         )
@@ -132,6 +146,7 @@ class World:
             desks[environment, disabled] = Desk(tenant, await self.an_intent(tenant))
             for control in CONTROLS:
                 await self.owner.execute(control, organization, account.id, SYMBOL)
+            await self.owner.execute(CREDENTIAL, organization, account.id)
             if disabled:
                 await self.owner.execute("update accounts set disabled = true where account_id = $1", account.id)
         return Place(organization, external_id, desks)
@@ -144,6 +159,14 @@ class World:
         (accepted,) = await accept(self.pool, Tenant(account, tenant.principal, "").submission(a_limit_create()))
         assert accepted.status == "ACCEPTED", accepted
         return accepted.intent_id
+
+    async def an_account_to_sign_in(self, place: Place, environment: str, *, disabled: bool) -> AccountId:
+        """One with a credential, for a call that changes it: commands to the other accounts are not held up."""
+        account = await an_account(self.pool, place.organization_id, Environment(environment))
+        async with transaction(self.pool, Role.TENANT, place.organization_id) as connection:
+            await connection.execute(CREDENTIAL, place.organization_id, account.id)
+            await connection.execute("update accounts set disabled = $2 where account_id = $1", account.id, disabled)
+        return account.id
 
     async def key_of(self, place: Place, caller: Caller) -> tuple[UUID, str]:
         """The key of a caller, disabled, revoked or expired as its flaw says."""

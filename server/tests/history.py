@@ -65,7 +65,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
-    """One event of an account's log; an action has a seq, an order has a filled quantity."""
+    """One event of an account's log; an action has a seq, an order has a filled quantity, the account neither."""
 
     number: int
     kind: EventKind

@@ -127,6 +127,8 @@ async def read_history(
 def _stored_event(row: asyncpg.Record) -> LoggedEvent:
     kind = EventKind(row["kind"])
     body = json.loads(row["body"] or "{}")
+    if kind is EventKind.ACCOUNT_CHANGED:
+        return LoggedEvent(row["event_no"], kind, "", None, body["credential_status"], None)
     if kind is EventKind.INTENT_ACTION:
         # An event without a body is an action just recorded.
         state = body.get("state", ActionState.QUEUED)
@@ -137,6 +139,9 @@ def _stored_event(row: asyncpg.Record) -> LoggedEvent:
 
 def told_event(frame: pb.TradingEvent) -> LoggedEvent:
     """An event as the stream told it."""
+    if frame.WhichOneof("event") == "account_changed":
+        status = frame.account_changed.credential_status
+        return LoggedEvent(frame.account_seq, EventKind.ACCOUNT_CHANGED, "", None, status, None)
     if frame.WhichOneof("event") == "intent_action":
         action = frame.intent_action
         return LoggedEvent(frame.account_seq, EventKind.INTENT_ACTION, action.intent_id, action.seq, action.state, None)

@@ -63,4 +63,4 @@ def bearer(algorithm: str = "EdDSA", issuer: Issuer = PEOPLE, **claims: Any) -> 
     """The value of an Authorization header with a token that is good now."""
     now = int(time.time())
     times = {"iat": now - 60, "nbf": now - 60, "exp": now + LIFETIME_SECONDS}
-    return f"Bearer {good_token(algorithm, issuer, **times, **claims)}"
+    return f"Bearer {good_token(algorithm, issuer, **(times | claims))}"

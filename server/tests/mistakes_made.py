@@ -12,7 +12,7 @@ from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.accounts import CONTROLS_PREMIUM, Environment
 from openbell_server.domain.principals import INTENT_READ
 from rest_api import RestApi, cancel_body, create_body, intents_of
-from typical_caller_mistakes import CALLERS, KEYS
+from typical_caller_mistakes import ACCOUNTS, CALLERS, KEYS
 from typical_mistakes import BODIES, CONTROLS, LISTS, STATES, Mistake
 
 TOO_MUCH = json.dumps({"client_reference_id": "x" * 70_000})
@@ -23,6 +23,7 @@ GROUPS = {
     "Lists and paths": LISTS,
     "Controls": CONTROLS,
     "API keys": KEYS,
+    "Accounts": ACCOUNTS,
 }
 INTRODUCTION = """# Typical mistakes
 

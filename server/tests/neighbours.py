@@ -1,14 +1,16 @@
 """Organizations that have something of everything, and what a statement is called with to reach exactly that."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
 from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution, new_id
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
@@ -18,8 +20,9 @@ from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletio
 from openbell_server.application.delete_user import UserDeletion
 from openbell_server.domain.broker_orders import ReportStatus, Unknown
 from openbell_server.domain.controls import ManualControl
+from openbell_server.domain.credentials import NewCredential, SealedSecrets, SecretPlace
 from openbell_server.domain.identifiers import IntentId, OrganizationId, ReceiptId, Symbol, client_order_id
-from openbell_server.domain.outbox import ClaimedRow
+from openbell_server.domain.outbox import ClaimedRow, OutboxStatus, Queue
 from openbell_server.domain.receipts import Receipt
 from scripted_broker import Desk
 from tenancy import Owner
@@ -45,7 +48,9 @@ ID_PARAMETERS = {
     "external_id",
     "execution_ids",
     "outbox_ids",
+    "outbox_id",
     "executor_id",
+    "credential_id",
 }
 
 
@@ -58,6 +63,8 @@ class Neighbour:
     executor_id: UUID
     held: set[int]
     claimed: ClaimedRow
+    # A row of the accounts' queue.
+    failed: int
 
     @property
     def organization_id(self) -> OrganizationId:
@@ -65,7 +72,7 @@ class Neighbour:
 
 
 async def a_neighbour(pool: Pool) -> Neighbour:
-    desk = Desk(pool, await with_controls(pool, await a_tenant(pool)))
+    desk = Desk(pool, await with_controls(pool, await with_credential(pool, await a_tenant(pool))))
     filled = await desk.accept()
     (door,) = await desk.work()
     order_id = client_order_id(door.action.action_id)
@@ -91,10 +98,26 @@ async def a_neighbour(pool: Pool) -> Neighbour:
     await leases.join(executor_id)
     await leases.renew(executor_id, 60)
     held = await leases.take(executor_id, 60, 4)
-    claimed = await PostgresOutboxStore(pool).claim_across_organizations(1000)
-    ours = [row for row in claimed if row.account_id == desk.tenant.account.id]
-    await PostgresOutboxStore(pool).release_across_organizations(ours[1:], [0.0] * (len(ours) - 1))
-    return Neighbour(desk.tenant, waiting, executor_id, held, ours[0])
+    queue = PostgresOutboxStore(pool, Queue.INTENTS)
+    claimed = await queue.claim_across_organizations(1000)
+    ours = [row for row in claimed if row.in_order_of == str(desk.tenant.account.id)]
+    await queue.release_across_organizations(ours[1:], [0.0] * (len(ours) - 1))
+    return Neighbour(desk.tenant, waiting, executor_id, held, ours[0], await a_failed_row(pool, desk.tenant))
+
+
+async def a_failed_row(pool: Pool, tenant: Tenant) -> int:
+    """Of the accounts' queue; nobody may do all of it."""
+    account = tenant.account
+    async with transaction(pool, Role.TENANT, account.organization_id) as connection:
+        await connection.execute(
+            "insert into account_outbox (organization_id, account_id, event_type, payload, available_at, created_at)"
+            " values ($1, $2, 'account.updated', '{}', now(), now())",
+            account.organization_id,
+            account.id,
+        )
+    async with transaction(pool, Role.RELAY) as connection:
+        failing = "update account_outbox set status = 'failed', resolved_at = now() where account_id = $1"
+        return int(await connection.fetchval(f"{failing} returning outbox_id", account.id))
 
 
 async def lose_users(pool: Pool, organization_id: OrganizationId) -> None:
@@ -120,6 +143,18 @@ async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
     return replace(tenant, account=found)
 
 
+async def with_credential(pool: Pool, tenant: Tenant) -> Tenant:
+    """A credential that runs out soon, and nobody was told; what is sealed of it nobody opens."""
+    account = tenant.account
+    place = SecretPlace(account.organization_id, account.id, new_id(), 1)
+    new = NewCredential(
+        broker="paper", kind="paper_key", hint="K7Q2", expires_at=datetime.now(UTC) + timedelta(hours=1)
+    )
+    store = PostgresCredentialStore(pool, DatabaseClock(pool))
+    assert await store.save(tenant.principal, place, new, SealedSecrets("old", b"w", b"s")) is not None
+    return tenant
+
+
 async def values_of(owner: Owner, neighbour: Neighbour) -> dict[str, Any]:
     """A value for every parameter of every statement, read from the rows of one organization."""
     account = neighbour.tenant.account
@@ -131,6 +166,11 @@ async def values_of(owner: Owner, neighbour: Neighbour) -> dict[str, Any]:
         neighbour.waiting,
     )
     assert row is not None
+    credential = await owner.fetchrow(
+        "select credential_id, expires_at, expires_at as due_at from openbell.credentials where account_id = $1",
+        account.id,
+    )
+    assert credential is not None
     return {
         **dict(row),
         **_plain_values(),
@@ -147,7 +187,10 @@ async def values_of(owner: Owner, neighbour: Neighbour) -> dict[str, Any]:
         "slots": sorted(neighbour.held | {account.slot}),
         "outbox_ids": [neighbour.claimed.outbox_id],
         "claim_tokens": [neighbour.claimed.claim_token],
+        "outbox_id": neighbour.failed,
         "organization_ids": [neighbour.organization_id],
+        **dict(credential),
+        "credential_ids": [credential["credential_id"]],
         "account_ids": [account.id],
     }
 
@@ -157,7 +200,18 @@ def _plain_values() -> dict[str, Any]:
     now = datetime.now(UTC)
     return (
         {"name": "Mallory", "broker": "paper", "environment": "paper", "entitlements": [], "permissions": []}
-        | {"seq": None, "after": 0, "row_limit": 100, "attempts_max": 20, "seconds": 60.0, "wait_seconds": [1.0]}
+        | {
+            "seq": None,
+            "after": 0,
+            "row_limit": 100,
+            "look_at": 100,
+            "keep_seconds": 0.0,
+            "queue": "intents",
+            "bucket": 0,
+            "attempts_max": 20,
+            "seconds": 60.0,
+            "wait_seconds": [1.0],
+        }
         | {"older_than_seconds": 0.0, "stuck_after_seconds": 0.0, "attempt_id": uuid4(), "asked_at": now}
         | {"found": False, "previous": "QUEUED", "state": "SKIPPED", "settled": True, "reason_code": None}
         | {"broker_code": None, "broker_text": None, "filled_quantity": Decimal(1), "filled_value": Decimal(1)}
@@ -167,18 +221,41 @@ def _plain_values() -> dict[str, Any]:
         | {"quantity": Decimal(10), "limit_price": None, "stop_price": None, "time_in_force": "DAY"}
         | {"provider": "dev", "subject": DELETED, "reason": "left", "hold_seconds": 5.0}
         | {"backoff_seconds_max": 60.0, "role_names": list(Role)}
+        | {"queue": "accounts", "queues": list(Queue), "statuses": list(OutboxStatus)}
+        | {"operator": "olga", "requeued_as": None}
         | {"settle_seconds": 0.0, "epoch": 1, "key": KEY}
         | {"disabled": False, "internal": False, "revoked": False, "expires_at": None}
         | {"audit_id": new_id(), "principal_type": "USER", "principal_id": "p", "operation": "o", "object_id": "i"}
         | {"fact_before": None, "fact_after": "{}"}
         | {"manually_disabled": True, "manual_reason": None, "principal_type": "API_KEY", "receipt": "{}"}
-        | {"trading_start": None, "trading_end": None, "timezone": None, "days": None, "stale_order_millis": 1}
-        | {"kinds": [2], "seqs": [1], "bodies": ["{}"]}
+        | {"trading_start": None, "trading_end": None, "timezone": "UTC", "days": None, "stale_order_millis": 1}
+        | {"event_type": "account.updated", "payload": "{}", "closed": False, "disabled_reason": None}
+        | {
+            "connected": True,
+            "compared": [1],
+            "signing_in": [],
+            "read_at": now,
+            "is_valid": True,
+            "refusal_code": None,
+            "status": "valid",
+        }
+        | {"external_account_id": None, "base_currency": "USD", "credential_status": "missing"}
+        | {"status": "valid", "credential_version": 1, "kind": "paper_key", "hint": "K7Q2"}
+        | {"kinds": [2], "seqs": [1], "bodies": ["{}"], "changed": ["name"]}
         | {"last": 1000, "action_type": "CANCEL", "client_reference_id": REFERENCE, "created_after": None}
         | {"created_before": None, "moment": now, "later_seconds": -60.0}
         | {"span": "HOUR", "window_seconds": 3600.0, "in_flight_max": 10, "symbols_max": 10}
-        # The accept step's own.
-        | {"receipt_id": new_id()}
+        | {"version": 1, "wrapped_key": b"w", "sealed": b"s"}
+        | {"wrapping_key_id": "new", "after_organization_id": UUID(int=0), "after_account_id": UUID(int=0)}
+        | {"after_credential_id": UUID(int=0), "after_version": 0, "versions": [1]}
+        | {"earlier_key_ids": ["old"], "wrapping_key_ids": ["new"], "wrapped_keys": [b"n"]}
+        | _values_of_the_accept_step()
+    )
+
+
+def _values_of_the_accept_step() -> dict[str, Any]:
+    return (
+        {"receipt_id": new_id()}
         | {"receipt_ids": [new_id()], "action_types": ["CREATE"], "idempotency_keys": [None], "command_hashes": [b""]}
         | {"organization_epochs": [1], "account_epochs": [1], "symbols": ["AAPL"], "order_sides": ["BUY"]}
         | {"order_types": ["MARKET"], "route_strategies": ["SMART"], "limit_prices": [None], "stop_prices": [None]}
@@ -187,28 +264,31 @@ def _plain_values() -> dict[str, Any]:
     )
 
 
+def _accepted() -> dict[str, Any]:
+    return {"action_ids": [new_id()], "intent_ids": [new_id()], "quantities": [Decimal(1)]}
+
+
+# For statements that create: ids that are not taken yet; for some others: what leads to their rows.
+FRESH: dict[str, Callable[[], dict[str, Any]]] = {
+    "add_forgotten_orders": lambda: {"action_ids": [new_id()]},
+    "create_organization": lambda: {"organization_id": new_id(), "external_id": new_id().hex},
+    "request_deletion": lambda: {"subject": new_id().hex},
+    "deny_user_across_organizations": lambda: {"subject": new_id().hex},
+    "finish_deletion": lambda: {"subject": LEAVING},
+    "create_api_key": lambda: {"api_key_id": new_id(), "key_id": new_id().hex[-12:]},
+    "open_account": lambda: {"account_id": new_id()},
+    "create_account": lambda: {"account_id": new_id()},
+    "list_actions_of_reference": lambda: {"action_type": "CREATE"},
+    "keep_refusal": lambda: {"receipt_id": new_id()},
+    "add_vault_object": lambda: {"credential_id": new_id()},
+    "accept_commands": _accepted,
+    "accept_replaces_across_organizations": _accepted,
+}
+
+
 def fresh_values(statement: str) -> dict[str, Any]:
-    """For statements that create: ids that are not taken yet; for some others: what leads to their rows."""
-    create = statement.rpartition(".")[2]
-    if create == "add_forgotten_orders":
-        return {"action_ids": [new_id()]}
-    if create == "create_organization":
-        return {"organization_id": new_id(), "external_id": new_id().hex}
-    if create in {"request_deletion", "deny_user_across_organizations"}:
-        return {"subject": new_id().hex}
-    if create == "finish_deletion":
-        return {"subject": LEAVING}
-    if create == "create_api_key":
-        return {"api_key_id": new_id(), "key_id": new_id().hex[-12:]}
-    if create == "create_account":
-        return {"account_id": new_id()}
-    if create == "list_actions_of_reference":
-        return {"action_type": "CREATE"}
-    if create == "keep_refusal":
-        return {"receipt_id": new_id()}
-    if create in ("accept_commands", "accept_replaces_across_organizations"):
-        return {"action_ids": [new_id()], "intent_ids": [new_id()], "quantities": [Decimal(1)]}
-    return {}
+    make = FRESH.get(statement.rpartition(".")[2])
+    return make() if make else {}
 
 
 async def rows_of(owner: Owner, neighbour: Neighbour) -> dict[str, list[str]]:

@@ -23,6 +23,7 @@ from openbell_server.domain.broker_orders import (
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms, TimeInForce
 from openbell_server.processes.children import free_port
+from openbell_server.processes.operations import Operations
 from openbell_server.processes.paper import serve
 from openbell_server.settings import Settings
 
@@ -60,7 +61,7 @@ async def healthy(address: str) -> bool:
 async def running(settings: Settings) -> AsyncIterator[PaperSession]:
     """The process's own `serve` in this loop, and a session with it."""
     stopping = asyncio.Event()
-    serving = asyncio.ensure_future(serve(settings, stopping))
+    serving = asyncio.ensure_future(serve(settings, stopping, Operations("paper")))
     session = PaperSession(settings.paper_url)
     try:
         await until(lambda: healthy(settings.paper_url))

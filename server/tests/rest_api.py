@@ -1,8 +1,10 @@
 """The REST application on real stores, called without a socket."""
 
+import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields
+from typing import Any
 from uuid import UUID
 
 import httpx
@@ -14,8 +16,11 @@ from openbell_server.adapters.rate_limits.local_windows import LocalWindows
 from openbell_server.application.limit_rates import LimitRates, Rates
 from openbell_server.application.ports.access_tokens import AccessTokens
 from openbell_server.application.ports.identity_provider import IdentityProvider
+from openbell_server.application.ports.vault import Sealer
+from openbell_server.domain.credentials import SealedSecrets, SecretPlace, Secrets
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.api import rest_app
+from openbell_server.transport.rest.app import ObserveRequest
 
 CURSOR_KEY = b"a secret of the tests"
 RATES = [field.name for field in fields(Rates)]
@@ -29,12 +34,27 @@ class RecordedHints:
 
     rows: int = 0
     accounts: list[AccountId] = field(default_factory=list)
+    sign_ins: list[AccountId] = field(default_factory=list)
 
     def outbox_has_rows(self) -> None:
         self.rows += 1
 
     def events_were_written(self, account_ids: Sequence[AccountId]) -> None:
         self.accounts.extend(account_ids)
+
+    def sign_in_was_asked_for(self, account_id: AccountId) -> None:
+        self.sign_ins.append(account_id)
+
+
+@dataclass(slots=True)
+class RecordedSealer:
+    """Implements Sealer: seals so that nobody can open, and remembers what it was given."""
+
+    sealed: list[tuple[SecretPlace, dict[str, str]]] = field(default_factory=list)
+
+    async def seal(self, place: SecretPlace, secrets: Secrets) -> SealedSecrets:
+        self.sealed.append((place, dict(secrets)))
+        return SealedSecrets("key of the tests", b"wrapped", hashlib.sha256(repr(dict(secrets)).encode()).digest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +83,18 @@ class RestApi:
     async def read(self, tenant: Tenant, below: str = "", **query: str | int) -> httpx.Response:
         return await self.client.get(intents_of(tenant) + below, params=query, headers={"x-api-key": tenant.key})
 
+    async def read_pages(self, url: str, headers: Mapping[str, str], limit: int) -> tuple[list[dict[str, Any]], str]:
+        """All that a list shows, page by page, and its last cursor."""
+        seen: list[dict[str, Any]] = []
+        cursor = None
+        while True:
+            query = {"limit": limit} | ({"next_cursor": cursor} if cursor else {})
+            page = (await self.client.get(url, params=query, headers=headers)).json()
+            seen += page["data"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return seen, page["last_cursor"]
+
 
 @asynccontextmanager
 async def rest_api(
@@ -70,10 +102,13 @@ async def rest_api(
     tokens: AccessTokens | None = None,
     limit: LimitRates | None = None,
     provider: IdentityProvider | None = None,
+    vault: Sealer | None = None,
+    observe: ObserveRequest = lambda *_: None,
 ) -> AsyncIterator[RestApi]:
     """Believes the tokens of the tests' identity provider, and takes any number of calls, unless told otherwise."""
     hints = RecordedHints()
-    app = rest_app(pool, hints, CURSOR_KEY, tokens or Verifier().tokens, limit or limited(), "dev", provider)
+    tokens, limit = tokens or Verifier().tokens, limit or limited()
+    app = rest_app(pool, hints, CURSOR_KEY, tokens, limit, "dev", provider, vault, observe)
     transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
     async with httpx.AsyncClient(transport=transport, base_url="http://openbell.test", timeout=20) as client:
         yield RestApi(client, hints)

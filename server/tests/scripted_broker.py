@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -14,15 +14,18 @@ from builders import Tenant, a_limit_create, accept
 from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
-from openbell_server.application.execute_action import Door, ExecuteAction
-from openbell_server.application.follow_broker import FollowBroker, Item
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.application.execute_action import Door, ExecuteAction, Fence
+from openbell_server.application.follow_broker import FollowBroker, Item, SignIns
 from openbell_server.application.hold_slots import HoldSlots
+from openbell_server.application.keep_sessions import Passage
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
-from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
+from openbell_server.application.ports.execution import AccountTransaction, BrokerAccount, ExecutionStore
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.brokers.paper.definition import PaperBroker
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome
+from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, IntentId, client_order_id
 from openbell_server.domain.intents import Command
 from paper_broker import until
@@ -39,6 +42,8 @@ class Write:
     command: str
     client_order_id: str
     valid_until: datetime
+    # What the account was signed in with.
+    key_id: str | None
     replacement: BrokerReplacement | None = None
 
 
@@ -54,19 +59,38 @@ class ScriptedBroker:
     look_up: LookUp | None = None
     asked: list[str] = field(default_factory=list)
     feed: asyncio.Queue[Item] = field(default_factory=asyncio.Queue)
+    # What it says of a key, which is yes unless told how, and who is in by which.
+    admit: Callable[[str], Awaitable[SignedIn | SignInRefused]] | None = None
+    sign_ins: list[tuple[AccountId, str]] = field(default_factory=list)
+    keys: dict[AccountId, str] = field(default_factory=dict)
+    requires_key: bool = False
+
+    async def sign_in(self, account_id: AccountId, secrets: Secrets) -> SignedIn | SignInRefused:
+        self.sign_ins.append((account_id, secrets["key_id"]))
+        answer = await self.admit(secrets["key_id"]) if self.admit else SignedIn()
+        if isinstance(answer, SignedIn):
+            self.keys[account_id] = secrets["key_id"]
+        return answer
+
+    async def sign_out(self, account_id: AccountId) -> None:
+        self.keys.pop(account_id, None)
 
     async def submit(self, order: BrokerOrder) -> Outcome:
-        return await self._answer(Write("submit", order.client_order_id, order.valid_until))
+        key_id = self.keys.get(order.account_id)
+        return await self._answer(Write("submit", order.client_order_id, order.valid_until, key_id))
 
     async def replace(self, replacement: BrokerReplacement) -> Outcome:
-        return await self._answer(Write("replace", replacement.client_order_id, replacement.valid_until, replacement))
+        key_id = self.keys.get(replacement.account_id)
+        return await self._answer(
+            Write("replace", replacement.client_order_id, replacement.valid_until, key_id, replacement)
+        )
 
     async def cancel(self, account_id: AccountId, client_order_id: str, valid_until: datetime) -> Outcome:
-        del account_id
-        return await self._answer(Write("cancel", client_order_id, valid_until))
+        return await self._answer(Write("cancel", client_order_id, valid_until, self.keys.get(account_id)))
 
     async def find(self, account_id: AccountId, client_order_id: str) -> OrderReport | None:
-        del account_id
+        if self.requires_key and account_id not in self.keys:
+            raise PermissionError("sign in first")
         self.asked.append(client_order_id)
         return await self.look_up(client_order_id) if self.look_up else self.book.get(client_order_id)
 
@@ -93,6 +117,23 @@ class ScriptedBroker:
         if isinstance(answer, Exception):
             raise answer
         return await answer(write.client_order_id) if callable(answer) else answer
+
+
+class NothingToSignIn:
+    """Implements Fence and SignIns where no account has a credential."""
+
+    async def passage(self, account: BrokerAccount, transaction: AccountTransaction) -> Passage:
+        del account, transaction
+        return Passage.OPEN
+
+    changes = 0
+
+    async def begin(self, broker: str, slots: Collection[int]) -> None:
+        del broker, slots
+
+    def is_pending(self, account_id: AccountId) -> bool:
+        del account_id
+        return False
 
 
 @dataclass(slots=True)
@@ -123,6 +164,8 @@ class Desk:
     broker: ScriptedBroker = field(default_factory=ScriptedBroker)
     clock: Clock = field(default_factory=Clock)
     hints: RecordedHints = field(default_factory=RecordedHints)
+    fence: Fence = field(default_factory=NothingToSignIn)
+    sign_ins: SignIns = field(default_factory=NothingToSignIn)
 
     @property
     def account(self) -> BrokerAccount:
@@ -131,14 +174,19 @@ class Desk:
 
     @property
     def execute(self) -> ExecuteAction:
-        return ExecuteAction(PostgresExecutionStore(self.pool), self.hints, uuid4, self.clock, UNAVAILABLE)
+        store = PostgresExecutionStore(self.pool)
+        return ExecuteAction(store, self.fence, self.hints, uuid4, self.clock, UNAVAILABLE)
 
     @property
     def track(self) -> TrackOrders:
         return TrackOrders(PostgresExecutionStore(self.pool), self.hints)
 
     async def accept(self, command: Command | None = None) -> IntentId:
-        (accepted,) = await accept(self.pool, self.tenant.submission(command))
+        known = self.tenant.account
+        # As it stands now: what was evaluated in an earlier epoch is not accepted.
+        account = await PostgresOrganizationStore(self.pool).find_account(known.organization_id, known.id)
+        assert account is not None
+        (accepted,) = await accept(self.pool, replace(self.tenant, account=account).submission(command))
         assert accepted.status == "ACCEPTED"
         return accepted.intent_id
 
@@ -193,6 +241,7 @@ class Desk:
             store or PostgresExecutionStore(self.pool),
             self.track,
             slots or await self.all_slots(),
+            self.sign_ins,
         )
         running = asyncio.ensure_future(follow.run())
         try:

@@ -1,4 +1,4 @@
-"""What keeps organizations apart: the rules of the catalogue, every named statement, and which role may run which."""
+"""What keeps organizations apart: the rules of the catalogue and every named statement."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +10,8 @@ import asyncpg
 from openbell_server.adapters import postgres
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Pool, Role
+from openbell_server.adapters.postgres.outbox import words_of
+from openbell_server.domain.outbox import Queue
 
 if TYPE_CHECKING:
     Owner = asyncpg.Connection[asyncpg.Record]
@@ -19,8 +21,16 @@ else:  # generic in its stubs only
 FILES = sorted(path.stem for path in Path(postgres.__path__[0]).glob("*.sql"))
 
 # Tables of the platform; every other one belongs to organizations.
-PLATFORM_TABLES = {"executors", "slot_leases", "incarnation", "write_checks", "denied_users"}
-DEFINERS = {"accept_commands", "count_actions", "count_outcome", "count_refusal"}
+PLATFORM_TABLES = {
+    "executors",
+    "slot_leases",
+    "incarnation",
+    "write_checks",
+    "broker_feeds",
+    "denied_users",
+    "outbox_roll_ups",
+}
+DEFINERS = {"accept_commands", "count_actions", "count_outcome", "count_refusal", "roll_up_outbox"}
 TENANT_POLICY = "(organization_id = (NULLIF(current_setting('openbell.organization_id'::text, true), ''::text))::uuid)"
 OWN_ACCOUNT_POLICY = "(EXISTS ( SELECT 1 FROM accounts a WHERE (a.account_id = {}.account_id)))"
 # Policies that show a role the rows of all organizations, each with the commands it is for.
@@ -42,7 +52,7 @@ CROSSING = {
     },
     **{
         (table, "find_work"): ("openbell_executor", "SELECT")
-        for table in ("accounts", "account_counters", "orders", "action_states", "forgotten_orders")
+        for table in ("accounts", "account_counters", "orders", "action_states", "forgotten_orders", "credentials")
     },
     ("organizations", "find_caller"): ("openbell_keys", "SELECT"),
     ("api_keys", "find_key"): ("openbell_keys", "SELECT"),
@@ -50,9 +60,21 @@ CROSSING = {
     ("organizations", "list_organizations"): ("openbell_operator", "SELECT"),
     **{
         (table, "relay"): ("openbell_relay", "ALL")
-        for table in ("intent_outbox", "account_outbox", "user_deletions", "user_outbox")
+        for table in ("intent_outbox", "account_outbox", "user_deletions", "user_outbox", "vault_objects")
     },
-    ("account_outbox", "health"): ("openbell_health", "SELECT"),
+    ("credentials", "relay"): ("openbell_relay", "SELECT"),
+    ("vault_objects", "vault"): ("openbell_vault", "ALL"),
+    ("audit_log", "list_entries"): ("openbell_operator", "SELECT"),
+    ("outbox_failures", "roll_up"): ("openbell_writer", "ALL"),
+    ("outbox_failures", "list_failures"): ("openbell_operator", "SELECT"),
+    **{
+        (table, "health"): ("openbell_health", "SELECT")
+        for table in ("account_outbox", "intent_outbox", "user_outbox", "outbox_failures")
+    },
+    **{
+        (table, "list_rows"): ("openbell_operator", "SELECT")
+        for table in ("account_outbox", "intent_outbox", "user_outbox")
+    },
 }
 # Where an operator works on the organization that the transaction names, and how.
 OPERATING = {
@@ -60,6 +82,10 @@ OPERATING = {
     "api_keys": "ALL",
     "accounts": "INSERT",
     "account_counters": "INSERT",
+    "account_outbox": "INSERT",
+    "intent_outbox": "INSERT",
+    "user_outbox": "INSERT",
+    "outbox_failures": "UPDATE",
     "audit_log": "INSERT",
 }
 
@@ -171,6 +197,10 @@ def _faults_of_policy(policy: asyncpg.Record) -> Iterator[str]:
         if (policy["roles"], policy["cmd"], rules) != ([Role.OPERATOR], command, {TENANT_POLICY}):
             yield f"{place} lets operators do more than to the organization they name"
         return
+    if place == ("audit_log", "vault"):
+        if (policy["roles"], policy["cmd"], policy["with_check"]) != ([Role.VAULT], "INSERT", TENANT_POLICY):
+            yield f"{place} lets the vault say more than of the organization it names"
+        return
     role, command = CROSSING.get(place, (None, None))
     if (policy["roles"], policy["cmd"]) != ([role], command):
         yield f"{place} opens {policy['cmd']} to {policy['roles']}"
@@ -198,12 +228,19 @@ class Statement:
 
 
 def statements(file: str) -> Iterator[Statement]:
-    """Those of one file."""
-    loaded = named_queries.load(file)
+    """Those of one file; one that is for every queue has them once for each."""
+    if "{queue}" in Path(postgres.__path__[0], f"{file}.sql").read_text():
+        for queue in Queue:
+            yield from _statements(f"{queue}_{file}", named_queries.load(file, words_of(queue)))
+    else:
+        yield from _statements(file, named_queries.load(file))
+
+
+def _statements(prefix: str, loaded: Any) -> Iterator[Statement]:
     for query in loaded.available_queries:
         if not query.endswith("_cursor"):
             parameters = tuple(loaded.driver_adapter.var_sorted[query])
-            yield Statement(f"{file}.{query}", getattr(loaded, query).sql, parameters)
+            yield Statement(f"{prefix}.{query}", getattr(loaded, query).sql, parameters)
 
 
 async def broken_statements(pool: Pool, file: str) -> list[str]:
@@ -227,125 +264,3 @@ async def run(connection: Any, statement: Statement, values: dict[str, Any]) -> 
     prepared = await connection.prepare(statement.sql)
     rows = await prepared.fetch(*(values[name] for name in statement.parameters))
     return rows, int(prepared.get_statusmsg().split()[-1])
-
-
-_T, _X, _O = Role.TENANT, Role.EXECUTOR, Role.OPERATOR
-# Which roles may run which statement, by permission; row security still decides what a tenant sees.
-MAY_RUN: dict[str, set[Role]] = {
-    # It reads no table.
-    "connection.database_millis": set(Role),
-    "schema.schema_revision": set(Role),
-    "schema.existing_roles": set(Role),
-    "connection.check_writing": {_T},
-    "audit_log.append_to_audit_log": {_T, _O},
-    "callers.find_caller_across_organizations": {Role.KEYS, _O},
-    "callers.find_organization_across_organizations": {_T, Role.KEYS, _O},
-    # For an owner who may see everything; a tenant would check its own.
-    "api_key_records.is_organization_disabled": {_T, _O},
-    "api_key_records.list_api_key_records": {_T, Role.KEYS, _O},
-    "api_key_records.find_api_key_record": {_T, Role.KEYS, _O},
-    "api_key_records.lock_api_key_record": {_T, _O},
-    "api_key_records.change_api_key_record": {_T},
-    "backup.schema_revision_across_organizations": set(Role),
-    "backup.sizes_across_organizations": {_T},
-    "backup.unsettled_across_organizations": {_T, _X},
-    "backup.misnumbered_actions_across_organizations": {_T},
-    "backup.chained_actions_across_organizations": {_T},
-    "backup.false_receipts_across_organizations": {_T},
-    "backup.misnumbered_events_across_organizations": {_T},
-    "backup.unmatched_orders_across_organizations": {_T},
-    "backup.unmatched_states_across_organizations": {_T},
-    "backup.miscounted_orders_across_organizations": {_T},
-    "backup.miscounted_positions_across_organizations": {_T},
-    "backup.dangling_keys_across_organizations": {_T},
-    "events.head": {_T},
-    "events.read_after": {_T},
-    "execution.lock_account": {_T},
-    "execution.superseded": {_T},
-    "execution.ready_cancels": {_T},
-    "execution.ready_others": {_T},
-    "execution.in_doubt": {_T},
-    "execution.of_intents": {_T},
-    "execution.replacements": {_T},
-    # Ids only, which an executor needs to find work.
-    "execution.intents_of": {_T, _X},
-    "execution.adopt_forgotten_orders": {_T},
-    "execution.add_forgotten_orders": {_T},
-    "execution.end_hold": {_T},
-    "execution.accounts_held_across_organizations": {_X},
-    "execution.open_doors": {_T},
-    "execution.save_action": {_T},
-    "execution.add_probe": {_T},
-    "execution.save_order": {_T},
-    "execution.add_executions": {_T},
-    "execution.add_to_position": {_T},
-    "execution.append_events": {_T},
-    "execution.find_account_across_organizations": {_T, _X},
-    "execution.accounts_waiting_across_organizations": {_T, _X},
-    "execution.accounts_in_doubt_across_organizations": {_T, _X},
-    "execution.open_orders_across_organizations": {_T, _X},
-    "intents.accept_commands": {Role.ACCEPT},
-    "intents.find_action": {_T},
-    "intents.find_action_by_id": {_T},
-    "intents.find_action_by_key": {_T},
-    "intents.find_execution": {_T},
-    "intent_statistics.count_intents": {_T},
-    "intents.list_actions": {_T},
-    "intents.list_some_actions": {_T},
-    "intents.list_actions_of_type": {_T},
-    "intents.list_actions_of_symbol": {_T},
-    "intents.list_actions_of_reference": {_T},
-    "intents.head": {_T},
-    "intents.first_number_since": {_T},
-    "intents.list_actions_of_intent": {_T},
-    "leases.replace_namesakes": {_X},
-    "leases.join_the_living": {_X},
-    "leases.has_living_namesake": {_X},
-    "leases.be_seen": {_X},
-    "leases.forget_the_dead": {_X},
-    "leases.count_living": {_X},
-    "leases.renew": {_X},
-    "leases.take": {_X},
-    "leases.release": {_X},
-    "leases.be_gone": {_X},
-    "operators.list_across_organizations": {_T, _O},
-    "operators.lock_organization": {_O},
-    "operators.change_organization": {_O},
-    "operators.list_api_keys": {_T, Role.KEYS, _O},
-    "operators.find_organization_of_key_across_organizations": {_T, Role.KEYS, _O},
-    "operators.lock_api_key": {_T, _O},
-    "operators.change_api_key": {_T, _O},
-    "operators.find_denied_user_across_organizations": {Role.KEYS, _O},
-    "operators.deny_user_across_organizations": {Role.RELAY, _O},
-    "operators.allow_user_across_organizations": {_O},
-    "organizations.create_organization": {_T, _O},
-    "organizations.create_api_key": {_T, _O},
-    "organizations.create_account": {_T, _O},
-    "organizations.create_counters": {_T, _O},
-    "organizations.read_organization": {_T, _O},
-    "organizations.find_key_across_organizations": {_T, Role.KEYS},
-    "organizations.find_account": {_T},
-    "outbox.claim_across_organizations": {Role.RELAY},
-    "outbox.complete_across_organizations": {Role.RELAY},
-    "outbox.release_across_organizations": {Role.RELAY},
-    "replaces.accept_replaces_across_organizations": {Role.ACCEPT},
-    "outbox_health.count_across_organizations": {Role.RELAY, Role.HEALTH},
-    "user_deletions.request_deletion": {_T},
-    "user_deletions.finish_deletion": {Role.RELAY},
-    "user_deletions.claim_deletions_across_organizations": {Role.RELAY},
-    "user_outbox.claim_across_organizations": {Role.RELAY},
-    "user_outbox.complete_across_organizations": {Role.RELAY},
-    "user_outbox.release_across_organizations": {Role.RELAY},
-    "recovery.read_incarnation": {_T, _X, _O},
-    "recovery.lock_incarnation": {_X},
-    "recovery.hold_accounts": {_X},
-    "recovery.stay_alive": {_X},
-    "recovery.count_held_across_organizations": {_X},
-    "recovery.forgotten_orders_across_organizations": {_T, _X},
-    "symbol_controls.lock_controls": {_T},
-    "symbol_controls.controls_of_symbols": {_T},
-    "symbol_controls.save_manual_control": {_T},
-    "symbol_controls.save_time_control": {_T},
-    "symbol_controls.begin_epoch": {_T},
-    "symbol_controls.keep_refusal": {_T},
-}

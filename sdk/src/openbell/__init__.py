@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Unreachable,
     )
     from openbell.models import (
+        AccountChanged,
         Action,
         BrokerOrder,
         Event,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from openbell.orders import Limit, Market, Stop, StopLimit
 
 __all__ = [
+    "AccountChanged",
     "Action",
     "ApiError",
     "AsyncClient",
@@ -87,6 +89,7 @@ __all__ = [
 _HOMES: Final = {
     "AsyncClient": "async_client",
     "Client": "client",
+    "AccountChanged": "models",
     "Action": "models",
     "BrokerOrder": "models",
     "Event": "models",

@@ -123,6 +123,8 @@ class Conflict(ApiError):
     remedy = "Read the intent to see where it stands, then decide."
     remedies: ClassVar = {
         "account_disabled": "Enable the account; cancelling works meanwhile.",
+        "account_not_ready": "Set the account's credential and have it verified; cancelling works meanwhile.",
+        "account_closed": "Use another account: a closed one can only be read.",
         "organization_disabled": "Ask the operator; cancelling works meanwhile.",
         "concurrent_change": "Send the same request again with the same idempotency key.",
         "idempotency_in_flight": "Send the same request again with the same idempotency key.",

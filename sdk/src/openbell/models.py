@@ -198,8 +198,18 @@ class IntentAction(Record, frozen=True, kw_only=True):
     reason: Reason | None = None
 
 
+class AccountChanged(Record, frozen=True, kw_only=True):
+    """The account or its credential after a change; without any, a warning that the reason tells."""
+
+    changed: tuple[str, ...] = ()
+    version: int
+    credential_status: str
+    expires_at: datetime | None = None
+    reason: Reason | None = None
+
+
 class Event(Record, frozen=True, kw_only=True):
-    """One event of an account; exactly one of broker_order and intent_action is there."""
+    """One event of an account; exactly one of broker_order, intent_action and account_changed is there."""
 
     trading_account_id: str
     account_seq: int
@@ -208,3 +218,4 @@ class Event(Record, frozen=True, kw_only=True):
     occurred_at: datetime
     broker_order: BrokerOrder | None = None
     intent_action: IntentAction | None = None
+    account_changed: AccountChanged | None = None

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from openbell import Client, Event, IntentAction
+from openbell import AccountChanged, Client, Event, IntentAction, Reason
 from openbell.cli import app, main
 
 RUN = CliRunner(env={"OPENBELL_API_KEY": "key-1", "OPENBELL_ACCOUNT": "a", "NO_COLOR": None})
@@ -169,6 +169,13 @@ def test_a_refusal_is_three_lines_and_code_1(platform: Platform) -> None:
     ]
 
 
+@pytest.mark.parametrize(("code", "says"), [("account_not_ready", "credential"), ("account_closed", "another account")])
+def test_a_refusal_about_the_account_sends_nobody_to_an_intent(platform: Platform, code: str, says: str) -> None:
+    platform.answers = [httpx.Response(409, json={"code": code, "detail": "No.", "request_id": "r-1"})]
+    _, err = run("intents", "create", "AAPL", "BUY", "10", code=1)
+    assert says in err.splitlines()[1]
+
+
 def test_a_lost_reply_is_code_3_and_tells_the_key(platform: Platform) -> None:
     platform.answers = [httpx.ReadTimeout("slow")]
     _, err = run("intents", "create", "AAPL", "BUY", "10", code=3)
@@ -262,6 +269,34 @@ def test_tail_prints_events_and_how_to_go_on(streaming: list[str | None]) -> Non
     assert len(out.splitlines()) == 2
     assert INTENT in out
     assert "openbell events tail --from t9" in err
+
+
+def test_tail_shows_a_changed_account_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = AccountChanged(
+        changed=("credential_status",),
+        version=4,
+        credential_status="expired",
+        expires_at=datetime(2026, 11, 2, 14, 30, tzinfo=UTC),
+        reason=Reason(code="CREDENTIAL_EXPIRED"),
+    )
+
+    def events(self: Client, resume_token: str | None = None) -> Iterator[Event]:
+        del self, resume_token
+        yield Event(
+            trading_account_id="a",
+            account_seq=3,
+            prev_seq=2,
+            resume_token="t3",
+            occurred_at=datetime(2026, 11, 2, 14, 30, tzinfo=UTC),
+            account_changed=changed,
+        )
+
+    monkeypatch.setattr(Client, "events", events)
+    out, _ = run("events", "tail")
+    assert " ".join(out.split()) == (
+        "3 2026-11-02 14:30:00Z account credential_status version 4"
+        " credential expired (CREDENTIAL_EXPIRED) expires 2026-11-02 14:30:00Z"
+    )
 
 
 def test_tail_as_json_carries_the_tokens(streaming: list[str | None]) -> None:

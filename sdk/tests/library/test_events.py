@@ -3,13 +3,25 @@
 import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import grpc
 import grpc.aio
 import pytest
 
-from openbell import AsyncClient, Client, Event, EventMissed, Invalid, NotAuthenticated, Unreachable, events
+from openbell import (
+    AccountChanged,
+    AsyncClient,
+    Client,
+    Event,
+    EventMissed,
+    Invalid,
+    NotAuthenticated,
+    Reason,
+    Unreachable,
+    events,
+)
 from openbell.events import Subscription
 from openbell.wire import trading_pb2 as wire
 from openbell.wire.trading_pb2_grpc import TradingServiceServicer, add_TradingServiceServicer_to_server
@@ -177,6 +189,26 @@ def test_an_event_is_read_exactly(stage: Stage) -> None:
     assert event.broker_order.reason is not None
     assert event.intent_action is None
     assert event.occurred_at.tzinfo is not None
+
+
+def test_a_changed_account_is_read_exactly(stage: Stage) -> None:
+    changed = wire.AccountChanged(changed=["credential_status"], version=2**40, credential_status="expired")
+    changed.expires_at.FromJsonString("2026-11-15T12:00:00.123456Z")
+    changed.reason.code = "CREDENTIAL_EXPIRED"
+    told = wire.TradingEvent(
+        trading_account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", account_changed=changed
+    )
+    script = Script(([subscribed(0), told], REVOKED))
+    (event,) = collect(stage.play(script))
+    assert wire.EVENT_TYPE_ACCOUNT_CHANGED in script.requests[0].subscriptions
+    assert event.account_changed == AccountChanged(
+        changed=("credential_status",),
+        version=2**40,
+        credential_status="expired",
+        expires_at=datetime(2026, 11, 15, 12, 0, 0, 123456, tzinfo=UTC),
+        reason=Reason(code="CREDENTIAL_EXPIRED"),
+    )
+    assert (event.broker_order, event.intent_action) == (None, None)
 
 
 def test_a_missed_event_raises_and_leaves_the_last_good_token(stage: Stage) -> None:

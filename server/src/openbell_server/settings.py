@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pydantic import PositiveInt, SecretStr, ValidationError
+from pydantic import Field, PositiveFloat, PositiveInt, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from openbell_server.domain.access_tokens import Issuer
@@ -17,7 +17,8 @@ class Settings(BaseSettings):
     # postgresql://… of the platform's database, and of the paper broker's own ledger.
     database_url: SecretStr = SecretStr("")
     paper_database_url: SecretStr = SecretStr("")
-    nats_url: str = "nats://127.0.0.1:4222"
+    # It may hold a password, as may other addresses that do not show themselves.
+    nats_url: str = Field(default="nats://127.0.0.1:4222", repr=False)
     # redis://… where all api and stream processes count calls together. Empty: each counts for itself.
     redis_url: SecretStr = SecretStr("")
     # Signs page cursors and resume tokens; the same on every replica.
@@ -43,7 +44,21 @@ class Settings(BaseSettings):
     workos_api_key: SecretStr = SecretStr("")
     workos_client_id: str = ""
     workos_base_url: str = "https://api.workos.com"
+    # How often a row of a queue is handed out before it is given up, and how long it is kept once it is completed.
+    outbox_attempts_max: PositiveInt = 10
+    outbox_keep_hours: PositiveFloat = 24
+    # What wraps the keys of sealed broker credentials: file:<path> or aws-kms:<arn>. Empty: none are taken in.
+    vault_key: str = ""
+    # Where AWS KMS is asked, if not at its public address. Empty: there.
+    vault_aws_endpoint: str = ""
     log_level: str = "INFO"
+    # Where each process shows its metrics and whether it is ready; 0: nowhere.
+    operations_host: str = "127.0.0.1"
+    operations_port: int = 0
+    # http(s)://… of an OpenTelemetry collector. Empty: nothing is traced.
+    otlp_url: str = Field(default="", repr=False)
+    # http://… of the monitoring port of NATS, for the doctor, who can see there whether it syncs every write.
+    nats_monitor_url: str = ""
     # A name that outlives restarts: a successor of the same name takes its slots over at once. Empty: a new name.
     executor_name: str = ""
     # For tests: the point at which this process kills itself.

@@ -20,7 +20,9 @@ from workos_provider import API_KEY, workos
 SERVER = [sys.executable, "-m", "openbell_server"]
 
 
-def test_what_dev_prints_leads_to_tokens_that_work_and_the_key_is_gone_after_ctrl_c(tmp_path: Path) -> None:
+def test_what_dev_prints_leads_to_tokens_and_a_doctor_that_work_and_no_secret_is_left_after_ctrl_c(
+    tmp_path: Path,
+) -> None:
     with running_dev(tmp_path, [*SERVER, "dev"]) as dev:
         assert f"tokens mint --user you --organization {ACME} --role admin" in (tmp_path / "dev.out").read_text()
 
@@ -41,8 +43,16 @@ def test_what_dev_prints_leads_to_tokens_that_work_and_the_key_is_gone_after_ctr
             assert client.get(health, headers=operator).json()["entries"] == []
             assert [client.get(health, headers=each).status_code for each in (user, service)] == [403, 403]
             assert client.delete("/v1/users/me", headers=user).status_code == 503
+        healthy = run(["bash", "-euc", f". .openbell/server.env; exec {' '.join(SERVER)} doctor"], tmp_path, 60)
+        assert healthy.splitlines()[-1].endswith(" ok."), healthy
+        for file, command in (
+            ("executor", "doctor --for executor"),
+            ("executor", "vault status"),
+            ("operator", "outbox"),
+        ):
+            run(["bash", "-euc", f". .openbell/{file}.env; exec {' '.join(SERVER)} {command}"], tmp_path, 60)
         dev.interrupt()
-    assert not list((tmp_path / ".openbell").glob("*issuer*"))
+    assert not [*(tmp_path / ".openbell").glob("*issuer*"), *(tmp_path / ".openbell").glob("*.env")]
 
 
 def test_a_deletion_that_was_asked_for_while_the_provider_was_away_is_finished_by_the_relay(tmp_path: Path) -> None:

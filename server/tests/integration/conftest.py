@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
+from queues import Outbox
 
 from neighbours import Neighbour, a_neighbour
-from openbell_server.adapters.postgres.connection import Pool, open_pool
+from openbell_server.adapters.postgres.connection import EXECUTOR_ROLES, Pool, open_pool
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.domain.outbox import Queue
 from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.stack import APP_LOGIN
+from openbell_server.processes.stack import APP_LOGIN, EXECUTOR_LOGIN
 from tenancy import Owner
 
 TEMPLATE = "openbell_template"
@@ -65,10 +67,24 @@ async def login_pool(services: LocalServices, database: str) -> AsyncIterator[Po
 
 
 @pytest.fixture
+async def executor_pool(services: LocalServices, database: str) -> AsyncIterator[Pool]:
+    """As executors connect, who alone may read what is sealed."""
+    await asyncio.to_thread(allow_login, database, EXECUTOR_LOGIN, EXECUTOR_ROLES)
+    opened = await open_pool(services.postgres.url("openbell_test", EXECUTOR_LOGIN))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
 async def owner(database: str) -> AsyncIterator[Owner]:
     connection = await asyncpg.connect(database, timeout=10, server_settings={"search_path": "openbell, pg_catalog"})
     yield connection
     await connection.close()
+
+
+@pytest.fixture(params=list(Queue))
+def outbox(pool: Pool, request: pytest.FixtureRequest) -> Outbox:
+    return Outbox(pool, request.param)
 
 
 @pytest.fixture

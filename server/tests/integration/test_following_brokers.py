@@ -40,7 +40,7 @@ def slow(broker: ScriptedBroker, gate: asyncio.Event) -> LookUp:
 
 
 def ready(follow: FollowBroker, desk: Desk) -> Callable[[], bool]:
-    return lambda: follow.ready(desk.account.slot)
+    return lambda: follow.ready(desk.account)
 
 
 async def working_and_found(desk: Desk) -> tuple[IntentId, str]:
@@ -66,8 +66,8 @@ async def test_a_comparison_begun_before_a_reconnect_makes_no_slot_ready(desk: D
         await desk.broker.feed.put(None)
         await desk.broker.feed.join()
         gates[0].set()
-        await until_so(lambda: len(desk.broker.asked) > 1 or follow.ready(desk.account.slot))
-        assert not follow.ready(desk.account.slot)
+        await until_so(lambda: len(desk.broker.asked) > 1 or follow.ready(desk.account))
+        assert not follow.ready(desk.account)
         gates[1].set()
         await until_so(ready(follow, desk))
 
@@ -82,10 +82,10 @@ async def test_a_reconnect_makes_no_slot_ready_while_an_earlier_look_up_is_on_it
         untold = a_report(ReportStatus.WORKING, [an_execution(1, 3)], (), order_id)
         await desk.broker.feed.put((desk.account.account_id, untold))
         await until_so(lambda: len(desk.broker.asked) > asked)
-        assert follow.ready(desk.account.slot)
+        assert follow.ready(desk.account)
         await desk.broker.feed.put(None)
         await desk.broker.feed.join()
-        assert not follow.ready(desk.account.slot)
+        assert not follow.ready(desk.account)
         gate.set()
         await until_so(ready(follow, desk))
 
@@ -117,9 +117,9 @@ async def test_a_slot_is_not_ready_until_each_of_its_look_ups_was_answered_and_o
     desk.broker.look_up = fails_for_one
     async with desk.following() as follow:
         await until_so(ready(follow, neighbour))
-        await until_so(lambda: desk.broker.asked.count(poisoned) > 2 or follow.ready(desk.account.slot))
-        assert not follow.ready(desk.account.slot)
-        assert follow.ready(neighbour.account.slot)
+        await until_so(lambda: desk.broker.asked.count(poisoned) > 2 or follow.ready(desk.account))
+        assert not follow.ready(desk.account)
+        assert follow.ready(neighbour.account)
         assert {type(failure) for failure in follow.take_failures()} == {TimeoutError}
         desk.broker.look_up = None
         await until_so(ready(follow, desk))

@@ -6,7 +6,7 @@ from openbell_server.adapters.postgres.connection import Pool
 from tenancy import FILES, broken_statements, statements
 
 # What belongs to the platform and to no tenant.
-PLATFORM = {"connection", "leases", "recovery", "schema"}
+PLATFORM = {"broker_feeds", "connection", "examination", "leases", "recovery", "schema"}
 
 
 def test_every_store_s_statements_are_found() -> None:

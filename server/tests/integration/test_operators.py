@@ -5,85 +5,25 @@ import getpass
 import json
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 import httpx
 import pytest
-from typer.testing import CliRunner, Result
 
 from builders import Tenant, a_tenant, accept, new_id
+from command_line import ACCOUNT_OPTIONS, KEY_OPTIONS, CommandLine, audited, last_change
 from identity_provider import good_token
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.schema import OLDEST
 from openbell_server.application.authenticate import CACHE_SECONDS
 from openbell_server.application.ports.stores import AcceptStatus
-from openbell_server.cli import app
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.errors import OperatorError
-from openbell_server.domain.identifiers import AccountId, OrganizationId
-from openbell_server.domain.principals import PERMISSIONS, Principal, PrincipalKind
 from openbell_server.processes.local_services import LocalServices
 from openbell_server.processes.stack import APP_LOGIN
 from paper_broker import until
 from rest_api import RestApi, cancel_body, create_body, intents_of, problem, rest_api
-
-ALL_PERMISSIONS = [word for permission in sorted(PERMISSIONS) for word in ("--permission", permission)]
-KEY_OPTIONS = ["--environment", "paper", *ALL_PERMISSIONS]
-ACCOUNT_OPTIONS = ["--name", "First", "--broker", "paper", "--environment", "paper"]
-
-
-@dataclass(frozen=True, slots=True)
-class CommandLine:
-    """Runs commands on one database, changes as Olga."""
-
-    url: str
-
-    async def run(self, *words: str) -> Result:
-        environment = {"OPENBELL_DATABASE_URL": self.url}
-        return await asyncio.to_thread(CliRunner().invoke, app, list(words), env=environment)
-
-    async def say(self, *words: str) -> str:
-        said = await self.run(*words)
-        assert said.exit_code == 0, (said.output, said.exception)
-        return said.output
-
-    async def read(self, *words: str) -> dict[str, Any]:
-        return dict(json.loads(await self.say(*words, "--json")))
-
-    async def change(self, *words: str) -> dict[str, Any]:
-        return await self.read(*words, "--as", "olga")
-
-    async def refused(self, *words: str) -> str:
-        error = (await self.run(*words)).exception
-        assert isinstance(error, OperatorError), error
-        return str(error)
-
-    async def organization(self) -> str:
-        return str((await self.change("organizations", "create", "Acme"))["organization_id"])
-
-    async def tenant(self, pool: Pool) -> Tenant:
-        """An organization with an account and a key, all made by commands."""
-        organization = await self.organization()
-        account = await self.change("accounts", "create", organization, *ACCOUNT_OPTIONS)
-        key = await self.change("keys", "create", organization, *KEY_OPTIONS)
-        organization_id = OrganizationId(UUID(organization))
-        found = await PostgresOrganizationStore(pool).find_account(
-            organization_id, AccountId(UUID(account["account_id"]))
-        )
-        assert found is not None
-        caller = Principal(
-            kind=PrincipalKind.API_KEY,
-            id=key["api_key_id"],
-            organization_id=organization_id,
-            environment=Environment.PAPER,
-            permissions=PERMISSIONS,
-        )
-        return Tenant(found, caller, key["key"])
 
 
 @pytest.fixture
@@ -95,22 +35,6 @@ def operator(database: str) -> CommandLine:
 async def api(login_pool: Pool) -> AsyncIterator[RestApi]:
     async with rest_api(login_pool) as opened:
         yield opened
-
-
-async def audited(pool: Pool) -> list[tuple[str, str, Any, Any]]:
-    """What the log says that Olga did: operation, object, before and after."""
-    rows = await pool.fetch("select * from audit_log order by occurred_at")
-    assert {(row["principal_type"], row["principal_id"]) for row in rows} <= {("OPERATOR", "olga")}
-    return [
-        (row["operation"], row["object_id"], row["before"] and json.loads(row["before"]), json.loads(row["after"]))
-        for row in rows
-    ]
-
-
-async def last_change(pool: Pool) -> tuple[str, str, dict[str, Any]]:
-    """Of the last entry: operation, object, and each fact that changed with what it was and is."""
-    operation, object_id, before, after = (await audited(pool))[-1]
-    return operation, object_id, {name: (before[name], after[name]) for name in after if before[name] != after[name]}
 
 
 async def test_commands_alone_lead_from_an_empty_database_to_an_accepted_intent(
@@ -171,6 +95,17 @@ async def test_an_organization_is_marked_as_the_operator_s_own(operator: Command
     assert await last_change(pool) == ("organizations internal", organization, {"internal": (False, True)})
     assert not (await operator.change("organizations", "internal", organization, "--no-internal"))["internal"]
     assert await last_change(pool) == ("organizations internal", organization, {"internal": (True, False)})
+
+
+async def test_an_account_opened_by_command_is_told_of(operator: CommandLine, pool: Pool) -> None:
+    organization = await operator.organization()
+    account = await operator.change("accounts", "create", organization, *ACCOUNT_OPTIONS)
+    (row,) = await pool.fetch("select event_type, status, payload from account_outbox")
+    told = json.loads(row["payload"])
+    assert (row["event_type"], row["status"], told["version"]) == ("account.created", "pending", 1)
+    assert (told["account_id"], told["organization_id"]) == (account["account_id"], organization)
+    assert {"name", "broker", "environment"} <= set(told["changed"])
+    assert (await audited(pool))[-1] == ("accounts create", account["account_id"], None, account)
 
 
 async def test_what_changes_nothing_is_not_audited(operator: CommandLine, pool: Pool) -> None:
@@ -279,7 +214,10 @@ MISTAKES = [
     (["organizations", "create", "Acme", "--provider", "okta"], "--external-id ID"),
     (["organizations", "create", "Acme", "--as", "\t"], "--as takes 1 to 128"),
     (["organizations", "entitle", NOBODY, "trading_love"], "choose from controls_premium, trading_live"),
-    (["keys", "create", NOBODY, "--environment", "paper", "--permission", "all"], "choose from control:edit:live"),
+    (
+        ["keys", "create", NOBODY, "--environment", "paper", "--permission", "all"],
+        "choose from account:edit, account:read",
+    ),
     (["keys", "create", NOBODY, *KEY_OPTIONS, "--expires", "soon"], "--expires takes a time"),
     (["accounts", "create", NOBODY, *ACCOUNT_OPTIONS, "--broker", "acme"], "choose from paper"),
 ]

@@ -1,46 +1,19 @@
-"""Claims on the outbox: one holder at a time, a bounded number of tries, and a relay that knows when it is late."""
+"""Claims on a queue: one holder at a time, a bounded number of tries, and a relay that knows when it is late."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import chain
-from typing import cast
 
-import asyncpg
 import pytest
+from queues import LONG_SECONDS, Outbox, ScriptedTeller
 
-from builders import Tenant, a_tenant, accept
-from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Role, transaction
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
-from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox, WorkNotices
-from openbell_server.domain.identifiers import AccountId
+from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox
 from openbell_server.domain.outbox import ATTEMPTS_MAX, HOLD_SECONDS, ClaimedRow, backoff_seconds
 from scripted_broker import Clock
-
-# Long enough that no test waits for it by chance.
-LONG_SECONDS = 3600.0
-
-
-@dataclass(slots=True)
-class ScriptedQueue:
-    """Implements WorkQueue: remembers who was told, and fails for the accounts it is told to fail for."""
-
-    reachable: bool = True
-    broken: set[AccountId] = field(default_factory=set)
-    told: list[AccountId] = field(default_factory=list)
-    before_answer: Callable[[], None] = lambda: None
-
-    def is_reachable(self) -> bool:
-        return self.reachable
-
-    async def publish_work(self, slot: int, account_id: AccountId, message_id: str) -> None:
-        del slot, message_id
-        self.told.append(account_id)
-        self.before_answer()
-        if account_id in self.broken:
-            raise TimeoutError
+from tenancy import run, statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,58 +24,9 @@ class SlowStore(PostgresOutboxStore):
     claim_seconds: float = 0.0
 
     async def claim_across_organizations(self, limit: int) -> list[ClaimedRow]:
-        rows = await PostgresOutboxStore(self.pool).claim_across_organizations(limit)
+        rows = await PostgresOutboxStore(self.pool, self.queue).claim_across_organizations(limit)
         self.clock.seconds += self.claim_seconds
         return rows
-
-
-@dataclass(frozen=True, slots=True)
-class Outbox:
-    """The outbox under test, with what tests do to it."""
-
-    pool: Pool
-
-    @property
-    def store(self) -> PostgresOutboxStore:
-        return PostgresOutboxStore(self.pool)
-
-    async def fill(self, rows: int) -> Tenant:
-        tenant = await a_tenant(self.pool)
-        await accept(self.pool, *(tenant.submission() for _ in range(rows)))
-        return tenant
-
-    async def claim(self, limit: int = 100) -> list[ClaimedRow]:
-        return sorted(await self.store.claim_across_organizations(limit), key=lambda row: row.outbox_id)
-
-    async def age(self, seconds: float) -> None:
-        """As if every claim had been made so long ago."""
-        await self.pool.execute(
-            "update intent_outbox set claimed_at = clock_timestamp() - make_interval(secs => $1)"
-            " where status = 'processing'",
-            seconds,
-        )
-
-    async def make_due(self) -> None:
-        """As if every wait were over."""
-        await self.pool.execute("update intent_outbox set available_at = created_at")
-
-    async def now(self) -> datetime:
-        """By the database's clock."""
-        return cast("datetime", await self.pool.fetchval("select clock_timestamp()"))
-
-    async def rows(self) -> list[asyncpg.Record]:
-        return await self.pool.fetch("select * from intent_outbox order by outbox_id")
-
-    async def statuses(self) -> list[str]:
-        return [row["status"] for row in await self.rows()]
-
-    def relay(self, queue: ScriptedQueue, clock: Clock | None = None, jitter: float = 1.0) -> RelayOutbox[ClaimedRow]:
-        return RelayOutbox(self.store, WorkNotices(queue), lambda: jitter, clock or Clock())
-
-
-@pytest.fixture
-def outbox(pool: Pool) -> Outbox:
-    return Outbox(pool)
 
 
 async def test_a_claimed_row_is_not_handed_out_again_within_five_seconds(outbox: Outbox) -> None:
@@ -112,7 +36,7 @@ async def test_a_claimed_row_is_not_handed_out_again_within_five_seconds(outbox:
     async with asyncio.timeout(30):
         while not in_time:
             await outbox.age(4)
-            aged = await outbox.pool.fetchval("select min(claimed_at) from intent_outbox")
+            aged = min(row["claimed_at"] for row in await outbox.rows())
             again = await outbox.claim()
             # On a machine that stood still meanwhile the claims did run out, and the try says nothing.
             in_time = await outbox.now() - aged < timedelta(seconds=5)
@@ -171,9 +95,9 @@ async def test_a_row_handed_out_ten_times_is_failed_by_the_next_claim_and_never_
     for _ in range(ATTEMPTS_MAX):
         (held,) = await outbox.claim()
         await outbox.age(5)
-    tenant = await outbox.fill(1)
+    other = await outbox.fill(1)
     others = await outbox.claim()
-    assert (held.attempts, [row.account_id for row in others]) == (ATTEMPTS_MAX, [tenant.account.id])
+    assert (held.attempts, [row.in_order_of for row in others]) == (ATTEMPTS_MAX, [other])
     assert await outbox.store.complete_across_organizations([held, *others]) == 1
     for _ in range(2):
         await outbox.make_due()
@@ -196,18 +120,19 @@ async def test_a_row_handed_out_ten_times_is_failed_by_its_release_and_never_han
 
 
 async def test_a_relay_takes_what_another_is_not_just_claiming_and_does_not_wait_for_it(outbox: Outbox) -> None:
-    await outbox.fill(6)
+    for _ in range(6):
+        await outbox.fill(1)
     async with transaction(outbox.pool, Role.RELAY) as claiming:
-        claim = named_queries.load("outbox").claim_across_organizations
-        first = [row async for row in claim(claiming, row_limit=4, attempts_max=ATTEMPTS_MAX)]
+        claim = next(each for each in statements("outbox") if each.name.startswith(f"{outbox.queue}_outbox.claim"))
+        first, _ = await run(claiming, claim, {"row_limit": 4, "look_at": 100, "attempts_max": ATTEMPTS_MAX})
         second = await outbox.claim()
     assert (len(first), len(second)) == (4, 2)
     assert {row["outbox_id"] for row in first}.isdisjoint(row.outbox_id for row in second)
 
 
 async def test_relays_that_race_never_share_a_row(outbox: Outbox) -> None:
-    for _ in range(4):
-        await outbox.fill(50)
+    for _ in range(100):
+        await outbox.fill(1)
 
     async def claim_until_empty() -> list[int]:
         claimed: list[int] = []
@@ -224,11 +149,12 @@ async def test_relays_that_race_never_share_a_row(outbox: Outbox) -> None:
             # As above: a race that outlasts its own claims hands rows out twice, rightly.
             in_time = await outbox.now() - begun < timedelta(seconds=5)
     # What a claim skipped was being claimed by another, so nothing is left either.
-    assert sorted(chain.from_iterable(taken)) == [row["outbox_id"] for row in await outbox.rows()]
+    assert sorted(chain.from_iterable(taken)) == await outbox.ids()
 
 
 async def test_a_released_row_waits_its_back_off(outbox: Outbox) -> None:
-    await outbox.fill(2)
+    for _ in range(2):
+        await outbox.fill(1)
     held = await outbox.claim()
     before = await outbox.now()
     await outbox.store.release_across_organizations(held, [LONG_SECONDS, 0.0])
@@ -243,55 +169,52 @@ async def test_a_released_row_waits_its_back_off(outbox: Outbox) -> None:
     assert [row.outbox_id for row in await outbox.claim()] == [waiting["outbox_id"]]
 
 
-async def test_a_failed_publish_is_released_for_later_and_leaves_other_accounts_completed(outbox: Outbox) -> None:
-    tenants = [await outbox.fill(2) for _ in range(3)]
-    broken = tenants[1].account.id
-    queue = ScriptedQueue(broken={broken})
+async def test_a_failed_publish_is_released_for_later_and_leaves_others_completed(outbox: Outbox) -> None:
+    owners = [await outbox.fill(1) for _ in range(3)]
+    teller = ScriptedTeller(broken={owners[1]})
     for attempt in (1, 2):
         before = await outbox.now()
-        batch = await outbox.relay(queue, jitter=LONG_SECONDS)()
+        batch = await outbox.relay(teller, jitter=LONG_SECONDS)()
         after = await outbox.now()
-        assert batch == (RelayBatch(6, 4, 2) if attempt == 1 else RelayBatch(2, 0, 2))
-        missed = [row for row in await outbox.rows() if row["account_id"] == broken]
-        assert {row["status"] for row in missed} == {"pending"}
+        assert batch == (RelayBatch(3, 2, 1) if attempt == 1 else RelayBatch(1, 0, 1))
+        assert await outbox.statuses() == ["completed", "pending", "completed"]
         wait = timedelta(seconds=backoff_seconds(attempt) * LONG_SECONDS)
-        assert all(before + wait <= row["available_at"] <= after + wait for row in missed)
+        assert before + wait <= (await outbox.rows())[1]["available_at"] <= after + wait
         await outbox.make_due()
-    assert [row["status"] for row in await outbox.rows() if row["account_id"] != broken] == ["completed"] * 4
-    assert sorted(queue.told) == sorted([tenant.account.id for tenant in tenants] + [broken])
-    queue.broken.clear()
-    assert await outbox.relay(queue)() == RelayBatch(2, 2, 0)
+    teller.broken.clear()
+    assert await outbox.relay(teller)() == RelayBatch(1, 1, 0)
+    assert [row.in_order_of for row in teller.told] == [owners[0], owners[2], owners[1]]
 
 
-async def test_nothing_is_claimed_while_the_queue_is_not_reachable(outbox: Outbox) -> None:
+async def test_nothing_is_claimed_while_nobody_can_be_told(outbox: Outbox) -> None:
     await outbox.fill(1)
     before = await outbox.rows()
-    queue = ScriptedQueue(reachable=False)
-    assert await outbox.relay(queue)() == RelayBatch(0, 0, 0)
-    assert (await outbox.rows(), queue.told) == (before, [])
-    queue.reachable = True
-    assert await outbox.relay(queue)() == RelayBatch(1, 1, 0)
+    teller = ScriptedTeller(ready=False)
+    assert await outbox.relay(teller)() == RelayBatch(0, 0, 0)
+    assert (await outbox.rows(), teller.told) == (before, [])
+    teller.ready = True
+    assert await outbox.relay(teller)() == RelayBatch(1, 1, 0)
 
 
-@pytest.mark.parametrize(("claim_seconds", "told"), [(4.4, 1), (4.5, 0)])
+@pytest.mark.parametrize(("claim_seconds", "told"), [(4.4, 2), (4.5, 0)])
 async def test_a_relay_paused_after_its_claim_tells_nobody(outbox: Outbox, claim_seconds: float, told: int) -> None:
     await outbox.fill(2)
-    queue, clock = ScriptedQueue(), Clock()
-    relay = RelayOutbox(SlowStore(outbox.pool, clock, claim_seconds), WorkNotices(queue), lambda: 1.0, clock)
-    assert await relay() == RelayBatch(2, 2 * told, 0)
-    assert len(queue.told) == told
+    teller, clock = ScriptedTeller(), Clock()
+    store = SlowStore(outbox.pool, outbox.queue, clock=clock, claim_seconds=claim_seconds)
+    assert await RelayOutbox(store, teller, lambda: 1.0, clock)() == RelayBatch(2, told, 0)
+    assert len(teller.told) == told
     assert await outbox.statuses() == (["completed"] * 2 if told else ["processing"] * 2)
 
 
 async def test_a_relay_paused_while_it_publishes_resolves_and_releases_nothing(outbox: Outbox) -> None:
-    tenants = [await outbox.fill(1) for _ in range(2)]
+    owners = [await outbox.fill(1) for _ in range(2)]
     clock = Clock()
 
     def pause() -> None:
         clock.seconds += HOLD_SECONDS
 
-    queue = ScriptedQueue(broken={tenants[0].account.id}, before_answer=pause)
-    assert await outbox.relay(queue, clock)() == RelayBatch(2, 0, 0)
+    teller = ScriptedTeller(broken={owners[0]}, before_answer=pause)
+    assert await outbox.relay(teller, clock)() == RelayBatch(2, 0, 0)
     assert await outbox.statuses() == ["processing"] * 2
     await outbox.age(5)
-    assert await outbox.relay(ScriptedQueue())() == RelayBatch(2, 2, 0)
+    assert await outbox.relay(ScriptedTeller())() == RelayBatch(2, 2, 0)

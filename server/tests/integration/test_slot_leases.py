@@ -4,12 +4,13 @@ import asyncio
 import time
 from uuid import UUID, uuid4
 
-from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.connection import DatabaseClock, Pool
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
+from openbell_server.adapters.postgres.sessions import PostgresSessionStore
 from openbell_server.application.hold_slots import LEASE_SECONDS, HoldSlots, run_id
 from openbell_server.domain.identifiers import SLOTS
-from openbell_server.processes.executor import _hold
+from openbell_server.processes.executor import _Feeds, _hold
 from paper_broker import until
 
 ALL = frozenset(range(SLOTS))
@@ -153,7 +154,8 @@ async def test_whatever_goes_wrong_once_the_slots_are_held_again(pool: Pool) -> 
             return await super().renew(executor_id, seconds)
 
     executor = HoldSlots(FailsOnce(pool), uuid4(), time.monotonic)
-    holding = asyncio.ensure_future(_hold(executor, PostgresRecoveryStore(pool)))
+    feeds = _Feeds(PostgresSessionStore(pool, DatabaseClock(pool)), executor, {}, frozenset)
+    holding = asyncio.ensure_future(_hold(executor, PostgresRecoveryStore(pool), feeds))
 
     async def holds_all() -> bool:
         return executor.held() == ALL

@@ -3,15 +3,20 @@
 import asyncio
 import contextlib
 import re
+from collections.abc import Collection
 
 import asyncpg
 import pytest
 
 from neighbours import ID_PARAMETERS, Neighbour, fresh_values, rows_of, values_of
-from openbell_server.adapters.postgres.connection import PROCESS_ROLES, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import EXECUTOR_ROLES, PROCESS_ROLES, Pool, Role, transaction
 from openbell_server.adapters.postgres.migrate import allow_login
 from openbell_server.processes.stack import APP_LOGIN
-from tenancy import MAY_RUN, Owner, all_statements, faults_of_catalogue, run
+from statement_roles import MAY_RUN
+from tenancy import Owner, all_statements, faults_of_catalogue, run
+
+# Roles whose transactions name an organization.
+NAMING = (Role.TENANT, Role.OPERATOR, Role.VAULT)
 
 
 class Undone(Exception):
@@ -48,6 +53,10 @@ HOLES = [
     (
         "alter policy operator on audit_log with check (true)",
         "('audit_log', 'operator') lets operators do more than to the organization they name",
+    ),
+    (
+        "alter policy vault on audit_log with check (true)",
+        "('audit_log', 'vault') lets the vault say more than of the organization it names",
     ),
     (
         "create policy operator on orders to openbell_operator using (true)",
@@ -121,10 +130,10 @@ from pg_roles r where rolname = $1
 """
 
 
-async def assert_powerless(owner: Owner, login: str) -> None:
+async def assert_powerless(owner: Owner, login: str, roles: Collection[Role] = PROCESS_ROLES) -> None:
     row = await owner.fetchrow(LOGIN, login)
     assert row is not None
-    assert tuple(row) == (*[False] * 6, 0, [], sorted(PROCESS_ROLES))
+    assert tuple(row) == (*[False] * 6, 0, [], sorted(roles))
 
 
 async def test_the_login_is_no_superuser_owns_nothing_and_inherits_nothing(owner: Owner, login_pool: Pool) -> None:
@@ -137,9 +146,12 @@ async def test_a_login_that_was_there_before_inherits_nothing_either_however_man
 ) -> None:
     await owner.execute("create role old_login login inherit")
     try:
-        await owner.execute("grant openbell_executor to old_login")
+        # It is also rid of what is no business of its processes.
+        await owner.execute("grant openbell_executor, openbell_vault, openbell_operator to old_login")
         await asyncio.gather(*(asyncio.to_thread(allow_login, database, "old_login") for _ in range(4)))
         await assert_powerless(owner, "old_login")
+        await asyncio.to_thread(allow_login, database, "old_login", EXECUTOR_ROLES)
+        await assert_powerless(owner, "old_login", EXECUTOR_ROLES)
     finally:
         await owner.execute("drop role old_login")
 
@@ -153,7 +165,7 @@ async def test_each_role_runs_its_statements_and_no_other(
     for statement in all_statements():
         for role in Role:
             called_with = values | fresh_values(statement.name)
-            organization = called_with["organization_id"] if role in (Role.TENANT, Role.OPERATOR) else None
+            organization = called_with["organization_id"] if role in NAMING else None
             try:
                 async with transaction(login_pool if role in PROCESS_ROLES else pool, role, organization) as connection:
                     await run(connection, statement, called_with)
@@ -172,6 +184,7 @@ def test_no_statement_takes_a_role_or_names_an_organization_for_the_transaction(
     assert [statement.name for statement in all_statements() if changing.search(statement.sql)] == []
 
 
+QUEUES = ("account_outbox", "intent_outbox", "user_outbox")
 # What a role reads beside the tenant's, which row security bounds.
 READS: dict[Role, dict[str, set[str]]] = {
     Role.ACCEPT: {},
@@ -180,16 +193,31 @@ READS: dict[Role, dict[str, set[str]]] = {
         "organizations": {"organization_id", "provider", "external_id", "internal"},
         "denied_users": {"*"},
     },
-    Role.RELAY: {table: {"*"} for table in ("intent_outbox", "account_outbox", "user_deletions", "user_outbox")},
-    Role.HEALTH: {"account_outbox": {"status", "event_type", "created_at", "attempts", "claimed_at"}},
+    Role.RELAY: {
+        "credentials": {"organization_id", "account_id", "credential_id", "version", "expires_at", "warned_at"},
+        "vault_objects": {"organization_id", "account_id", "credential_id", "version"},
+        **{table: {"*"} for table in (*QUEUES, "user_deletions", "outbox_roll_ups")},
+    },
+    Role.VAULT: {"vault_objects": {"*"}},
+    Role.HEALTH: {
+        **{
+            table: {"status", "event_type", "created_at", "attempts", "claimed_at", "available_at", "resolved_at"}
+            for table in QUEUES
+        },
+        "outbox_roll_ups": {"*"},
+        "outbox_failures": {
+            *("queue", "outbox_id", "event_type", "created_at", "attempts", "failed_at", "acknowledged_by"),
+            *("acknowledged_at", "acknowledged_reason", "requeued_as"),
+        },
+    },
     Role.OPERATOR: {
         "organizations": {"*"},
         "api_keys": {
             *("organization_id", "api_key_id", "key_id", "name", "environment", "permissions", "disabled"),
             *("revoked_at", "expires_at", "created_at"),
         },
-        "this_incarnation": {"*"},
-        "denied_users": {"*"},
+        **{table: {"*"} for table in (*QUEUES, "outbox_failures", "outbox_roll_ups")},
+        **{table: {"*"} for table in ("this_incarnation", "denied_users", "audit_log")},
     },
     Role.EXECUTOR: {
         "accounts": {"organization_id", "account_id", "broker", "slot"},
@@ -200,7 +228,8 @@ READS: dict[Role, dict[str, set[str]]] = {
         },
         "orders": {"organization_id", "account_id", "order_id", "standing"},
         "forgotten_orders": {"account_id", "action_id", "found_at"},
-        **{table: {"*"} for table in ("executors", "slot_leases", "incarnation", "this_incarnation")},
+        "credentials": {"organization_id", "account_id", "credential_id", "version", "asked_at", "answered_at"},
+        **{table: {"*"} for table in ("executors", "slot_leases", "broker_feeds", "incarnation", "this_incarnation")},
     },
 }
 
@@ -223,9 +252,12 @@ async def test_a_role_that_crosses_organizations_reads_its_columns_and_no_other(
     assert wrong == []
 
 
-async def test_the_login_of_the_processes_cannot_act_as_an_operator(login_pool: Pool) -> None:
+@pytest.mark.parametrize("role", [Role.OPERATOR, Role.VAULT])
+async def test_the_login_of_the_processes_acts_neither_as_an_operator_nor_as_the_vault(
+    login_pool: Pool, role: Role
+) -> None:
     with pytest.raises(asyncpg.InsufficientPrivilegeError, match="permission denied to set role"):
-        async with transaction(login_pool, Role.OPERATOR):
+        async with transaction(login_pool, role):
             pass
 
 
@@ -239,6 +271,8 @@ LOOKING_UP = {
     "organizations.read_organization",
     "operators.find_organization_of_key_across_organizations",
     "operators.list_api_keys",
+    "operators.list_audit_log_across_organizations",
+    "outbox_operators.find_row_across_organizations",
 }
 
 

@@ -9,17 +9,19 @@ import pytest
 
 from builders import a_cancel, a_limit_create, a_report, a_tenant, accept, an_execution
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
+from openbell_server.adapters.jetstream.publishing import JetStreamTeller, work_messages
 from openbell_server.adapters.jetstream.subjects import WORK_STREAM
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.execution import ROUND_MAX
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.application.execute_action import DOOR_SECONDS
-from openbell_server.application.relay_outbox import RelayOutbox, WorkNotices
+from openbell_server.application.relay_outbox import RelayOutbox
 from openbell_server.application.settle_unknown import MISS_SPACING_SECONDS
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.brokers.paper.wire import DUPLICATE_ID, REFUSALS
 from openbell_server.domain.broker_orders import NotSent, OrderReport, Outcome, ReportStatus, Unknown
 from openbell_server.domain.identifiers import client_order_id
+from openbell_server.domain.outbox import Queue
 from openbell_server.processes.local_services import LocalServices
 from paper_broker import resting, until
 from scripted_broker import Desk, until_so
@@ -180,7 +182,12 @@ async def test_a_work_stream_that_is_deleted_is_made_anew_before_a_notice_is_giv
     streams = jetstream.client.jetstream()
     await streams.delete_stream(WORK_STREAM)
     await desk.accept()
-    relay = RelayOutbox(PostgresOutboxStore(desk.pool), WorkNotices(jetstream), lambda: 0.0, desk.clock)
+    relay = RelayOutbox(
+        PostgresOutboxStore(desk.pool, Queue.INTENTS),
+        JetStreamTeller(jetstream, WORK_STREAM, work_messages),
+        lambda: 0.0,
+        desk.clock,
+    )
 
     async def is_resolved() -> bool:
         await relay()

@@ -9,11 +9,13 @@ import pytest
 from builders import a_tenant
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
+from openbell_server.adapters.jetstream.publishing import JetStreamTeller, user_messages
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.outbox import PostgresUserOutboxStore
+from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
 from openbell_server.application.delete_user import UserDeletion
-from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox, UserNotices
+from openbell_server.application.relay_outbox import RelayOutbox
+from openbell_server.domain.outbox import Queue
 from openbell_server.processes.local_services import LocalServices
 from paper_broker import until
 from scripted_broker import Clock
@@ -43,11 +45,11 @@ async def test_a_deletion_is_told_once_on_its_subject_however_often_it_is_publis
     deletion = UserDeletion(tenant.account.organization_id, "dev", "auth|7")
     await PostgresUserDeletionStore(pool).request(deletion)
     await PostgresUserDeletionStore(pool).finish(deletion)
-    relay = RelayOutbox(PostgresUserOutboxStore(pool), UserNotices(jetstream), lambda: 1.0, Clock())
-    assert await relay() == RelayBatch(1, 1, 0)
+    teller = JetStreamTeller(jetstream, subjects.USER_STREAM, user_messages)
+    claimed = await PostgresOutboxStore(pool, Queue.USERS).claim_across_organizations(10)
     # As if the relay had died before it could say that it was done.
-    await pool.execute("update user_outbox set status = 'pending', resolved_at = null")
-    assert await relay() == RelayBatch(1, 1, 0)
+    for _ in range(2):
+        assert (await teller.tell(claimed, lambda: False)).confirmed == {row.outbox_id for row in claimed}
     stream = await streams.stream_info(subjects.USER_STREAM)
     assert stream.state.messages == 1
     told = await streams.get_last_msg(subjects.USER_STREAM, "users.user.deleted")
@@ -61,7 +63,12 @@ async def test_a_stream_that_is_deleted_is_made_anew(pool: Pool, jetstream: JetS
     deletion = UserDeletion((await a_tenant(pool)).account.organization_id, "dev", "auth|7")
     await PostgresUserDeletionStore(pool).request(deletion)
     await PostgresUserDeletionStore(pool).finish(deletion)
-    relay = RelayOutbox(PostgresUserOutboxStore(pool), UserNotices(jetstream), lambda: 0.0, Clock())
+    relay = RelayOutbox(
+        PostgresOutboxStore(pool, Queue.USERS),
+        JetStreamTeller(jetstream, subjects.USER_STREAM, user_messages),
+        lambda: 0.0,
+        Clock(),
+    )
 
     async def is_told() -> bool:
         return (await relay()).completed == 1

@@ -22,6 +22,12 @@ PARTS = (
     "paging",
     "errors",
     "limits",
+    "outbox",
+    "health",
+    "vault",
+    "credentials",
+    "secrets",
+    "doctor",
     "bench",
 )
 

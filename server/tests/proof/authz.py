@@ -16,7 +16,7 @@ from openbell_server.adapters.postgres.migrate import allow_login, migrate
 from openbell_server.processes.local_services import LocalServices
 from openbell_server.processes.services_keeper import create_databases
 from openbell_server.processes.stack import APP_LOGIN
-from openbell_server.telemetry import configure_logging
+from openbell_server.telemetry.logs import configure_logging
 from proof.figures import Figures
 from tenancy import Owner
 

@@ -74,6 +74,8 @@ async def _prepare(platform: LocalPlatform) -> Field:
         page = (await client.get(f"/v1/accounts/{account}/intents")).json()
         document = (await client.get("/openapi.json")).json()
     async with httpx.AsyncClient(base_url=url, headers={"authorization": admin}, timeout=20) as client:
+        new_account = {"name": "to be changed", "broker": "paper", "environment": "paper"}
+        accounts = [(await client.post("/v1/accounts", json=new_account)).json() for _ in range(8)]
         keys = [(await client.post("/v1/api-keys", json=new_key)).json() for _ in range(2)]
     world = {
         "ids": {
@@ -81,6 +83,7 @@ async def _prepare(platform: LocalPlatform) -> Field:
             "intent_id": [intent["intent_id"] for intent in intents],
             "api_key_id": [key["id"] for key in keys],
         },
+        "spare_accounts": [account["id"] for account in accounts],
         "organization_id": str(seeded.organization_id),
         "provider": {"provider": IDENTITY_PROVIDER, "provider_id": ACME},
         "api_key": seeded.api_key,

@@ -16,11 +16,12 @@ from openbell_server.processes.services_keeper import create_databases
 from openbell_server.processes.stack import APP_LOGIN
 from proof.figures import Figures
 from proof.pool_fuzz import fuzz
-from tenancy import MAY_RUN, Owner, Statement, all_statements, faults_of_catalogue, run
+from statement_roles import MAY_RUN
+from tenancy import Owner, Statement, all_statements, faults_of_catalogue, run
 
 TASKS = {"full": 10_000, "gate": 1_000}
 # Nobody here was restored, replaced or dead for a minute, and an account has its counters from its first moment on.
-# Nobody queues changes of accounts yet, and the claims of one queue are no claims of another.
+# Their accounts' queue has a failed row and no other, and the claims of one queue are no claims of another.
 NOTHING_FOR_ITS_OWNER = {
     "execution.accounts_held_across_organizations",
     # Their orders are as they were first asked for.
@@ -28,9 +29,25 @@ NOTHING_FOR_ITS_OWNER = {
     "leases.forget_the_dead",
     "leases.replace_namesakes",
     "organizations.create_counters",
-    "outbox_health.count_across_organizations",
-    "user_outbox.complete_across_organizations",
-    "user_outbox.release_across_organizations",
+    # No table is without protection.
+    "examination.unprotected_tables",
+    "outbox_operators.requeue_intents_row",
+    "outbox_operators.requeue_users_row",
+    # Their first row is in somebody's hands, and those behind it wait for it.
+    "intents_outbox.claim_across_organizations",
+    "accounts_outbox.claim_across_organizations",
+    *(
+        f"{queue}_outbox.{resolve}_across_organizations"
+        for queue in ("accounts", "users")
+        for resolve in ("complete", "release")
+    ),
+    # Nothing of theirs was completed.
+    *(
+        f"{queue}_outbox_pruning.{prune}_across_organizations"
+        for queue in ("accounts", "intents", "users")
+        for prune in ("take_counts", "remove_completed")
+    ),
+    "unneeded_secrets.destroy_across_organizations",
 }
 # What they look for is damage, and there is none.
 DAMAGE = {"dangling_keys", "false_receipts", "miscounted", "misnumbered", "unmatched"}

@@ -17,6 +17,7 @@ from openbell.requests import SubmitOptions
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.processes.local_platform import LocalPlatform
+from openbell_server.transport.stream.event_messages import KINDS
 
 SYMBOLS = ("AAPL", "MSFT", "NVDA", "BRK.B", "SPY")
 FRAME_SECONDS = 30
@@ -137,14 +138,14 @@ class Follower:
     async def _until_cut(self, stub: "trading_pb2_grpc.TradingServiceAsyncStub") -> None:
         request = pb.Subscribe(
             trading_account_id=self.account_id,
-            subscriptions=[pb.EVENT_TYPE_BROKER_ORDER, pb.EVENT_TYPE_INTENT_ACTION],
+            subscriptions=list(KINDS),
             resume_token=self._token,
         )
         call = stub.SubscribeEvents(request, metadata=(("x-api-key", self.api_key),))
         received = 0
         async for frame in call:
             self._token, self._stands = frame.resume_token, True
-            if frame.WhichOneof("event") in {"broker_order", "intent_action"}:
+            if frame.WhichOneof("event") in {"broker_order", "intent_action", "account_changed"}:
                 if self.frames and frame.prev_seq != self.frames[-1].account_seq:
                     last = self.frames[-1].account_seq
                     self.faults.append(f"{frame.account_seq} follows {frame.prev_seq}, seen {last}")

@@ -23,6 +23,7 @@ from openbell_server.adapters.postgres.organizations import PostgresOrganization
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.domain.account_events import EventKind
+from openbell_server.domain.outbox import Queue
 from openbell_server.processes.stack import APP_LOGIN
 from proof.figures import Figures
 from tenancy import Owner
@@ -182,7 +183,7 @@ class Fuzz:
         found = await execution.find_account_across_organizations(neighbour.tenant.account.id)
         self.foreign += found is None or found.organization_id != neighbour.organization_id
         await execution.accounts_waiting_across_organizations([slot], 0)
-        await PostgresOutboxStore(self.pool).claim_across_organizations(1)
+        await PostgresOutboxStore(self.pool, Queue.INTENTS).claim_across_organizations(1)
         await PostgresOrganizationStore(self.pool).find_key_across_organizations("0" * 12)
 
 

@@ -21,7 +21,7 @@ from openbell_server.demo.reading import read_books
 from openbell_server.domain.identifiers import action_of
 from openbell_server.processes.local_platform import LocalPlatform
 from openbell_server.processes.local_postgres import find_postgres
-from openbell_server.processes.stack import PROCESSES
+from openbell_server.processes.stack import EXECUTOR_LOGIN, PROCESSES
 from paper_broker import until
 from proof.books import until_settled
 from proof.figures import Figures
@@ -57,7 +57,7 @@ async def _migrate_under_load(figures: Figures, platform: LocalPlatform, size: d
     migrated = asyncio.Event()
     load = asyncio.ensure_future(_post_until(platform, size, migrated, answers))
     await _answered(answers, size["moving"])
-    command = [sys.executable, "-m", "openbell_server", "migrate"]
+    command = [sys.executable, "-m", "openbell_server", "migrate", "--executor-login", EXECUTOR_LOGIN]
     migrating = await asyncio.create_subprocess_exec(*command, env={"OPENBELL_DATABASE_URL": platform.owner_url})
     during = answers.total()
     figures.exactly("migration's exit status", await asyncio.wait_for(migrating.wait(), 120), 0)

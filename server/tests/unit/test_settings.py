@@ -34,3 +34,19 @@ def test_a_setting_that_cannot_be_read_is_named_and_not_repeated(
     with pytest.raises(OperatorError, match=says) as refused:
         Settings()
     assert "s3cret" not in str(refused.value)
+
+
+def test_what_settings_print_of_themselves_has_no_address_with_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = (
+        "database_url",
+        "paper_database_url",
+        "nats_url",
+        "redis_url",
+        "otlp_url",
+        "cursor_secret",
+        "workos_api_key",
+    )
+    for name in names:
+        monkeypatch.setenv(f"OPENBELL_{name.upper()}", "nats://openbell:s3cret@127.0.0.1")
+    settings = Settings()
+    assert "s3cret" not in f"{settings} {settings!r}"

@@ -103,6 +103,11 @@ def show_event(event: Event) -> None:
         action = event.intent_action
         line.append(f"action  {printable(action.intent_id)}  {action.seq} {printable(action.action_type)}  ")
         line.append_text(_state(action.state, action.reason))
+    elif event.account_changed is not None:
+        account = event.account_changed
+        line.append(f"account {printable(', '.join(account.changed) or 'notice')}  version {account.version}  ")
+        line.append_text(_state(f"credential {account.credential_status}", account.reason))
+        line.append(f"  expires {_time(account.expires_at)}" if account.expires_at is not None else "")
     console().print(line, soft_wrap=True)
 
 

@@ -29,12 +29,14 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     EVENT_TYPE_UNSPECIFIED: _EventType.ValueType  # 0
     EVENT_TYPE_BROKER_ORDER: _EventType.ValueType  # 1
     EVENT_TYPE_INTENT_ACTION: _EventType.ValueType  # 2
+    EVENT_TYPE_ACCOUNT_CHANGED: _EventType.ValueType  # 3
 
 class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper): ...
 
 EVENT_TYPE_UNSPECIFIED: EventType.ValueType  # 0
 EVENT_TYPE_BROKER_ORDER: EventType.ValueType  # 1
 EVENT_TYPE_INTENT_ACTION: EventType.ValueType  # 2
+EVENT_TYPE_ACCOUNT_CHANGED: EventType.ValueType  # 3
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
 
 @_typing.final
@@ -77,6 +79,7 @@ class TradingEvent(_message.Message):
     SUBSCRIBED_FIELD_NUMBER: _builtins.int
     BROKER_ORDER_FIELD_NUMBER: _builtins.int
     INTENT_ACTION_FIELD_NUMBER: _builtins.int
+    ACCOUNT_CHANGED_FIELD_NUMBER: _builtins.int
     trading_account_id: _builtins.str
     account_seq: _builtins.int
     """1, 2, 3 … without gaps over all events of the account; a subscription that filters checks prev_seq."""
@@ -93,6 +96,8 @@ class TradingEvent(_message.Message):
     def broker_order(self) -> Global___BrokerOrder: ...
     @_builtins.property
     def intent_action(self) -> Global___IntentAction: ...
+    @_builtins.property
+    def account_changed(self) -> Global___AccountChanged: ...
     def __init__(
         self,
         *,
@@ -105,12 +110,13 @@ class TradingEvent(_message.Message):
         subscribed: Global___Subscribed | None = ...,
         broker_order: Global___BrokerOrder | None = ...,
         intent_action: Global___IntentAction | None = ...,
+        account_changed: Global___AccountChanged | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["broker_order", b"broker_order", "event", b"event", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "subscribed", b"subscribed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "broker_order", b"broker_order", "event", b"event", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "subscribed", b"subscribed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_seq", b"account_seq", "broker_order", b"broker_order", "event", b"event", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "prev_seq", b"prev_seq", "resume_token", b"resume_token", "subscribed", b"subscribed", "trading_account_id", b"trading_account_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "account_seq", b"account_seq", "broker_order", b"broker_order", "event", b"event", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "prev_seq", b"prev_seq", "resume_token", b"resume_token", "subscribed", b"subscribed", "trading_account_id", b"trading_account_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["heartbeat", "subscribed", "broker_order", "intent_action"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["heartbeat", "subscribed", "broker_order", "intent_action", "account_changed"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -315,3 +321,51 @@ class IntentAction(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
 
 Global___IntentAction: _TypeAlias = IntentAction  # noqa: Y015
+
+@_typing.final
+class AccountChanged(_message.Message):
+    """The account, or what it signs in with at its broker, after a change; or a warning of one to come, which reason tells."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGED_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    CREDENTIAL_STATUS_FIELD_NUMBER: _builtins.int
+    EXPIRES_AT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    version: _builtins.int
+    """The account's, after the change."""
+    credential_status: _builtins.str
+    @_builtins.property
+    def changed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What changed, by the names under which the account and its credential are read; empty for a warning."""
+
+    @_builtins.property
+    def expires_at(self) -> _timestamp_pb2.Timestamp:
+        """When the credential runs out, if that is known."""
+
+    @_builtins.property
+    def reason(self) -> Global___Reason: ...
+    def __init__(
+        self,
+        *,
+        changed: _abc.Iterable[_builtins.str] | None = ...,
+        version: _builtins.int = ...,
+        credential_status: _builtins.str = ...,
+        expires_at: _timestamp_pb2.Timestamp | None = ...,
+        reason: Global___Reason | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_expires_at", b"_expires_at", "_reason", b"_reason", "expires_at", b"expires_at", "reason", b"reason"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expires_at", b"_expires_at", "_reason", b"_reason", "changed", b"changed", "credential_status", b"credential_status", "expires_at", b"expires_at", "reason", b"reason", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__expires_at: _TypeAlias = _typing.Literal["expires_at"]  # noqa: Y015
+    _WhichOneofArgType__expires_at: _TypeAlias = _typing.Literal["_expires_at", b"_expires_at"]  # noqa: Y015
+    _WhichOneofReturnType__reason: _TypeAlias = _typing.Literal["reason"]  # noqa: Y015
+    _WhichOneofArgType__reason: _TypeAlias = _typing.Literal["_reason", b"_reason"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expires_at) -> _WhichOneofReturnType__expires_at | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
+
+Global___AccountChanged: _TypeAlias = AccountChanged  # noqa: Y015

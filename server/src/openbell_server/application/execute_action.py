@@ -1,14 +1,16 @@
 """Take queued actions of an account through the door to its broker, and record what the broker answered."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 from openbell_server.application.account_log import log_action, log_order
 from openbell_server.application.crash_points import crash_point
+from openbell_server.application.keep_sessions import Passage
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, BrokerSession
 from openbell_server.application.ports.execution import (
     AccountTransaction,
@@ -45,6 +47,13 @@ RECORD_RETRY_SECONDS: Final = 0.2
 REFUSING_ROUNDS_MAX: Final = 100
 
 
+class Fence(Protocol):
+    """What keeps commands from being sent with a credential that is not the account's any more."""
+
+    async def passage(self, account: BrokerAccount, transaction: AccountTransaction) -> Passage:
+        """What may pass the account's door now, decided under its lock."""
+
+
 @dataclass(frozen=True, slots=True)
 class Door:
     """An action that passed the door, in the hands of the one who opened it."""
@@ -61,17 +70,21 @@ class ExecuteAction:
     """Opens doors, calls the broker, records outcomes."""
 
     store: ExecutionStore
+    sessions: Fence
     hints: Hints
     new_id: Callable[[], UUID]
     monotonic: Callable[[], float]
     # Errors of the store that pass.
     unavailable: tuple[type[Exception], ...]
+    # Since the process started: doors, and by state what became of the actions behind them.
+    counts: Counter[str] = field(default_factory=Counter)
 
     async def open_doors(self, account: BrokerAccount, free: int) -> list[Door]:
         """Commit the door for the next actions of an account, at most as many as may be in flight."""
         doors: list[Door] = []
         for _ in range(REFUSING_ROUNDS_MAX):
             doors, refused = await self._open_doors(account, free)
+            self.counts["doors"] += len(doors)
             if doors or not refused:
                 break
         return doors
@@ -85,12 +98,15 @@ class ExecuteAction:
             if transaction.hold is not None:
                 return [], False
             skipped = await _skip_superseded(transaction, await transaction.superseded())
-            found = await transaction.ready(free)
+            passage = await self.sessions.passage(account, transaction)
+            found = []
+            if passage is not Passage.WAIT:
+                found = await transaction.ready(free, cancels=passage is Passage.OPEN)
             ready = await _skip_needless(transaction, found)
             needless = len(found) - len(ready)
             adopted = await _adopt(transaction, ready, attempt_id)
             ready = [a for a in ready if a.action_id not in adopted]
-            refused = await _skip_refused(transaction, ready)
+            refused = await _skip_refused(transaction, ready, account_ready=passage is Passage.OPEN)
             ready = [a for a in ready if a.action_id not in refused]
             # Both clocks start under the lock: a long wait for it leaves the doors as fresh as they are.
             opened_monotonic = self.monotonic()
@@ -128,6 +144,7 @@ class ExecuteAction:
             await asyncio.sleep(RECORD_RETRY_SECONDS)
 
     async def _settle(self, door: Door, outcome: Outcome) -> None:
+        settled: ActionState | None = None
         async with self.store.account_transaction(door.account) as transaction:
             for action in await transaction.of_intents([door.action.intent_id]):
                 if action.action_id == door.action.action_id and action.attempt_id == door.attempt_id:
@@ -135,7 +152,10 @@ class ExecuteAction:
                         action.action_type, action.state, action.order, outcome, action.replacement
                     )
                     await record(transaction, action, settlement)
+                    settled = settlement.state
             crash_point("executor.inside_outcome")
+        if settled is not None:
+            self.counts[settled] += 1
 
     async def _call(self, session: BrokerSession, door: Door) -> Outcome:
         while True:
@@ -245,14 +265,17 @@ async def _skip_superseded(transaction: AccountTransaction, needless: list[Track
     return len(needless)
 
 
-async def _skip_refused(transaction: AccountTransaction, ready: list[TrackedAction]) -> set[ActionId]:
+async def _skip_refused(
+    transaction: AccountTransaction, ready: list[TrackedAction], *, account_ready: bool
+) -> set[ActionId]:
     """Skip what may not pass the door any more: a control says so, or what it was sent with is switched off."""
     judged = [(action, action.at_door) for action in ready if action.at_door is not None]
     symbols = {action.terms.symbol for action, facts in judged if facts.control_epoch != NO_CONTROLS_EPOCH}
     controls = await transaction.controls_of(symbols) if symbols else {}
     refused = set()
     for action, facts in judged:
-        code = refusal_at_door(facts, controls.get(action.terms.symbol, SymbolControls()))
+        found = controls.get(action.terms.symbol, SymbolControls())
+        code = refusal_at_door(facts, found, account_ready=account_ready)
         if code is not None:
             order = action.order
             if action.action_type is ActionType.CREATE:

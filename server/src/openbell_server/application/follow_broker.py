@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from openbell_server.application.execute_action import CALL_SECONDS
 from openbell_server.application.hold_slots import HoldSlots
@@ -12,29 +12,50 @@ from openbell_server.application.ports.broker import BrokerDefinition, BrokerSes
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.domain.broker_orders import OrderReport
-from openbell_server.domain.identifiers import AccountId, client_order_id
+from openbell_server.domain.identifiers import AccountId, ActionId, client_order_id
 
 LOOK_UPS_AT_ONCE_MAX: Final = 8
 REPORTS_AT_ONCE_MAX: Final = 256
 REPORTS_WAITING_MAX: Final = 10_000
 QUIET_SECONDS: Final = 0.25
 ASK_SECONDS: Final = 1.0
+# An account that stays untold is asked for in every second, fourth, eighth round.
+ASK_ROUNDS_MAX: Final = 3
 
 Item = tuple[AccountId, OrderReport] | None
 Answer = TypeVar("Answer")
 
 
+class SignIns(Protocol):
+    """Who is signed in at the broker."""
+
+    async def begin(self, broker: str, slots: Collection[int]) -> None:
+        """Begin to sign in the accounts of slots that were taken, or whose broker was out of reach."""
+
+    def is_pending(self, account_id: AccountId) -> bool:
+        """Whether the account must be signed in and is not yet, so that asking is no use."""
+
+    @property
+    def changes(self) -> int:
+        """Another number whenever a broker may tell about an account what it did not tell before."""
+
+
 @dataclass(slots=True)
 class FollowBroker:
-    """One broker's feed. No door opens in a slot whose orders were not compared with the broker since we took it."""
+    """One broker's feed. No door opens for an account whose orders were not compared since we took it."""
 
     definition: BrokerDefinition
     session: BrokerSession
     store: ExecutionStore
     track: TrackOrders
     slots: HoldSlots
+    sessions: SignIns
     failures: list[Exception] = field(default_factory=list)
     _compared: set[int] = field(default_factory=set)
+    # Accounts of compared slots with an order that the broker has not told us about, and how often it did not.
+    _behind: dict[AccountId, int] = field(default_factory=dict)
+    _rounds: int = 0
+    _changes: int = 0
     _connects: int = 0
     # Orders the broker did not know, or told us less of than it counts: asked for again.
     _to_ask: dict[str, BrokerAccount] = field(default_factory=dict)
@@ -44,23 +65,31 @@ class FollowBroker:
         failures, self.failures = self.failures, []
         return failures
 
-    def ready(self, slot: int) -> bool:
-        """Whether commands for accounts of this slot may be sent now."""
-        return slot in self._compared and slot in self.slots.held() and self.session.is_connected
+    @property
+    def compared(self) -> frozenset[int]:
+        """The slots that were compared with the broker since they are ours and its feed stands."""
+        return frozenset(self._compared) if self.session.is_connected else frozenset()
+
+    def ready(self, account: BrokerAccount) -> bool:
+        """Whether commands for this account may be sent now; one that the broker keeps silent about stops no other."""
+        is_known = account.account_id not in self._behind and not self.sessions.is_pending(account.account_id)
+        is_ours = account.slot in self._compared and account.slot in self.slots.held()
+        return is_known and is_ours and self.session.is_connected
 
     async def run(self) -> None:
         """Read the feed until cancelled; a full queue makes the broker wait, not us grow."""
         queue: asyncio.Queue[Item] = asyncio.Queue(REPORTS_WAITING_MAX)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._apply(queue))
+            tasks.create_task(self._ask_again())
             async for item in self.session.reports():
                 if item is None:
                     self._connects += 1
                     self._compared.clear()
+                    self._behind.clear()
                 await queue.put(item)
 
     async def _apply(self, queue: asyncio.Queue[Item]) -> None:
-        asked_at = float("-inf")
         while True:
             items = await _next_items(queue)
             held = self.slots.held()
@@ -69,10 +98,6 @@ class FollowBroker:
             for account_id, report in (item for item in items if item is not None):
                 by_account.setdefault(account_id, []).append(report)
             await _at_once([self._apply_account(account, reports) for account, reports in by_account.items()])
-            now = asyncio.get_running_loop().time()
-            if self.session.is_connected and now - asked_at >= ASK_SECONDS:
-                asked_at = now
-                await self._ask_again(held)
             if self.session.is_connected and held - self._compared:
                 await self._compare(held - self._compared)
 
@@ -94,20 +119,56 @@ class FollowBroker:
     async def _compare(self, slots: frozenset[int]) -> None:
         """Ask for every order the broker may have: what happened while nobody listened is learned here."""
         connects = self._connects
+        await self.sessions.begin(self.definition.name, slots)
         orders = await self.store.open_orders_across_organizations(self.definition.name, slots)
-        answered = await _at_once([self._ask(account, client_order_id(action_id)) for account, action_id in orders])
-        failed = {account.slot for (account, _), answer in zip(orders, answered, strict=True) if not answer}
+        behind = await self._untold(orders)
         # A feed that was cut meanwhile may have told what we did not ask for.
         if connects == self._connects:
-            self._compared |= slots - failed
+            self._behind |= dict.fromkeys(behind, 0)
+            self._compared |= slots
 
-    async def _ask_again(self, held: frozenset[int]) -> None:
-        """Ask for what was missing, as long as the order is open here and its slot is ours."""
-        if self._to_ask:
-            orders = await self.store.open_orders_across_organizations(self.definition.name, held)
-            still_open = {client_order_id(action_id) for _, action_id in orders}
-            self._to_ask = {name: account for name, account in self._to_ask.items() if name in still_open}
-            await _at_once([self._ask(account, order_id) for order_id, account in self._to_ask.items()])
+    async def _untold(self, orders: Sequence[tuple[BrokerAccount, ActionId]]) -> set[AccountId]:
+        """Ask for these orders; the accounts with one that the broker did not tell about."""
+        untold = {account.account_id for account, _ in orders if self.sessions.is_pending(account.account_id)}
+        asked = [(account, action_id) for account, action_id in orders if account.account_id not in untold]
+        answered = await _at_once([self._ask(account, client_order_id(action_id)) for account, action_id in asked])
+        return untold | {account.account_id for (account, _), told in zip(asked, answered, strict=True) if not told}
+
+    async def _ask_again(self) -> None:
+        """Beside the reports, for as long as they are read: ask for what was missing while its order is open here."""
+        while True:
+            await asyncio.sleep(ASK_SECONDS)
+            if self.session.is_connected and (self._to_ask or self._behind):
+                await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        connects, to_ask = self._connects, [*self._to_ask]
+        orders = await self.store.open_orders_across_organizations(self.definition.name, self.slots.held())
+        for ended in {*to_ask} - {client_order_id(action_id) for _, action_id in orders}:
+            self._to_ask.pop(ended, None)
+        due = self._due()
+        missing = [
+            (account, action_id)
+            for account, action_id in orders
+            if account.account_id in due
+            or (account.account_id not in self._behind and client_order_id(action_id) in self._to_ask)
+        ]
+        untold = await self._untold(missing)
+        if connects == self._connects:
+            for account_id in due - untold:
+                self._behind.pop(account_id, None)
+            self._behind |= {account_id: self._behind.get(account_id, 0) + 1 for account_id in due & untold}
+
+    def _due(self) -> set[AccountId]:
+        """Accounts to be asked for as a whole: ever more rarely, until something changes that may make them known."""
+        self._rounds += 1
+        is_new, self._changes = self.sessions.changes != self._changes, self.sessions.changes
+        return {
+            account_id
+            for account_id, failures in self._behind.items()
+            if (is_new or self._rounds % 2 ** min(failures, ASK_ROUNDS_MAX) == 0)
+            and not self.sessions.is_pending(account_id)
+        }
 
     async def _ask(self, account: BrokerAccount, order_id: str) -> bool:
         """Look an order up and apply it; whether the broker answered. What it could not tell now is asked again."""

@@ -1,6 +1,7 @@
 """How often callers may call: reads by principal, commands by account, key validation by address."""
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
 from openbell_server.application.ports.rate_limits import CallCounts, Window
 from openbell_server.domain.errors import RateLimited
@@ -25,6 +26,8 @@ class LimitRates:
 
     counts: CallCounts
     rates: Rates
+    # How many were refused, by kind, since the process started.
+    refusals: Counter[str] = field(default_factory=Counter)
 
     async def read(self, caller: Caller) -> None:
         """A read, or a write of anything but a command."""
@@ -44,4 +47,5 @@ class LimitRates:
 
     async def _take(self, name: str, *windows: Window) -> None:
         if full := await self.counts.take(name, windows):
+            self.refusals[name.partition(" ")[0]] += 1
             raise RateLimited(full.window.limit, full.window.seconds, full.wait_seconds)

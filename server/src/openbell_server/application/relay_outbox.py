@@ -1,137 +1,126 @@
-"""Claim the rows of a queue, tell of them durably, and resolve them."""
+"""Claim the rows of a queue, tell of them durably and in order, and resolve them."""
 
 import asyncio
-import hashlib
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Protocol
 
 from openbell_server.application.crash_points import crash_point
-from openbell_server.application.ports.hints import EventQueue, WorkQueue
 from openbell_server.domain.outbox import (
     CLAIM_ROWS_MAX,
     HOLD_SECONDS,
-    Claim,
     ClaimedRow,
-    ClaimedUserEvent,
     backoff_seconds,
+    confirmed_in_order,
 )
 
-Row = TypeVar("Row", bound=Claim)
+FINISH_SECONDS: Final = 2.0
 
 
-class OutboxStore(Protocol[Row]):
+class OutboxStore(Protocol):
     """A queue, as the relay needs it."""
 
-    async def claim_across_organizations(self, limit: int) -> list[Row]:
-        """Take rows into our hands for five seconds."""
+    async def claim_across_organizations(self, limit: int) -> list[ClaimedRow]:
+        """Take rows into our hands for five seconds, the oldest first."""
 
-    async def complete_across_organizations(self, rows: Sequence[Row]) -> int:
+    async def complete_across_organizations(self, rows: Sequence[ClaimedRow]) -> int:
         """Resolve rows we still hold; how many that were."""
 
-    async def release_across_organizations(self, rows: Sequence[Row], wait_seconds: Sequence[float]) -> None:
-        """Give rows back for a later try."""
+    async def release_across_organizations(
+        self, rows: Sequence[ClaimedRow], wait_seconds: Sequence[float | None]
+    ) -> list[int]:
+        """Give rows back for a later try, those without a wait as if never claimed; which of them are failed now."""
 
 
-class Notices(Protocol[Row]):
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What became of telling, by row; one that is in neither was not tried, because one before it failed."""
+
+    confirmed: frozenset[int]
+    missed: frozenset[int]
+
+
+class Teller(Protocol):
     """How the rows of a queue are told of."""
 
-    def is_reachable(self) -> bool:
-        """Whether telling has a chance now."""
+    async def is_ready(self) -> bool:
+        """Whether telling has a chance now; after one that got no answer, only once somebody answers again."""
 
-    async def tell(self, rows: Sequence[Row]) -> list[Row]:
-        """Tell of the rows; those that were confirmed."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkNotices:
-    """Tells executors that accounts have work."""
-
-    queue: WorkQueue
-
-    def is_reachable(self) -> bool:
-        """Whether telling has a chance now."""
-        return self.queue.is_reachable()
-
-    async def tell(self, rows: Sequence[ClaimedRow]) -> list[ClaimedRow]:
-        """One notice per account says all there is to say."""
-        newest = {row.account_id: row for row in sorted(rows, key=lambda row: row.outbox_id)}
-        told = await asyncio.gather(
-            *(self.queue.publish_work(row.slot, row.account_id, str(row.outbox_id)) for row in newest.values()),
-            return_exceptions=True,
-        )
-        reached = {account for account, result in zip(newest, told, strict=True) if result is None}
-        return [row for row in rows if row.account_id in reached]
+    async def tell(self, rows: Sequence[ClaimedRow], is_late: Callable[[], bool]) -> Told:
+        """Tell of the rows, those of one account or user in order, beginning nothing once it is late."""
 
 
-@dataclass(frozen=True, slots=True)
-class UserNotices:
-    """Tells whoever listens what became of users."""
-
-    queue: EventQueue
-
-    def is_reachable(self) -> bool:
-        """Whether telling has a chance now."""
-        return self.queue.is_reachable()
-
-    async def tell(self, rows: Sequence[ClaimedUserEvent]) -> list[ClaimedUserEvent]:
-        """One message per row; its id lets most copies be dropped."""
-        told = await asyncio.gather(
-            *(self.queue.publish_user_event(row.event_type, row.payload, _digest(row.payload)) for row in rows),
-            return_exceptions=True,
-        )
-        return [row for row, result in zip(rows, told, strict=True) if result is None]
-
-
-def _digest(payload: str) -> str:
-    """The same words are the same event; a restored database gives out numbers again."""
-    return hashlib.sha256(payload.encode()).hexdigest()
+# What is to be done for each row before it is completed: short, and harmless to repeat.
+Finish = Callable[[Sequence[ClaimedRow]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class RelayBatch:
-    """What one round did."""
+    """What one round did; failed rows are among the released."""
 
     claimed: int
     completed: int
     released: int
+    failed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class RelayOutbox(Generic[Row]):
+class RelayOutbox:
     """The relay's one job; under a claim it does only what is short and harmless to repeat.
 
     A relay that was paused drops what it claimed: by then another has the rows, or will take them.
     """
 
-    store: OutboxStore[Row]
-    notices: Notices[Row]
+    store: OutboxStore
+    teller: Teller
     jitter: Callable[[], float]
     monotonic: Callable[[], float]
+    finish: Finish | None = None
 
     async def __call__(self) -> RelayBatch:
-        """One round; nothing is claimed while the queue is away, so that no row uses up its tries on an outage."""
-        if not self.notices.is_reachable():
+        """One round; nothing is claimed while the teller is away, so that no row uses up its tries on an outage."""
+        if not await self.teller.is_ready():
             return RelayBatch(0, 0, 0)
         claimed_after = self.monotonic()
+
+        def is_late() -> bool:
+            return self.monotonic() - claimed_after >= HOLD_SECONDS
+
         rows = await self.store.claim_across_organizations(CLAIM_ROWS_MAX)
         if not rows:
             return RelayBatch(0, 0, 0)
         crash_point("relay.after_claim")
-        if self._is_late(claimed_after):
+        if is_late():
             return RelayBatch(len(rows), 0, 0)
-        told = await self.notices.tell(rows)
+        told = await self.teller.tell(rows, is_late)
         crash_point("relay.after_publish")
-        if self._is_late(claimed_after):
+        confirmed = await self._finished([row for row in rows if row.outbox_id in told.confirmed])
+        if is_late():
             return RelayBatch(len(rows), 0, 0)
-        reached = {row.outbox_id for row in told}
-        missed = [row for row in rows if row.outbox_id not in reached]
-        completed = await self.store.complete_across_organizations(told) if told else 0
+        done = confirmed_in_order(rows, confirmed)
+        completed = await self.store.complete_across_organizations(done) if done else 0
         crash_point("relay.after_complete")
-        if missed:
-            waits = [backoff_seconds(row.attempts) * self.jitter() for row in missed]
-            await self.store.release_across_organizations(missed, waits)
-        return RelayBatch(len(rows), completed, len(missed))
+        left = [row for row in rows if row not in done]
+        tried = told.missed | (told.confirmed - confirmed)
+        failed = await self._release(left, tried) if left else []
+        return RelayBatch(len(rows), completed, len(left), tuple(failed))
 
-    def _is_late(self, claimed_after: float) -> bool:
-        return self.monotonic() - claimed_after >= HOLD_SECONDS
+    async def _finished(self, rows: Sequence[ClaimedRow]) -> frozenset[int]:
+        """Which rows are done but for being resolved: all at once if it goes, and otherwise each by itself."""
+        if self.finish is None or not rows:
+            return frozenset(row.outbox_id for row in rows)
+        finished: set[int] = set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FINISH_SECONDS):
+                for some in (rows, *([row] for row in rows)):
+                    # One row's trouble is no other's; whoever finishes says what went wrong.
+                    with contextlib.suppress(Exception):
+                        if len(finished) < len(rows):
+                            await self.finish(some)
+                            finished.update(row.outbox_id for row in some)
+        return frozenset(finished)
+
+    async def _release(self, rows: Sequence[ClaimedRow], tried: frozenset[int]) -> list[int]:
+        waits = [backoff_seconds(row.attempts) * self.jitter() if row.outbox_id in tried else None for row in rows]
+        return await self.store.release_across_organizations(rows, waits)

@@ -22,6 +22,7 @@ from openbell_server.domain.accounts import TRADING_LIVE, Environment, TradingAc
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.authorization import Operation, admit_to_account
 from openbell_server.domain.controls import NO_CONTROLS_EPOCH, evaluate
+from openbell_server.domain.credentials import NOT_READY
 from openbell_server.domain.errors import ControlsRefused, FieldProblem, Problem
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, ReceiptId, Symbol, keyed_action_id
 from openbell_server.domain.intents import (
@@ -243,8 +244,12 @@ def _require_open(account: TradingAccount, command: Command | None) -> None:
         raise Problem("entitlement_required", f"live accounts need the entitlement {TRADING_LIVE}")
     if account.organization_disabled:
         raise Problem("organization_disabled", "the organization is disabled")
+    if account.closed:
+        raise Problem("account_closed", "the account is closed, which is for good")
     if account.disabled:
         raise Problem("account_disabled", "the account is disabled")
+    if account.credential_status in NOT_READY:
+        raise Problem("account_not_ready", f"the account's credential is {account.credential_status}")
 
 
 def _just_created(submission: Submission, command: CreateIntent, acceptance: Acceptance) -> Submitted:

@@ -57,6 +57,10 @@ class WorkAccounts:
         self._working.add(account_id)
         self._start(self._work(account_id))
 
+    def forget(self, account_id: AccountId) -> None:
+        """Read the account anew: something about it has changed."""
+        self._known.pop(account_id, None)
+
     async def sweep(self) -> None:
         """Find work that no hint announced, actions in doubt, and accounts held since a restore."""
         held = self.slots.held()
@@ -82,7 +86,7 @@ class WorkAccounts:
         try:
             account, broker = await self._look_up(account_id)
             room = self._room(account, broker)
-            if room > 0 and broker.ready(account.slot) and not self._closing:
+            if room > 0 and broker.ready(account) and not self._closing:
                 self._calls[account.broker] += room
                 try:
                     async with self._places:
@@ -110,7 +114,7 @@ class WorkAccounts:
     async def _settle(self, account_id: AccountId) -> None:
         try:
             account, broker = await self._look_up(account_id)
-            if broker.ready(account.slot):
+            if broker.ready(account):
                 async with self._looking:
                     await self.settle(account, broker.session, broker.definition.capabilities)
         finally:
@@ -119,7 +123,7 @@ class WorkAccounts:
     async def _recover(self, account_id: AccountId) -> None:
         try:
             account, broker = await self._look_up(account_id)
-            if broker.ready(account.slot):
+            if broker.ready(account):
                 async with self._looking:
                     freed = await self.recover(account, broker.session, broker.definition.capabilities)
                 if freed:

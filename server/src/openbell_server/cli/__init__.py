@@ -6,20 +6,31 @@ import typer
 
 from openbell_server.cli import (
     accounts,
+    audit,
     backup,
     database,
     demo,
     dev,
+    doctor,
     keys,
     organizations,
+    outbox,
     processes,
     recovery,
     services,
     tokens,
     users,
+    vault,
 )
 
-app = typer.Typer(help="Run and operate Openbell.", no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+app = typer.Typer(
+    help="Run and operate Openbell.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    # Rich would print a traceback past the filter of the logs.
+    pretty_exceptions_enable=False,
+)
 dev.register(app)
 database.register(app)
 organizations.register(app)
@@ -27,8 +38,12 @@ accounts.register(app)
 keys.register(app)
 users.register(app)
 tokens.register(app)
+outbox.register(app)
+audit.register(app)
 recovery.register(app)
 backup.register(app)
+vault.register(app)
+doctor.register(app)
 processes.register(app)
 demo.register(app)
 services.register(app)

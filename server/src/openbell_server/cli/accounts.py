@@ -6,7 +6,7 @@ import typer
 
 from openbell_server.cli.operators import ActingAs, AsJson, known, operate, plain_name, show_one
 from openbell_server.cli.organizations import OrganizationArgument
-from openbell_server.domain.accounts import Environment
+from openbell_server.domain.accounts import Environment, NewAccount
 
 COLUMNS = ("account_id", "name", "broker", "environment")
 
@@ -27,11 +27,11 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Open a trading account."""
+    from openbell_server.application.manage_accounts import first_status
     from openbell_server.brokers.registry import BROKERS
 
     plain_name(name, "--name")
     known([broker], BROKERS, "broker")
-    created = operate(
-        lambda store: store.create_account(organization, name=name, broker=broker, environment=environment), acting_as
-    )
+    new, status = NewAccount(name=name, broker=broker, environment=environment), first_status(BROKERS[broker])
+    created = operate(lambda store: store.create_account(organization, new, status), acting_as)
     show_one(created, COLUMNS, as_json=as_json)

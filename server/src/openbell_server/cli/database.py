@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from openbell_server.domain.errors import OperatorError
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -18,6 +20,9 @@ def migrate(
     login: Annotated[
         str, typer.Option(help="Also make this login for the processes, without a password, and give it their roles.")
     ] = "",
+    executor_login: Annotated[
+        str, typer.Option(help="The same for executors, which alone may read sealed credentials.")
+    ] = "",
     sql: Annotated[bool, typer.Option("--sql", help="Only print the statements, for an empty database.")] = False,
 ) -> None:
     """Bring the database at OPENBELL_DATABASE_URL to the newest schema."""
@@ -26,13 +31,18 @@ def migrate(
     if sql:
         schema.print_sql()
         return
+    from openbell_server.adapters.postgres.connection import EXECUTOR_ROLES
     from openbell_server.settings import Settings
 
+    if login and login == executor_login:
+        raise OperatorError("Executors need a login of their own: name another one after --executor-login.")
     url = Settings().require("database_url")
     if not check:
         schema.migrate(url, to)
     if login:
         schema.allow_login(url, login)
+    if executor_login:
+        schema.allow_login(url, executor_login, EXECUTOR_ROLES)
     if to == "head" and not schema.is_current(url):
         typer.echo("The schema is not current: run `openbell-server migrate`.", err=True)
         raise typer.Exit(1)

@@ -4,18 +4,20 @@ import asyncio
 import getpass
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from openbell_server.domain.errors import OperatorError
+from openbell_server.domain.names import NAME_LENGTH_MAX
 
 if TYPE_CHECKING:
     from openbell_server.adapters.postgres.operators import PostgresOperatorStore
 
 T = TypeVar("T")
-NAME_LENGTH_MAX: Final = 128
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+RowLimit = Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")]
 ActingAs = Annotated[str, typer.Option("--as", help="Who acts, for the audit log. Default: the user of this system.")]
 
 
@@ -27,10 +29,15 @@ def operate(act: Callable[["PostgresOperatorStore"], Awaitable[T]], acting_as: s
     url = Settings().require("database_url")
 
     async def run() -> T:
-        async with operator_store(url, plain_name(acting_as or _system_user(), "--as")) as store:
+        async with operator_store(url, acting_operator(acting_as)) as store:
             return await act(store)
 
     return asyncio.run(run())
+
+
+def acting_operator(acting_as: str) -> str:
+    """Who acts, for the audit log: the name given, or the user of this system."""
+    return plain_name(acting_as or _system_user(), "--as")
 
 
 def _system_user() -> str:
@@ -72,6 +79,39 @@ def show_one(row: dict[str, Any], columns: Sequence[str], *, as_json: bool) -> N
         _print_table([row], columns)
 
 
+def show_facts(row: dict[str, Any], *, as_json: bool) -> None:
+    """One JSON object, or one fact per line, without those that are unknown."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from openbell.cli.plain_text import printable
+    from openbell.cli.tables import console
+
+    if as_json:
+        typer.echo(json.dumps(row))
+        return
+    table = Table(box=None, show_header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in row.items():
+        if value is not None:
+            table.add_row(name.replace("_", " "), Text(printable(_said(value))))
+    console().print(table)
+
+
+def short_time(moment: str) -> str:
+    """A time of JSON to the second, in UTC."""
+    return datetime.fromisoformat(moment).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def short_age(seconds: float) -> str:
+    """Such as 42s, 12m, 3h or 5d, rounded down."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds // length:.0f}{unit}"
+    return f"{max(0.0, seconds):.0f}s"
+
+
 def _print_table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
     from rich.table import Table
     from rich.text import Text
@@ -79,7 +119,10 @@ def _print_table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None
     from openbell.cli.plain_text import printable
     from openbell.cli.tables import console
 
-    table = Table(*(column.replace("_", " ") for column in columns), box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    for name in columns:
+        numbers = any(isinstance(row[name], int) and not isinstance(row[name], bool) for row in rows)
+        table.add_column(name.replace("_", " "), justify="right" if numbers else "left")
     for row in rows:
         # A Text is shown as it is; an id that is broken in two cannot be copied.
         table.add_row(*(Text(printable(_said(row[name])), no_wrap=name.endswith("_id")) for name in columns))
@@ -89,4 +132,4 @@ def _print_table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None
 def _said(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return ", ".join(value) if isinstance(value, list) else str(value or "")
+    return ", ".join(value) if isinstance(value, list) else "" if value is None else str(value)

@@ -12,6 +12,7 @@ class EventKind(IntEnum):
 
     INTENT_ACTION = 1
     BROKER_ORDER = 2
+    ACCOUNT_CHANGED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,8 @@ class AccountEvent:
     account_id: AccountId
     number: int
     kind: EventKind
-    intent_id: IntentId
-    seq: int
+    # None where it is about no intent.
+    intent_id: IntentId | None
+    seq: int | None
     body: str
     occurred_at: datetime

@@ -1,14 +1,23 @@
-"""Trading accounts and the organizations that own them, as far as a command needs to know them."""
+"""Trading accounts and the organizations that own them: what a command needs to know, and what people manage."""
 
-from dataclasses import dataclass
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from openbell_server.domain.credentials import NOT_READY, CredentialStatus
+from openbell_server.domain.errors import InvalidCommand, Problem
 from openbell_server.domain.identifiers import AccountId, OrganizationId
+from openbell_server.domain.names import check_name, check_reason
+from openbell_server.domain.time_zones import check_zone
 
 TRADING_LIVE: Final = "trading_live"
 CONTROLS_PREMIUM: Final = "controls_premium"
 ENTITLEMENTS: Final = frozenset({TRADING_LIVE, CONTROLS_PREMIUM})
+EXTERNAL_ID_LENGTH_MAX: Final = 128
+_CURRENCY = re.compile(r"[A-Z]{3}", re.ASCII)
 
 
 class Environment(StrEnum):
@@ -16,6 +25,22 @@ class Environment(StrEnum):
 
     PAPER = "paper"
     LIVE = "live"
+
+
+class SessionState(StrEnum):
+    """How an account stands with the executors: only in `ready` what is sent now goes to the broker at once."""
+
+    # For good.
+    CLOSED = "closed"
+    # Its credential is missing or bad.
+    BLOCKED = "blocked"
+    # No executor has it, or it is not signed in at its broker yet.
+    CONNECTING = "connecting"
+    # What we know is being compared with what the broker says.
+    RECONCILING = "reconciling"
+    # The broker cannot be heard.
+    DEGRADED = "degraded"
+    READY = "ready"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,3 +58,126 @@ class TradingAccount:
     entitlements: frozenset[str]
     organization_epoch: int
     account_epoch: int
+    closed: bool = False
+    credential_status: CredentialStatus = CredentialStatus.NOT_REQUIRED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewAccount:
+    """An account that somebody asks for."""
+
+    name: str
+    broker: str
+    environment: Environment
+    external_account_id: str | None = None
+    base_currency: str = "USD"
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        """Refuse what no account may have."""
+        check_name(self.name)
+        if self.external_account_id is not None:
+            _check_external_id(self.external_account_id)
+        if not _CURRENCY.fullmatch(self.base_currency):
+            raise InvalidCommand("base_currency", "must be the three capital letters of a currency, such as USD")
+        check_zone(self.timezone)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountRecord:
+    """An account as those who manage it see it."""
+
+    id: AccountId
+    organization_id: OrganizationId
+    name: str
+    broker: str
+    environment: Environment
+    external_account_id: str | None
+    base_currency: str
+    timezone: str
+    disabled: bool
+    disabled_reason: str | None
+    credential_status: CredentialStatus
+    session_state: SessionState
+    closed_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountChange:
+    """What shall become of an account; None leaves it as it is."""
+
+    name: str | None = None
+    external_account_id: str | None = None
+    timezone: str | None = None
+    disabled: bool | None = None
+    disabled_reason: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no account may have."""
+        if self.name is not None:
+            check_name(self.name)
+        if self.external_account_id is not None:
+            _check_external_id(self.external_account_id)
+        if self.timezone is not None:
+            check_zone(self.timezone)
+        check_reason("disabled_reason", self.disabled_reason)
+
+
+def changed(account: AccountRecord, change: AccountChange) -> AccountRecord:
+    """The account after the change, if it may be made; an account that is enabled has no reason."""
+    if account.closed_at is not None:
+        raise Problem("account_closed", "the account is closed, which is for good")
+    known = account.external_account_id
+    if known is not None and change.external_account_id not in {None, known}:
+        raise Problem("external_account_mismatch", "external_account_id is set, which is for good")
+    disabled = account.disabled if change.disabled is None else change.disabled
+    if change.disabled_reason is not None and not disabled:
+        raise InvalidCommand("disabled_reason", "is only for an account that is disabled")
+    return replace(
+        account,
+        name=account.name if change.name is None else change.name,
+        external_account_id=known or change.external_account_id,
+        timezone=account.timezone if change.timezone is None else change.timezone,
+        disabled=disabled,
+        disabled_reason=(change.disabled_reason or account.disabled_reason) if disabled else None,
+    )
+
+
+def require_version(version: int, expected: Collection[int] | None) -> None:
+    """Refuse to change what was changed since the caller read it; None expects nothing."""
+    if expected is not None and version not in expected:
+        raise Problem("version_mismatch", f"it is at version {version}")
+
+
+def session_state(
+    *,
+    closed: bool,
+    credential_status: CredentialStatus,
+    has_executor: bool,
+    is_heard: bool,
+    is_held_back: bool,
+    is_compared: bool,
+    is_signing_in: bool,
+) -> SessionState:
+    """How an account stands with the executors, the first that applies.
+
+    Held back it is since a restore until its broker was asked, compared when our orders are what the broker's are.
+    """
+    if closed:
+        return SessionState.CLOSED
+    if credential_status in NOT_READY:
+        return SessionState.BLOCKED
+    if not has_executor or credential_status is CredentialStatus.UNVERIFIED or is_signing_in:
+        return SessionState.CONNECTING
+    if not is_heard:
+        return SessionState.DEGRADED
+    return SessionState.READY if is_compared and not is_held_back else SessionState.RECONCILING
+
+
+def _check_external_id(text: str) -> None:
+    if not (1 <= len(text) <= EXTERNAL_ID_LENGTH_MAX and text.isprintable() and text == text.strip()):
+        message = f"must be 1 to {EXTERNAL_ID_LENGTH_MAX} printable characters without spaces around them"
+        raise InvalidCommand("external_account_id", message)

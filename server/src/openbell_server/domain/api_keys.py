@@ -11,11 +11,11 @@ from uuid import UUID
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.errors import InvalidCommand, Problem
 from openbell_server.domain.identifiers import OrganizationId, base62
+from openbell_server.domain.names import check_name
 from openbell_server.domain.principals import PERMISSIONS
 
 CELL: Final = "00"
 ENTROPY_BYTES: Final = 40
-NAME_LENGTH_MAX: Final = 128
 _KEY = re.compile(r"ob_(paper|live)_([0-9A-Za-z]{12})_([0-9A-Za-z]{43})_([0-9A-Za-z]{6})", re.ASCII)
 
 
@@ -70,7 +70,7 @@ class NewApiKey:
 
     def __post_init__(self) -> None:
         """Refuse what no key may have."""
-        _check_name(self.name)
+        check_name(self.name)
         takes = permissions_for(self.environment)
         if not self.permissions or not self.permissions <= takes:
             message = f"must be one or more of {', '.join(sorted(takes))} for a key of {self.environment} accounts"
@@ -88,7 +88,7 @@ class KeyChange:
     def __post_init__(self) -> None:
         """Refuse a name that no key may have."""
         if self.name is not None:
-            _check_name(self.name)
+            check_name(self.name)
 
     def check(self, record: ApiKeyRecord) -> None:
         """Refuse to change a key that is revoked; to revoke it again is no change."""
@@ -100,11 +100,6 @@ def permissions_for(environment: Environment) -> frozenset[str]:
     """Those that a key may have: to edit controls is said for each environment, and a key is for one."""
     others = tuple(f":{other}" for other in Environment if other is not environment)
     return frozenset(permission for permission in PERMISSIONS if not permission.endswith(others))
-
-
-def _check_name(name: str) -> None:
-    if not name.strip() or len(name) > NAME_LENGTH_MAX or not name.isprintable():
-        raise InvalidCommand("name", f"must be 1 to {NAME_LENGTH_MAX} printable characters, not only spaces")
 
 
 def _checksum(text: str) -> str:

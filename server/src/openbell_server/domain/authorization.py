@@ -5,12 +5,15 @@ from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
-from openbell_server.domain.accounts import CONTROLS_PREMIUM, TradingAccount
+from openbell_server.domain.accounts import CONTROLS_PREMIUM, Environment, TradingAccount
 from openbell_server.domain.errors import FieldProblem, Problem
 from openbell_server.domain.identifiers import OrganizationId
 from openbell_server.domain.principals import (
+    ACCOUNT_EDIT,
+    ACCOUNT_READ,
     CONTROL_EDITS,
     CONTROL_READ,
+    CREDENTIAL_EDIT,
     CREDENTIAL_READ,
     EVENT_READ,
     INTENT_EDIT,
@@ -30,11 +33,16 @@ class Operation(StrEnum):
     FOLLOW_EVENTS = "follow_events"
     EDIT_CONTROLS = "edit_controls"
     READ_CONTROLS = "read_controls"
+    READ_ACCOUNTS = "read_accounts"
+    EDIT_ACCOUNTS = "edit_accounts"
+    READ_CREDENTIALS = "read_credentials"
+    EDIT_CREDENTIALS = "edit_credentials"
     MANAGE_KEYS = "manage_keys"
     VALIDATE_KEY = "validate_key"
     LOOK_UP_ORGANIZATION = "look_up_organization"
     DELETE_ME = "delete_me"
     READ_OUTBOX = "read_outbox"
+    READ_OPERATIONS = "read_operations"
 
 
 _ANY: Final[frozenset[str]] = frozenset()
@@ -76,6 +84,14 @@ RULES: Final = {
         scopes=frozenset({CONTROL_READ}),
         entitlement=CONTROLS_PREMIUM,
     ),
+    Operation.READ_ACCOUNTS: Rule(
+        permissions=frozenset({ACCOUNT_READ}), roles=_ANY_ROLE, scopes=frozenset({ACCOUNT_READ})
+    ),
+    Operation.EDIT_ACCOUNTS: Rule(permissions=frozenset({ACCOUNT_EDIT}), roles=frozenset({Role.ADMIN})),
+    Operation.READ_CREDENTIALS: Rule(
+        permissions=frozenset({ACCOUNT_READ}), roles=_ANY_ROLE, scopes=frozenset({CREDENTIAL_READ})
+    ),
+    Operation.EDIT_CREDENTIALS: Rule(permissions=frozenset({CREDENTIAL_EDIT}), roles=frozenset({Role.ADMIN})),
     Operation.MANAGE_KEYS: Rule(roles=frozenset({Role.ADMIN})),
     Operation.VALIDATE_KEY: Rule(permissions=_ANY, scopes=_ANY, scoped=False),
     Operation.LOOK_UP_ORGANIZATION: Rule(roles=_ANY_USER, scopes=_ANY, scoped=False, homeless=None),
@@ -87,6 +103,9 @@ RULES: Final = {
         internal=True,
         stranger="unauthenticated",
         homeless="unauthenticated",
+    ),
+    Operation.READ_OPERATIONS: Rule(
+        roles=frozenset({Role.ADMIN}), scopes=frozenset({CREDENTIAL_READ}), scoped=False, internal=True
     ),
 }
 
@@ -163,14 +182,19 @@ def _named(organization_header: str | None) -> OrganizationId:
     return OrganizationId(named)
 
 
-def admit_to_account(principal: Principal, operation: Operation, account: TradingAccount) -> None:
-    """Refuse a key of the other environment, both ways, and an organization without the operation's entitlement."""
-    environment, rule = account.environment, RULES[operation]
+def require_environment(principal: Principal, environment: Environment) -> None:
+    """Refuse a key of the other environment, both ways."""
     if principal.environment is not None and principal.environment is not environment:
         raise Problem(
             "environment_mismatch",
             f"the key is for {principal.environment} accounts, this account is {environment}",
         )
+
+
+def admit_to_account(principal: Principal, operation: Operation, account: TradingAccount) -> None:
+    """Refuse a key of the other environment, and an organization without the operation's entitlement."""
+    environment, rule = account.environment, RULES[operation]
+    require_environment(principal, environment)
     if operation is Operation.EDIT_CONTROLS and principal.kind is PrincipalKind.API_KEY:
         _require_one(rule, frozenset({CONTROL_EDITS[environment]}), principal.permissions, "permission")
     if rule.entitlement is not None and rule.entitlement not in account.entitlements:

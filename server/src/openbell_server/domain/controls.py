@@ -1,32 +1,29 @@
 """Controls of a symbol on an account: a switch and trading times; `evaluate` says of each rule whether it passes."""
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime, time, timedelta
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.errors import InvalidCommand
+from openbell_server.domain.names import check_reason
+from openbell_server.domain.time_zones import DEFAULT_ZONE, check_zone, zone_of
 
 SYMBOL_DISABLED: Final = "SYMBOL_DISABLED"
 OUTSIDE_TRADING_WINDOW: Final = "OUTSIDE_TRADING_WINDOW"
 STALE_ORDER: Final = "STALE_ORDER"
 ORGANIZATION_DISABLED: Final = "ORGANIZATION_DISABLED"
 ACCOUNT_DISABLED: Final = "ACCOUNT_DISABLED"
+ACCOUNT_NOT_READY: Final = "ACCOUNT_NOT_READY"
 PRINCIPAL_REVOKED: Final = "PRINCIPAL_REVOKED"
 
 # The epoch of an account on which no control was ever set.
 NO_CONTROLS_EPOCH: Final = 1
-REASON_LENGTH_MAX: Final = 500
 STALE_MILLIS_MAX: Final = 86_400_000
 # What an outage may leave in the queue of a live account is not sent into another market; a control sets another limit.
 STALE_MILLIS_DEFAULT: Final = {Environment.LIVE: 60_000}
-DEFAULT_ZONE: Final = "UTC"
-# Area and place, so that no name leads to a file which means another zone on each machine.
-_ZONE = re.compile(r"UTC|[A-Z][A-Za-z]+(/[A-Z][A-Za-z0-9_+-]+){1,2}", re.ASCII)
 
 T = TypeVar("T")
 
@@ -120,9 +117,7 @@ class DoorFacts:
 
 def checked_manual(control: ManualControl) -> ManualControl:
     """The control, if it may be stored."""
-    reason = control.manual_reason
-    if reason is not None and not (1 <= len(reason) <= REASON_LENGTH_MAX and reason.isprintable()):
-        raise InvalidCommand("/manual_reason", f"must be 1 to {REASON_LENGTH_MAX} printable characters")
+    check_reason("manual_reason", control.manual_reason)
     return control
 
 
@@ -137,8 +132,8 @@ def patch_time(current: TimeControl, change: TimeControl, clear: Sequence[str]) 
     merged = replace(current, **dict.fromkeys(clear), **chosen)
     if merged.trading_end is not None and merged.trading_end == (merged.trading_start or time.min):
         raise InvalidCommand("/trading_end", "must differ from trading_start, which is midnight if it is not set")
-    if merged.timezone is not None and _zone(merged.timezone) is None:
-        raise InvalidCommand("/timezone", "must be UTC or the IANA name of a zone, such as America/New_York")
+    if merged.timezone is not None:
+        check_zone(merged.timezone)
     if merged.days is not None and not merged.days:
         raise InvalidCommand("/days", "must name at least one day; clear it to trade on all of them")
     if merged.stale_order_millis is not None and not 1 <= merged.stale_order_millis <= STALE_MILLIS_MAX:
@@ -188,7 +183,7 @@ def _manual_finding(manual: Recorded[ManualControl]) -> Finding:
 
 def _window_finding(recorded: Recorded[TimeControl], now: datetime) -> Finding:
     control = recorded.control
-    zone = _zone(control.timezone or DEFAULT_ZONE)
+    zone = zone_of(control.timezone or DEFAULT_ZONE)
     # A zone that this machine does not know any more opens no window.
     observed = f"{now.isoformat()}, zone unknown here" if zone is None else now.astimezone(zone).isoformat()
     is_open = window_opened_on(control, now) is not None
@@ -216,7 +211,7 @@ def window_opened_on(control: TimeControl, now: datetime) -> date | None:
     The instant is turned into local time, never the other way: a window inside the hour that spring leaves out does
     not open that day, and one inside the hour that autumn repeats opens twice.
     """
-    zone = _zone(control.timezone or DEFAULT_ZONE)
+    zone = zone_of(control.timezone or DEFAULT_ZONE)
     if zone is None:
         return None
     local = now.astimezone(zone)
@@ -244,18 +239,15 @@ def _window_text(control: TimeControl) -> str:
     return f"{start.isoformat()}-{end} {control.timezone or DEFAULT_ZONE}{days}"
 
 
-def _zone(name: str) -> ZoneInfo | None:
-    try:
-        return ZoneInfo(name) if _ZONE.fullmatch(name) else None
-    except (ZoneInfoNotFoundError, OSError):
-        return None
+def refusal_at_door(facts: DoorFacts, controls: SymbolControls, *, account_ready: bool) -> str | None:
+    """Why a command that opens or changes an order may not pass the door any more; None if it may.
 
-
-def refusal_at_door(facts: DoorFacts, controls: SymbolControls) -> str | None:
-    """Why a command that opens or changes an order may not pass the door any more; None if it may."""
+    An account is ready unless its credential is missing or bad.
+    """
     for is_so, code in (
         (facts.organization_disabled, ORGANIZATION_DISABLED),
         (facts.account_disabled, ACCOUNT_DISABLED),
+        (not account_ready, ACCOUNT_NOT_READY),
         (facts.principal_revoked, PRINCIPAL_REVOKED),
     ):
         if is_so:

@@ -74,6 +74,22 @@ CODES: Final[dict[str, Code]] = {
         405, "The path does not take this method", "Use one of the methods that detail and the Allow header name."
     ),
     "account_disabled": Code(409, "The account is disabled", "Enable it; CANCEL works meanwhile."),
+    "account_closed": Code(409, "The account is closed", "Use another account: a closed one can only be read."),
+    "account_not_ready": Code(
+        409,
+        "The account has no good credential at its broker",
+        "Set its credential and have it verified; CANCEL works meanwhile.",
+    ),
+    "account_busy": Code(
+        409,
+        "The account has an order that works, or an action that is not settled",
+        "Cancel what works, wait until every action is settled, then close the account again.",
+    ),
+    "external_account_mismatch": Code(
+        409,
+        "The account is another one at the broker",
+        "Use what belongs to the account that external_account_id names, or create another account.",
+    ),
     "organization_disabled": Code(409, "The organization is disabled", "Ask the operator; CANCEL works meanwhile."),
     "key_revoked": Code(409, "The API key is revoked", "Create another key: a revoked one never comes back."),
     "order_terminal": Code(409, "The order is already closed", "Read the intent: it shows how it ended."),
@@ -83,11 +99,17 @@ CODES: Final[dict[str, Code]] = {
         "Wait until the intent is known, then send the request again; CANCEL works meanwhile.",
     ),
     "concurrent_change": Code(409, "Something changed while the command was accepted", "Send the same request again."),
+    "version_mismatch": Code(
+        412, "It was changed since you read it", "Read it again, and send If-Match with the ETag of that answer."
+    ),
     "body_too_large": Code(413, "The body is larger than 64 KiB", "Send a smaller body."),
     "not_json": Code(415, "The body is not JSON", "Send Content-Type: application/json."),
     "invalid_command": Code(422, "A field of the body is not valid", "See errors for the field and what would pass."),
     "not_supported": Code(
         422, "The broker does not support this", "Ask for what the broker supports; the detail names what it does not."
+    ),
+    "credentials_not_supported": Code(
+        422, "The broker has nothing to sign in with", "Do without: accounts at this broker need no credential."
     ),
     "controls_refused": Code(
         422,
@@ -133,6 +155,19 @@ CODES: Final[dict[str, Code]] = {
         503,
         "The identity provider did not answer",
         "Try again in a while; a deletion that was asked for is finished without you.",
+    ),
+    "vault_missing": Code(
+        503,
+        "Secrets cannot be kept here",
+        "Ask the operator to set OPENBELL_VAULT_KEY; nothing was recorded.",
+    ),
+    "vault_unavailable": Code(
+        503, "The key that seals secrets cannot be reached", "Try again in a while; nothing was recorded."
+    ),
+    "verification_unanswered": Code(
+        503,
+        "The broker did not answer in time",
+        "Read the credential in a while: its status tells what the broker said.",
     ),
     "outcome_unknown": Code(
         503,

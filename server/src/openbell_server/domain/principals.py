@@ -11,10 +11,16 @@ INTENT_EDIT: Final = "intent:edit"
 INTENT_READ: Final = "intent:read"
 EVENT_READ: Final = "event:read"
 CONTROL_READ: Final = "control:read"
+ACCOUNT_READ: Final = "account:read"
+ACCOUNT_EDIT: Final = "account:edit"
 CREDENTIAL_READ: Final = "credential:read"
+CREDENTIAL_EDIT: Final = "credential:edit"
 CONTROL_EDITS: Final = {environment: f"control:edit:{environment}" for environment in Environment}
 # What an API key can hold. Those that no operation asks for yet are not given out.
-PERMISSIONS: Final = frozenset({INTENT_EDIT, INTENT_READ, EVENT_READ, CONTROL_READ, *CONTROL_EDITS.values()})
+PERMISSIONS: Final = frozenset(
+    {INTENT_EDIT, INTENT_READ, EVENT_READ, ACCOUNT_READ, ACCOUNT_EDIT, CREDENTIAL_EDIT}
+    | {CONTROL_READ, *CONTROL_EDITS.values()}
+)
 
 
 class PrincipalKind(StrEnum):

@@ -7,6 +7,7 @@ import time
 from litestar.types import ASGIApp, ControllerRouterHandler
 
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
+from openbell_server.adapters.postgres.accounts import PostgresAccountRecords
 from openbell_server.adapters.postgres.api_key_records import PostgresApiKeyRecords
 from openbell_server.adapters.postgres.callers import PostgresTokenCallerStore
 from openbell_server.adapters.postgres.connection import (
@@ -15,23 +16,28 @@ from openbell_server.adapters.postgres.connection import (
     UNAVAILABLE,
     DatabaseClock,
     Pool,
+    Role,
     check_writing,
     open_pool,
 )
+from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
 from openbell_server.adapters.postgres.intent_statistics import PostgresStatisticsStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
-from openbell_server.adapters.postgres.outbox import count_account_outbox
+from openbell_server.adapters.postgres.outbox_health import count_account_outbox, read_queues
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
 from openbell_server.application.delete_user import DeleteUser
 from openbell_server.application.limit_rates import LimitRates
 from openbell_server.application.look_up_organization import LookUpOrganization
+from openbell_server.application.manage_accounts import ManageAccounts
 from openbell_server.application.manage_api_keys import ManageApiKeys
+from openbell_server.application.manage_credentials import ManageCredentials
 from openbell_server.application.ports.access_tokens import AccessTokens
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.ports.identity_provider import IdentityProvider
+from openbell_server.application.ports.vault import Sealer
 from openbell_server.application.read_intents import ReadIntents
 from openbell_server.application.read_statistics import ReadStatistics
 from openbell_server.application.set_symbol_controls import SetSymbolControls
@@ -39,14 +45,21 @@ from openbell_server.application.submit_intent import SubmitIntent
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.processes.callers import access_tokens, authentication, identity_provider
 from openbell_server.processes.http_server import serve_http
-from openbell_server.processes.limits import rate_limits
+from openbell_server.processes.lifecycle import notify_ready
+from openbell_server.processes.limits import rate_limits, watch_limits
+from openbell_server.processes.metrics import watch_requests
+from openbell_server.processes.operations import Operations
+from openbell_server.processes.vault import sealer
 from openbell_server.settings import Settings
+from openbell_server.transport.rest.accounts import account_routes
 from openbell_server.transport.rest.api_keys import api_key_routes, validation_routes
-from openbell_server.transport.rest.app import build_app
+from openbell_server.transport.rest.app import ObserveRequest, build_app
 from openbell_server.transport.rest.controls import control_routes
+from openbell_server.transport.rest.credentials import credential_routes
 from openbell_server.transport.rest.entry import Enter
 from openbell_server.transport.rest.error_responses import error_renderer
 from openbell_server.transport.rest.intents import intent_routes
+from openbell_server.transport.rest.operations import operations_route
 from openbell_server.transport.rest.organizations import organization_route
 from openbell_server.transport.rest.outbox_health import outbox_health_route
 from openbell_server.transport.rest.users import user_route
@@ -62,6 +75,8 @@ def rest_app(
     limit: LimitRates,
     provider_name: str,
     provider: IdentityProvider | None,
+    vault: Sealer | None,
+    observe: ObserveRequest = lambda *_: None,
 ) -> ASGIApp:
     """The REST application on a database."""
     organizations, intents, ids = PostgresOrganizationStore(pool), PostgresIntentStore(pool), DatabaseClock(pool)
@@ -70,20 +85,25 @@ def rest_app(
     submit = SubmitIntent(organizations, intents, controls, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
     read = ReadIntents(organizations, intents, BROKERS, cursor_key)
     statistics = ReadStatistics(organizations, PostgresStatisticsStore(pool))
+    manage_accounts = ManageAccounts(organizations, PostgresAccountRecords(pool, ids), BROKERS, hints, cursor_key)
     look_up = LookUpOrganization(PostgresTokenCallerStore(pool), provider_name, provider, time.monotonic)
+    credentials = PostgresCredentialStore(pool, ids)
     routes: list[ControllerRouterHandler] = [
+        account_routes(enter, manage_accounts),
         intent_routes(enter, submit, read, statistics),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
+        credential_routes(enter, ManageCredentials(organizations, credentials, BROKERS, ids, vault, hints)),
         api_key_routes(enter, ManageApiKeys(PostgresApiKeyRecords(pool, ids), cursor_key, os.urandom)),
         validation_routes(authenticate, limit),
         organization_route(enter, look_up),
         user_route(enter, DeleteUser(PostgresUserDeletionStore(pool), provider_name, provider)),
         outbox_health_route(enter, lambda: count_account_outbox(pool)),
+        operations_route(enter, lambda: read_queues(pool, Role.HEALTH)),
     ]
-    return build_app(routes, lambda: check_writing(pool), error_renderer(UNAVAILABLE, OUTDATED))
+    return build_app(routes, lambda: check_writing(pool), error_renderer(UNAVAILABLE, OUTDATED), observe)
 
 
-async def serve(settings: Settings, stopping: asyncio.Event) -> None:
+async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
     """Serve REST until stopping is set."""
     async with (
         await open_pool(settings.require("database_url"), connections_max=16) as pool,
@@ -93,11 +113,22 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
     ):
         await require_schema(pool)
         hints = JetStreamConnection(settings.nats_url)
+        operations.watch_database(pool)
+        operations.watch_nats(hints, needed=False)
+        watch_limits(operations, limit)
         connecting = asyncio.ensure_future(hints.run())
-        cursor_key = settings.require("cursor_secret").encode()
-        app = rest_app(pool, hints, cursor_key, tokens, limit, settings.identity_provider, provider)
+        cursor_key, observe = settings.require("cursor_secret").encode(), watch_requests(operations)
+        provider_name, vault = settings.identity_provider, sealer(settings)
+        app = rest_app(pool, hints, cursor_key, tokens, limit, provider_name, provider, vault, observe)
         try:
-            await serve_http(app, settings.api_host, settings.api_port, stopping, connections_max=CONNECTIONS_MAX)
+            await serve_http(
+                app,
+                settings.api_host,
+                settings.api_port,
+                stopping,
+                connections_max=CONNECTIONS_MAX,
+                ready=notify_ready,
+            )
         finally:
             connecting.cancel()
             await asyncio.gather(connecting, return_exceptions=True)

@@ -2,15 +2,17 @@
 
 import contextlib
 import fcntl
+import shlex
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from openbell_server.processes.children import ChildFailed, free_port
 from openbell_server.processes.dev_issuer import DevIssuer
 from openbell_server.processes.local_platform import ACME, IDENTITY_PROVIDER, LocalPlatform
+from openbell_server.processes.stack import PROCESSES
 
 WATCH_SECONDS = 0.5
 RESTARTS_MAX = 20
@@ -26,7 +28,7 @@ def preferred_port(port: int) -> int:
 
 
 def run_dev(folder: Path) -> None:
-    """Run everything; the folder gets logs/, and dev.env and the key of an issuer, which are removed at the end."""
+    """Run everything; the folder gets logs/, and files with settings and an issuer's key, removed at the end."""
     folder.mkdir(exist_ok=True)
     environment_file = folder / "dev.env"
     lock = (folder / "dev.lock").open("w")
@@ -42,17 +44,34 @@ def run_dev(folder: Path) -> None:
         }
         print("Starting PostgreSQL, NATS and five processes …", flush=True)
         with LocalPlatform(folder / "logs", settings, with_limits=True) as platform:
-            environment_file.touch(mode=0o600)
-            environment_file.write_text(
-                "".join(f"export {name}={value}\n" for name, value in platform.client_environment().items())
-            )
+            _write(environment_file, platform.client_environment())
+            others = _server_environments(platform)
+            for name, values in others.items():
+                _write(folder / name, {key: value for key, value in values.items() if key.startswith("OPENBELL_")})
             try:
                 _greet(platform, environment_file)
                 _watch(platform, stopped)
             finally:
-                environment_file.unlink(missing_ok=True)
+                for name in (environment_file.name, *others):
+                    (folder / name).unlink(missing_ok=True)
                 print("\nStopping …", flush=True)
     print("Everything has ended; nothing was kept.")
+
+
+def _server_environments(platform: LocalPlatform) -> dict[str, dict[str, str]]:
+    """By file, what commands on the server's side need: the settings of an api, of an executor, an operator's login."""
+    stack = platform.stack
+    return {
+        "server.env": stack.environment_of("api"),
+        "executor.env": stack.environment_of("executor"),
+        "operator.env": {"OPENBELL_DATABASE_URL": platform.owner_url},
+    }
+
+
+def _write(file: Path, settings: Mapping[str, str]) -> None:
+    """For a shell of whoever may read it."""
+    file.touch(mode=0o600)
+    file.write_text("".join(f"export {name}={shlex.quote(value)}\n" for name, value in settings.items()))
 
 
 @contextlib.contextmanager
@@ -78,6 +97,8 @@ def _interrupt() -> Iterator[threading.Event]:
 
 def _greet(platform: LocalPlatform, environment_file: Path) -> None:
     settings = platform.client_environment()
+    at = [f"{platform.stack.operations_url(name)}/metrics ({name})" for name in PROCESSES]
+    operations = "\n            ".join(at)
     print(
         f"""
 Openbell is ready.
@@ -86,6 +107,7 @@ Openbell is ready.
   stream    {settings["OPENBELL_STREAM"]} (gRPC)
   account   {settings["OPENBELL_ACCOUNT"]} (paper)
   logs      {environment_file.parent / "logs"}
+  metrics   {operations}
 
 In another terminal:
 
@@ -96,6 +118,12 @@ In another terminal:
 As a user instead of with a key (see docs/identity.md):
 
   .venv/bin/openbell-server tokens mint --user you --organization {ACME} --role admin
+
+As an operator, whether all is well (see docs/doctor.md), and what to do (see docs/operators.md):
+
+  (. {environment_file.with_name("server.env")}; .venv/bin/openbell-server doctor)
+  (. {environment_file.with_name("operator.env")}; .venv/bin/openbell-server outbox)
+  (. {environment_file.with_name("executor.env")}; .venv/bin/openbell-server vault status)
 
 Ctrl-C ends it and leaves nothing behind.
 """,

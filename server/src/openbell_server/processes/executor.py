@@ -2,6 +2,9 @@
 
 import asyncio
 import contextlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 import structlog
@@ -10,65 +13,86 @@ from nats.aio.msg import Msg
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.consumer import consume_work
-from openbell_server.adapters.postgres.connection import UNAVAILABLE, open_pool
+from openbell_server.adapters.postgres.connection import UNAVAILABLE, DatabaseClock, open_pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
 from openbell_server.adapters.postgres.schema import require_schema
+from openbell_server.adapters.postgres.sessions import PostgresSessionStore
+from openbell_server.adapters.postgres.vault_objects import PostgresVaultObjects
 from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import RENEW_SECONDS, HoldSlots, run_id
+from openbell_server.application.keep_sessions import KeepSessions
 from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.application.work_accounts import SWEEP_SECONDS, WorkAccounts
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.identifiers import AccountId
+from openbell_server.processes.execution_metrics import watch_execution
 from openbell_server.processes.lifecycle import boot_time, notify_ready
+from openbell_server.processes.observed_session import BrokerMetrics
+from openbell_server.processes.operations import Operations
+from openbell_server.processes.vault import opener
 from openbell_server.settings import Settings
 
 FOLLOW_RETRY_SECONDS = 0.5
+# Who counted as dead for a while is forgotten, with all that it told.
+TELL_SECONDS = 5.0
 
 
-async def serve(settings: Settings, stopping: asyncio.Event) -> None:
+async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
     """Execute until stopping is set, then finish what passed its door."""
     hints = JetStreamConnection(settings.nats_url)
     addresses = {"paper": settings.paper_url}
     async with await open_pool(settings.require("database_url"), connections_max=8) as pool:
         await require_schema(pool)
+        operations.watch_database(pool)
+        operations.watch_nats(hints, needed=False)
         store = PostgresExecutionStore(pool)
         slots = HoldSlots(PostgresLeaseStore(pool), _identity(settings), boot_time)
         track = TrackOrders(store, hints)
-        brokers = {
-            name: FollowBroker(broker, await broker.open_session(addresses[name]), store, track, slots)
-            for name, broker in BROKERS.items()
+        watched = BrokerMetrics(operations)
+        at_brokers = {
+            name: watched.watch(name, await broker.open_session(addresses[name])) for name, broker in BROKERS.items()
         }
-        execute = ExecuteAction(store, hints, uuid4, boot_time, UNAVAILABLE)
+        session_store = PostgresSessionStore(pool, DatabaseClock(pool))
+        sessions = KeepSessions(
+            session_store,
+            PostgresVaultObjects(pool),
+            opener(settings),
+            at_brokers,
+            slots,
+            hints,
+            boot_time,
+            lambda account_id: desk.hear(account_id),
+        )
+        brokers = {
+            name: FollowBroker(BROKERS[name], session, store, track, slots, sessions)
+            for name, session in at_brokers.items()
+        }
+        execute = ExecuteAction(store, sessions, hints, uuid4, boot_time, UNAVAILABLE)
+        watch_execution(operations, pool, slots, execute)
         desk = WorkAccounts(
             store, execute, SettleUnknown(store, track, hints), RecoverAccount(store, track), brokers, slots
         )
 
-        def hear(slot: int, account_id: AccountId) -> None:
-            if slot in slots.held():
-                desk.hear(account_id)
-            else:
-                hints.work_is_elsewhere(account_id)
-
-        async def hear_passed_on(message: Msg) -> None:
-            desk.hear(AccountId(UUID(message.subject.rsplit(".", 1)[-1])))
-
-        hints.on(subjects.ALL_WORK_WAKES, hear_passed_on)
+        _listen(hints, desk, sessions)
         background = [
             asyncio.ensure_future(hints.run()),
-            asyncio.ensure_future(_hold(slots, PostgresRecoveryStore(pool))),
-            asyncio.ensure_future(consume_work(hints, hear)),
+            asyncio.ensure_future(
+                _hold(slots, PostgresRecoveryStore(pool), _Feeds(session_store, slots, brokers, sessions.signing_in))
+            ),
+            asyncio.ensure_future(consume_work(hints, _work_heard(hints, desk))),
             *(asyncio.ensure_future(_follow(broker)) for broker in brokers.values()),
         ]
         notify_ready()
         try:
-            await _sweep_until(stopping, desk)
+            await _sweep_until(stopping, desk, sessions)
             await desk.drain()
         finally:
+            await sessions.close()
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
@@ -78,11 +102,68 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
                 await broker.session.close()
 
 
-async def _sweep_until(stopping: asyncio.Event, desk: WorkAccounts) -> None:
+def _work_heard(hints: JetStreamConnection, desk: WorkAccounts) -> Callable[[int, AccountId], None]:
+    def hear(slot: int, account_id: AccountId) -> None:
+        if slot in desk.slots.held():
+            desk.hear(account_id)
+        else:
+            hints.work_is_elsewhere(account_id)
+
+    return hear
+
+
+def _listen(hints: JetStreamConnection, desk: WorkAccounts, sessions: KeepSessions) -> None:
+    """Hear of work that others pass on, and of accounts and credentials that changed; what is lost, the sweep finds."""
+
+    async def hear_work(message: Msg) -> None:
+        desk.hear(AccountId(UUID(message.subject.rsplit(".", 1)[-1])))
+
+    async def hear_question(message: Msg) -> None:
+        await hear_of(message.subject.rsplit(".", 1)[-1])
+
+    async def hear_change(message: Msg) -> None:
+        await hear_of(json.loads(message.data)["account_id"])
+
+    async def hear_of(text: str) -> None:
+        account_id = AccountId(UUID(text))
+        desk.forget(account_id)
+        account = await desk.store.find_account_across_organizations(account_id)
+        if account is not None:
+            sessions.hear(account)
+
+    hints.on(subjects.ALL_WORK_WAKES, hear_work)
+    hints.on(subjects.ALL_SIGN_IN_WAKES, hear_question)
+    hints.on(subjects.ALL_ACCOUNT_EVENTS, hear_change)
+
+
+@dataclass(slots=True)
+class _Feeds:
+    """Tells how we stand with our brokers, when that changes and now and then."""
+
+    store: PostgresSessionStore
+    slots: HoldSlots
+    brokers: Mapping[str, FollowBroker]
+    signing_in: Callable[[], frozenset[AccountId]]
+    _told: dict[str, tuple[float, bool, frozenset[int], frozenset[AccountId]]] = field(default_factory=dict)
+
+    async def tell(self) -> None:
+        for name, broker in self.brokers.items():
+            now, connected, compared = boot_time(), broker.session.is_connected, broker.compared
+            signing_in = self.signing_in()
+            told_at, *told = self._told.get(name, (float("-inf"),))
+            if told != [connected, compared, signing_in] or now - told_at > TELL_SECONDS:
+                await self.store.tell_feed(
+                    self.slots.executor_id, name, connected=connected, compared=compared, signing_in=signing_in
+                )
+                self._told[name] = (now, connected, compared, signing_in)
+
+
+async def _sweep_until(stopping: asyncio.Event, desk: WorkAccounts, sessions: KeepSessions) -> None:
     log = structlog.get_logger()
     while not stopping.is_set():
         try:
             await desk.sweep()
+            await sessions.sweep()
         except UNAVAILABLE as error:
             log.warning("sweep_failed", error=repr(error))
         except Exception:
@@ -90,6 +171,9 @@ async def _sweep_until(stopping: asyncio.Event, desk: WorkAccounts) -> None:
         desk.failures += [failure for broker in desk.brokers.values() for failure in broker.take_failures()]
         while desk.failures:
             log.error("execution_failed", exc_info=desk.failures.pop())
+        while sessions.failures:
+            account_id, why = sessions.failures.pop()
+            log.warning("sign_in_failed", account_id=str(account_id), why=why)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stopping.wait(), SWEEP_SECONDS)
 
@@ -98,13 +182,14 @@ def _identity(settings: Settings) -> UUID:
     return run_id(settings.executor_name, uuid4()) if settings.executor_name else uuid4()
 
 
-async def _hold(slots: HoldSlots, recovery: PostgresRecoveryStore) -> None:
+async def _hold(slots: HoldSlots, recovery: PostgresRecoveryStore, feeds: _Feeds) -> None:
     """Renew for ever; while the database is away the leases run out by themselves."""
     while True:
         try:
             if await recovery.notice_restore():
                 structlog.get_logger().error("database_was_restored", accounts="held until compared with their broker")
             await slots.renew()
+            await feeds.tell()
         except UNAVAILABLE as error:
             structlog.get_logger().warning("lease_not_renewed", error=repr(error))
         except Exception:  # noqa: BLE001 - an executor that stops renewing lives on and works no more

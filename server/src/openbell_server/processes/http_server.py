@@ -8,12 +8,16 @@ from typing import Any
 
 import uvicorn
 
-from openbell_server.processes.lifecycle import notify_ready
+from openbell_server.domain.errors import OperatorError
 
 GRACE_SECONDS = 5
 
 
 class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave the signals to the lifecycle."""
@@ -22,7 +26,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then say so."""
         await super().startup(sockets)
-        notify_ready()
+        self._ready()
 
 
 async def serve_http(
@@ -32,11 +36,18 @@ async def serve_http(
     stopping: asyncio.Event,
     *,
     connections_max: int,
+    ready: Callable[[], None] = lambda: None,
     http: type[asyncio.Protocol] | None = None,
     before_stop: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until stopping is set, then finish the requests under way."""
-    with socket.create_server((host, port), backlog=1024) as listener:
+    try:
+        listener = socket.create_server((host, port), backlog=1024)
+    except OSError as error:
+        raise OperatorError(
+            f"Nothing can be served at {host}:{port} ({error.strerror}): choose another port."
+        ) from error
+    with listener:
         config = uvicorn.Config(
             application,
             http=http or "httptools",
@@ -48,7 +59,7 @@ async def serve_http(
             limit_concurrency=connections_max,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
-        server = _Server(config)
+        server = _Server(config, ready)
         serving = asyncio.ensure_future(server.serve([listener]))
         stopped = asyncio.ensure_future(stopping.wait())
         try:

@@ -10,11 +10,16 @@ from collections.abc import Awaitable, Callable
 import structlog
 import uvloop
 
+from openbell_server.adapters.postgres.connection import UNREACHABLE, plainly
 from openbell_server.application import crash_points
+from openbell_server.domain.errors import OperatorError
+from openbell_server.processes.operations import Operations
 from openbell_server.settings import Settings
-from openbell_server.telemetry import configure_logging
+from openbell_server.telemetry.logs import configure_logging
+from openbell_server.telemetry.tracing import open_tracing
 
 DRAIN_SECONDS = 10
+Serve = Callable[[Settings, asyncio.Event, Operations], Awaitable[None]]
 
 
 def boot_time() -> float:
@@ -41,26 +46,41 @@ async def until_signalled() -> None:
     await stopped.wait()
 
 
-def run(process: str, settings: Settings, serve: Callable[[Settings, asyncio.Event], Awaitable[None]]) -> None:
+def run(process: str, settings: Settings, serve: Serve) -> None:
     """Run one process: serve gets an event that is set when it shall drain, and has ten seconds from then."""
     configure_logging(process, settings.log_level)
     crash_points.arm(settings.crash_at)
-    uvloop.run(_supervise(process, settings, serve))
+    record_span, close_tracing = open_tracing(process, settings.otlp_url)
+    try:
+        uvloop.run(_supervise(Operations(process, record_span), settings, serve))
+    finally:
+        close_tracing()
 
 
-async def _supervise(
-    process: str, settings: Settings, serve: Callable[[Settings, asyncio.Event], Awaitable[None]]
-) -> None:
+async def _supervise(operations: Operations, settings: Settings, serve: Serve) -> None:
     log = structlog.get_logger()
     stopping = asyncio.Event()
-    serving = asyncio.ensure_future(serve(settings, stopping))
+    showing = asyncio.ensure_future(operations.run(settings))
+    serving = asyncio.ensure_future(serve(settings, stopping, operations))
     signalled = asyncio.ensure_future(until_signalled())
     await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
     signalled.cancel()
     stopping.set()
+    operations.end()
     try:
-        await asyncio.wait_for(serving, DRAIN_SECONDS)
-    except TimeoutError:
-        log.error("drain_timed_out", process=process, seconds=DRAIN_SECONDS)
-        raise SystemExit(1) from None
+        await asyncio.wait({serving}, timeout=DRAIN_SECONDS)
+        if not serving.done():
+            log.error("drain_timed_out", process=operations.process, seconds=DRAIN_SECONDS)
+            raise SystemExit(1)
+        await serving
+    except UNREACHABLE as error:
+        if operations.has_started:
+            raise
+        raise OperatorError(
+            f"The database did not answer ({plainly(error)}): check its address in the settings and that the server"
+            " runs, then start this process again."
+        ) from error
+    finally:
+        showing.cancel()
+        await asyncio.wait({showing}, timeout=1)
     log.info("stopped")

@@ -5,9 +5,9 @@ import time
 from collections.abc import AsyncIterator
 
 from openbell_server.adapters.rate_limits.local_windows import LocalWindows
-from openbell_server.adapters.rate_limits.redis_windows import RedisWindows
 from openbell_server.application.limit_rates import LimitRates, Rates
 from openbell_server.domain.errors import OperatorError
+from openbell_server.processes.operations import Operations
 from openbell_server.settings import Settings
 
 
@@ -25,6 +25,9 @@ async def rate_limits(settings: Settings) -> AsyncIterator[LimitRates]:
     if not (url := settings.redis_url.get_secret_value()):
         yield LimitRates(local, rates)
         return
+    # Slow to import, and not everybody has one.
+    from openbell_server.adapters.rate_limits.redis_windows import RedisWindows
+
     try:
         shared = RedisWindows(url, local, time.monotonic)
     except ValueError as error:
@@ -35,3 +38,20 @@ async def rate_limits(settings: Settings) -> AsyncIterator[LimitRates]:
         yield LimitRates(shared, rates)
     finally:
         await shared.close()
+
+
+def watch_limits(operations: Operations, limit: LimitRates) -> None:
+    """How calls are limited, and how often one was refused."""
+    counts, read = limit.counts, operations.instruments.read
+    about = "1 while calls are counted in Redis for all processes together, 0 while this one counts for itself."
+    read("gauge", "openbell_rate_limits_shared", about, (), lambda: {(): float(counts.is_shared)})
+    about = "Calls that this process counted for itself although there is a Redis."
+    read("counter", "openbell_rate_limits_counted_alone_total", about, (), lambda: {(): counts.counted_alone})
+    about = "Calls that were refused because they came too often: read, submit, cancel or validate."
+    read(
+        "counter",
+        "openbell_rate_limit_refusals_total",
+        about,
+        ("kind",),
+        lambda: {(kind,): count for kind, count in limit.refusals.items()},
+    )

@@ -8,7 +8,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from openbell_server.processes.children import Child, ChildFailed
+from openbell_server.processes.children import Child, ChildFailed, free_port
 from openbell_server.processes.local_server import LocalServer, version_of
 
 _OLDEST = (2, 12)
@@ -21,6 +21,8 @@ class LocalNats(LocalServer):
     def __init__(self, folder: Path, port: int) -> None:
         super().__init__(port)
         self.url = f"nats://127.0.0.1:{port}"
+        self._monitor_port = free_port()
+        self.monitor_url = f"http://127.0.0.1:{self._monitor_port}"
         # Ours alone, so that another server on the port is never taken for this one.
         self._name = f"{folder.name}-{port}"
         self._store = folder / "jetstream"
@@ -37,6 +39,7 @@ class LocalNats(LocalServer):
         self._config.write_text(
             f'server_name: "{self._name}"\n'
             f'listen: "127.0.0.1:{self.port}"\n'
+            f'http: "127.0.0.1:{self._monitor_port}"\n'
             f'jetstream {{ store_dir: "{self._store}", sync_interval: always, max_file: 512M }}\n'
         )
         self._wait_until_ready("NATS", Child([self._binary, "-c", self._config], log=self._log), self._is_ready)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from openbell_server.adapters.postgres.connection import DatabaseClock, Role, open_pool, transaction
+from openbell_server.adapters.postgres.connection import EXECUTOR_ROLES, DatabaseClock, Role, open_pool, transaction
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
 from openbell_server.adapters.postgres.operators import operator_store
 from openbell_server.adapters.postgres.organizations import add_account, add_api_key, add_organization
@@ -17,7 +17,8 @@ from openbell_server.domain.identifiers import AccountId, OrganizationId
 from openbell_server.domain.principals import PERMISSIONS
 from openbell_server.processes.local_services import LocalServices
 from openbell_server.processes.services_keeper import create_databases
-from openbell_server.processes.stack import APP_LOGIN, Stack
+from openbell_server.processes.stack import APP_LOGIN, EXECUTOR_LOGIN, Stack
+from openbell_server.processes.vault import FILE
 from openbell_server.settings import Settings
 
 _NO_LIMITS: Final = {
@@ -68,9 +69,16 @@ class LocalPlatform:
         self.services.start()
         try:
             create_databases(self.services.postgres.url())
-            self.stack = Stack(self.services, self._settings, self._log_folder)
+            private, public = _vault_keys(self.services.folder)
+            self.stack = Stack(
+                self.services,
+                {"OPENBELL_VAULT_KEY": f"{FILE}{public}", **self._settings},
+                self._log_folder,
+                executor_environment={"OPENBELL_VAULT_KEY": f"{FILE}{private}"},
+            )
             migrate(self.owner_url, self._revision)
             allow_login(self.owner_url, APP_LOGIN)
+            allow_login(self.owner_url, EXECUTOR_LOGIN, EXECUTOR_ROLES)
             self.seeded = asyncio.run(
                 _seed(self.stack.environment["OPENBELL_DATABASE_URL"], self._accounts, IDENTITY_PROVIDER)
             )
@@ -116,6 +124,17 @@ class LocalPlatform:
     def __exit__(self, *_: object) -> None:
         """Stop."""
         self.stop()
+
+
+def _vault_keys(folder: Path) -> tuple[Path, Path]:
+    """A private and a public key file, in a folder that only we may enter and that goes with its parent."""
+    from openbell_server.adapters.vault.key_file import create_key_files
+
+    kept = folder / "vault"
+    kept.mkdir(mode=0o700)
+    private, public = kept / "private.json", kept / "public.json"
+    create_key_files(private, public)
+    return private, public
 
 
 async def _seed(url: str, accounts: int, provider: str) -> Seeded:

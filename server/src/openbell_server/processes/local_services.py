@@ -23,6 +23,8 @@ _ABANDONED_AFTER_SECONDS = 60
 class LocalServices:
     """The servers, for `dev`, the demo and the tests; they end when this process does."""
 
+    # Removed when they end, or by the next ones if this process was killed.
+    folder: Path
     postgres: LocalPostgres
     nats: LocalNats
     # Only where it was asked for: the platform can do without.
@@ -37,7 +39,7 @@ class LocalServices:
         """Start all on free ports and wait until they serve."""
         _remove_abandoned_folders()
         with contextlib.ExitStack() as cleanup:
-            folder = _make_folder(cleanup)
+            self.folder = folder = _make_folder(cleanup)
             self.postgres = LocalPostgres(folder, free_port(), self._postgres_options)
             self.nats = LocalNats(folder, free_port())
             cleanup.callback(self.postgres.stop)

@@ -3,74 +3,157 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+from uuid import UUID
 
 import structlog
 from nats.aio.msg import Msg
 
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
-from openbell_server.adapters.postgres.connection import OUTDATED, UNAVAILABLE, Pool, open_pool
-from openbell_server.adapters.postgres.outbox import PostgresOutboxStore, PostgresUserOutboxStore
+from openbell_server.adapters.jetstream.publishing import (
+    JetStreamTeller,
+    Messages,
+    account_messages,
+    user_messages,
+    work_messages,
+)
+from openbell_server.adapters.postgres.connection import OUTDATED, UNAVAILABLE, DatabaseClock, Pool, open_pool
+from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
+from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.adapters.postgres.schema import require_schema
+from openbell_server.adapters.postgres.unneeded_secrets import destroy_unneeded_across_organizations
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
 from openbell_server.application.delete_user import FinishDeletions
-from openbell_server.application.ports.identity_provider import IdentityProvider
-from openbell_server.application.relay_outbox import RelayOutbox, Row, UserNotices, WorkNotices
+from openbell_server.application.relay_outbox import RelayOutbox
+from openbell_server.application.warn_of_expiry import WarnOfExpiry
+from openbell_server.domain.outbox import ClaimedRow, Queue
 from openbell_server.processes.callers import identity_provider
+from openbell_server.processes.execution_metrics import watch_queues
 from openbell_server.processes.lifecycle import boot_time, notify_ready
+from openbell_server.processes.metrics import ObserveRound, watch_rounds
+from openbell_server.processes.operations import Operations
 from openbell_server.settings import Settings
 
 # A wake-up that got lost costs at most this much.
-POLL_SECONDS = 0.5
-USERS_POLL_SECONDS = 1.0
+POLL_SECONDS: Final = 0.25
+# Between rounds of a queue: every hint wakes all of them, and most are meant for the intents'.
+PAUSE_SECONDS: Final = {Queue.INTENTS: 0.0, Queue.ACCOUNTS: 0.02, Queue.USERS: 0.2}
+# A relay that is paused inside a transaction must not keep rows from others for longer.
+IDLE_SECONDS: Final = 1
+DELETIONS_POLL_SECONDS: Final = 1.0
+PRUNE_POLL_SECONDS: Final = 60.0
+STREAMS: Final[dict[Queue, tuple[str, Messages]]] = {
+    Queue.ACCOUNTS: (subjects.ACCOUNT_STREAM, account_messages),
+    Queue.INTENTS: (subjects.WORK_STREAM, work_messages),
+    Queue.USERS: (subjects.USER_STREAM, user_messages),
+}
+# Credentials run out by the day; an order is not held up by a minute.
+EXPIRY_POLL_SECONDS: Final = 30.0
 
 
-async def serve(settings: Settings, stopping: asyncio.Event) -> None:
+async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
     """Relay rows until stopping is set."""
-    awake = asyncio.Event()
+    awake = {queue: asyncio.Event() for queue in Queue}
 
     async def wake(_: Msg) -> None:
-        awake.set()
+        for event in awake.values():
+            event.set()
 
-    queue = JetStreamConnection(settings.nats_url)
-    queue.on(subjects.OUTBOX_WAKE, wake)
+    connection = JetStreamConnection(settings.nats_url)
+    connection.on(subjects.OUTBOX_WAKE, wake)
     async with (
-        await open_pool(settings.require("database_url"), connections_max=4) as pool,
+        await open_pool(settings.require("database_url"), connections_max=6, idle_seconds=IDLE_SECONDS) as pool,
         identity_provider(settings) as provider,
     ):
         await require_schema(pool)
-        relay = RelayOutbox(PostgresOutboxStore(pool), WorkNotices(queue), _jitter, boot_time)
-        connecting = asyncio.ensure_future(queue.run())
-        # Apart from the intents: what waits for an identity provider must hold up nobody's order.
-        serving_users = asyncio.ensure_future(_serve_users(pool, queue, settings.identity_provider, provider))
+        operations.watch_database(pool)
+        operations.watch_nats(connection, needed=True)
+        watch_queues(operations, pool)
+        observe = watch_rounds(operations)
+        stores = {queue: PostgresOutboxStore(pool, queue, settings.outbox_attempts_max) for queue in Queue}
+        aside = [
+            asyncio.ensure_future(connection.run()),
+            asyncio.ensure_future(_prune(list(stores.values()), settings.outbox_keep_hours * 3600)),
+            asyncio.ensure_future(_warn_of_expiry(pool, connection)),
+        ]
+        if provider:
+            finish = FinishDeletions(PostgresUserDeletionStore(pool), settings.identity_provider, provider)
+            aside.append(asyncio.ensure_future(_finish_deletions(finish)))
         notify_ready()
         try:
-            while not stopping.is_set():
-                awake.clear()
-                if not await _try(lambda: _round(relay)):
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(awake.wait(), POLL_SECONDS)
+            # Each by itself: whatever holds one up must hold up no other.
+            await asyncio.gather(
+                *(
+                    _relay(queue, _relay_of(pool, connection, store), observe, awake[queue], stopping)
+                    for queue, store in stores.items()
+                )
+            )
         finally:
-            connecting.cancel()
-            serving_users.cancel()
-            await asyncio.gather(connecting, serving_users, return_exceptions=True)
+            for task in aside:
+                task.cancel()
+            await asyncio.gather(*aside, return_exceptions=True)
 
 
-async def _serve_users(
-    pool: Pool, queue: JetStreamConnection, provider_name: str, provider: IdentityProvider | None
+def _relay_of(pool: Pool, connection: JetStreamConnection, store: PostgresOutboxStore) -> RelayOutbox:
+    async def destroy_secrets(rows: Sequence[ClaimedRow]) -> None:
+        try:
+            await destroy_unneeded_across_organizations(pool, sorted({UUID(row.in_order_of) for row in rows}))
+        except Exception as error:
+            structlog.get_logger().warning("secrets_not_destroyed", error=repr(error))
+            raise
+
+    teller = JetStreamTeller(connection, *STREAMS[store.queue])
+    finish = destroy_secrets if store.queue is Queue.ACCOUNTS else None
+    return RelayOutbox(store, teller, _jitter, boot_time, finish)
+
+
+async def _relay(
+    queue: Queue, relay: RelayOutbox, observe: ObserveRound, awake: asyncio.Event, stopping: asyncio.Event
 ) -> None:
-    """Finish deletions and tell of them, until cancelled; whatever is cut off is taken up again."""
-    relay = RelayOutbox(PostgresUserOutboxStore(pool), UserNotices(queue), _jitter, boot_time)
-    finish = FinishDeletions(PostgresUserDeletionStore(pool), provider_name, provider) if provider else None
+    """The rounds of one queue."""
+    while not stopping.is_set():
+        awake.clear()
+        if not await _try(partial(_round, queue, relay, observe)):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(awake.wait(), POLL_SECONDS)
+        await asyncio.sleep(PAUSE_SECONDS[queue])
+
+
+async def _finish_deletions(finish: FinishDeletions) -> None:
+    """Until cancelled; whatever is cut off is taken up again."""
 
     async def finished() -> bool:
-        return finish is not None and await finish() > 0
+        return await finish() > 0
 
     while True:
-        more = [await _try(finished), await _try(lambda: _round(relay))]
-        if not any(more):
-            await asyncio.sleep(USERS_POLL_SECONDS)
+        if not await _try(finished):
+            await asyncio.sleep(DELETIONS_POLL_SECONDS)
+
+
+async def _prune(stores: Sequence[PostgresOutboxStore], keep_seconds: float) -> None:
+    """Until cancelled: remove completed rows that are old enough, a bounded number at a time."""
+
+    async def prune(store: PostgresOutboxStore) -> bool:
+        removed = await store.prune_across_organizations(keep_seconds)
+        if removed:
+            structlog.get_logger().info("outbox_pruned", queue=store.queue, rows=removed)
+        return removed > 0
+
+    while True:
+        if not any([await _try(partial(prune, store)) for store in stores]):
+            await asyncio.sleep(PRUNE_POLL_SECONDS)
+
+
+async def _warn_of_expiry(pool: Pool, queue: JetStreamConnection) -> None:
+    """Warn of credentials that run out, until cancelled."""
+    warn = WarnOfExpiry(PostgresCredentialStore(pool, DatabaseClock(pool)), queue)
+    while True:
+        if not await _try(warn):
+            await asyncio.sleep(EXPIRY_POLL_SECONDS)
 
 
 def _jitter() -> float:
@@ -83,7 +166,7 @@ async def _try(work: Callable[[], Awaitable[bool]]) -> bool:
     try:
         return await work()
     except OUTDATED:
-        # The queue is not there before the database is migrated.
+        # What it needs is not there before the database is migrated.
         return False
     except UNAVAILABLE as error:
         log.warning("relay_round_failed", error=repr(error))
@@ -92,10 +175,14 @@ async def _try(work: Callable[[], Awaitable[bool]]) -> bool:
     return False
 
 
-async def _round(relay: RelayOutbox[Row]) -> bool:
+async def _round(queue: Queue, relay: RelayOutbox, observe: ObserveRound) -> bool:
+    begun = time.perf_counter()
     batch = await relay()
+    observe(queue, batch, time.perf_counter() - begun)
+    log = structlog.get_logger()
     if batch.claimed:
-        structlog.get_logger().info(
-            "relayed", claimed=batch.claimed, completed=batch.completed, released=batch.released
-        )
-    return batch.completed > 0
+        log.info("relayed", queue=queue, claimed=batch.claimed, completed=batch.completed, released=batch.released)
+    for outbox_id in batch.failed:
+        log.error("outbox_row_failed", queue=queue, outbox_id=outbox_id)
+    # Also if none was completed: those wait their time now, and others may be due behind them.
+    return batch.claimed > 0

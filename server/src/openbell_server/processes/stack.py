@@ -23,6 +23,8 @@ _STOP_SECONDS = DRAIN_SECONDS + 5
 _REPLICA = re.compile(r"-\d+$")
 # Owns nothing: what the processes may do comes from the roles that their transactions take.
 APP_LOGIN = "openbell_app"
+# The same for executors, which alone may read sealed secrets.
+EXECUTOR_LOGIN = "openbell_executor_app"
 
 
 def platform_command(process: str) -> list[str]:
@@ -58,12 +60,20 @@ class Stack:
         environment: Mapping[str, str],
         log_folder: Path,
         command: Callable[[str], Sequence[str]] = platform_command,
+        executor_environment: Mapping[str, str] | None = None,
     ) -> None:
         self.environment = {**_default_settings(services), **environment}
+        # What executors have in the place of it.
+        self.executor_environment = {
+            "OPENBELL_DATABASE_URL": services.postgres.url("openbell", EXECUTOR_LOGIN),
+            **environment,
+            **(executor_environment or {}),
+        }
         self._log_folder = log_folder
         self._command = command
         self._members: dict[str, _Member] = {}
         self._settings: dict[str, Mapping[str, str]] = {}
+        self._operations_ports: dict[str, str] = {}
         # Not in the log folder: the path of a socket may have 107 bytes at most.
         self._notice_folder: Path | None = None
 
@@ -81,7 +91,7 @@ class Stack:
             child = Child(
                 self._command(_REPLICA.sub("", name)),
                 log=self.log(name),
-                environment=self._environment_of(name, address),
+                environment={**self.environment_of(name), "NOTIFY_SOCKET": address},
             )
         except BaseException:
             notices.close()
@@ -138,6 +148,10 @@ class Stack:
         """Names of the processes that have ended by themselves and were not started again."""
         return [name for name, member in self._members.items() if not member.child.is_running]
 
+    def operations_url(self, name: str) -> str:
+        """Where a started process shows its metrics, through all its restarts."""
+        return f"http://127.0.0.1:{self._operations_ports[name]}"
+
     def is_running(self, name: str) -> bool:
         """Whether a process runs."""
         return name in self._members and self._members[name].child.is_running
@@ -153,6 +167,15 @@ class Stack:
     def log(self, name: str) -> Path:
         """Where a process writes, through all its restarts."""
         return self._log_folder / f"{name}.log"
+
+    def environment_of(self, name: str) -> dict[str, str]:
+        """What a process is started with; its port for operations is its own, through all its restarts."""
+        # Settings exported in the caller's shell are not the stack's.
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("OPENBELL_")}
+        own = {"OPENBELL_OPERATIONS_PORT": self._operations_ports.setdefault(name, str(free_port()))}
+        if name.startswith("executor"):
+            own |= {**self.executor_environment, "OPENBELL_EXECUTOR_NAME": name}
+        return {**inherited, **self.environment, **own, **self._settings.get(name, {})}
 
     def __enter__(self) -> Self:
         return self
@@ -173,14 +196,6 @@ class Stack:
         notices.bind(str(address))
         return notices, str(address)
 
-    def _environment_of(self, name: str, address: str) -> dict[str, str]:
-        # Settings exported in the caller's shell are not the stack's.
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith("OPENBELL_")}
-        own = {"NOTIFY_SOCKET": address}
-        if name.startswith("executor"):
-            own["OPENBELL_EXECUTOR_NAME"] = name
-        return {**inherited, **self.environment, **own, **self._settings.get(name, {})}
-
 
 def _default_settings(services: LocalServices) -> dict[str, str]:
     redis = {"OPENBELL_REDIS_URL": services.redis.url} if services.redis else {}
@@ -189,6 +204,7 @@ def _default_settings(services: LocalServices) -> dict[str, str]:
         "OPENBELL_DATABASE_URL": services.postgres.url("openbell", APP_LOGIN),
         "OPENBELL_PAPER_DATABASE_URL": services.postgres.url("openbell_paper"),
         "OPENBELL_NATS_URL": services.nats.url,
+        "OPENBELL_NATS_MONITOR_URL": services.nats.monitor_url,
         "OPENBELL_CURSOR_SECRET": secrets.token_hex(32),
         "OPENBELL_API_PORT": str(free_port()),
         "OPENBELL_STREAM_PORT": str(free_port()),

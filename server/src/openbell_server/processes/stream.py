@@ -12,12 +12,14 @@ from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.application.follow_events import FollowEvents
 from openbell_server.processes.callers import access_tokens, authentication, wall_clock
 from openbell_server.processes.lifecycle import notify_ready
-from openbell_server.processes.limits import rate_limits
+from openbell_server.processes.limits import rate_limits, watch_limits
+from openbell_server.processes.metrics import watch_followers
+from openbell_server.processes.operations import Operations
 from openbell_server.settings import Settings
 from openbell_server.transport.stream.server import TradingService, serve_stream
 
 
-async def serve(settings: Settings, stopping: asyncio.Event) -> None:
+async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
     """Serve the stream until stopping is set."""
     hints = JetStreamConnection(settings.nats_url)
     wakes = EventWakes(hints)
@@ -27,6 +29,9 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
         rate_limits(settings) as limit,
     ):
         await require_schema(pool)
+        operations.watch_database(pool)
+        operations.watch_nats(hints, needed=False)
+        watch_limits(operations, limit)
         follow = FollowEvents(
             PostgresOrganizationStore(pool),
             PostgresEventStore(pool),
@@ -35,6 +40,7 @@ async def serve(settings: Settings, stopping: asyncio.Event) -> None:
             time.monotonic,
         )
         service = TradingService(authentication(pool, tokens), limit, follow, wall_clock, stopping)
+        watch_followers(operations, lambda: service.followers)
         connecting = asyncio.ensure_future(hints.run())
         try:
             await serve_stream(service, f"{settings.stream_host}:{settings.stream_port}", notify_ready, stopping)

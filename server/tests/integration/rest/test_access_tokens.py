@@ -1,15 +1,11 @@
 """Users and service accounts on REST: what their tokens let them do, and how soon a denial acts."""
 
-import asyncio
-
 import httpx
 import pytest
 
 from bearers import as_service, as_user
 from builders import Tenant, a_tenant
-from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.migrate import migrate
-from openbell_server.adapters.postgres.schema import OLDEST
+from openbell_server.adapters.postgres.connection import Pool
 from paper_broker import until
 from rest_api import RestApi, create_body, intents_of, problem, rest_api
 
@@ -67,14 +63,6 @@ async def test_a_denied_user_is_refused(api: RestApi, pool: Pool, tenant: Tenant
         return (await read(api, tenant, headers)).status_code == 401
 
     await until(refused, 5)
-
-
-async def test_a_database_that_was_not_migrated_yet_serves_keys_and_says_so_to_tokens(empty: str) -> None:
-    await asyncio.to_thread(migrate, empty, OLDEST)
-    async with await open_pool(empty) as pool, rest_api(pool) as api:
-        tenant = await a_tenant(pool)
-        assert (await api.submit(tenant, create_body())).status_code == 202
-        problem(await read(api, tenant, as_user(tenant)), 503, "schema_outdated")
 
 
 async def test_a_login_that_may_read_only_what_it_needs_finds_the_caller(login_pool: Pool) -> None:

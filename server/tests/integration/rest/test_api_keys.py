@@ -194,21 +194,12 @@ async def test_pages_show_every_key_once_and_cursors_are_for_this_list(
     names = [f"key {number}" for number in range(5)]
     for name in names:
         await created(api, tenant, name=name)
-    seen, cursor = [], None
-    while True:
-        query = {"limit": 2} | ({"next_cursor": cursor} if cursor else {})
-        page = (await api.client.get(URL, params=query, headers=as_user(tenant))).json()
-        seen += [key["name"] for key in page["data"]]
-        cursor = page["next_cursor"]
-        if cursor is None:
-            break
-    assert seen == ["test", *names]
-    later = await api.client.get(URL, params={"next_cursor": page["last_cursor"]}, headers=as_user(tenant))
-    assert later.json() == {"data": [], "next_cursor": None, "last_cursor": page["last_cursor"]}
+    seen, last = await api.read_pages(URL, as_user(tenant), 2)
+    assert [each["name"] for each in seen] == ["test", *names]
+    later = await api.client.get(URL, params={"next_cursor": last}, headers=as_user(tenant))
+    assert later.json() == {"data": [], "next_cursor": None, "last_cursor": last}
     other = as_user(await a_tenant(pool))
-    problem(
-        await api.client.get(URL, params={"next_cursor": page["last_cursor"]}, headers=other), 400, "invalid_cursor"
-    )
+    problem(await api.client.get(URL, params={"next_cursor": last}, headers=other), 400, "invalid_cursor")
     problem(await api.client.get(URL, params={"limit": 101}, headers=other), 400, "invalid_parameter")
 
 

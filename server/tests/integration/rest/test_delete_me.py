@@ -9,17 +9,18 @@ from typing import Any
 import asyncpg
 import httpx
 import pytest
+from queues import ScriptedTeller
 
 from bearers import as_service, as_user
 from builders import Tenant, a_tenant
 from identity_provider import MACHINES, good_token
 from openbell_server.adapters.identity.workos import WorkOSProvider
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.outbox import PostgresUserOutboxStore
+from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
 from openbell_server.application.delete_user import FinishDeletions, UserDeletion
-from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox, UserNotices
-from openbell_server.domain.outbox import ATTEMPTS_MAX
+from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox
+from openbell_server.domain.outbox import ATTEMPTS_MAX, Queue
 from paper_broker import until
 from rest_api import RestApi, intents_of, limited, rest_api
 from scripted_broker import Clock
@@ -34,22 +35,6 @@ def plain(answer: httpx.Response, status: int) -> str:
     return answer.text
 
 
-@dataclass(slots=True)
-class Listener:
-    """Implements EventQueue: remembers what it was told."""
-
-    broken: bool = False
-    told: list[tuple[str, str, str]] = field(default_factory=list)
-
-    def is_reachable(self) -> bool:
-        return True
-
-    async def publish_user_event(self, event_type: str, payload: str, message_id: str) -> None:
-        if self.broken:
-            raise TimeoutError
-        self.told.append((event_type, payload, message_id))
-
-
 @dataclass(frozen=True, slots=True)
 class Leaving:
     """A user of WorkOS, and the platform they leave."""
@@ -59,7 +44,7 @@ class Leaving:
     workos: WorkOS
     provider: WorkOSProvider
     tenant: Tenant
-    listener: Listener = field(default_factory=Listener)
+    listener: ScriptedTeller = field(default_factory=ScriptedTeller)
 
     @property
     def deletion(self) -> UserDeletion:
@@ -75,13 +60,13 @@ class Leaving:
     async def wait_over(self) -> None:
         """As if every wait were over."""
         await self.pool.execute("update user_deletions set available_at = requested_at")
-        await self.pool.execute("update user_outbox set available_at = created_at")
+        await self.pool.execute("update user_outbox set available_at = created_at where resolved_at is null")
 
     async def relay(self) -> tuple[int, RelayBatch]:
         """One round of the relay."""
         finished = await FinishDeletions(self.store, "dev", self.provider)()
-        queue = PostgresUserOutboxStore(self.pool)
-        return finished, await RelayOutbox(queue, UserNotices(self.listener), lambda: 1.0, Clock())()
+        queue = PostgresOutboxStore(self.pool, Queue.USERS)
+        return finished, await RelayOutbox(queue, self.listener, lambda: 1.0, Clock())()
 
     async def rows(self, table: str) -> list[asyncpg.Record]:
         return await self.pool.fetch(f"select * from {table}")
@@ -115,8 +100,8 @@ async def test_a_user_who_asks_is_deleted_denied_and_told_of(leaving: Leaving) -
     assert (answer.status_code, answer.content) == (204, b"")
     await leaving.is_gone()
     assert await leaving.relay() == (0, RelayBatch(1, 1, 0))
-    ((event_type, payload, _),) = leaving.listener.told
-    assert (event_type, json.loads(payload)["user_id"]) == ("user.deleted", USER)
+    (event,) = leaving.listener.told
+    assert (event.event_type, json.loads(event.payload)["user_id"]) == ("user.deleted", USER)
     assert await leaving.relay() == (0, RelayBatch(0, 0, 0))
 
 
@@ -215,7 +200,7 @@ async def test_whoever_finishes_second_tells_nobody(leaving: Leaving) -> None:
 
 async def test_a_relay_that_stopped_after_its_claim_is_followed_by_another(leaving: Leaving) -> None:
     await leaving.delete_me()
-    queue = PostgresUserOutboxStore(leaving.pool)
+    queue = PostgresOutboxStore(leaving.pool, Queue.USERS)
     (stale,) = await queue.claim_across_organizations(10)
     assert await queue.claim_across_organizations(10) == []
     await leaving.pool.execute("update user_outbox set claimed_at = clock_timestamp() - interval '6 seconds'")
@@ -226,11 +211,13 @@ async def test_a_relay_that_stopped_after_its_claim_is_followed_by_another(leavi
 
 async def test_an_event_that_nobody_takes_is_given_up_after_ten_tries(leaving: Leaving) -> None:
     await leaving.delete_me()
-    leaving.listener.broken = True
+    leaving.listener.broken.add(USER)
     for _ in range(ATTEMPTS_MAX):
         await leaving.wait_over()
-        assert (await leaving.relay())[1] == RelayBatch(1, 0, 1)
-    leaving.listener.broken = False
+        batch = (await leaving.relay())[1]
+        assert (batch.claimed, batch.completed, batch.released) == (1, 0, 1)
+    assert len(batch.failed) == 1
+    leaving.listener.broken.clear()
     await leaving.wait_over()
     assert (await leaving.relay())[1] == RelayBatch(0, 0, 0)
     (event,) = await leaving.rows("user_outbox")

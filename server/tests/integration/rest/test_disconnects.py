@@ -36,7 +36,7 @@ async def test_a_caller_that_leaves_before_its_body_came_is_no_failure_of_ours(p
         "state": {},
     }
     with capture_logs() as lines:
-        app = rest_app(pool, RecordedHints(), b"a secret of the tests", Verifier().tokens, limited(), "dev", None)
+        app = rest_app(pool, RecordedHints(), b"a secret of the tests", Verifier().tokens, limited(), "dev", None, None)
         await app(scope, receive, send)  # type: ignore[arg-type]
     assert sent[0]["status"] == 400
     assert [line["event"] for line in lines] == ["request"]

@@ -26,18 +26,21 @@ ENTRY = {"status", "event_type", "count", "oldest_created_at", "max_attempts", "
 async def queue(pool: Pool, tenant: Tenant, status: str, event_type: str, minutes: int, attempts: int = 0) -> None:
     """A row that was queued so many minutes after noon, and claimed or resolved a minute later."""
     at = NOON + timedelta(minutes=minutes)
-    later = at + timedelta(minutes=1)
-    await pool.execute(
-        "insert into account_outbox (organization_id, account_id, event_type, payload, status, attempts, claimed_at,"
-        " resolved_at, available_at, created_at) values ($1, $2, $3, '{\"secret\": 1}', $4, $5, $6, $7, $8, $8)",
+    outbox_id = await pool.fetchval(
+        "insert into account_outbox (organization_id, account_id, event_type, payload, attempts, available_at,"
+        " created_at) values ($1, $2, $3, '{\"secret\": 1}', $4, $5, $5) returning outbox_id",
         tenant.account.organization_id,
         tenant.account.id,
         event_type,
-        status,
         attempts,
-        later if status == "processing" else None,
-        later if status in ("completed", "failed") else None,
         at,
+    )
+    await pool.execute(
+        "update account_outbox set status = $2, claimed_at = case when $2 = 'processing' then $3::timestamptz end,"
+        " resolved_at = case when $2 in ('completed', 'failed') then $3 end where outbox_id = $1 and status <> $2",
+        outbox_id,
+        status,
+        at + timedelta(minutes=1),
     )
 
 

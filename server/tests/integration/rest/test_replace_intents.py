@@ -1,6 +1,5 @@
 """Replacing over REST: what is taken and echoed, what is refused in which words, and who may."""
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -8,14 +7,12 @@ from typing import Any
 import pytest
 
 from builders import Tenant, a_tenant, new_id
-from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.migrate import migrate
-from openbell_server.adapters.postgres.schema import OLDEST
+from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.application.ports.broker import ReplaceSupport
 from openbell_server.brokers.paper.definition import PaperBroker
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.orders import TimeInForce
-from rest_api import RestApi, cancel_body, create_body, intents_of, pointers, problem, replace_body, rest_api
+from rest_api import RestApi, cancel_body, create_body, intents_of, pointers, problem, replace_body
 
 
 async def created(api: RestApi, tenant: Tenant, kind: str = "Limit", spec: Mapping[str, str] | None = None) -> str:
@@ -172,13 +169,3 @@ def payload(**changes: object) -> dict[str, Any]:
 )
 async def test_a_body_that_is_no_replace_is_refused(api: RestApi, tenant: Tenant, body: object) -> None:
     problem(await api.submit(tenant, body), 422, "invalid_command")
-
-
-async def test_on_the_older_schema_everything_but_a_replace_is_served(empty: str) -> None:
-    await asyncio.to_thread(migrate, empty, OLDEST)
-    async with await open_pool(empty) as pool, rest_api(pool) as api:
-        tenant = await a_tenant(pool)
-        intent = await created(api, tenant)
-        problem(await api.submit(tenant, replace_body(intent, price="4")), 503, "schema_outdated")
-        assert (await api.submit(tenant, cancel_body(intent))).status_code == 202
-        assert await pool.fetchval("select count(*) from intent_actions") == 2

@@ -27,19 +27,21 @@ FIELDS = {
 }
 ENTRY_FIELDS = {"status", "event_type", "count", "oldest_created_at", "max_attempts", "oldest_claimed_at"}
 ADD = """
-insert into account_outbox (
-    organization_id, account_id, event_type, payload, status, attempts, claimed_at, available_at, created_at,
-    resolved_at
-)
-values ($1, $2, $3, '{"secret": "payload"}', $4, $5,
-    case when $4 = 'processing' then now() - make_interval(secs => $6 / 2.0) end,
-    now(), now() - make_interval(secs => $6), case when $4 in ('completed', 'failed') then now() end)
+insert into account_outbox (organization_id, account_id, event_type, payload, attempts, available_at, created_at)
+values ($1, $2, $3, '{"secret": "payload"}', $4, now(), now() - make_interval(secs => $5)) returning outbox_id
+"""
+MOVE = """
+update account_outbox
+set status = $2, claimed_at = case when $2 = 'processing' then now() - make_interval(secs => $3 / 2.0) end,
+    resolved_at = case when $2 in ('completed', 'failed') then now() end
+where outbox_id = $1 and status <> $2
 """
 
 
 async def queue(pool: Pool, tenant: Tenant, event_type: str, status: str, attempts: int, age: float) -> None:
     where = tenant.account.organization_id, tenant.account.id
-    await pool.execute(ADD, *where, event_type, status, attempts, age)
+    outbox_id = await pool.fetchval(ADD, *where, event_type, attempts, age)
+    await pool.execute(MOVE, outbox_id, status, age)
 
 
 async def health(api: RestApi, headers: Headers | None = None) -> httpx.Response:

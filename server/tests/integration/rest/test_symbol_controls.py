@@ -9,11 +9,9 @@ import pytest
 
 from bearers import as_service, as_user
 from builders import Tenant, a_tenant, new_id
-from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.migrate import migrate
-from openbell_server.adapters.postgres.schema import OLDEST
+from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.accounts import TRADING_LIVE, Environment
-from rest_api import RestApi, cancel_body, create_body, pointers, problem, rest_api
+from rest_api import RestApi, cancel_body, create_body, pointers, problem
 
 MANUAL_FIELDS = {"account_id", "organization_id", "symbol", "manually_disabled", "created_at", "updated_at", "version"}
 TIME_FIELDS = {"account_id", "organization_id", "symbol", "stale_order_millis", "created_at", "updated_at", "version"}
@@ -336,12 +334,3 @@ async def test_changes_at_once_are_all_kept_and_numbered(api: RestApi, pool: Poo
         9,
     )
     assert await pool.fetchval("select control_epoch from account_counters") == 21
-
-
-async def test_a_database_that_was_not_migrated_yet_trades_and_says_so_to_who_sets_controls(empty: str) -> None:
-    await asyncio.to_thread(migrate, empty, OLDEST)
-    async with await open_pool(empty) as pool, rest_api(pool) as api:
-        tenant = await a_tenant(pool)
-        assert (await api.submit(tenant, create_body())).status_code == 202
-        problem(await put(api, tenant), 503, "schema_outdated")
-        problem(await shown(api, tenant), 503, "schema_outdated")

@@ -14,12 +14,14 @@ from builders import Tenant, a_cancel, a_tenant, accept
 from identity_provider import Verifier
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
-from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.account_changes import append_account_changed
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.events import PostgresEventStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.application.follow_events import FollowEvents
 from openbell_server.application.limit_rates import LimitRates
 from openbell_server.domain.accounts import Environment
+from openbell_server.domain.action_lifecycle import Reason
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.principals import EVENT_READ, INTENT_EDIT
 from openbell_server.processes.callers import authentication, wall_clock
@@ -27,7 +29,7 @@ from openbell_server.processes.children import free_port
 from openbell_server.transport.stream.server import TradingService, serve_stream
 from rest_api import limited
 
-ACTIONS, ORDERS = pb.EVENT_TYPE_INTENT_ACTION, pb.EVENT_TYPE_BROKER_ORDER
+ACTIONS, ORDERS, CHANGES = pb.EVENT_TYPE_INTENT_ACTION, pb.EVENT_TYPE_BROKER_ORDER, pb.EVENT_TYPE_ACCOUNT_CHANGED
 Metadata = tuple[tuple[str, str], ...]
 
 
@@ -154,6 +156,31 @@ async def test_a_filtered_stream_links_its_events_by_prev_seq(pool: Pool, stream
     assert [(e.account_seq, e.prev_seq) for e in (first, second)] == [(1, 0), (3, 1)]
     _, order = await take(stream.subscribe(tenant, token=start.resume_token, kinds=(ORDERS,)), 2)
     assert (order.account_seq, order.prev_seq, order.broker_order.status) == (2, 0, "NEW")
+
+
+async def test_a_changed_account_is_told_of_to_those_who_asked_and_leaves_no_gap_for_the_others(
+    pool: Pool, stream: StreamClient
+) -> None:
+    tenant = await a_tenant(pool)
+    account = tenant.account
+    (start,) = await take(stream.subscribe(tenant), 1)
+    await accept(pool, tenant.submission())
+    async with transaction(pool, Role.TENANT, account.organization_id) as connection:
+        await append_account_changed(connection, account.organization_id, account.id, ["name", "timezone"])
+        reason = Reason("SIGN_IN_REFUSED", "401", "no such key")
+        await append_account_changed(connection, account.organization_id, account.id, ["credential_status"], reason)
+    await accept(pool, tenant.submission())
+    asked = stream.subscribe(tenant, token=start.resume_token, kinds=(ACTIONS, ORDERS, CHANGES))
+    _, _, renamed, refused, last = await take(asked, 5)
+    assert [(e.account_seq, e.prev_seq) for e in (renamed, refused, last)] == [(2, 1), (3, 2), (4, 3)]
+    change = renamed.account_changed
+    assert (list(change.changed), change.version) == (["name", "timezone"], 1)
+    assert (change.credential_status, change.HasField("expires_at")) == ("not_required", False)
+    assert not change.HasField("reason")
+    told = refused.account_changed.reason
+    assert (told.code, told.broker_code, told.broker_text) == ("SIGN_IN_REFUSED", "401", "no such key")
+    _, first, second = await take(stream.subscribe(tenant, token=start.resume_token), 3)
+    assert [(e.account_seq, e.prev_seq) for e in (first, second)] == [(1, 0), (4, 1)]
 
 
 @pytest.mark.parametrize("kinds", [(), (0,), (99,), (ACTIONS, 99)])

@@ -79,9 +79,13 @@ def test_a_user_without_a_role_may_not_read() -> None:
     assert refusal(replace(USER, role=None), Operation.READ_INTENTS) == "permission_denied"
 
 
-def test_the_outbox_is_for_admins_of_internal_organizations() -> None:
+@pytest.mark.parametrize(
+    ("operation", "of_a_key"),
+    [(Operation.READ_OUTBOX, "unauthenticated"), (Operation.READ_OPERATIONS, "principal_kind_not_allowed")],
+)
+def test_the_queues_are_for_admins_of_internal_organizations(operation: Operation, of_a_key: str) -> None:
     admin = replace(USER, role=Role.ADMIN)
-    assert refusal(admin, Operation.READ_OUTBOX) == "permission_denied"
-    assert refusal(replace(USER, internal=True), Operation.READ_OUTBOX) == "permission_denied"
-    require(replace(admin, internal=True), Operation.READ_OUTBOX)
-    assert refusal(KEY, Operation.READ_OUTBOX) == "unauthenticated"
+    assert refusal(admin, operation) == "permission_denied"
+    assert refusal(replace(USER, internal=True), operation) == "permission_denied"
+    require(replace(admin, internal=True), operation)
+    assert refusal(KEY, operation) == of_a_key

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openbell_server.domain import controls
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.controls import (
     OUTSIDE_TRADING_WINDOW,
@@ -28,6 +27,7 @@ from openbell_server.domain.controls import (
     window_opened_on,
 )
 from openbell_server.domain.errors import InvalidCommand
+from openbell_server.domain.names import REASON_LENGTH_MAX
 
 NEW_YORK = "America/New_York"
 WORKDAYS = (Day.MONDAY, Day.TUESDAY, Day.WEDNESDAY, Day.THURSDAY, Day.FRIDAY)
@@ -196,13 +196,17 @@ def facts(**overrides: Any) -> DoorFacts:
     ids=["nothing", "organization", "account", "principal", "old on paper", "a minute on live", "older on live"],
 )
 def test_the_door_knows_what_was_switched_off_and_what_is_old(overrides: dict[str, Any], refusal: str | None) -> None:
-    assert refusal_at_door(facts(**overrides), SymbolControls()) == refusal
+    assert refusal_at_door(facts(**overrides), SymbolControls(), account_ready=True) == refusal
+
+
+def test_the_door_is_shut_for_what_is_new_while_the_account_is_not_ready() -> None:
+    assert refusal_at_door(facts(), SymbolControls(), account_ready=False) == "ACCOUNT_NOT_READY"
 
 
 def test_a_limit_that_is_set_takes_the_place_of_the_default() -> None:
     longer = SymbolControls(time=recorded(TimeControl(stale_order_millis=120_000)))
     old = facts(environment=Environment.LIVE, queued_at=NOON - timedelta(seconds=100))
-    assert refusal_at_door(old, longer) is None
+    assert refusal_at_door(old, longer, account_ready=True) is None
 
 
 def test_a_patch_changes_what_it_names_and_nothing_else() -> None:
@@ -245,5 +249,5 @@ def test_what_nobody_could_mean_is_not_stored(pointer: str, change: dict[str, An
 def test_a_reason_is_printable_and_short(reason: str) -> None:
     with pytest.raises(InvalidCommand):
         checked_manual(ManualControl(manually_disabled=True, manual_reason=reason))
-    longest = ManualControl(manually_disabled=True, manual_reason="ü" * controls.REASON_LENGTH_MAX)
+    longest = ManualControl(manually_disabled=True, manual_reason="ü" * REASON_LENGTH_MAX)
     assert checked_manual(longest) is longest

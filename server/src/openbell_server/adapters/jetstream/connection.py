@@ -10,28 +10,24 @@ import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
-from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
-from nats.js.errors import NoStreamResponseError, NotFoundError
 
-from openbell_server.adapters.jetstream import subjects
+from openbell_server.adapters.jetstream import streams, subjects
 from openbell_server.domain.identifiers import AccountId
 
 CONNECT_SECONDS: Final = 2.0
 RETRY_SECONDS: Final = 0.5
-PUBLISH_SECONDS: Final = 2.0
-DUPLICATE_WINDOW_SECONDS: Final = 600.0
-WORK_BYTES_MAX: Final = 64 * 1024 * 1024
-USER_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class JetStreamConnection:
-    """Implements Hints, WorkQueue and EventQueue; all it does is best effort but publishing, which tells the truth."""
+    """Implements Hints, best effort all of it; who tells durably is in publishing.py."""
 
     def __init__(self, url: str) -> None:
         """Nothing connects until run()."""
         self._url = url
         self._client: Client | None = None
         self._subscriptions: list[tuple[str, Callable[[Msg], Awaitable[None]]]] = []
+        # How often a connection was made; whoever knew something of the server knows it no longer.
+        self.connects = 0
 
     def on(self, subject: str, call: Callable[[Msg], Awaitable[None]]) -> None:
         """Call for every message on a subject, after each connect; state these before run()."""
@@ -66,10 +62,11 @@ class JetStreamConnection:
                 ),
                 CONNECT_SECONDS,
             )
-            await asyncio.wait_for(_ensure_streams(client), CONNECT_SECONDS)
+            await asyncio.wait_for(streams.ensure(client), CONNECT_SECONDS)
             for subject, call in self._subscriptions:
                 await client.subscribe(subject, cb=call)
             self._client = client
+            self.connects += 1
             structlog.get_logger().info("nats_connected")
         except (NatsError, TimeoutError, OSError) as error:
             structlog.get_logger().warning("nats_unreachable", error=repr(error))
@@ -79,9 +76,10 @@ class JetStreamConnection:
 
     async def _restore_streams(self) -> None:
         """A server that lost its disk comes back without our streams."""
+        self.connects += 1
         if self._client is not None:
             with contextlib.suppress(NatsError, TimeoutError, OSError):
-                await _ensure_streams(self._client)
+                await streams.ensure(self._client)
 
     @property
     def client(self) -> Client | None:
@@ -89,28 +87,8 @@ class JetStreamConnection:
         return self._client if self._client is not None and self._client.is_connected else None
 
     def is_reachable(self) -> bool:
-        """Whether a publish has a chance now."""
+        """Whether a hint has a chance now."""
         return self.client is not None
-
-    async def publish_work(self, slot: int, account_id: AccountId, message_id: str) -> None:
-        """Say, durably, that the account has work; the message id lets JetStream drop most copies."""
-        await self._publish(subjects.work(slot, account_id), b"", message_id)
-
-    async def publish_user_event(self, event_type: str, payload: str, message_id: str) -> None:
-        """Tell, durably, what became of a user."""
-        await self._publish(subjects.user_event(event_type), payload.encode(), message_id)
-
-    async def _publish(self, subject: str, body: bytes, message_id: str) -> None:
-        client = self.client
-        if client is None:
-            raise ConnectionError("NATS is not connected")
-        try:
-            await client.jetstream(timeout=PUBLISH_SECONDS).publish(
-                subject, body, timeout=PUBLISH_SECONDS, headers={"Nats-Msg-Id": message_id}
-            )
-        except NoStreamResponseError:
-            await self._restore_streams()
-            raise
 
     def outbox_has_rows(self) -> None:
         """Wake the relay."""
@@ -119,6 +97,10 @@ class JetStreamConnection:
     def events_were_written(self, account_ids: Sequence[AccountId]) -> None:
         """Wake whoever follows these accounts."""
         self._wake([subjects.event_wake(account_id) for account_id in account_ids])
+
+    def sign_in_was_asked_for(self, account_id: AccountId) -> None:
+        """Wake the executor that has the account."""
+        self._wake([subjects.sign_in_wake(account_id)])
 
     def work_is_elsewhere(self, account_id: AccountId) -> None:
         """Pass on a notice about an account that another executor works."""
@@ -147,38 +129,3 @@ async def _publish_quietly(client: Client, names: Sequence[str]) -> None:
 
 async def _log_error(error: Exception) -> None:
     structlog.get_logger().warning("nats_error", error=repr(error))
-
-
-_STREAMS: Final = (
-    StreamConfig(
-        name=subjects.WORK_STREAM,
-        subjects=[subjects.ALL_WORK],
-        retention=RetentionPolicy.WORK_QUEUE,
-        storage=StorageType.FILE,
-        discard=DiscardPolicy.NEW,
-        max_bytes=WORK_BYTES_MAX,
-        # nats-py takes seconds here and converts.
-        duplicate_window=DUPLICATE_WINDOW_SECONDS,
-    ),
-    # Nobody has to read it, so the oldest make room.
-    StreamConfig(
-        name=subjects.USER_STREAM,
-        subjects=[subjects.ALL_USER_EVENTS],
-        retention=RetentionPolicy.LIMITS,
-        storage=StorageType.FILE,
-        discard=DiscardPolicy.OLD,
-        max_bytes=USER_BYTES_MAX,
-        duplicate_window=DUPLICATE_WINDOW_SECONDS,
-    ),
-)
-
-
-async def _ensure_streams(client: Client) -> None:
-    """Our streams; called at every connect, since a wiped server has none."""
-    jetstream = client.jetstream(timeout=PUBLISH_SECONDS)
-    for stream in _STREAMS:
-        # Asked first: adding it again would need its whole reserved space a second time.
-        try:
-            await jetstream.stream_info(str(stream.name))
-        except NotFoundError:
-            await jetstream.add_stream(stream)

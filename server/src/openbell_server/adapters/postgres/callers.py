@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.organizations import find_organization
 from openbell_server.application.look_up_organization import Organization
 from openbell_server.application.ports.stores import TokenCaller
 
 _queries = named_queries.load("callers")
-_organization_queries = named_queries.load("organizations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,8 @@ class PostgresTokenCallerStore:
         if organization_id is None:
             return None
         async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await _organization_queries.read_organization(connection, organization_id=organization_id)
+            row = await find_organization(connection, organization_id)
+        assert row is not None, "organizations are never removed"
         return Organization(
             id=row["organization_id"],
             external_id=row["external_id"],

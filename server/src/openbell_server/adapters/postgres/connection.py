@@ -41,6 +41,8 @@ UNAVAILABLE = (
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.TransactionRollbackError,
 )
+# What keeps an operator's command, or a process that starts, from its database.
+UNREACHABLE = (*UNAVAILABLE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 # What a statement for the newest schema meets on an older one.
 OUTDATED = (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.UndefinedFunctionError)
 _queries = named_queries.load("connection")
@@ -55,7 +57,9 @@ else:  # generic in its stubs only
 
 def plainly(error: Exception) -> str:
     """What the server or the network said; an address that cannot be read may hold a password, and is not repeated."""
-    return str(error) if isinstance(error, OSError | asyncpg.PostgresError) else type(error).__name__
+    said = str(error) if isinstance(error, OSError | asyncpg.PostgresError) else ""
+    # A time-out has no words.
+    return said or type(error).__name__
 
 
 class Role(StrEnum):
@@ -70,11 +74,14 @@ class Role(StrEnum):
     # Counts the accounts' queue, and sees nothing of what its rows say.
     HEALTH = "openbell_health"
     EXECUTOR = "openbell_executor"
+    # Reads sealed secrets; of all processes only executors have it.
+    VAULT = "openbell_vault"
     # Lists organizations and changes one of them; no process has it.
     OPERATOR = "openbell_operator"
 
 
-PROCESS_ROLES: Final = tuple(role for role in Role if role is not Role.OPERATOR)
+PROCESS_ROLES: Final = tuple(role for role in Role if role not in {Role.VAULT, Role.OPERATOR})
+EXECUTOR_ROLES: Final = (*PROCESS_ROLES, Role.VAULT)
 
 
 class _AgingConnection(asyncpg.Connection):
@@ -89,8 +96,12 @@ async def _keep(_: object) -> None:
     """Leave a released connection as it is: nothing here outlives its transaction, and a reset is a round trip."""
 
 
-async def open_pool(url: str, *, connections_max: int = 10) -> Pool:
-    """A pool on the platform's schema, of connections to a server that can be written to."""
+async def open_pool(url: str, *, connections_max: int = 10, idle_seconds: int = 10) -> Pool:
+    """A pool on the platform's schema, of connections to a server that can be written to.
+
+    Whoever falls silent inside a transaction for longer than the idle seconds, or takes nothing the server sends,
+    loses it, and its locks.
+    """
     return await asyncpg.create_pool(
         url,
         min_size=1,
@@ -106,7 +117,8 @@ async def open_pool(url: str, *, connections_max: int = 10) -> Pool:
             "search_path": "openbell, pg_catalog, pg_temp",
             "timezone": "UTC",
             "lock_timeout": "2s",
-            "idle_in_transaction_session_timeout": "10s",
+            "idle_in_transaction_session_timeout": f"{idle_seconds}s",
+            "tcp_user_timeout": f"{idle_seconds}s",
             # Every statement looks up by key: one plan fits all parameters, and planning anew costs more than running.
             "plan_cache_mode": "force_generic_plan",
             "max_parallel_workers_per_gather": "0",

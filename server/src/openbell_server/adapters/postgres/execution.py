@@ -15,12 +15,19 @@ from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
 from openbell_server.adapters.postgres.intents import order_facts, terms_of
 from openbell_server.adapters.postgres.symbol_controls import read_controls
-from openbell_server.application.ports.execution import BrokerAccount, Hold, OrderTerms, TrackedAction
+from openbell_server.application.ports.execution import (
+    AccountStanding,
+    BrokerAccount,
+    Hold,
+    OrderTerms,
+    TrackedAction,
+)
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
 from openbell_server.domain.broker_orders import BrokerExecution
 from openbell_server.domain.controls import DoorFacts, SymbolControls
+from openbell_server.domain.credentials import CredentialStatus
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order
@@ -40,6 +47,7 @@ class PostgresAccountTransaction:
     now: datetime
     hold: Hold | None
     was_restored: bool
+    epochs: tuple[int, int]
     _events: list[tuple[EventKind, IntentId, int, str]] = field(default_factory=list)
 
     @property
@@ -50,9 +58,17 @@ class PostgresAccountTransaction:
         """Replaces and creates that are cancelled before they were sent, with the cancels of such creates."""
         return await self._tracked(_queries.superseded(self.connection, **self._where, row_limit=ROUND_MAX))
 
-    async def ready(self, limit: int) -> list[TrackedAction]:
+    async def standing(self) -> AccountStanding:
+        """How the account stands with its broker."""
+        # Not read with the lock: a statement that waits for it shows other rows as they were before the wait.
+        row = await _queries.standing(self.connection, **self._where)
+        return AccountStanding(self.epochs, row["credential_version"], CredentialStatus(row["credential_status"]))
+
+    async def ready(self, limit: int, *, cancels: bool) -> list[TrackedAction]:
         """What may be sent next, cancels first, then in commit order."""
-        found = await self._tracked(_queries.ready_cancels(self.connection, **self._where, row_limit=limit))
+        found = []
+        if cancels:
+            found = await self._tracked(_queries.ready_cancels(self.connection, **self._where, row_limit=limit))
         others = _queries.ready_others(self.connection, **self._where, row_limit=limit - len(found))
         return found + await self._tracked(others, judged=True)
 
@@ -197,7 +213,9 @@ class PostgresExecutionStore:
             assert locked is not None, "the organization has no such account: nothing is locked"
             hold = Hold(locked["epoch"], locked["held_at"], locked["look_back_to"]) if locked["held"] else None
             was_restored = locked["held_at"] is not None
-            account_transaction = PostgresAccountTransaction(connection, account, locked["now"], hold, was_restored)
+            account_transaction = PostgresAccountTransaction(
+                connection, account, locked["now"], hold, was_restored, (locked["epoch"], locked["control_epoch"])
+            )
             yield account_transaction
             await account_transaction.flush_events()
 

@@ -1,10 +1,17 @@
 -- name: lock_account(organization_id, account_id)^
 -- The account's lock: accept, doors, outcomes and reports of one account never overlap. The account is held if this is a
 -- restored database, noticed or not, whose gaps were not yet filled from the account's broker.
-select clock_timestamp() as now, i.epoch, i.held_at, i.look_back_to, not i.is_this or c.recovered_epoch <> i.epoch as held
+select clock_timestamp() as now, c.control_epoch, i.epoch, i.held_at, i.look_back_to,
+    not i.is_this or c.recovered_epoch <> i.epoch as held
 from account_counters c, this_incarnation i
 where c.organization_id = :organization_id and c.account_id = :account_id
 for no key update of c;
+
+-- name: standing(organization_id, account_id)^
+-- Read as JSON: a schema of before has no such columns, and no account has a credential.
+select (to_jsonb(a) ->> 'credential_version')::integer as credential_version,
+    coalesce(to_jsonb(a) ->> 'credential_status', 'not_required') as credential_status
+from accounts a where a.organization_id = :organization_id and a.account_id = :account_id;
 
 -- name: superseded(organization_id, account_id, row_limit)
 -- What a queued cancel makes needless: replaces before it that were not sent, and a create that was not, with the cancel.

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,7 @@ from alembic.config import Config
 from alembic.util.exc import DatabaseNotAtHead
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, PROCESS_ROLES
+from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, PROCESS_ROLES, Role
 
 # Shorter than PostgreSQL's deadlock_timeout: where a revision and a request wait for each other, the revision gives
 # way, and no request waits long behind it.
@@ -111,8 +111,8 @@ def migrate(url: str, revision: str = "head") -> None:
     _until_unlocked(lambda: command.upgrade(_config(url), revision))
 
 
-def allow_login(url: str, login: str) -> None:
-    """Make a login for the platform's processes, unless it is there, and let it act in their roles, only so."""
+def allow_login(url: str, login: str, roles: Collection[Role] = PROCESS_ROLES) -> None:
+    """Make a login for processes, unless it is there, and let it act in these roles and no other of ours, only so."""
     name = '"' + login.replace('"', '""') + '"'
 
     async def allow() -> None:
@@ -127,12 +127,10 @@ def allow_login(url: str, login: str) -> None:
             with contextlib.suppress(asyncpg.DuplicateObjectError):
                 await connection.execute(f"create role {name} login")
             # The schema may be an older one that lacks some; the revision that makes a role gives it to the logins.
-            made = _queries.existing_roles(connection, role_names=list(PROCESS_ROLES))
-            roles = ", ".join([row["rolname"] async for row in made])
+            made = [row["rolname"] async for row in _queries.existing_roles(connection, role_names=list(Role))]
+            ours, given = ", ".join(made), ", ".join(role for role in made if role in roles)
             # One that was there may inherit, and since PostgreSQL 16 a grant keeps what it was made with: grant anew.
-            await connection.execute(
-                f"alter role {name} noinherit; revoke {roles} from {name}; grant {roles} to {name}"
-            )
+            await connection.execute(f"alter role {name} noinherit; revoke {ours} from {name}; grant {given} to {name}")
         finally:
             await connection.close(timeout=CONNECT_SECONDS)
 

@@ -1,30 +1,31 @@
 """What operators change: organizations, keys, accounts and users, each change with its row in the audit log."""
 
+import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 import asyncpg
 
-from openbell_server.adapters.postgres import audit_log, named_queries
+from openbell_server.adapters.postgres import account_changes, audit_log, named_queries
+from openbell_server.adapters.postgres.account_changes import RecordedChange
+from openbell_server.adapters.postgres.accounts import changed_fields, open_account, told
 from openbell_server.adapters.postgres.audit_log import Facts, facts_of
 from openbell_server.adapters.postgres.connection import (
-    UNAVAILABLE,
     Connection,
     DatabaseClock,
     Pool,
     Role,
-    open_pool,
-    plainly,
     transaction,
 )
-from openbell_server.adapters.postgres.organizations import add_account, add_api_key, add_organization
-from openbell_server.adapters.postgres.schema import NEWEST, require_schema
-from openbell_server.domain.accounts import Environment
+from openbell_server.adapters.postgres.organizations import add_api_key, add_organization
+from openbell_server.adapters.postgres.schema import operators_pool
+from openbell_server.domain.accounts import Environment, NewAccount
 from openbell_server.domain.api_keys import PresentedKey
+from openbell_server.domain.credentials import CredentialStatus
 from openbell_server.domain.errors import OperatorError
 from openbell_server.domain.identifiers import AccountId, OrganizationId
 
@@ -35,20 +36,13 @@ _queries = named_queries.load("operators")
 @asynccontextmanager
 async def operator_store(url: str, operator: str) -> AsyncIterator["PostgresOperatorStore"]:
     """The store on the newest schema; what an operator can mend is said in a sentence."""
-    try:
-        async with await open_pool(url, connections_max=1) as pool:
-            await require_schema(pool, NEWEST)
-            yield PostgresOperatorStore(pool, operator)
-    except asyncpg.InsufficientPrivilegeError as error:
-        raise OperatorError(
-            "This login may not act as an operator: use the one that runs `openbell-server migrate`, or grant"
-            " openbell_operator to yours. The processes' login must not have it."
-        ) from error
-    except (*UNAVAILABLE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
-        raise OperatorError(
-            f"The database did not answer ({plainly(error)}): check OPENBELL_DATABASE_URL and that the server runs,"
-            " and then with `list` whether a change was made."
-        ) from error
+    not_allowed = (
+        "This login may not act as an operator: use the one that runs `openbell-server migrate`, or grant"
+        " openbell_operator to yours. The processes' login must not have it."
+    )
+    then = "and then with `list` whether a change was made."
+    async with operators_pool(url, 1, not_allowed=not_allowed, then=then) as pool:
+        yield PostgresOperatorStore(pool, operator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,27 +105,36 @@ class PostgresOperatorStore:
             lambda before: {"entitlements": sorted(set(before["entitlements"]) - removed)},
         )
 
-    async def create_account(self, organization_id: UUID, *, name: str, broker: str, environment: Environment) -> Facts:
+    async def create_account(
+        self, organization_id: UUID, new: NewAccount, credential_status: CredentialStatus
+    ) -> Facts:
         """Open a trading account."""
         account_id, audit_id = await DatabaseClock(self.pool).new_ids(2)
         after = {
             "organization_id": str(organization_id),
             "account_id": str(account_id),
-            "name": name,
-            "broker": broker,
-            "environment": str(environment),
+            **asdict(new),
+            "credential_status": credential_status,
         }
         async with transaction(self.pool, Role.OPERATOR, organization_id) as connection:
             await self._lock_organization(connection, organization_id)
-            await add_account(
-                connection,
-                OrganizationId(organization_id),
-                AccountId(account_id),
-                name=name,
-                broker=broker,
-                environment=environment,
+            await open_account(
+                connection, OrganizationId(organization_id), AccountId(account_id), new, credential_status
             )
-            await self._audit(connection, organization_id, audit_id, "accounts create", account_id, None, after)
+            change = RecordedChange(
+                organization_id=organization_id,
+                account_id=account_id,
+                principal=("OPERATOR", self.operator),
+                audit_id=audit_id,
+                operation="accounts create",
+                object_id=account_id,
+                before=None,
+                after=after,
+                event_type="account.created",
+                payload=told(organization_id, account_id, 1, changed := changed_fields(None, after)),
+                changed=changed,
+            )
+            await account_changes.tell(connection, change)
         return after
 
     async def create_api_key(
@@ -187,6 +190,16 @@ class PostgresOperatorStore:
     async def enable_user(self, provider: str, subject: str, organization_id: UUID | None) -> Facts:
         """Believe the user's tokens again."""
         return await self._change_user(provider, subject, organization_id, None)
+
+    async def list_audit_log(self, organization_id: UUID | None, row_limit: int) -> list[Facts]:
+        """Who changed what, the newest first; what it was before and after is as JSON has it."""
+        async with transaction(self.pool, Role.OPERATOR, organization_id) as connection:
+            if organization_id is not None:
+                await self._lock_organization(connection, organization_id)
+            rows = _queries.list_audit_log_across_organizations(
+                connection, organization_id=organization_id, row_limit=row_limit
+            )
+            return [_entry(facts_of(row)) async for row in rows]
 
     async def _change_user(
         self, provider: str, subject: str, organization_id: UUID | None, reason: str | None
@@ -291,3 +304,7 @@ async def _user(connection: Connection, who: dict[str, str]) -> Facts:
     row = await _queries.find_denied_user_across_organizations(connection, **who)
     facts = {**who, "reason": None, "denied_at": None} if row is None else facts_of(row)
     return facts | {"disabled": row is not None}
+
+
+def _entry(facts: Facts) -> Facts:
+    return facts | {name: facts[name] and json.loads(facts[name]) for name in ("before", "after")}

@@ -42,3 +42,14 @@ insert into denied_users (provider, subject, reason) values (:provider, :subject
 
 -- name: allow_user_across_organizations(provider, subject)!
 delete from denied_users where provider = :provider and subject = :subject;
+
+-- name: list_audit_log_across_organizations(organization_id, row_limit)
+-- The newest of every organization, or of one, and of those the newest: each by the order of its key.
+select a.* from organizations o
+cross join lateral (
+    select organization_id, audit_id, occurred_at, principal_type, principal_id, operation, object_id, before, after
+    from audit_log l where l.organization_id = o.organization_id
+    order by audit_id desc limit :row_limit
+) a
+where :organization_id::uuid is null or o.organization_id = :organization_id
+order by a.audit_id desc limit :row_limit;

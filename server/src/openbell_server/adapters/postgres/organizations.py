@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+import asyncpg
+
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
 from openbell_server.domain.accounts import Environment, TradingAccount
 from openbell_server.domain.api_keys import ApiKey, PresentedKey
+from openbell_server.domain.credentials import CredentialStatus
 from openbell_server.domain.identifiers import AccountId, OrganizationId, slot_of
 
 _queries = named_queries.load("organizations")
@@ -68,8 +71,7 @@ async def add_account(
     broker: str,
     environment: Environment,
 ) -> None:
-    """Add an account with its counters in a transaction of the caller's."""
-    slot = slot_of(account_id)
+    """Add an account with its counters, on any schema that this version runs on, in a transaction of the caller's."""
     await _queries.create_account(
         connection,
         organization_id=organization_id,
@@ -77,9 +79,22 @@ async def add_account(
         name=name,
         broker=broker,
         environment=environment,
-        slot=slot,
+        slot=slot_of(account_id),
     )
-    await _queries.create_counters(connection, organization_id=organization_id, account_id=account_id, slot=slot)
+    await add_counters(connection, organization_id, account_id)
+
+
+async def add_counters(connection: Connection, organization_id: OrganizationId, account_id: AccountId) -> None:
+    """Add what a new account's actions and events are counted on."""
+    await _queries.create_counters(
+        connection, organization_id=organization_id, account_id=account_id, slot=slot_of(account_id)
+    )
+
+
+async def find_organization(connection: Connection, organization_id: OrganizationId) -> asyncpg.Record | None:
+    """The organization, in a transaction of the caller's."""
+    row: asyncpg.Record | None = await _queries.read_organization(connection, organization_id=organization_id)
+    return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,4 +140,6 @@ class PostgresOrganizationStore:
             entitlements=frozenset(row["entitlements"]),
             organization_epoch=row["organization_epoch"],
             account_epoch=row["account_epoch"],
+            closed=row["closed"],
+            credential_status=CredentialStatus(row["credential_status"]),
         )

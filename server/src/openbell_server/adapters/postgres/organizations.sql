@@ -31,8 +31,12 @@ from api_keys where key_id = :key_id;
 -- name: find_account(organization_id, account_id)^
 select a.account_id, a.organization_id, a.name, a.broker, a.environment, a.slot, a.disabled,
     o.disabled as organization_disabled, o.entitlements, o.control_epoch as organization_epoch,
-    c.control_epoch as account_epoch
+    c.control_epoch as account_epoch,
+    -- The schema before may not have these columns.
+    facts ->> 'closed_at' is not null as closed,
+    coalesce(facts ->> 'credential_status', 'not_required') as credential_status
 from accounts a
+cross join to_jsonb(a) facts
 join organizations o on o.organization_id = a.organization_id
 join account_counters c on c.account_id = a.account_id and c.organization_id = a.organization_id
 where a.organization_id = :organization_id and a.account_id = :account_id;

@@ -1,39 +1,96 @@
--- name: claim_across_organizations(row_limit, attempts_max)
--- Takes waiting rows, and takes back rows claimed more than five seconds ago. A row that was handed out often enough is
--- failed instead, for good. Repeating resolved_at is what lets the planner use the narrow index.
-with due as materialized (
-    select outbox_id from intent_outbox
-    where resolved_at is null
-        and (
-            (status = 'pending' and available_at <= clock_timestamp())
-            or (status = 'processing' and claimed_at < clock_timestamp() - interval '5 seconds')
+-- One text for the three queues: {queue} is the table, {order of o} what its rows are kept in order by, {told of o} what is
+-- told of a row. Every statement repeats resolved_at, which is what lets the planner use the narrow indexes.
+
+-- name: claim_across_organizations(row_limit, look_at, attempts_max)
+-- Takes rows that wait, and takes back rows claimed more than five seconds ago, in order: the first unresolved row of an
+-- account or user, and after it those that follow without a gap. Whoever holds the first row's lock has all of them; a row
+-- that another holds counts as a gap. A row that was handed out often enough is failed instead, for good.
+with oldest as materialized (
+    select o.outbox_id, {order of o} as in_order_of,
+        (o.status = 'pending' and o.available_at <= clock_timestamp())
+            or (o.status = 'processing' and o.claimed_at < clock_timestamp() - interval '5 seconds') as is_due
+    from {queue} o
+    where o.resolved_at is null
+    order by o.outbox_id
+    limit :look_at
+),
+-- No row before the oldest is unresolved, so whoever comes first among them is first at all.
+near as materialized (
+    select distinct on (in_order_of) outbox_id, in_order_of, is_due from oldest order by in_order_of, outbox_id
+),
+-- Only where too few of those can be claimed: others must not wait behind rows that wait.
+far as (
+    select min(o.outbox_id) as outbox_id from {queue} o
+    where o.resolved_at is null and (select count(*) from oldest) = :look_at
+        and :row_limit > (
+            select count(*) from oldest n join near on near.in_order_of = n.in_order_of where n.is_due and near.is_due
         )
-    order by outbox_id
+    group by {order of o}
+),
+first_rows as materialized (
+    select o.outbox_id, {order of o} as in_order_of
+    from (select outbox_id from near where is_due union select outbox_id from far) f
+    join {queue} o on o.outbox_id = f.outbox_id
+    where o.resolved_at is null
+        and (
+            (o.status = 'pending' and o.available_at <= clock_timestamp())
+            or (o.status = 'processing' and o.claimed_at < clock_timestamp() - interval '5 seconds')
+        )
+    order by o.outbox_id
     limit :row_limit
-    for update skip locked
+    for update of o skip locked
+),
+followers as materialized (
+    select o.outbox_id, f.in_order_of
+    from first_rows f
+    join oldest n on n.in_order_of = f.in_order_of and n.outbox_id > f.outbox_id and n.is_due
+    join {queue} o on o.outbox_id = n.outbox_id
+    where o.resolved_at is null
+        and (
+            (o.status = 'pending' and o.available_at <= clock_timestamp())
+            or (o.status = 'processing' and o.claimed_at < clock_timestamp() - interval '5 seconds')
+        )
+    order by o.outbox_id
+    limit :row_limit - (select count(*) from first_rows)
+    for update of o skip locked
+),
+gaps as (
+    select n.in_order_of, min(n.outbox_id) as outbox_id
+    from first_rows f join oldest n on n.in_order_of = f.in_order_of and n.outbox_id > f.outbox_id
+    where n.outbox_id not in (select outbox_id from followers)
+    group by n.in_order_of
+),
+due as materialized (
+    select outbox_id from first_rows
+    union all
+    select n.outbox_id from followers n left join gaps g on g.in_order_of = n.in_order_of
+    where g.outbox_id is null or n.outbox_id < g.outbox_id
 ),
 given_up as (
-    update intent_outbox o set status = 'failed', claimed_at = null, resolved_at = clock_timestamp()
-    from due where o.outbox_id = due.outbox_id and o.attempts >= :attempts_max
+    update {queue} o set status = 'failed', claimed_at = null, resolved_at = clock_timestamp()
+    from due where o.outbox_id = due.outbox_id and o.resolved_at is null and o.attempts >= :attempts_max
 )
-update intent_outbox o
+update {queue} o
 set status = 'processing', claimed_at = clock_timestamp(), claim_token = o.claim_token + 1, attempts = o.attempts + 1
-from due where o.outbox_id = due.outbox_id and o.attempts < :attempts_max
-returning o.outbox_id, o.claim_token, o.attempts, o.account_id, o.slot, o.action_id;
+from due where o.outbox_id = due.outbox_id and o.resolved_at is null and o.attempts < :attempts_max
+returning o.outbox_id, o.claim_token, o.attempts, {order of o}::text as in_order_of, {told of o};
 
 -- name: complete_across_organizations(outbox_ids, claim_tokens)
 -- Only the holder of the claim: one whose claim was taken back changes nothing.
-update intent_outbox o set status = 'completed', claimed_at = null, resolved_at = clock_timestamp()
+update {queue} o set status = 'completed', claimed_at = null, resolved_at = clock_timestamp()
 from unnest(:outbox_ids::bigint[], :claim_tokens::bigint[]) t (outbox_id, claim_token)
 where o.outbox_id = t.outbox_id and o.claim_token = t.claim_token and o.status = 'processing' and o.resolved_at is null
 returning o.outbox_id;
 
--- name: release_across_organizations(outbox_ids, claim_tokens, wait_seconds, attempts_max)!
-update intent_outbox o
-set status = case when o.attempts >= :attempts_max then 'failed' else 'pending' end,
+-- name: release_across_organizations(outbox_ids, claim_tokens, wait_seconds, attempts_max)
+-- A row without a wait was not tried, because one before it failed: its claim is not counted.
+update {queue} o
+set status = case when t.wait_seconds is not null and o.attempts >= :attempts_max then 'failed' else 'pending' end,
     claimed_at = null,
-    available_at = clock_timestamp() + make_interval(secs => t.wait_seconds),
-    resolved_at = case when o.attempts >= :attempts_max then clock_timestamp() end
+    attempts = o.attempts - (t.wait_seconds is null)::integer,
+    available_at = clock_timestamp() + make_interval(secs => coalesce(t.wait_seconds, 0)),
+    resolved_at = case when t.wait_seconds is not null and o.attempts >= :attempts_max then clock_timestamp() end
 from unnest(:outbox_ids::bigint[], :claim_tokens::bigint[], :wait_seconds::double precision[])
     t (outbox_id, claim_token, wait_seconds)
-where o.outbox_id = t.outbox_id and o.claim_token = t.claim_token and o.status = 'processing' and o.resolved_at is null;
+where o.outbox_id = t.outbox_id and o.claim_token = t.claim_token and o.status = 'processing' and o.resolved_at is null
+returning o.outbox_id, o.status;

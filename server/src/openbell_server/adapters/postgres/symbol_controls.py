@@ -9,7 +9,7 @@ from uuid import UUID
 
 import asyncpg
 
-from openbell_server.adapters.postgres import audit_log, named_queries
+from openbell_server.adapters.postgres import account_changes, audit_log, named_queries
 from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
 from openbell_server.application.ports.controls import ControlsNow
 from openbell_server.domain.controls import Day, ManualControl, Recorded, SymbolControls, TimeControl
@@ -98,11 +98,10 @@ class PostgresControlStore:
         # Before the transaction: whoever holds a connection waits for no other.
         (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
         async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            where = {"organization_id": organization_id, "account_id": account_id}
-            locked = await _queries.lock_controls(connection, **where)
-            assert locked is not None, "the organization has no such account: nothing is locked"
+            locked = await account_changes.lock_account(connection, organization_id, account_id)
+            assert locked, "the organization has no such account: nothing is locked"
             yield _Change(audit_id, connection, organization_id, account_id, symbol, principal)
-            await _queries.begin_epoch(connection, **where)
+            await account_changes.begin_epoch(connection, organization_id, account_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,3 @@
--- name: lock_controls(organization_id, account_id)^
--- The account's lock, in a statement of its own: whatever is read after it is as its last holder left it.
-select account_id from account_counters
-where organization_id = :organization_id and account_id = :account_id
-for no key update;
-
 -- name: controls_of_symbols(organization_id, account_id, symbols)
 -- One row per symbol, with the epoch that the controls belong to.
 select t.symbol, c.control_epoch, clock_timestamp() as now,
@@ -45,11 +39,6 @@ on conflict (organization_id, account_id, symbol) do update set
     days = excluded.days, stale_order_millis = excluded.stale_order_millis, updated_at = excluded.updated_at,
     version = symbol_time_controls.version + 1, principal_type = excluded.principal_type,
     principal_id = excluded.principal_id;
-
--- name: begin_epoch(organization_id, account_id)!
--- What was evaluated against the epoch before is not written any more.
-update account_counters set control_epoch = control_epoch + 1
-where organization_id = :organization_id and account_id = :account_id;
 
 -- name: keep_refusal(organization_id, account_id, receipt_id, receipt)!
 insert into receipts (organization_id, account_id, receipt_id, verdict, body, hash, created_at)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import ClassVar, Final
 
 from openbell_server.application.ports.rate_limits import FullWindow, Window
 
@@ -20,6 +20,8 @@ SECONDS_MAX: Final = 60
 class LocalWindows:
     """Implements CallCounts for one process."""
 
+    is_shared: ClassVar = False
+    counted_alone: ClassVar = 0
     monotonic: Callable[[], float]
     # The times at which calls passed, the latest last; the name that was used last is last.
     _passed: dict[str, deque[float]] = field(default_factory=dict)

@@ -48,8 +48,12 @@ class RedisWindows:
         self._is_near: bool | None = None
         self._try_at = monotonic()
         self._trying: asyncio.Task[None] | None = None
-        # Calls that were counted in this process alone, since it started.
         self.counted_alone = 0
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether Redis counts now."""
+        return bool(self._is_near)
 
     async def connect(self) -> None:
         """Open every connection ahead of need, which may take longer than a call can wait; or try later again."""

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from openbell_server.domain.broker_orders import OrderReport, Outcome
+from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms, TimeInForce
 
@@ -39,6 +40,27 @@ class BrokerCapabilities:
     # How long after the door a look-up that finds nothing proves that nothing is there, and one that shows an order
     # unchanged proves that nothing will change it.
     settle_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CredentialField:
+    """One thing that a broker asks for to let an account in."""
+
+    name: str
+    title: str
+    # What is not secret may be shown in part, so that people can tell two credentials apart.
+    secret: bool = True
+    length_max: int = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CredentialForm:
+    """What an account signs in with at a broker."""
+
+    kind: str
+    fields: tuple[CredentialField, ...]
+    # Whether an account can trade without.
+    required: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +125,12 @@ class BrokerSession(Protocol):
         caller subtracts what the clocks may differ by.
         """
 
+    async def sign_in(self, account_id: AccountId, secrets: Secrets) -> SignedIn | SignInRefused:
+        """Use these secrets for the account from now on, if the broker takes them; an exception tells nothing."""
+
+    async def sign_out(self, account_id: AccountId) -> None:
+        """Forget the account's secrets and end what was opened with them."""
+
     def reports(self) -> AsyncIterator[tuple[AccountId, OrderReport] | None]:
         """Reports as they come; None says that the feed is connected and everything after this point will be told."""
 
@@ -120,6 +148,10 @@ class BrokerDefinition(Protocol):
     @property
     def capabilities(self) -> BrokerCapabilities:
         """What it can do."""
+
+    @property
+    def credentials(self) -> CredentialForm | None:
+        """What accounts sign in with; None where there is nothing to sign in to."""
 
     def canonical_symbol(self, text: str) -> Symbol | None:
         """The one spelling of a symbol at this broker, or None."""

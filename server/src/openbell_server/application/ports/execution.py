@@ -12,6 +12,7 @@ from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.action_lifecycle import ActionState, Reason
 from openbell_server.domain.broker_orders import BrokerExecution
 from openbell_server.domain.controls import DoorFacts, SymbolControls
+from openbell_server.domain.credentials import CredentialStatus
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, Symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order
@@ -71,6 +72,16 @@ class Hold:
     look_back_to: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class AccountStanding:
+    """How an account stands with its broker, for as long as its epochs last."""
+
+    epochs: tuple[int, int]
+    # The version of its credential that must be used; None while it has none.
+    credential_version: int | None
+    credential_status: CredentialStatus
+
+
 class AccountTransaction(Protocol):
     """One transaction that holds the account's lock; what it appends is numbered in the order of the calls."""
 
@@ -83,14 +94,21 @@ class AccountTransaction(Protocol):
         """Set while no door of the account may open."""
 
     @property
+    def epochs(self) -> tuple[int, int]:
+        """Of the database, which a restore ends, and of the account, which any change of it or its credential ends."""
+
+    @property
     def was_restored(self) -> bool:
         """Whether the database was ever restored, so that brokers may have orders we forgot."""
 
     async def superseded(self) -> list[TrackedAction]:
         """Replaces and creates that are cancelled before they were sent, with the cancels of such creates; bounded."""
 
-    async def ready(self, limit: int) -> list[TrackedAction]:
-        """Queued actions that wait for no other of their intent: cancels first, then in commit order."""
+    async def standing(self) -> AccountStanding:
+        """How the account stands with its broker."""
+
+    async def ready(self, limit: int, *, cancels: bool) -> list[TrackedAction]:
+        """Queued actions that wait for no other of their intent: cancels first, if at all, then in commit order."""
 
     async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:
         """The controls of these symbols, which nobody changes before this transaction ends."""

@@ -15,22 +15,5 @@ class Hints(Protocol):
     def events_were_written(self, account_ids: Sequence[AccountId]) -> None:
         """Wake whoever follows these accounts."""
 
-
-class WorkQueue(Protocol):
-    """The durable queue between relay and executors."""
-
-    def is_reachable(self) -> bool:
-        """Whether a publish has a chance now."""
-
-    async def publish_work(self, slot: int, account_id: AccountId, message_id: str) -> None:
-        """Say, durably, that the account has work; raises if the queue did not confirm within its bound."""
-
-
-class EventQueue(Protocol):
-    """Where others hear of changes, durably."""
-
-    def is_reachable(self) -> bool:
-        """Whether a publish has a chance now."""
-
-    async def publish_user_event(self, event_type: str, payload: str, message_id: str) -> None:
-        """Tell of a change; raises if the queue did not confirm within its bound."""
+    def sign_in_was_asked_for(self, account_id: AccountId) -> None:
+        """Wake the executor that has the account: somebody waits to hear what its broker says of the credential."""

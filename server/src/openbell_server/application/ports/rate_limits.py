@@ -24,5 +24,13 @@ class FullWindow:
 class CallCounts(Protocol):
     """Counts calls by name; it always answers, and within a bound."""
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether all processes count together now."""
+
+    @property
+    def counted_alone(self) -> int:
+        """Calls that could not be counted together, although they should have been."""
+
     async def take(self, name: str, windows: Sequence[Window]) -> FullWindow | None:
         """Count one call, or say which window is full; a call that is refused uses up no window's room for long."""

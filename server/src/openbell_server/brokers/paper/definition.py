@@ -1,6 +1,12 @@
 """What the paper broker can do, and how to reach it."""
 
-from openbell_server.application.ports.broker import BrokerCapabilities, BrokerSession, ReplaceSupport
+from openbell_server.application.ports.broker import (
+    BrokerCapabilities,
+    BrokerSession,
+    CredentialField,
+    CredentialForm,
+    ReplaceSupport,
+)
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
 from openbell_server.domain.orders import OrderType, RouteStrategy, TimeInForce
@@ -21,6 +27,16 @@ class PaperBroker:
         calls_at_once_max=32,
         repeats_cancels=True,
         settle_seconds=6,
+    )
+
+    # An account may do without; one that has a key trades with it, so that changing keys can be tried out.
+    credentials: CredentialForm | None = CredentialForm(
+        kind="paper_key",
+        fields=(
+            CredentialField(name="key_id", title="Key id", secret=False),
+            CredentialField(name="secret", title="Secret"),
+        ),
+        required=False,
     )
 
     def canonical_symbol(self, text: str) -> Symbol | None:

@@ -28,6 +28,7 @@ class CommandKind(StrEnum):
     SUBMIT = "SUBMIT"
     REPLACE = "REPLACE"
     CANCEL = "CANCEL"
+    SIGN_IN = "SIGN_IN"
 
 
 _RATES: Final[dict[str, tuple[CommandKind, Fault]]] = {

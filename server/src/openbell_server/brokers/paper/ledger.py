@@ -15,6 +15,7 @@ import asyncpg
 from openbell_server.brokers.paper.wire import (
     ExecutionBody,
     FeedLine,
+    LastKeyBody,
     LedgerOrderBody,
     LedgerSummary,
     OrderPage,
@@ -124,6 +125,12 @@ class Ledger:
         """Some of the updates after this one, in order."""
         async with self._readers.acquire() as connection:
             return [_feed_line(row) async for row in queries.updates_after(connection, number=number, page=PAGE)]
+
+    async def last_key(self, account_id: UUID) -> LastKeyBody:
+        """The key that the account came with last."""
+        async with self._readers.acquire() as connection:
+            row = await queries.last_key(connection, account_id=account_id)
+            return LastKeyBody(row["key_id"], row["received_at"]) if row else LastKeyBody(None, None)
 
     async def summary(self) -> LedgerSummary:
         """The ledger in numbers."""

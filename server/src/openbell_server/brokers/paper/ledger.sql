@@ -5,7 +5,7 @@ select pg_advisory_lock(7302301802);
 -- name: set_prices()
 select symbol, price from prices;
 
--- name: record_order(account_id, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, received_at, accepted_at, status, triggered, filled_quantity)$
+-- name: record_order(account_id, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, received_at, key_id, accepted_at, status, triggered, filled_quantity)$
 -- The number of the order, or nothing if the client id is taken.
 with taken as (
     insert into orders (
@@ -20,17 +20,22 @@ with taken as (
     on conflict (account_id, client_order_id) do nothing
     returning number
 ), request as (
-    insert into requests (kind, account_id, client_order_id, received_at, done)
+    insert into requests (kind, account_id, client_order_id, received_at, key_id, done)
     values (
-        'SUBMIT', :account_id, :client_order_id, :received_at,
+        'SUBMIT', :account_id, :client_order_id, :received_at, :key_id,
         case when exists (select from taken) then 'accepted' else 'duplicate_client_order_id' end
     )
 )
 select number from taken;
 
--- name: record_request(kind, account_id, client_order_id, received_at, done)!
-insert into requests (kind, account_id, client_order_id, received_at, done)
-values (:kind, :account_id, :client_order_id, :received_at, :done);
+-- name: record_request(kind, account_id, client_order_id, received_at, key_id, done)!
+insert into requests (kind, account_id, client_order_id, received_at, key_id, done)
+values (:kind, :account_id, :client_order_id, :received_at, :key_id, :done);
+
+-- name: last_key(account_id)^
+select key_id, received_at from requests
+where account_id = :account_id and key_id is not null
+order by number desc limit 1;
 
 -- name: append_updates(order_numbers, statuses, filled_quantities, ordinals, quantities, prices, happened_at)!
 -- Updates with the executions they tell of; one without an execution has no ordinal.

@@ -1,7 +1,7 @@
 -- The paper broker's ledger: applied at every start, changes nothing that was recorded.
 select pg_advisory_xact_lock(7302301801);
 
--- Every command that arrived, and what was done: accepted, or the code of the refusal.
+-- Every command and sign-in that arrived, and what was done: accepted, or the code of the refusal.
 create table if not exists requests (
     number bigint generated always as identity primary key,
     kind text not null,
@@ -13,6 +13,9 @@ create table if not exists requests (
 
 -- Ledgers from before there was a REPLACE know two kinds only.
 alter table requests drop constraint if exists requests_kind_check;
+-- The key that a command was signed with; its secret is kept nowhere.
+alter table requests add column if not exists key_id text;
+create index if not exists requests_signed on requests (account_id, number) where key_id is not null;
 
 create table if not exists orders (
     number bigint primary key,

@@ -2,17 +2,18 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar
-from urllib.parse import parse_qs, unquote
+from typing import Final
+from urllib.parse import unquote
 from uuid import UUID
 
 import msgspec
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from openbell_server.brokers.paper.exchange import ClientLeft, Exchange, Message, Receive, Send
 from openbell_server.brokers.paper.faults import CommandKind, Fault, Faults
+from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED, Key, KeyTerms, judge
 from openbell_server.brokers.paper.ledger import Ledger
 from openbell_server.brokers.paper.venue import Command, NewOrder, PaperVenue, Refusal, spec_of
 from openbell_server.brokers.paper.wire import (
@@ -26,6 +27,7 @@ from openbell_server.brokers.paper.wire import (
     PriceBody,
     RefusalBody,
     ReplacementBody,
+    SessionBody,
 )
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
@@ -33,102 +35,10 @@ from openbell_server.domain.orders import Terms, exact_decimal
 
 HANG_SECONDS_MAX: Final = 10
 HEARTBEAT_SECONDS: Final = 5
-_BODY_BYTES_MAX: Final = 16_384
-_CUT: Final = "openbell.cut"
 _ORDERS: Final = re.compile(r"/accounts/([0-9a-f-]{36})/orders")
 _ORDER: Final = re.compile(r"/accounts/([0-9a-f-]{36})/orders/([^/]{1,192})")
 _PRICE: Final = re.compile(r"/prices/([^/]{1,96})")
-_Body = TypeVar("_Body")
-# ASGI, as loosely typed as it is.
-_Message = MutableMapping[str, Any]
-_Receive = Callable[[], Awaitable[_Message]]
-_Send = Callable[[_Message], Awaitable[None]]
-
-
-class CuttableProtocol(HttpToolsProtocol):
-    """HTTP as uvicorn speaks it, plus a way for the application to cut the connection without a reply."""
-
-    def on_message_begin(self) -> None:
-        """Hand the transport to the application."""
-        super().on_message_begin()
-        self.scope["extensions"] = {_CUT: {"transport": self.transport}}
-
-
-class ClientLeft(Exception):
-    """The client closed its connection before its request was complete."""
-
-
-class Exchange:
-    """One request and the way to answer it."""
-
-    def __init__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
-        """As ASGI gives them."""
-        self.method = scope["method"]
-        # Not `path`: a slash inside a symbol would be lost.
-        self.path = scope["raw_path"].decode("ascii", "replace")
-        query = scope["query_string"].decode("ascii", "replace")
-        self._query: dict[str, list[str]] = parse_qs(query, keep_blank_values=True)
-        self._extensions = scope.get("extensions") or {}
-        self._receive = receive
-        self._send = send
-
-    def allow_only(self, *names: str) -> None:
-        """Refuse any other query parameter, and one that is given twice: what is misspelt must not be passed over."""
-        for name, values in self._query.items():
-            if name not in names or len(values) > 1:
-                raise Refusal("malformed", f"the query may have {', '.join(names)}, each once")
-
-    def parameter(self, name: str) -> str | None:
-        """The last value of a query parameter."""
-        return self._query[name][-1] if name in self._query else None
-
-    def whole_number(self, name: str) -> int | None:
-        """A query parameter that must be a whole number if it is there."""
-        text = self.parameter(name)
-        if text is not None and not (text.isascii() and text.isdigit() and len(text) < 19):
-            raise Refusal("malformed", f"{name} must be a whole number")
-        return None if text is None else int(text)
-
-    async def body(self, kind: type[_Body]) -> _Body:
-        """The body, strictly read."""
-        content = b""
-        more = True
-        while more:
-            message = await self._receive()
-            if message["type"] != "http.request":
-                raise ClientLeft("the client left before its body was complete")
-            content += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(content) > _BODY_BYTES_MAX:
-                raise Refusal("malformed", f"the body is larger than {_BODY_BYTES_MAX} bytes")
-        try:
-            return msgspec.json.decode(content, type=kind)
-        except msgspec.DecodeError as trouble:
-            raise Refusal("malformed", str(trouble)) from trouble
-
-    async def begin(self, status: int, content_type: bytes) -> None:
-        """Send the head of an answer."""
-        headers = [(b"content-type", content_type)]
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-
-    async def write(self, content: bytes, *, more: bool) -> None:
-        """Send some of an answer."""
-        await self._send({"type": "http.response.body", "body": content, "more_body": more})
-
-    async def answer(self, status: int, body: msgspec.Struct | dict[str, str]) -> None:
-        """Send a whole answer."""
-        await self.begin(status, b"application/json")
-        await self.write(msgspec.json.encode(body), more=False)
-
-    async def gone(self) -> None:
-        """Wait until the client has left."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-
-    async def cut(self) -> None:
-        """Close the connection without an answer."""
-        self._extensions[_CUT]["transport"].abort()
-        await self.gone()
+_SESSION: Final = re.compile(r"/accounts/([0-9a-f-]{36})/session")
 
 
 class PaperApplication:
@@ -145,7 +55,7 @@ class PaperApplication:
         """End the feeds and the hanging replies, so that the server can drain."""
         self._closing.set()
 
-    async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
         assert scope["type"] == "http"
         exchange = Exchange(scope, receive, send)
@@ -169,6 +79,8 @@ class PaperApplication:
             await self._order(exchange, _account(found[1]), _client_order_id(unquote(found[2])))
         elif found := _ORDERS.fullmatch(exchange.path):
             await self._orders(exchange, _account(found[1]))
+        elif found := _SESSION.fullmatch(exchange.path):
+            await self._session(exchange, _account(found[1]))
         elif exchange.method == "PUT" and (found := _PRICE.fullmatch(exchange.path)):
             await self._price(exchange, _symbol(unquote(found[1])))
         else:
@@ -179,6 +91,7 @@ class PaperApplication:
             await self._submit(exchange, account_id)
         elif exchange.method == "GET":
             exchange.allow_only("since", "after")
+            _admit(exchange.key)
             since, after = _since(exchange.parameter("since")), exchange.whole_number("after") or 0
             await exchange.answer(200, await self._ledger.page(account_id, since, self._visible_before(), after))
         else:
@@ -190,6 +103,7 @@ class PaperApplication:
         elif exchange.method == "PATCH":
             await self._replace(exchange, account_id, client_order_id)
         elif exchange.method == "GET":
+            _admit(exchange.key)
             order = await self._ledger.find(account_id, client_order_id, self._visible_before())
             if order is None:
                 raise Refusal(UNKNOWN_ORDER, "there is no order with this client_order_id")
@@ -198,9 +112,7 @@ class PaperApplication:
             await _no_such_route(exchange)
 
     async def _submit(self, exchange: Exchange, account_id: UUID) -> None:
-        command = Command(
-            kind=CommandKind.SUBMIT, account_id=account_id, client_order_id=None, received_at=datetime.now(UTC)
-        )
+        command = _command(exchange, CommandKind.SUBMIT, account_id)
         try:
             body = await exchange.body(OrderBody)
             command = replace(command, client_order_id=body.client_order_id)
@@ -211,9 +123,7 @@ class PaperApplication:
         await self._perform(exchange, command, lambda: self._venue.submit(command, order), 201)
 
     async def _replace(self, exchange: Exchange, account_id: UUID, order_client_id: str) -> None:
-        command = Command(
-            kind=CommandKind.REPLACE, account_id=account_id, client_order_id=None, received_at=datetime.now(UTC)
-        )
+        command = _command(exchange, CommandKind.REPLACE, account_id)
         try:
             body = await exchange.body(ReplacementBody)
             command = replace(command, client_order_id=body.client_order_id)
@@ -226,12 +136,7 @@ class PaperApplication:
         )
 
     async def _cancel(self, exchange: Exchange, account_id: UUID, client_order_id: str) -> None:
-        command = Command(
-            kind=CommandKind.CANCEL,
-            account_id=account_id,
-            client_order_id=client_order_id,
-            received_at=datetime.now(UTC),
-        )
+        command = replace(_command(exchange, CommandKind.CANCEL, account_id), client_order_id=client_order_id)
         try:
             valid_until = msgspec.convert(exchange.parameter("valid_until"), AwareTime)
         except msgspec.ValidationError as trouble:
@@ -245,6 +150,7 @@ class PaperApplication:
     ) -> None:
         """Do a command the way the fault plan says."""
         assert command.client_order_id is not None
+        await self._admit(command, exchange.key)
         fault = self._faults.fault_of(command.kind, command.client_order_id)
         await asyncio.sleep(self._faults.delay_seconds(command.kind, command.client_order_id))
         if fault is Fault.HANG:
@@ -261,6 +167,28 @@ class PaperApplication:
         if fault is Fault.DONE_THEN_ERROR:
             return await exchange.answer(500, {"error": "the fault plan fails this reply"})
         return await exchange.answer(status, answer)
+
+    async def _session(self, exchange: Exchange, account_id: UUID) -> None:
+        """Let an account in, or show which key it came with last."""
+        if exchange.method == "GET":
+            await exchange.answer(200, await self._ledger.last_key(account_id))
+        elif exchange.method == "POST":
+            command = _command(exchange, CommandKind.SIGN_IN, account_id)
+            if exchange.key is None:
+                raise Refusal(KEY_REFUSED, "sign in with a key")
+            terms = await self._admit(command, exchange.key)
+            await self._venue.let_in(command)
+            await exchange.answer(200, SessionBody(terms.external_account_id, terms.expires_at))
+        else:
+            await _no_such_route(exchange)
+
+    async def _admit(self, command: Command, key: Key | None) -> KeyTerms:
+        """Refuse a command, on record, that is signed with a key which is not let in."""
+        try:
+            return _admit(key)
+        except Refusal as refusal:
+            await self._venue.refuse(command, refusal)
+            raise
 
     async def _hang(self, exchange: Exchange) -> None:
         await _first_of(exchange.gone(), self._closing.wait(), timeout=HANG_SECONDS_MAX)
@@ -311,6 +239,21 @@ class PaperApplication:
         """Without a lag everything is visible, also what was taken before the clock was set back."""
         lag = timedelta(milliseconds=self._faults.find_lag_ms)
         return datetime.now(UTC) - lag if lag else datetime.max.replace(tzinfo=UTC)
+
+
+def _admit(key: Key | None) -> KeyTerms:
+    """What the key is for; an account may do without one."""
+    if key is None:
+        return KeyTerms()
+    judged = judge(key, datetime.now(UTC))
+    if isinstance(judged, str):
+        raise Refusal(judged, "the key has run out" if judged == KEY_EXPIRED else "the key is not let in")
+    return judged
+
+
+def _command(exchange: Exchange, kind: CommandKind, account_id: UUID) -> Command:
+    key_id = exchange.key.key_id if exchange.key else None
+    return Command(kind=kind, account_id=account_id, client_order_id=None, received_at=datetime.now(UTC), key_id=key_id)
 
 
 async def _no_such_route(exchange: Exchange) -> None:

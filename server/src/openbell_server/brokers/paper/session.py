@@ -14,6 +14,7 @@ import msgspec
 import structlog
 
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
+from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED, Key, signature
 from openbell_server.brokers.paper.wire import (
     DUPLICATE_ID,
     REFUSALS,
@@ -25,9 +26,11 @@ from openbell_server.brokers.paper.wire import (
     OrderPage,
     RefusalBody,
     ReplacementBody,
+    SessionBody,
     decimal_text,
 )
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome, Refused, Unknown
+from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId
 
 DEADLINE_SECONDS: Final = 3
@@ -53,6 +56,8 @@ class PaperSession:
         """Address is the broker's http address; nothing is sent yet."""
         self.is_connected = False
         self._log = structlog.get_logger()
+        # Of the accounts that are signed in.
+        self._secrets: dict[AccountId, Secrets] = {}
         self._client = httpx.AsyncClient(
             base_url=address,
             timeout=httpx.Timeout(DEADLINE_SECONDS, connect=_CONNECT_SECONDS, pool=_CONNECT_SECONDS),
@@ -61,6 +66,23 @@ class PaperSession:
             # A proxy from the environment would have its own ideas about retries.
             trust_env=False,
         )
+
+    async def sign_in(self, account_id: AccountId, secrets: Secrets) -> SignedIn | SignInRefused:
+        """Use these secrets for the account from now on, if the broker takes them; raises when in doubt."""
+        headers = _signed(secrets)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            response = await self._client.post(f"/accounts/{account_id}/session", headers=headers)
+        refusal = _refusal(response)
+        if refusal is not None and refusal.code in {KEY_REFUSED, KEY_EXPIRED}:
+            return SignInRefused(refusal.code, refusal.text, expired=refusal.code == KEY_EXPIRED)
+        response.raise_for_status()
+        terms = msgspec.json.decode(response.content, type=SessionBody)
+        self._secrets[account_id] = secrets
+        return SignedIn(terms.external_account_id, terms.expires_at)
+
+    async def sign_out(self, account_id: AccountId) -> None:
+        """Forget the account's secrets."""
+        self._secrets.pop(account_id, None)
 
     async def submit(self, order: BrokerOrder) -> Outcome:
         """Ask for a new order."""
@@ -75,7 +97,8 @@ class PaperSession:
             time_in_force=order.time_in_force,
             valid_until=order.valid_until,
         )
-        return await self._command(self._with_body("POST", f"/accounts/{order.account_id}/orders", body), 201)
+        path = f"/accounts/{order.account_id}/orders"
+        return await self._command(self._with_body(order.account_id, "POST", path, body), 201)
 
     async def replace(self, replacement: BrokerReplacement) -> Outcome:
         """Ask that an order be changed."""
@@ -89,18 +112,22 @@ class PaperSession:
             valid_until=replacement.valid_until,
         )
         path = _order_path(replacement.account_id, replacement.order_client_id)
-        return await self._command(self._with_body("PATCH", path, body), 200)
+        return await self._command(self._with_body(replacement.account_id, "PATCH", path, body), 200)
 
     async def cancel(self, account_id: AccountId, client_order_id: str, valid_until: datetime) -> Outcome:
         """Ask for the end of an order."""
         path = _order_path(account_id, client_order_id)
-        request = self._client.build_request("DELETE", path, params={"valid_until": valid_until.isoformat()})
+        request = self._client.build_request(
+            "DELETE", path, params={"valid_until": valid_until.isoformat()}, headers=self._headers(account_id)
+        )
         return await self._command(request, 200)
 
     async def find(self, account_id: AccountId, client_order_id: str) -> OrderReport | None:
         """The order with all its executions, or None if the broker says that it has none; raises when in doubt."""
         async with asyncio.timeout(DEADLINE_SECONDS):
-            response = await self._client.get(_order_path(account_id, client_order_id))
+            response = await self._client.get(
+                _order_path(account_id, client_order_id), headers=self._headers(account_id)
+            )
         if response.status_code == REFUSALS[UNKNOWN_ORDER]:
             refusal = _refusal(response)
             if refusal is not None and refusal.code == UNKNOWN_ORDER:
@@ -147,7 +174,9 @@ class PaperSession:
     async def _page(self, account_id: AccountId, since: datetime, after: int) -> OrderPage:
         params = {"since": since.isoformat(), "after": str(after)}
         async with asyncio.timeout(DEADLINE_SECONDS):
-            response = await self._client.get(f"/accounts/{account_id}/orders", params=params)
+            response = await self._client.get(
+                f"/accounts/{account_id}/orders", params=params, headers=self._headers(account_id)
+            )
         response.raise_for_status()
         page = msgspec.json.decode(response.content, type=OrderPage)
         numbers = [after, *(order.number for order in page.orders)]
@@ -167,8 +196,12 @@ class PaperSession:
             async for line in response.aiter_lines():
                 yield decoder.decode(line)
 
-    def _with_body(self, method: str, path: str, body: msgspec.Struct) -> httpx.Request:
-        headers = {"content-type": "application/json"}
+    def _headers(self, account_id: AccountId) -> dict[str, str]:
+        secrets = self._secrets.get(account_id)
+        return {} if secrets is None else _signed(secrets)
+
+    def _with_body(self, account_id: AccountId, method: str, path: str, body: msgspec.Struct) -> httpx.Request:
+        headers = {"content-type": "application/json", **self._headers(account_id)}
         return self._client.build_request(method, path, content=msgspec.json.encode(body), headers=headers)
 
     async def _command(self, request: httpx.Request, done: int) -> Outcome:
@@ -191,6 +224,10 @@ class PaperSession:
         if refusal is not None:
             return Refused(refusal.code, refusal.text)
         return Unknown(f"the broker answered {response.status_code}")
+
+
+def _signed(secrets: Secrets) -> dict[str, str]:
+    return {"authorization": signature(Key(secrets["key_id"], secrets["secret"]))}
 
 
 def _refusal(response: httpx.Response) -> RefusalBody | None:

@@ -38,6 +38,8 @@ class Command:
     account_id: UUID
     client_order_id: str | None
     received_at: datetime
+    # Of the key that it is signed with.
+    key_id: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +124,11 @@ class PaperVenue:
         assert row is not None
         return broker_order_id(row["number"])
 
+    async def let_in(self, command: Command) -> None:
+        """Record that an account signed in."""
+        async with self._ledger.writing() as connection:
+            await _record(connection, command, "accepted")
+
     async def refuse(self, command: Command, refusal: Refusal) -> None:
         """Record that a command arrived and was refused before it came to the market."""
         async with self._ledger.writing() as connection:
@@ -156,6 +163,7 @@ class PaperVenue:
             stop_price=order.spec.stop_price,
             time_in_force=order.spec.time_in_force,
             received_at=command.received_at,
+            key_id=command.key_id,
             accepted_at=now,
             status=matched.status,
             triggered=matched.triggered,
@@ -288,6 +296,7 @@ async def _record(connection: "asyncpg.Connection[asyncpg.Record]", command: Com
         account_id=command.account_id,
         client_order_id=command.client_order_id,
         received_at=command.received_at,
+        key_id=command.key_id,
         done=done,
     )
 

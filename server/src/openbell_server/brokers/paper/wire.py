@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED
 from openbell_server.domain.broker_orders import BrokerExecution, OrderReport, ReportStatus
 from openbell_server.domain.orders import DECIMAL_PATTERN, OrderSide, OrderType, Terms, TimeInForce
 
@@ -20,6 +21,8 @@ UNKNOWN_ORDER: Final = "unknown_order"
 # Every definite no, with its status; a 4xx without one of these codes says nothing about the command.
 REFUSALS: Final[dict[str, int]] = {
     "malformed": 400,
+    KEY_REFUSED: 401,
+    KEY_EXPIRED: 401,
     UNKNOWN_ORDER: 404,
     DUPLICATE_ID: 409,
     "order_closed": 409,
@@ -71,6 +74,20 @@ class RefusalBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     code: str
     text: str
+
+
+class SessionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The answer to a sign-in: what the key is for."""
+
+    external_account_id: str | None
+    expires_at: AwareTime | None
+
+
+class LastKeyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The key that an account came with last, without its secret."""
+
+    key_id: str | None
+    seen_at: AwareTime | None
 
 
 class ExecutionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,6 +1,5 @@
 """The routes of API keys: managing them, and asking whether one is valid."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -13,7 +12,7 @@ from openbell_server.application.authenticate import Authenticate
 from openbell_server.application.limit_rates import LimitRates
 from openbell_server.application.manage_api_keys import ManageApiKeys
 from openbell_server.domain.accounts import Environment
-from openbell_server.domain.api_keys import NAME_LENGTH_MAX, ApiKey, ApiKeyRecord, KeyChange, NewApiKey
+from openbell_server.domain.api_keys import ApiKey, ApiKeyRecord, KeyChange, NewApiKey
 from openbell_server.domain.authorization import Operation, require, require_own
 from openbell_server.domain.errors import InvalidCommand, Problem
 from openbell_server.domain.principals import PERMISSIONS
@@ -21,17 +20,9 @@ from openbell_server.transport.rest.entry import Enter, credential_of, organizat
 from openbell_server.transport.rest.intent_queries import page_of
 from openbell_server.transport.rest.intents import json_body_of
 from openbell_server.transport.rest.strict_json import read_json
-from openbell_server.transport.rest.wire_types import Moment
+from openbell_server.transport.rest.wire_types import Moment, NameText, in_utc
 
-# What these say beyond the type is judged by the domain.
-NameText = Annotated[
-    str,
-    Meta(
-        description="printable, not only spaces",
-        examples=["rebalancer"],
-        extra_json_schema={"minLength": 1, "maxLength": NAME_LENGTH_MAX, "format": "name"},
-    ),
-]
+# What this says beyond the type is judged by the domain.
 Permissions = Annotated[
     list[Annotated[str, Meta(extra_json_schema={"enum": sorted(PERMISSIONS)})]],
     Meta(
@@ -55,16 +46,8 @@ class NewApiKeyBody(Struct, forbid_unknown_fields=True, frozen=True):
             name=self.name,
             environment=self.environment,
             permissions=frozenset(self.permissions),
-            expires_at=None if self.expires_at is None else _in_utc(self.expires_at),
+            expires_at=in_utc(self.expires_at),
         )
-
-
-def _in_utc(moment: datetime) -> datetime:
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:
-        # Near the ends of the calendar an offset leads out of it.
-        raise InvalidCommand("expires_at", "must be in the years 1 to 9999 of UTC") from None
 
 
 class ApiKeyChangeBody(Struct, forbid_unknown_fields=True, frozen=True):

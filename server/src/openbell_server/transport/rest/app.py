@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, MutableMapping, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
@@ -17,6 +17,9 @@ from openbell_server.transport.rest.openapi.operations import query_names
 from openbell_server.transport.rest.openapi.routes import description_routes
 
 BODY_BYTES_MAX = 64 * 1024
+# The method, the route's template if the path led to one, the status, and the seconds that it took.
+ObserveRequest = Callable[[str, str | None, int, float], None]
+_OUR_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _REQUEST_ID = re.compile(rb"[0-9A-Za-z_-]{1,64}")
 
 
@@ -24,6 +27,7 @@ def build_app(
     routes: Sequence[ControllerRouterHandler],
     check_database: Callable[[], Awaitable[None]],
     render_error: ErrorRenderer,
+    observe: ObserveRequest,
 ) -> ASGIApp:
     """The application as uvicorn serves it."""
     app = Litestar(
@@ -34,12 +38,13 @@ def build_app(
         openapi_config=None,
         logging_config=None,
     )
-    return with_request_id(app)
+    return with_request_id(app, observe)
 
 
-def with_request_id(app: Litestar) -> ASGIApp:
-    """Give each request an id (the caller's, if it is a plain one), echo it, and log one line."""
+def with_request_id(app: Litestar, observe: ObserveRequest) -> ASGIApp:
+    """Give each request an id (the caller's, if it is a plain one), echo it, log one line, and have it counted."""
     log = structlog.get_logger()
+    words = frozenset(part for route in app.routes for part in route.path.split("/") if not part.startswith("{"))
 
     async def serve(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -63,8 +68,17 @@ def with_request_id(app: Litestar) -> ASGIApp:
             raw["method"] = "NONE"
         begun = time.perf_counter()
         with structlog.contextvars.bound_contextvars(request_id=raw["request_id"]):
-            await app(cast("Scope", {**scope, **raw}), receive, send_with_id)
-            elapsed = round((time.perf_counter() - begun) * 1000, 2)
-            log.info("request", method=scope["method"], path=raw["path"], status=status, millis=elapsed)
+            # The router writes into it which route it took.
+            routed = {**scope, **raw}
+            await app(cast("Scope", routed), receive, send_with_id)
+            elapsed = time.perf_counter() - begun
+            observe(scope["method"], routed.get("path_template"), status, elapsed)
+            path = _told(raw["path"], words)
+            log.info("request", method=scope["method"], path=path, status=status, millis=round(elapsed * 1000, 2))
 
     return cast("ASGIApp", serve)
+
+
+def _told(path: str, words: Collection[str]) -> str:
+    """The path for the log: our own words and ids of ours; anything else may be a secret that got there by mistake."""
+    return "/".join(part if part in words or _OUR_ID.fullmatch(part) else "***" for part in path.split("/"))

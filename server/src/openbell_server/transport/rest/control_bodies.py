@@ -9,7 +9,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from openbell_server.application.set_symbol_controls import TimePatch
 from openbell_server.domain.controls import (
-    REASON_LENGTH_MAX,
     STALE_MILLIS_MAX,
     TIME_FIELDS,
     Day,
@@ -19,7 +18,7 @@ from openbell_server.domain.controls import (
 )
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
-from openbell_server.transport.rest.wire_types import Moment
+from openbell_server.transport.rest.wire_types import Moment, ReasonText, ZoneText
 
 _TIME_PATTERN = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
 _TIME_OF_DAY = re.compile(_TIME_PATTERN)
@@ -30,22 +29,6 @@ TimeText = Annotated[
         description="a time of day as HH:MM:SS",
         examples=["09:30:00"],
         extra_json_schema={"pattern": f"^{_TIME_PATTERN}$"},
-    ),
-]
-ReasonText = Annotated[
-    str,
-    Meta(
-        description="for people, printable",
-        extra_json_schema={"format": "printable", "minLength": 1, "maxLength": REASON_LENGTH_MAX},
-    ),
-]
-ZoneText = Annotated[
-    str,
-    Meta(
-        max_length=64,
-        description="UTC or the IANA name of a zone",
-        examples=["America/New_York"],
-        extra_json_schema={"format": "timezone"},
     ),
 ]
 StaleMillis = Annotated[

@@ -15,6 +15,9 @@ from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.principals import Caller, Principal, PrincipalKind
 
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
+_TAGS = re.compile(r'(W/)?"[\x21\x23-\x7e]*"(\s*,\s*(W/)?"[\x21\x23-\x7e]*")*')
+# A weak tag of a version, or one that we would write otherwise, is no version of ours.
+_VERSION_TAG = re.compile(r'(?<!/)"([1-9][0-9]{0,9})"')
 AnyRequest = Request[Any, Any, Any]
 
 
@@ -92,3 +95,20 @@ def idempotency_key_of(request: AnyRequest) -> str | None:
             (FieldProblem("/headers/idempotency-key", "invalid", message),),
         )
     return keys[0]
+
+
+def etag_of(version: int) -> dict[str, str]:
+    """The header that tells the version of what an answer shows."""
+    return {"etag": f'"{version}"'}
+
+
+def if_match_of(request: AnyRequest) -> frozenset[int] | None:
+    """The versions that the request may change, by If-Match; None for any."""
+    sent = request.headers.getall("if-match", [])
+    if not sent or sent == ["*"]:
+        return None
+    tags = ", ".join(sent)
+    if not _TAGS.fullmatch(tags):
+        message = 'must be * or what ETag said, such as "3"'
+        raise Problem("invalid_header", f"If-Match {message}", (FieldProblem("/headers/if-match", "invalid", message),))
+    return frozenset(int(version) for version in _VERSION_TAG.findall(tags))

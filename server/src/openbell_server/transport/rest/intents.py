@@ -1,6 +1,6 @@
 """The intent routes."""
 
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from litestar import Request, Response, Router, get, post
@@ -22,6 +22,8 @@ from openbell_server.transport.rest.intent_bodies import ActionBody, PageBody, S
 from openbell_server.transport.rest.intent_queries import filter_of, page_of, window_of
 from openbell_server.transport.rest.statistics_bodies import StatisticsBody, statistics_body
 from openbell_server.transport.rest.strict_json import decode_json, read_shape
+
+_COMMON_TYPES: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
 
 
 def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents, read_statistics: ReadStatistics) -> Router:
@@ -109,7 +111,9 @@ async def json_body_of(request: Request[Any, Any, State]) -> bytes:
     """The body, if it says that it is JSON and is not too large."""
     media_type = request.content_type[0]
     if media_type.lower() != "application/json":
-        raise Problem("not_json", f"the body's content type is {media_type or 'missing'}")
+        # One that nobody knows may be a secret in the wrong header.
+        told = media_type if media_type.lower() in _COMMON_TYPES else "another" if media_type else "missing"
+        raise Problem("not_json", f"the body's content type is {told}")
     try:
         return await request.body()
     except RequestEntityTooLarge:

@@ -9,7 +9,8 @@ from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
 from openbell_server.domain.authorization import Operation
-from openbell_server.domain.outbox import OutboxCount, OutboxStatus, oldest_claim, oldest_queued, rows_in
+from openbell_server.domain.outbox import OutboxStatus
+from openbell_server.domain.outbox_health import OutboxCount, oldest_claim, oldest_queued, rows_in
 from openbell_server.transport.rest.entry import Enter
 from openbell_server.transport.rest.wire_types import Moment
 

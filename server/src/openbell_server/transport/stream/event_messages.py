@@ -14,6 +14,7 @@ from openbell_server.domain.identifiers import AccountId
 KINDS = {
     pb.EVENT_TYPE_BROKER_ORDER: EventKind.BROKER_ORDER,
     pb.EVENT_TYPE_INTENT_ACTION: EventKind.INTENT_ACTION,
+    pb.EVENT_TYPE_ACCOUNT_CHANGED: EventKind.ACCOUNT_CHANGED,
 }
 
 
@@ -59,11 +60,18 @@ def _envelope(account_id: AccountId, frame: Frame) -> pb.TradingEvent:
 def _fill(message: pb.TradingEvent, event: AccountEvent) -> None:
     body: dict[str, Any] = {name: value for name, value in json.loads(event.body).items() if value is not None}
     reason = body.pop("reason", None)
-    if event.kind is EventKind.BROKER_ORDER:
-        message.broker_order.CopyFrom(pb.BrokerOrder(intent_id=str(event.intent_id), **body))
-        target: pb.BrokerOrder | pb.IntentAction = message.broker_order
+    target: pb.BrokerOrder | pb.IntentAction | pb.AccountChanged
+    if event.kind is EventKind.ACCOUNT_CHANGED:
+        target = message.account_changed
+        if (expires_at := body.pop("expires_at", None)) is not None:
+            body["expires_at"] = timestamp(datetime.fromisoformat(expires_at))
+        target.CopyFrom(pb.AccountChanged(**body))
+    elif event.kind is EventKind.BROKER_ORDER:
+        target = message.broker_order
+        target.CopyFrom(pb.BrokerOrder(intent_id=str(event.intent_id), **body))
     else:
-        message.intent_action.CopyFrom(pb.IntentAction(intent_id=str(event.intent_id), seq=event.seq, **body))
         target = message.intent_action
+        assert event.seq is not None
+        target.CopyFrom(pb.IntentAction(intent_id=str(event.intent_id), seq=event.seq, **body))
     if reason is not None:
         target.reason.CopyFrom(pb.Reason(**{name: text for name, text in reason.items() if text is not None}))

@@ -70,11 +70,14 @@ class TradingService(trading_pb2_grpc.TradingServiceServicer):
         self._follow = follow
         self._now = now
         self._stopping = stopping
+        # Streams that are open now.
+        self.followers = 0
 
     async def SubscribeEvents(  # noqa: N802 - the proto's name
         self, request: pb.Subscribe, context: Context
     ) -> AsyncIterator[pb.TradingEvent]:
         """Events of one account, in order, without gaps."""
+        self.followers += 1
         try:
             credential, organization = _credentials(context)
             # Opening is counted; a stream that is open looks as often as it likes.
@@ -93,6 +96,8 @@ class TradingService(trading_pb2_grpc.TradingServiceServicer):
         except Exception:  # noqa: BLE001 - the caller gets a status and resumes; the operator gets the reason
             structlog.get_logger().exception("stream_failed")
             await _abort(context, Problem("unavailable", "the stream broke; resume with your token"))
+        finally:
+            self.followers -= 1
 
     async def _enter(self, credential: Credential, organization: str | None) -> Principal:
         if self._stopping.is_set():

@@ -6,7 +6,8 @@ from uuid import UUID
 
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.authorization import Operation
-from openbell_server.domain.outbox import OutboxStatus
+from openbell_server.domain.outbox import OutboxStatus, Queue
+from openbell_server.domain.outbox_health import Verdict
 from openbell_server.transport.rest.api_keys import (
     ApiKeyBody,
     ApiKeyChangeBody,
@@ -16,6 +17,7 @@ from openbell_server.transport.rest.api_keys import (
     ValidKeyBody,
 )
 from openbell_server.transport.rest.openapi.described import LIMIT, NEXT_CURSOR, Described, Json
+from openbell_server.transport.rest.operations_bodies import OutboxBody, OutboxesBody
 from openbell_server.transport.rest.organizations import OrganizationBody
 from openbell_server.transport.rest.outbox_health import OutboxHealthEntry, OutboxHealthResponse
 
@@ -198,6 +200,38 @@ CALLER_OPERATIONS: Final = (
             oldest_claim_at=None,
             oldest_failed_at=None,
             oldest_pending_at=_NOON,
+        ),
+    ),
+    Described(
+        method="GET",
+        path="/v1/operations/outboxes",
+        operation_id="showOutboxes",
+        tag="Service",
+        summary="See how all queues stand, and what to do",
+        description="Every queue with its counts across all organizations, how long what is due has waited, and a "
+        "verdict: healthy; slow; failing, when rows were given up and nobody has acknowledged them; stuck, when nobody "
+        "works on it. The verdict at the top is the worst of them.",
+        operation=Operation.READ_OPERATIONS,
+        answer=OutboxesBody,
+        answer_example=OutboxesBody(
+            verdict=Verdict.HEALTHY,
+            read_at=_NOON,
+            queues=[
+                OutboxBody(
+                    name=queue,
+                    verdict=Verdict.HEALTHY,
+                    explanation="Nothing waits longer than it should: nothing to do.",
+                    pending=0,
+                    processing=0,
+                    failed=0,
+                    unacknowledged=0,
+                    completed=1250,
+                    oldest_pending_at=None,
+                    oldest_claim_at=None,
+                    lag_seconds=0.0,
+                )
+                for queue in Queue
+            ],
         ),
     ),
 )

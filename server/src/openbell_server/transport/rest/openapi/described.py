@@ -160,6 +160,18 @@ IDEMPOTENCY_KEY: Final = Parameter(
     schema={"type": "string", "pattern": "^[!-~]{1,255}$"},
     example="7f9c0f3e-rebalance-0042",
 )
+IF_MATCH: Final = Parameter(
+    name="If-Match",
+    place="header",
+    description="The ETag of the answer you read: if it was changed since, nothing is changed and 412 answers.",
+    schema={"type": "string", "pattern": '^(\\*|"[0-9]{1,9}")$'},
+    example='"1"',
+)
+ETAG: Final[Json] = {
+    "description": "The version of what is shown, for If-Match.",
+    "required": True,
+    "schema": {"type": "string", "pattern": '^"[0-9]+"$'},
+}
 ORGANIZATION: Final = Parameter(
     name="x-organization-id",
     place="header",

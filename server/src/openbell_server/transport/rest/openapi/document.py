@@ -10,6 +10,7 @@ from litestar.routes import HTTPRoute
 
 from openbell_server.domain.authorization import Rule
 from openbell_server.domain.errors import CODES, Problem
+from openbell_server.transport.rest.accounts import AccountChangeBody
 from openbell_server.transport.rest.api_keys import ApiKeyChangeBody
 from openbell_server.transport.rest.error_responses import PLAIN_PATHS, ProblemBody, problem_body
 from openbell_server.transport.rest.openapi.described import (
@@ -48,7 +49,10 @@ _SECURITY_SCHEMES: Final[Json] = {
     },
 }
 # What a shape's reader asks beyond what its fields say.
-_BEYOND: Final[dict[str, Json]] = {ApiKeyChangeBody.__name__: {"minProperties": 1}}
+_BEYOND: Final[dict[str, Json]] = {
+    ApiKeyChangeBody.__name__: {"minProperties": 1},
+    AccountChangeBody.__name__: {"minProperties": 1},
+}
 _REQUEST_ID: Final[Json] = {
     "description": "The id of this request, also in our logs.",
     "required": True,

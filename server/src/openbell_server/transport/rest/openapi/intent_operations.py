@@ -115,7 +115,9 @@ INTENT_OPERATIONS: Final = (
         parameters=(IDEMPOTENCY_KEY,),
         codes=(
             "entitlement_required",
+            "account_closed",
             "account_disabled",
+            "account_not_ready",
             "organization_disabled",
             "order_terminal",
             "order_unknown",

@@ -3,8 +3,10 @@
 from typing import Final
 
 from openbell_server.transport.rest.health_bodies import HealthBody
+from openbell_server.transport.rest.openapi.account_operations import ACCOUNT_OPERATIONS
 from openbell_server.transport.rest.openapi.caller_operations import CALLER_OPERATIONS, KEY_OPERATIONS
 from openbell_server.transport.rest.openapi.control_operations import CONTROL_OPERATIONS
+from openbell_server.transport.rest.openapi.credential_operations import CREDENTIAL_OPERATIONS
 from openbell_server.transport.rest.openapi.described import Described
 from openbell_server.transport.rest.openapi.intent_operations import INTENT_OPERATIONS
 
@@ -23,6 +25,8 @@ _SERVICE_OPERATIONS: Final = (
 )
 
 OPERATIONS: Final[tuple[Described, ...]] = (
+    *ACCOUNT_OPERATIONS,
+    *CREDENTIAL_OPERATIONS,
     *INTENT_OPERATIONS,
     *CONTROL_OPERATIONS,
     *KEY_OPERATIONS,
@@ -33,6 +37,8 @@ _TAKEN: Final = {(row.method, row.path): row.query_names for row in OPERATIONS}
 # The description itself is not described.
 UNDESCRIBED: Final = frozenset({"/openapi.json", "/openapi/accounts.json", "/docs"})
 TAGS: Final = {
+    "Accounts": "Where an organization trades. A change acts at once, on commands that wait to be sent as well.",
+    "Broker credentials": "What an account signs in with at its broker. Secrets go in and never come out.",
     "Intents": "What you ask for: commands are recorded as actions, and each is sent to the broker once.",
     "Controls": "Rules of a symbol on an account. A control that is on is on everywhere; CANCEL is never refused.",
     "API keys": "For the organization's admins. A change acts everywhere within a second.",

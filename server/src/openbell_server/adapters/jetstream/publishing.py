@@ -1,0 +1,204 @@
+"""Tells of the rows of a queue on its stream: many at once where that goes, and otherwise one by one."""
+
+import asyncio
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import uuid4
+
+import structlog
+from nats.aio.client import Client
+from nats.errors import BadSubjectError, MaxPayloadError
+from nats.errors import Error as NatsError
+from nats.js.errors import APIError
+
+from openbell_server.adapters.jetstream import streams, subjects
+from openbell_server.adapters.jetstream.connection import JetStreamConnection
+from openbell_server.application.relay_outbox import Told
+from openbell_server.domain.outbox import ClaimedRow
+
+PUBLISH_SECONDS: Final = 2.0
+# JetStream's own word that a message is wrong, and would be next time.
+_BAD_REQUEST: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What tells of some rows; the id lets JetStream drop most copies."""
+
+    subject: str
+    body: bytes
+    message_id: str
+    in_order_of: str
+    outbox_ids: tuple[int, ...]
+    # Told before, perhaps: a batch with a copy in it is refused whole.
+    is_repeated: bool
+
+
+Messages = Callable[[Sequence[ClaimedRow]], list[Message]]
+
+
+def work_messages(rows: Sequence[ClaimedRow]) -> list[Message]:
+    """One notice per account says all there is to say."""
+    by_account: defaultdict[str, list[ClaimedRow]] = defaultdict(list)
+    for row in rows:
+        by_account[row.in_order_of].append(row)
+    return [
+        Message(
+            subjects.work(some[-1].slot, account_id),
+            b"",
+            str(some[-1].outbox_id),
+            account_id,
+            tuple(row.outbox_id for row in some),
+            any(row.attempts > 1 for row in some),
+        )
+        for account_id, some in by_account.items()
+    ]
+
+
+def account_messages(rows: Sequence[ClaimedRow]) -> list[Message]:
+    """One for each change of an account or its credential."""
+    return [_event(subjects.account_event(row.event_type), row) for row in rows]
+
+
+def user_messages(rows: Sequence[ClaimedRow]) -> list[Message]:
+    """One for each change of a user."""
+    return [_event(subjects.user_event(row.event_type), row) for row in rows]
+
+
+def _event(subject: str, row: ClaimedRow) -> Message:
+    body = row.payload.encode()
+    # Different rows may say the same words, and a restored database gives out numbers again: together they tell one.
+    message_id = hashlib.sha256(f"{row.outbox_id} {subject} ".encode() + body).hexdigest()
+    return Message(subject, body, message_id, row.in_order_of, (row.outbox_id,), row.attempts > 1)
+
+
+class _RefusedError(Exception):
+    """JetStream answered that it takes none of a batch."""
+
+
+@dataclass(slots=True)
+class JetStreamTeller:
+    """Implements Teller on one stream."""
+
+    connection: JetStreamConnection
+    stream: str
+    messages: Messages
+    # The connect since which every publish was answered; none after one that was not.
+    _trusted: int | None = None
+    _takes_batches: bool = False
+
+    async def is_ready(self) -> bool:
+        """Whether telling has a chance now; JetStream is asked first if it owes an answer, or was just connected to."""
+        client, connects = self.connection.client, self.connection.connects
+        if client is None:
+            return False
+        if self._trusted != connects:
+            try:
+                standing = await streams.ask(client, self.stream)
+            except (NatsError, TimeoutError, OSError) as error:
+                structlog.get_logger().debug("stream_away", stream=self.stream, error=repr(error))
+                return False
+            if not standing.has_room:
+                return False
+            self._trusted, self._takes_batches = connects, standing.takes_batches
+            structlog.get_logger().info("stream_ready", stream=self.stream)
+        return True
+
+    async def tell(self, rows: Sequence[ClaimedRow], is_late: Callable[[], bool]) -> Told:
+        """Tell of the rows, those of one account or user in order; what may be a copy goes by itself."""
+        client = self.connection.client
+        if client is None:
+            return Told(frozenset(), frozenset(row.outbox_id for row in rows))
+        telling = _Telling(client, is_late, asyncio.get_running_loop().time() + PUBLISH_SECONDS)
+        lines: defaultdict[str, list[Message]] = defaultdict(list)
+        for message in self.messages(rows):
+            lines[message.in_order_of].append(message)
+        fresh = [line for line in lines.values() if not any(message.is_repeated for message in line)]
+        single = [line for line in lines.values() if line not in fresh]
+        if not self._takes_batches or sum(map(len, fresh)) == 1:
+            single, fresh = single + fresh, []
+        await asyncio.gather(telling.together(fresh), *(telling.one_by_one(line) for line in single))
+        if telling.unanswered:
+            self._trusted = None
+            structlog.get_logger().warning("stream_unsure", stream=self.stream, error=telling.unanswered)
+        return Told(frozenset(telling.confirmed), frozenset(telling.missed))
+
+
+@dataclass(slots=True)
+class _Telling:
+    """One round of telling, and what came of it."""
+
+    client: Client
+    is_late: Callable[[], bool]
+    deadline: float
+    confirmed: set[int] = field(default_factory=set)
+    missed: set[int] = field(default_factory=set)
+    # What was said instead of an answer.
+    unanswered: str = ""
+
+    async def together(self, lines: Sequence[Sequence[Message]]) -> None:
+        """All or none of them; if JetStream refuses, each by itself, so that one's fault is no other's."""
+        batch = [message for line in lines for message in line]
+        if not batch:
+            return
+        try:
+            await self._publish_batch(batch)
+        except (_RefusedError, MaxPayloadError, BadSubjectError):
+            await asyncio.gather(*(self.one_by_one(line) for line in lines))
+        except (NatsError, TimeoutError, OSError, ValueError) as error:
+            self.unanswered = repr(error)
+            self.missed.update(number for message in batch for number in message.outbox_ids)
+        else:
+            self.confirmed.update(number for message in batch for number in message.outbox_ids)
+
+    async def one_by_one(self, line: Sequence[Message]) -> None:
+        """One after the other, until one is not confirmed."""
+        for message in line:
+            if self.is_late() or self._seconds_left() <= 0:
+                return
+            try:
+                await self.client.jetstream().publish(
+                    message.subject,
+                    message.body,
+                    timeout=self._seconds_left(),
+                    headers={"Nats-Msg-Id": message.message_id},
+                )
+            except (NatsError, TimeoutError, OSError, ValueError) as error:
+                if not _is_its_own_fault(error):
+                    self.unanswered = repr(error)
+                self.missed.update(message.outbox_ids)
+                return
+            self.confirmed.update(message.outbox_ids)
+
+    async def _publish_batch(self, batch: Sequence[Message]) -> None:
+        """Atomically: the last message commits them all, and only its answer counts."""
+        batch_id = uuid4().hex
+        for place, message in enumerate(batch, 1):
+            headers = {
+                "Nats-Batch-Id": batch_id,
+                "Nats-Batch-Sequence": str(place),
+                "Nats-Msg-Id": message.message_id,
+            }
+            if place < len(batch):
+                await self.client.publish(message.subject, message.body, headers=headers)
+                continue
+            headers["Nats-Batch-Commit"] = "1"
+            reply = await self.client.request(
+                message.subject, message.body, timeout=max(0.001, self._seconds_left()), headers=headers
+            )
+            if "error" in json.loads(reply.data):
+                raise _RefusedError
+
+    def _seconds_left(self) -> float:
+        return self.deadline - asyncio.get_running_loop().time()
+
+
+def _is_its_own_fault(error: Exception) -> bool:
+    """Whether the message was refused, and not JetStream away, full or short of something."""
+    if isinstance(error, APIError):
+        return error.code == _BAD_REQUEST
+    return isinstance(error, MaxPayloadError | BadSubjectError)

@@ -1,0 +1,227 @@
+"""Accounts as those who manage them see and change them; a change and all that tells of it are one transaction."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+import asyncpg
+
+from openbell_server.adapters.postgres import account_changes, named_queries
+from openbell_server.adapters.postgres.account_changes import RecordedChange
+from openbell_server.adapters.postgres.audit_log import Facts
+from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.organizations import add_counters, find_organization
+from openbell_server.domain.accounts import (
+    AccountChange,
+    AccountRecord,
+    Environment,
+    NewAccount,
+    changed,
+    require_version,
+    session_state,
+)
+from openbell_server.domain.credentials import CredentialStatus
+from openbell_server.domain.errors import Problem
+from openbell_server.domain.identifiers import AccountId, OrganizationId, slot_of
+from openbell_server.domain.principals import Principal
+
+# Of every change, and of what is derived when it is read.
+_UNTOLD: Final = frozenset({"id", "account_id", "organization_id", "session_state", "updated_at", "version"})
+_queries = named_queries.load("accounts")
+
+
+async def open_account(
+    connection: Connection,
+    organization_id: OrganizationId,
+    account_id: AccountId,
+    new: NewAccount,
+    credential_status: CredentialStatus,
+) -> None:
+    """Add an account with its counters in a transaction of the caller's."""
+    slot = slot_of(account_id)
+    await _queries.open_account(
+        connection,
+        organization_id=organization_id,
+        account_id=account_id,
+        slot=slot,
+        credential_status=credential_status,
+        **asdict(new),
+    )
+    await add_counters(connection, organization_id, account_id)
+
+
+def changed_fields(before: Facts | None, after: Facts) -> list[str]:
+    """What is not as it was before; all that is set in what was not there."""
+    return [name for name, value in after.items() if name not in _UNTOLD and (before or {}).get(name) != value]
+
+
+def told(organization_id: UUID, account_id: UUID, version: int, changed: Sequence[str]) -> Facts:
+    """What the accounts' queue tells of a change: who hears it reads the account again."""
+    return {
+        "account_id": str(account_id),
+        "organization_id": str(organization_id),
+        "version": version,
+        "changed": changed,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresAccountRecords:
+    """Implements AccountRecords."""
+
+    pool: Pool
+    ids: DatabaseClock
+
+    async def is_organization_disabled(self, organization_id: OrganizationId) -> bool | None:
+        """Whether nothing of the organization may be changed now; None if there is no such organization."""
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await find_organization(connection, organization_id)
+        return None if row is None else bool(row["disabled"])
+
+    async def add(self, principal: Principal, new: NewAccount, credential_status: CredentialStatus) -> AccountRecord:
+        """Open an account."""
+        organization_id = principal.organization_id
+        account_id, audit_id = await self.ids.new_ids(2)
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            await open_account(connection, organization_id, AccountId(account_id), new, credential_status)
+            after = await _read(connection, organization_id, AccountId(account_id))
+            change = _change(principal, audit_id, "accounts create", "account.created", None, after)
+            await account_changes.tell(connection, change)
+        return after
+
+    async def list_after(
+        self, organization_id: OrganizationId, environment: Environment | None, after: int, limit: int
+    ) -> list[tuple[int, AccountRecord]]:
+        """Accounts in commit order with their numbers, all or of one environment, from the one after a number."""
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            rows = _queries.list_account_records(
+                connection, organization_id=organization_id, environment=environment, after=after, row_limit=limit
+            )
+            return [(row["number"], _record(row)) async for row in rows]
+
+    async def find(self, organization_id: OrganizationId, account_id: AccountId) -> AccountRecord | None:
+        """The account, if it is the organization's."""
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await _queries.find_account_record(connection, organization_id=organization_id, account_id=account_id)
+        return _record(row) if row else None
+
+    async def change(
+        self, principal: Principal, account_id: AccountId, change: AccountChange, expected: Collection[int] | None
+    ) -> AccountRecord:
+        """How the account stands after the change; what changes nothing writes nothing."""
+        organization_id = principal.organization_id
+        (audit_id,) = await self.ids.new_ids(1)
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            await account_changes.lock_account(connection, organization_id, account_id)
+            before = await _read(connection, organization_id, account_id)
+            wanted = changed(before, change)
+            require_version(before.version, expected)
+            if wanted == before:
+                return before
+            after = await _save(connection, wanted, closed=False)
+            told_of = _change(principal, audit_id, "accounts change", "account.updated", before, after)
+            await account_changes.record(connection, told_of)
+        return after
+
+    async def close(self, principal: Principal, account_id: AccountId, expected: Collection[int] | None) -> bool:
+        """End the account for good, unless it is at work; False if it had ended already."""
+        organization_id = principal.organization_id
+        (audit_id,) = await self.ids.new_ids(1)
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            await account_changes.lock_account(connection, organization_id, account_id)
+            before = await _read(connection, organization_id, account_id)
+            if before.closed_at is not None:
+                return False
+            require_version(before.version, expected)
+            if await _queries.is_busy(connection, organization_id=organization_id, account_id=account_id):
+                raise Problem("account_busy", "an order of the account works, or an action of it is not settled")
+            after = await _save(connection, before, closed=True)
+            told_of = _change(principal, audit_id, "accounts close", "account.deleted", before, after)
+            await account_changes.record(connection, told_of)
+        return True
+
+
+async def _read(connection: Connection, organization_id: OrganizationId, account_id: AccountId) -> AccountRecord:
+    row = await _queries.find_account_record(connection, organization_id=organization_id, account_id=account_id)
+    assert row is not None, "accounts are never removed"
+    return _record(row)
+
+
+async def _save(connection: Connection, account: AccountRecord, *, closed: bool) -> AccountRecord:
+    await _queries.save_account(
+        connection,
+        organization_id=account.organization_id,
+        account_id=account.id,
+        name=account.name,
+        external_account_id=account.external_account_id,
+        timezone=account.timezone,
+        disabled=account.disabled,
+        disabled_reason=account.disabled_reason,
+        closed=closed,
+    )
+    return await _read(connection, account.organization_id, account.id)
+
+
+def _change(
+    principal: Principal,
+    audit_id: UUID,
+    operation: str,
+    event_type: str,
+    before: AccountRecord | None,
+    after: AccountRecord,
+) -> RecordedChange:
+    facts_before, facts_after = None if before is None else _facts(before), _facts(after)
+    changed = changed_fields(facts_before, facts_after)
+    return RecordedChange(
+        organization_id=after.organization_id,
+        account_id=after.id,
+        principal=(principal.kind, principal.id),
+        audit_id=audit_id,
+        operation=operation,
+        object_id=after.id,
+        before=facts_before,
+        after=facts_after,
+        event_type=event_type,
+        payload=told(after.organization_id, after.id, after.version, changed),
+        changed=changed,
+    )
+
+
+def _facts(account: AccountRecord) -> Facts:
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else str(value) if isinstance(value, UUID) else value
+        for name, value in asdict(account).items()
+        if name != "session_state"
+    }
+
+
+def _record(row: asyncpg.Record) -> AccountRecord:
+    status = CredentialStatus(row["credential_status"])
+    return AccountRecord(
+        id=row["account_id"],
+        organization_id=row["organization_id"],
+        name=row["name"],
+        broker=row["broker"],
+        environment=Environment(row["environment"]),
+        external_account_id=row["external_account_id"],
+        base_currency=row["base_currency"],
+        timezone=row["timezone"],
+        disabled=row["disabled"],
+        disabled_reason=row["disabled_reason"],
+        credential_status=status,
+        session_state=session_state(
+            closed=row["closed_at"] is not None,
+            credential_status=status,
+            has_executor=row["has_executor"],
+            is_heard=row["is_heard"],
+            is_held_back=row["is_held_back"],
+            is_compared=row["is_compared"],
+            is_signing_in=row["is_signing_in"],
+        ),
+        closed_at=row["closed_at"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        version=row["version"],
+    )

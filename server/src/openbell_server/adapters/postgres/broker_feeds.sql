@@ -1,0 +1,10 @@
+-- name: tell_feed(executor_id, broker, connected, compared, signing_in)!
+-- Of an executor that counts as one of the living. Accounts go by hashes: whoever reads the row learns of its own only.
+insert into broker_feeds (executor_id, broker, connected, compared, signing_in, told_at)
+select executor_id, :broker, :connected, :compared::smallint[],
+    array(select hashtextextended(t.account_id::text, 0) from unnest(:signing_in::uuid[]) t (account_id)),
+    clock_timestamp()
+from executors where executor_id = :executor_id
+on conflict (executor_id, broker) do update
+set connected = excluded.connected, compared = excluded.compared, signing_in = excluded.signing_in,
+    told_at = excluded.told_at;

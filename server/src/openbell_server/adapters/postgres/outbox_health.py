@@ -1,0 +1,26 @@
+"""How the queues stand, counted across organizations in one statement, so that all of it is of one moment."""
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.domain.outbox import OutboxStatus, Queue
+from openbell_server.domain.outbox_health import OutboxCount, QueueStanding
+
+_queries = named_queries.load("outbox_health")
+
+
+async def count_account_outbox(pool: Pool) -> list[OutboxCount]:
+    """The accounts' queue by status and event type, in a role that sees nothing of what its rows say."""
+    async with transaction(pool, Role.HEALTH) as connection:
+        return [
+            OutboxCount(**{**row, "status": OutboxStatus(row["status"])})
+            async for row in _queries.count_across_organizations(connection)
+        ]
+
+
+async def read_queues(pool: Pool, role: Role) -> list[QueueStanding]:
+    """All queues."""
+    async with transaction(pool, role) as connection:
+        return [
+            QueueStanding(**{**row, "queue": Queue(row["queue"])})
+            async for row in _queries.read_queues_across_organizations(connection)
+        ]

@@ -1,0 +1,1 @@
+"""Secrets, sealed and opened by envelope encryption."""

@@ -1,0 +1,78 @@
+"""The command that looks a platform over."""
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from openbell_server.cli.operators import AsJson, known
+from openbell_server.cli.processes import PROCESSES
+from openbell_server.domain.errors import OperatorError
+
+if TYPE_CHECKING:
+    from openbell_server.processes.doctor.findings import Finding
+
+_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "cannot tell": "yellow"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("doctor")(doctor)
+
+
+def doctor(
+    process: Annotated[
+        str, typer.Option("--for", help="Whose settings these are: executors, for one, need what no other may.")
+    ] = "api",
+    as_json: AsJson = False,
+) -> None:
+    """Look over settings, database, NATS, Redis, vault, identity and work; every finding comes with its fix.
+
+    The settings are those in the environment. Exit 0 if there is no problem, 1 if there is.
+    """
+    from openbell_server.processes.doctor.examine import examine, report
+    from openbell_server.processes.doctor.findings import Finding, Level
+    from openbell_server.settings import Settings
+    from openbell_server.telemetry.logs import configure_logging
+
+    known([process], PROCESSES, "process")
+    # What the parts say while they are looked at is said again by the findings.
+    configure_logging("doctor", "CRITICAL")
+    try:
+        findings = asyncio.run(examine(Settings(), process))
+    except OperatorError as error:
+        # Nothing else can be looked at with settings that cannot be read.
+        findings = [Finding("settings", "readable", Level.PROBLEM, "The settings cannot be read.", str(error))]
+    if as_json:
+        typer.echo(json.dumps(report(process, findings)))
+    else:
+        _print(findings)
+    if any(finding.level is Level.PROBLEM for finding in findings):
+        raise typer.Exit(1)
+
+
+def _print(findings: "list[Finding]") -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from openbell.cli.plain_text import printable
+    from openbell.cli.tables import console
+
+    out = console()
+    for area in dict.fromkeys(finding.area for finding in findings):
+        table = Table(box=None, show_header=False, padding=(0, 1))
+        table.add_column(no_wrap=True, width=11)
+        table.add_column()
+        alike: dict[tuple[str, str, str], list[str]] = {}
+        for finding in (each for each in findings if each.area == area):
+            alike.setdefault((finding.level, finding.what, finding.fix), []).append(finding.check)
+        for (level, what, fix), names in alike.items():
+            said = Text(printable(what if len(names) == 1 else f"{', '.join(names)}: {what}"))
+            if fix:
+                said.append(f"\n{printable(fix)}", style="bold")
+            table.add_row(Text(level, style=_STYLES[level]), said)
+        out.print(Text(area, style="bold"))
+        out.print(table)
+    counts = {level: sum(finding.level == level for finding in findings) for level in _STYLES}
+    out.print("\n" + ", ".join(f"{count} {level}" for level, count in counts.items() if count) + ".")

@@ -1,0 +1,181 @@
+"""Commands about the queues: how they stand, their rows, and what to do about failed ones."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from openbell_server.cli.operators import (
+    ActingAs,
+    AsJson,
+    RowLimit,
+    operate,
+    plain_name,
+    short_age,
+    show_facts,
+    show_list,
+    show_one,
+)
+from openbell_server.domain.errors import OperatorError
+from openbell_server.domain.outbox import OutboxStatus, Queue
+from openbell_server.domain.outbox_health import Verdict
+
+if TYPE_CHECKING:
+    from openbell_server.adapters.postgres.outbox_operators import PostgresOutboxOperators
+    from openbell_server.transport.rest.operations_bodies import OutboxBody
+
+T = TypeVar("T")
+_UNCOMPLETED = (OutboxStatus.PENDING, OutboxStatus.PROCESSING, OutboxStatus.FAILED)
+QUEUES = ("queue", "verdict", "pending", "processing", "failed", "unacknowledged", "completed", "lag")
+HANDLED = ("queue", "id", "type", "by", "reason", "requeued_as")
+ROWS = ("queue", "id", "type", "status", "attempts", "age", "handled")
+COLOURS = {Verdict.SLOW: "bold yellow", Verdict.FAILING: "bold red", Verdict.STUCK: "bold red"}
+QueueArgument = Annotated[Queue, typer.Argument(metavar="QUEUE", help="accounts, intents or users.")]
+RowArgument = Annotated[int, typer.Argument(metavar="ID", min=1, help="The row, as `outbox list` shows it.")]
+SomeRowArgument = Annotated[int | None, typer.Argument(metavar="ID", min=1, help="The row, as `outbox list` shows it.")]
+AllFailed = Annotated[bool, typer.Option("--all-failed", help="Every failed row that nobody has acknowledged.")]
+Reason = Annotated[str, typer.Option(help="Why, for those who ask later.")]
+
+
+class Status(StrEnum):
+    """Which rows to list; completed ones are only counted."""
+
+    FAILED = "failed"
+    PENDING = "pending"
+    PROCESSING = "processing"
+    ALL = "all"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    outbox = typer.Typer(rich_markup_mode=None)
+    outbox.callback(invoke_without_command=True)(summary)
+    outbox.command("list")(show_all)
+    outbox.command("show")(show)
+    outbox.command("requeue")(requeue)
+    outbox.command("acknowledge")(acknowledge)
+    app.add_typer(outbox, name="outbox", help="The queues: how they stand, and what to do about failed rows.")
+
+
+def summary(context: typer.Context, as_json: AsJson = False) -> None:
+    """Say how all queues stand, and what to do. The exit code is 1 unless all of them are healthy."""
+    if context.invoked_subcommand is not None:
+        return
+    import msgspec
+
+    from openbell_server.transport.rest.operations_bodies import outboxes_body
+
+    body = outboxes_body(_act(lambda operators: operators.standing()))
+    if as_json:
+        typer.echo(msgspec.json.encode(body))
+    else:
+        _print_queues(body.queues)
+    if body.verdict is not Verdict.HEALTHY:
+        raise typer.Exit(1)
+
+
+def _print_queues(queues: "Sequence[OutboxBody]") -> None:
+    import msgspec
+    from rich.text import Text
+
+    from openbell.cli.tables import console
+
+    rows = [msgspec.to_builtins(queue) | {"queue": queue.name, "lag": short_age(queue.lag_seconds)} for queue in queues]
+    show_list("queues", rows, QUEUES, as_json=False)
+    for queue in queues:
+        if queue.verdict is not Verdict.HEALTHY:
+            head = Text(f"\n{queue.name} is {queue.verdict}. ", style=COLOURS[queue.verdict])
+            console().print(head.append(queue.explanation, style="default not bold"))
+
+
+def show_all(
+    queue: Annotated[Queue | None, typer.Option(help="Only of this queue.")] = None,
+    status: Annotated[Status, typer.Option(help="Only in this status; completed rows are not listed.")] = Status.FAILED,
+    limit: RowLimit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List rows that are not completed, the oldest first; those that failed unless told otherwise."""
+    statuses = _UNCOMPLETED if status is Status.ALL else (OutboxStatus(status),)
+    rows = _act(lambda operators: operators.list_rows((queue,) if queue else Queue, statuses, limit))
+    if as_json:
+        show_list("rows", rows, ROWS, as_json=True)
+        return
+    shown = [
+        _named(row) | {"status": row["status"], "attempts": row["attempts"], "age": short_age(row["age_seconds"])}
+        for row in rows
+    ]
+    show_list("rows", shown, ROWS, as_json=False)
+    if len(rows) == limit:
+        typer.echo(f"\nThese are the oldest {limit}: there may be more, see --limit.")
+
+
+def _named(row: dict[str, Any]) -> dict[str, Any]:
+    """The row under the shorter names of the tables."""
+    return row | {
+        "id": row["outbox_id"],
+        "type": row["event_type"],
+        "by": row["acknowledged_by"],
+        "reason": row["acknowledged_reason"],
+        "handled": _handled(row),
+    }
+
+
+def _handled(row: dict[str, Any]) -> str:
+    if row["failed_at"] is None:
+        return ""
+    if row["requeued_as"] is not None:
+        return f"requeued as {row['requeued_as']}"
+    return f"by {row['acknowledged_by']}" if row["acknowledged_at"] else "no"
+
+
+def show(queue: QueueArgument, row: RowArgument, as_json: AsJson = False) -> None:
+    """Show all that is known of one row, with its payload."""
+    show_facts(_act(lambda operators: operators.show(queue, row)), as_json=as_json)
+
+
+def requeue(
+    queue: QueueArgument,
+    reason: Reason,
+    row: SomeRowArgument = None,
+    all_failed: AllFailed = False,
+    acting_as: ActingAs = "",
+    as_json: AsJson = False,
+) -> None:
+    """Acknowledge a failed row and queue a copy of it, once. The copy comes after all that was queued before."""
+    _handle(queue, row, reason, acting_as, requeue=True, all_failed=all_failed, as_json=as_json)
+
+
+def acknowledge(
+    queue: QueueArgument,
+    reason: Reason,
+    row: SomeRowArgument = None,
+    all_failed: AllFailed = False,
+    acting_as: ActingAs = "",
+    as_json: AsJson = False,
+) -> None:
+    """Say that a failed row was looked at and needs nothing more. It stays failed, and is counted as that."""
+    _handle(queue, row, reason, acting_as, requeue=False, all_failed=all_failed, as_json=as_json)
+
+
+def _handle(
+    queue: Queue, row: int | None, reason: str, acting_as: str, *, requeue: bool, all_failed: bool, as_json: bool
+) -> None:
+    plain_name(reason, "--reason")
+    if (row is None) != all_failed:
+        raise OperatorError("Name the row by its ID, or say --all-failed: one of them, and not both.")
+    if row is None:
+        rows = _act(lambda operators: operators.handle_all(queue, reason, requeue=requeue), acting_as)
+        show_list("rows", rows if as_json else [_named(row) for row in rows], HANDLED, as_json=as_json)
+        return
+    outbox_id = row
+    handled = _act(
+        lambda operators: (operators.requeue if requeue else operators.acknowledge)(queue, outbox_id, reason), acting_as
+    )
+    show_one(handled if as_json else _named(handled), HANDLED, as_json=as_json)
+
+
+def _act(act: Callable[["PostgresOutboxOperators"], Awaitable[T]], acting_as: str = "") -> T:
+    from openbell_server.adapters.postgres.outbox_operators import PostgresOutboxOperators
+
+    return operate(lambda store: act(PostgresOutboxOperators(store.pool, store.operator)), acting_as)

@@ -1,0 +1,54 @@
+"""The work itself: whether executors live, and whether something waits that only a person can settle."""
+
+from typing import Final
+
+from openbell_server.domain.identifiers import SLOTS
+from openbell_server.domain.outbox_health import Verdict, judge
+from openbell_server.processes.doctor.findings import PLATFORM, Check, Patient, Said, fine, problem, warning
+
+# By then most doubts are settled by asking the broker.
+UNKNOWN_SECONDS: Final = 60.0
+
+
+async def _executors(patient: Patient) -> Said:
+    living, held = await patient.database.executors()
+    if not living:
+        return problem(
+            "No executor lives: commands are accepted, and none reaches a broker.",
+            "Start `openbell-server executor`, and see its log if it runs.",
+        )
+    if held < SLOTS:
+        return warning(
+            f"{living} executor(s) hold {held} of {SLOTS} slots: some accounts wait.",
+            "Look again in five seconds; if it stays so, see the logs of the executors.",
+        )
+    return fine(f"{living} executor(s) hold all {SLOTS} slots.")
+
+
+async def _unknown(patient: Patient) -> Said:
+    count, oldest = await patient.database.unknown_actions()
+    if not count:
+        return fine("No action is UNKNOWN.")
+    said = f"{count} action(s) are UNKNOWN, the oldest for {oldest:.0f} s"
+    if oldest < UNKNOWN_SECONDS:
+        return fine(f"{said}: their broker is being asked.")
+    return warning(f"{said}.", "See whether their broker answers look-ups; nothing is sent again, and none is guessed.")
+
+
+async def _queues(patient: Patient) -> Said:
+    judged = {queue.queue: judge(queue) for queue in await patient.database.queues()}
+    bad = [queue for queue, (verdict, _) in judged.items() if verdict in {Verdict.FAILING, Verdict.STUCK}]
+    if bad:
+        said = ", ".join(f"that of {queue} is {judged[queue][0]}" for queue in bad)
+        return problem(f"A queue is not healthy: {said}.", judged[bad[0]][1])
+    slow = [queue for queue, (verdict, _) in judged.items() if verdict is Verdict.SLOW]
+    if slow:
+        return warning(f"The queue of {slow[0]} is slow.", judged[slow[0]][1])
+    return fine("No row of a queue has failed, and none waits for long.")
+
+
+CHECKS: Final = (
+    Check("work", "queues", _queues, PLATFORM),
+    Check("work", "executors", _executors, PLATFORM),
+    Check("work", "unknown_actions", _unknown, PLATFORM),
+)

@@ -1,0 +1,61 @@
+"""What each kind of process counts, by name. No label ever names an account, an organization, a symbol or an error."""
+
+from collections.abc import Callable
+from typing import Final
+
+from openbell_server.application.relay_outbox import RelayBatch
+from openbell_server.processes.operations import Operations
+
+# A queue, what a round of it did, and the seconds that it took.
+ObserveRound = Callable[[str, RelayBatch, float], None]
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+def watch_requests(operations: Operations) -> Callable[[str, str | None, int, float], None]:
+    """Counts requests by route, as it is written and not as it was called, and traces them."""
+    requests = operations.instruments.counter(
+        "openbell_api_requests_total",
+        "Requests that were answered; a path that leads nowhere has the route `none`.",
+        *("method", "route", "status"),
+    )
+    seconds = operations.instruments.histogram(
+        "openbell_api_request_seconds", "How long requests took until they were answered.", "method", "route"
+    )
+
+    def observe(method: str, route: str | None, status: int, elapsed: float) -> None:
+        # Callers may send any word for a method.
+        method, route = method if method in _METHODS else "other", route or "none"
+        requests.labels(method, route, f"{status // 100}xx").inc()
+        seconds.labels(method, route).observe(elapsed)
+        operations.record_span(
+            f"{method} {route}",
+            elapsed,
+            {"http.request.method": method, "http.route": route, "http.response.status_code": status},
+        )
+
+    return observe
+
+
+def watch_followers(operations: Operations, count: Callable[[], int]) -> None:
+    """Who follows accounts here."""
+    about = "Streams of events that are open."
+    operations.instruments.read("gauge", "openbell_stream_followers", about, (), lambda: {(): count()})
+
+
+def watch_rounds(operations: Operations) -> ObserveRound:
+    """Counts what the relay did, by queue, and traces each round that had rows."""
+    rows = operations.instruments.counter(
+        "openbell_relay_rows_total",
+        "Rows of a queue: claimed by this process, completed, released for a later try, and of these failed for good.",
+        *("queue", "result"),
+    )
+
+    def observe(queue: str, batch: RelayBatch, elapsed: float) -> None:
+        told = {"claimed": batch.claimed, "completed": batch.completed, "released": batch.released}
+        for result, count in {**told, "failed": len(batch.failed)}.items():
+            rows.labels(queue, result).inc(count)
+        if batch.claimed:
+            counted = {f"openbell.rows.{result}": count for result, count in told.items()}
+            operations.record_span("relay round", elapsed, {"openbell.queue": queue, **counted})
+
+    return observe

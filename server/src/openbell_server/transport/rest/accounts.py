@@ -1,0 +1,193 @@
+"""The routes of trading accounts."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from litestar import Request, Response, Router, delete, get, patch, post
+from litestar.datastructures import State
+from litestar.params import FromPath
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from openbell_server.application.manage_accounts import ManageAccounts
+from openbell_server.domain.accounts import (
+    EXTERNAL_ID_LENGTH_MAX,
+    AccountChange,
+    AccountRecord,
+    Environment,
+    NewAccount,
+    SessionState,
+)
+from openbell_server.domain.authorization import Operation
+from openbell_server.domain.credentials import CredentialStatus
+from openbell_server.domain.errors import InvalidCommand
+from openbell_server.domain.identifiers import AccountId
+from openbell_server.transport.rest.entry import Enter, etag_of, if_match_of
+from openbell_server.transport.rest.intent_queries import page_of
+from openbell_server.transport.rest.intents import json_body_of
+from openbell_server.transport.rest.strict_json import read_json
+from openbell_server.transport.rest.wire_types import Moment, NameText, ReasonText, ZoneText
+
+# What these say beyond the type is judged by the domain.
+BrokerText = Annotated[
+    str,
+    Meta(
+        description="the name of a broker that this platform knows",
+        examples=["paper"],
+        extra_json_schema={"format": "broker"},
+    ),
+]
+ExternalIdText = Annotated[
+    str,
+    Meta(
+        description="the account's own id at the broker, without spaces around it",
+        examples=["DU1234567"],
+        extra_json_schema={"minLength": 1, "maxLength": EXTERNAL_ID_LENGTH_MAX, "format": "external-id"},
+    ),
+]
+CurrencyText = Annotated[
+    str,
+    Meta(description="three capital letters", examples=["USD"], extra_json_schema={"pattern": "^[A-Z]{3}$"}),
+]
+
+
+class NewAccountBody(Struct, forbid_unknown_fields=True, frozen=True):
+    """The body that asks for an account."""
+
+    name: NameText
+    broker: BrokerText
+    environment: Environment
+    external_account_id: ExternalIdText | None = None
+    base_currency: CurrencyText = "USD"
+    timezone: ZoneText = "UTC"
+
+    def to_new(self) -> NewAccount:
+        """What is asked for, as the domain knows it."""
+        return NewAccount(
+            name=self.name,
+            broker=self.broker,
+            environment=self.environment,
+            external_account_id=self.external_account_id,
+            base_currency=self.base_currency,
+            timezone=self.timezone,
+        )
+
+
+class AccountChangeBody(Struct, forbid_unknown_fields=True, frozen=True):
+    """The body that changes an account; what it leaves out stays."""
+
+    name: NameText | UnsetType = UNSET
+    external_account_id: ExternalIdText | UnsetType = UNSET
+    timezone: ZoneText | UnsetType = UNSET
+    disabled: bool | UnsetType = UNSET
+    disabled_reason: ReasonText | UnsetType = UNSET
+
+    def to_change(self) -> AccountChange:
+        """The change, as the domain knows it."""
+        sent = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not UNSET}
+        if not sent:
+            raise InvalidCommand("", f"must have one or more of {', '.join(self.__struct_fields__)}")
+        return AccountChange(**sent)
+
+
+class AccountBody(Struct, frozen=True):
+    """A trading account."""
+
+    id: UUID
+    organization_id: UUID
+    name: str
+    broker: str
+    environment: Environment
+    base_currency: str
+    timezone: str
+    disabled: bool
+    credential_status: CredentialStatus
+    session_state: SessionState
+    created_at: Moment
+    updated_at: Moment
+    version: int
+    external_account_id: str | UnsetType = UNSET
+    disabled_reason: str | UnsetType = UNSET
+    closed_at: Moment | UnsetType = UNSET
+
+
+class AccountPageBody(Struct, frozen=True):
+    """A page of accounts."""
+
+    data: list[AccountBody]
+    next_cursor: str | None
+    last_cursor: str | None
+
+
+def account_routes(enter: Enter, manage: ManageAccounts) -> Router:
+    """Managing the accounts of an organization."""
+
+    @post("/", status_code=201)
+    async def create_account(request: Request[Any, Any, State]) -> Response[AccountBody]:
+        """Open an account."""
+        caller = await enter(request, Operation.EDIT_ACCOUNTS)
+
+        async def decode() -> NewAccount:
+            return read_json(await json_body_of(request), NewAccountBody).to_new()
+
+        record = await manage.create(caller, decode)
+        return _answer(record, {"location": f"/v1/accounts/{record.id}"})
+
+    @get("/")
+    async def list_accounts(request: Request[Any, Any, State]) -> AccountPageBody:
+        """Accounts of the organization, in commit order."""
+        caller = await enter(request, Operation.READ_ACCOUNTS)
+        page = await manage.page(caller, *page_of(request))
+        return AccountPageBody([_body(record) for record in page.accounts], page.next_cursor, page.last_cursor)
+
+    @get("/{account_id:uuid}")
+    async def show_account(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> Response[AccountBody]:
+        """One account."""
+        caller = await enter(request, Operation.READ_ACCOUNTS)
+        return _answer(await manage.show(caller, AccountId(account_id)))
+
+    @patch("/{account_id:uuid}")
+    async def change_account(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> Response[AccountBody]:
+        """Change, disable or enable an account."""
+        caller = await enter(request, Operation.EDIT_ACCOUNTS)
+        expected = if_match_of(request)
+
+        async def decode() -> AccountChange:
+            return read_json(await json_body_of(request), AccountChangeBody).to_change()
+
+        return _answer(await manage.change(caller, AccountId(account_id), decode, expected))
+
+    @delete("/{account_id:uuid}")
+    async def close_account(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> None:
+        """Close an account, for good."""
+        caller = await enter(request, Operation.EDIT_ACCOUNTS)
+        await manage.close(caller, AccountId(account_id), if_match_of(request))
+
+    return Router(
+        "/v1/accounts",
+        route_handlers=[create_account, list_accounts, show_account, change_account, close_account],
+    )
+
+
+def _answer(record: AccountRecord, headers: dict[str, str] | None = None) -> Response[AccountBody]:
+    return Response(_body(record), headers={**etag_of(record.version), **(headers or {})})
+
+
+def _body(record: AccountRecord) -> AccountBody:
+    return AccountBody(
+        id=record.id,
+        organization_id=record.organization_id,
+        name=record.name,
+        broker=record.broker,
+        environment=record.environment,
+        base_currency=record.base_currency,
+        timezone=record.timezone,
+        disabled=record.disabled,
+        credential_status=record.credential_status,
+        session_state=record.session_state,
+        created_at=record.created_at,
+        updated_at=record.updated_at,
+        version=record.version,
+        external_account_id=record.external_account_id or UNSET,
+        disabled_reason=record.disabled_reason or UNSET,
+        closed_at=record.closed_at or UNSET,
+    )
