@@ -9,14 +9,14 @@ from oracle.scripts import Script, make_script
 SEED = 7
 
 
-def main(scripts: int) -> int:
+def main(scripts: range) -> int:
     """How many orders came to something that is not explained."""
     agreed = 0
     fills = 0
     explained = 0
     by_rule: Counter[str] = Counter()
     unexplained: list[str] = []
-    for number in range(scripts):
+    for number in scripts:
         script = make_script(SEED, number)
         outcomes, commands = ours.play(script)
         for place, (our, their) in enumerate(zip(outcomes, theirs.play(script, commands), strict=True)):
@@ -30,7 +30,7 @@ def main(scripts: int) -> int:
                 by_rule.update(rules)
             else:
                 unexplained.append(_shown(number, place, script, commands[place], our, their))
-    print(f"{scripts} scripts, {agreed + explained + len(unexplained)} orders")
+    print(f"{len(scripts)} scripts, {agreed + explained + len(unexplained)} orders")
     print(f"{agreed} orders alike, with {fills} fills at the same price and quantity")
     print(f"{explained} orders differ by a rule that docs/paper-broker.md explains:")
     for rule, count in by_rule.most_common():
@@ -46,4 +46,4 @@ def _shown(number: int, place: int, script: Script, *what: object) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(1 if main(int(sys.argv[1])) else 0)
+    sys.exit(1 if main(range(int(sys.argv[1]))) else 0)

@@ -18,6 +18,7 @@ STOP_PRICE = "a stop-limit that triggers fills at its stop price"
 REST_HANGS = "the rest of a market order hangs"
 STOP_FORGETS = "a stop that filled in part waits for its stop price again"
 NO_REPLACE = "a replace is refused when its stop price is reached"
+MARKET_MOVES = "a fill at a stop price moves their market until the next quote"
 LATE_NEVER = "a triggered stop-limit for now or never waits for its limit"
 
 
@@ -32,6 +33,8 @@ class _Order:
     triggered: bool = False
     # Set when the market comes to the stop; not if it is there on arrival.
     triggered_at: Decimal | None = None
+    # Where they take the market to be after such a fill, until the next quote.
+    moved_to: Decimal | None = None
 
     def __post_init__(self) -> None:
         spec = self.asked.spec
@@ -42,6 +45,10 @@ class _Order:
     @property
     def is_open(self) -> bool:
         return self.outcome.status == ReportStatus.WORKING
+
+    @property
+    def filled(self) -> Decimal:
+        return sum((quantity for quantity, _ in self.outcome.fills), Decimal(0))
 
     def reaches(self, price: Decimal) -> bool:
         assert self.stop is not None
@@ -56,7 +63,7 @@ class _Order:
 
     def fill(self, quote: Quote, price: Decimal) -> None:
         assert quote.size is not None
-        remaining = self.quantity - sum(quantity for quantity, _ in self.outcome.fills)
+        remaining = self.quantity - self.filled
         if self.time_in_force is TimeInForce.FILL_OR_KILL and quote.size < remaining:
             self.outcome.status = ReportStatus.EXPIRED
             return
@@ -105,6 +112,7 @@ class _Order:
 
     def meet(self, quote: Quote) -> None:
         """A new quote."""
+        self.moved_to = None
         if not (self.in_book and self.is_open):
             return
         if self.kind is OrderType.LIMIT or self.triggered:
@@ -125,17 +133,23 @@ class _Order:
             self.rules.add(LATE_NEVER)
 
     def change(self, command: Replace, quote: Quote) -> None:
-        if not (self.in_book and self.is_open):
-            return
         terms = command.terms
+        if not (self.in_book and self.is_open and terms.quantity > self.filled):
+            return
         stop, self.stop = self.stop, terms.stop_price
         if self.stop is not None and not self.triggered and self.reaches(quote.price):
             self.stop = stop
             self.rules.add(NO_REPLACE)
             return
         self.quantity, self.limit = terms.quantity, terms.limit_price
-        if (self.kind is OrderType.LIMIT or self.triggered) and self.is_marketable(quote.price):
+        if not (self.kind is OrderType.LIMIT or self.triggered):
+            return
+        if self.is_marketable(self.moved_to or quote.price):
             self.fill_taking(quote)
+            if self.triggered_at is not None and self.limit is not None and self.better(self.triggered_at, self.limit):
+                self.moved_to = self.limit
+        elif self.is_marketable(quote.price):
+            self.rules.add(MARKET_MOVES)
 
     def end_day(self) -> None:
         if self.in_book and self.is_open and self.time_in_force in {TimeInForce.DAY, TimeInForce.EXT}:

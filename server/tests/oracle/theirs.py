@@ -67,6 +67,9 @@ class _Player(Strategy):  # type: ignore[misc]
                 self.submit_order(self.orders[place])
             elif isinstance(command, Replace):
                 terms = command.terms
+                if terms.quantity <= self.orders[place].filled_qty.as_decimal():
+                    # It would end their process; ours has filled less of the order by then.
+                    continue
                 self.modify_order(
                     self.orders[place],
                     _quantity(terms.quantity),
