@@ -275,12 +275,13 @@ def _counted(order: Order, event: Counted) -> Order:
 
 
 def _ended(order: Order, event: Ended) -> Order:
-    reason, filled = event.reason, event.filled_quantity
-    if order.ended is not None:
-        reason = max(order.ended, reason, key=_RANK.index)
+    filled = event.filled_quantity
+    if order.ended is event.reason:
         # Fills may follow an end, so the most that was told counts, unless some were taken back since.
         filled = (min if order.executions_changed else max)(filled, order.ended_filled)
-    return _resting(replace(order, ended=reason, ended_filled=filled))
+    elif order.ended is not None and _RANK.index(order.ended) > _RANK.index(event.reason):
+        return _resting(order)
+    return _resting(replace(order, ended=event.reason, ended_filled=filled))
 
 
 def _triggered(order: Order, _: Triggered) -> Order:
@@ -348,9 +349,9 @@ def _with_terms(order: Order, terms: Terms, version: int) -> Order:
     """Of two terms the later are the order's; both were asked for, whichever is told first."""
     highest = max(order.highest_quantity or order.quantity, order.quantity, terms.quantity)
     if version > order.terms_version:
-        # Whether it is full by other terms, its executions say.
-        ended = None if order.ended is CloseReason.FILLED else order.ended
-        order = replace(order, terms=terms, terms_version=version, ended=ended)
+        if order.ended is CloseReason.FILLED:
+            order = _without_end(order)
+        order = replace(order, terms=terms, terms_version=version)
     return replace(order, highest_quantity=highest if highest > order.quantity else None)
 
 
@@ -358,15 +359,19 @@ def _resting(order: Order, in_flight: Terms | None = None) -> Order:
     """Whether the order is over, by all that is known: full, or ended with every fill seen that the end counts."""
     wanted = max(order.quantity, in_flight.quantity if in_flight else order.quantity)
     if order.ended is CloseReason.FILLED and order.busted_quantity:
-        # Full it was before something was taken back; whether it is again, its executions say.
-        order = replace(order, ended=None, ended_filled=Decimal(0))
+        order = _without_end(order)
     if order.filled_quantity >= wanted:
         return _close(order, CloseReason.FILLED)
     if order.ended is not None and order.filled_quantity >= order.ended_filled:
         return _close(order, order.ended)
-    if order.close_reason is CloseReason.FILLED:
+    if order.close_reason is CloseReason.FILLED and order.filled_quantity < order.quantity:
         return replace(order, standing=Standing.WORKING, close_reason=None)
     return order
+
+
+def _without_end(order: Order) -> Order:
+    """Full it was, by other terms or before something was taken back; whether it is now, its executions say."""
+    return replace(order, ended=None, ended_filled=Decimal(0))
 
 
 def _close(order: Order, reason: CloseReason) -> Order:
