@@ -1,7 +1,7 @@
 """Writes what happened to an action and its order into the account's log, in the words of the event stream."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from openbell_server.application.ports.execution import AccountTransaction, TrackedAction
 from openbell_server.domain.account_events import EventKind
@@ -26,11 +26,17 @@ def log_action(
 
 
 def log_order(
-    transaction: AccountTransaction, action: TrackedAction, order: Order, reason: Reason | None = None
+    transaction: AccountTransaction,
+    action: TrackedAction,
+    order: Order,
+    reason: Reason | None = None,
+    notices: Sequence[str] = (),
 ) -> None:
-    """An order changed."""
+    """An order changed, with all that is worth a look; the first of it is the reason where there is no other."""
     terms = action.terms
-    body = {
+    if reason is None and notices:
+        reason = Reason(notices[0])
+    body: dict[str, object] = {
         "broker_order_ids": order.broker_order_ids,
         "client_order_id": client_order_id(action.order_action_id),
         "client_reference_id": terms.client_reference_id,
@@ -49,6 +55,8 @@ def log_order(
         "average_price": plain(order.average_price),
         "reason": _reason(reason),
     }
+    if notices:
+        body["notices"] = notices
     transaction.append_event(EventKind.BROKER_ORDER, action.intent_id, action.seq, _text(body))
 
 

@@ -216,7 +216,7 @@ async def record(transaction: AccountTransaction, action: TrackedAction, settlem
         await transaction.save_action(action, settlement.state, settlement.reason)
         log_action(transaction, action, settlement.state, settlement.reason)
     if settlement.order != action.order:
-        log_order(transaction, action, settlement.order, settlement.reason)
+        log_order(transaction, action, settlement.order, settlement.reason, settlement.notices)
 
 
 async def _adopt(

@@ -20,7 +20,7 @@ from openbell_server.domain.order_aggregate import (
     Standing,
     advance,
 )
-from openbell_server.domain.order_reports import CLOSES, SIGHTED_LATE
+from openbell_server.domain.order_reports import CLOSES, OVERFILL, SIGHTED_LATE
 from openbell_server.domain.orders import Terms
 
 BROKER_REFUSED: Final = "BROKER_REFUSED"
@@ -41,6 +41,8 @@ class Settlement:
     state: ActionState | None
     reason: Reason | None
     order: Order
+    # What of it is worth a look, in the words of the log.
+    notices: tuple[str, ...] = ()
 
 
 def after_outcome(
@@ -80,22 +82,26 @@ def _after_create(state: ActionState, order: Order, outcome: Outcome) -> Settlem
 
 def _after_replace(state: ActionState, order: Order, outcome: Outcome, replacement: Terms) -> Settlement:
     match outcome:
-        case Accepted(broker_order_id):
+        case Accepted(broker_order_id, version):
             order = advance(order, Sighted(broker_order_id))
-            return Settlement(ActionState.ACKED, None, advance(order, ReplaceAnswered(replacement)))
+            return Settlement(ActionState.ACKED, None, advance(order, ReplaceAnswered(replacement, version)))
         case Refused(code, text):
-            reason = Reason(BROKER_REFUSED, code, text)
-            return Settlement(ActionState.REFUSED, reason, advance(order, ReplaceAnswered(order.terms)))
+            return _not_replaced(ActionState.REFUSED, Reason(BROKER_REFUSED, code, text), order, replacement)
         case NotSent(why):
-            return Settlement(
-                ActionState.FAILED, Reason(NOT_SENT, None, why), advance(order, ReplaceAnswered(order.terms))
-            )
+            return _not_replaced(ActionState.FAILED, Reason(NOT_SENT, None, why), order, replacement)
         case Unknown(why):
             if state is ActionState.UNKNOWN:
                 return Settlement(None, None, order)
             # Of an order that ended nothing is in doubt but whether it was replaced before.
             doubted = order if order.standing is Standing.CLOSED else advance(order, Doubted())
             return Settlement(ActionState.UNKNOWN, Reason(NO_ANSWER, None, why), doubted)
+
+
+def _not_replaced(state: ActionState, reason: Reason, order: Order, replacement: Terms) -> Settlement:
+    """The order keeps its terms; what filled beyond them while they might have been others is too much after all."""
+    too_much = order.overfilled_quantity() > order.overfilled_quantity(replacement)
+    kept = advance(order, ReplaceAnswered(order.terms))
+    return Settlement(state, reason, kept, (OVERFILL,) if too_much else ())
 
 
 def _after_cancel(state: ActionState, order: Order, outcome: Outcome) -> Settlement:
@@ -175,7 +181,7 @@ def after_look(
     # An order that is not shown at all says nothing about a change of it.
     if report is None or report.terms is None or not missed_before:
         return Settlement(None, None, order)
-    return Settlement(ActionState.FAILED, Reason(NOT_AT_BROKER), advance(order, ReplaceAnswered(order.terms)))
+    return _not_replaced(ActionState.FAILED, Reason(NOT_AT_BROKER), order, replacement)
 
 
 def past_door(action_type: ActionType, order: Order) -> Order:
