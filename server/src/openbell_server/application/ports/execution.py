@@ -79,6 +79,11 @@ class TrackedAction:
     unknown_since: datetime | None = None
 
     @property
+    def writes(self) -> int:
+        """How often it may have been written to the broker."""
+        return 1 + self.resends
+
+    @property
     def order_name(self) -> OrderName:
         """What its broker may know the order by."""
         return OrderName(
@@ -174,8 +179,11 @@ class AccountTransaction(Protocol):
     async def save_order(self, action: TrackedAction, order: Order) -> None:
         """Write the facts of an action's order, where they differ from those it has."""
 
-    async def flag_action(self, action_id: ActionId) -> None:
-        """Mark an action as one that somebody should look at, once."""
+    async def flag_action(self, action_id: ActionId) -> datetime | None:
+        """Mark an action as one that somebody should look at, once; since when, or None if it was marked before."""
+
+    async def door_facts(self, action: TrackedAction) -> DoorFacts:
+        """What an action past its door would be judged by, were it to pass once more."""
 
     async def record_resend(self, action: TrackedAction, attempt_id: UUID) -> datetime:
         """Count one more write of an action in doubt, in other hands, and say when; its look-ups begin anew."""
@@ -220,6 +228,11 @@ class ExecutionStore(Protocol):
         self, slots: Collection[int], stuck_after_seconds: float
     ) -> list[AccountId]:
         """Accounts of these slots with an action that passed the door and has no outcome."""
+
+    async def accounts_to_flag_across_organizations(
+        self, slots: Collection[int], stuck_after_seconds: float, flag_after_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots with an action whose doubt nobody sees yet, or nobody was told to look at."""
 
     async def accounts_held_across_organizations(
         self, slots: Collection[int], settle_seconds: float
