@@ -24,10 +24,12 @@ from openbell_server.application.ports.execution import AccountTransaction, Brok
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.domain import broker_honesty
+from openbell_server.domain.broker_honesty import IdClass
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderName, OrderReport, Outcome
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, IntentId, client_order_id
-from openbell_server.domain.intents import Command
+from openbell_server.domain.intents import ActionType, Command
 from paper_broker import until
 from rest_api import RecordedHints
 
@@ -205,9 +207,23 @@ class Desk:
         (door,) = await self.work()
         return intent, client_order_id(door.action.order_action_id)
 
-    async def settle(self, settle_seconds: float, *, repeats_cancels: bool = False) -> None:
-        capabilities = replace(PaperBroker.capabilities, settle_seconds=settle_seconds, repeats_cancels=repeats_cancels)
-        await SettleUnknown(PostgresExecutionStore(self.pool), self.track, self.hints)(
+    async def settle(
+        self,
+        settle_seconds: float,
+        *,
+        repeats_cancels: bool = False,
+        id_class: IdClass = IdClass.ECHOED,
+        look_up: broker_honesty.LookUp = broker_honesty.LookUp.EVERY_ORDER,
+    ) -> None:
+        """Look at what is in doubt, as at a broker that is so honest; nothing is written again unless it says A."""
+        capabilities = replace(
+            PaperBroker.capabilities,
+            settle_seconds=settle_seconds,
+            repeats_cancels=repeats_cancels,
+            id_classes=dict.fromkeys(ActionType, id_class),
+            look_up=look_up,
+        )
+        await SettleUnknown(PostgresExecutionStore(self.pool), self.track, self.hints, self.execute)(
             self.account, self.broker, capabilities
         )
 

@@ -23,6 +23,23 @@ where settled_at is null and slot = any(:slots::smallint[])
     )
 limit 1000;
 
+-- name: to_flag(organization_id, account_id, stuck_after_seconds, flag_after_seconds, row_limit)
+select * from tracked_actions
+where organization_id = :organization_id and account_id = :account_id and settled_at is null
+    and (
+        (state = 'DISPATCHING' and send_started_at < clock_timestamp() - make_interval(secs => :stuck_after_seconds))
+        or (
+            state = 'UNKNOWN' and flagged_at is null
+            and unknown_since < clock_timestamp() - make_interval(secs => :flag_after_seconds)
+        )
+    )
+order by action_no
+limit :row_limit;
+
+-- name: count_repeat(organization_id, account_id, action_id)!
+update action_states set resends = resends + 1
+where organization_id = :organization_id and account_id = :account_id and action_id = :action_id;
+
 -- name: door_facts(organization_id, account_id, action_id)^
 -- What the door judges by, of one action that has passed it before.
 select clock_timestamp() as now, s.queued_at, a.environment, c.control_epoch,

@@ -166,6 +166,22 @@ class PostgresAccountTransaction:
         flagged_at: datetime | None = await _evidence.flag_action(self.connection, **self._where, action_id=action_id)
         return flagged_at
 
+    async def to_flag(self, stuck_after_seconds: float, flag_after_seconds: float) -> list[TrackedAction]:
+        """Doubts that must be shown."""
+        rows = _evidence.to_flag(
+            self.connection,
+            **self._where,
+            stuck_after_seconds=stuck_after_seconds,
+            flag_after_seconds=flag_after_seconds,
+            row_limit=ROUND_MAX,
+        )
+        return await self._tracked(rows)
+
+    async def count_repeat(self, action: TrackedAction) -> None:
+        """Count one more write of a cancel in doubt."""
+        if action.resends is not None:
+            await _evidence.count_repeat(self.connection, **self._where, action_id=action.action_id)
+
     async def door_facts(self, action: TrackedAction) -> DoorFacts:
         """What an action past its door would be judged by."""
         return door_facts_of(await _evidence.door_facts(self.connection, **self._where, action_id=action.action_id))

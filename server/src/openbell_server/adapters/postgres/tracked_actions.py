@@ -9,7 +9,6 @@ from openbell_server.adapters.postgres.intents import order_facts
 from openbell_server.application.ports.execution import OrderTerms, TrackedAction
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.action_lifecycle import ActionState
-from openbell_server.domain.broker_honesty import RESENDS_MAX
 from openbell_server.domain.controls import DoorFacts
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import TOLD_ENDS, Order
@@ -38,8 +37,8 @@ def tracked_action(row: asyncpg.Record, replacement: Terms | None, at_door: Door
         ),
         replacement=replacement,
         at_door=at_door,
-        # A schema of before has none of these, and cannot count what is written again.
-        resends=row.get("resends", RESENDS_MAX),
+        # A schema of before has none of these.
+        resends=row.get("resends"),
         flagged_at=row.get("flagged_at"),
         unknown_since=row.get("unknown_since"),
     )

@@ -73,15 +73,16 @@ class TrackedAction:
     replacement: Terms | None = None
     # What it is judged by at the door; a cancel, and whatever is past it, is not judged.
     at_door: DoorFacts | None = None
-    # How often it was written again after its first door, and since when somebody should look at it.
-    resends: int = 0
+    # How often it was written again after its first door, None where that cannot be counted yet; and since when somebody
+    # should look at it.
+    resends: int | None = 0
     flagged_at: datetime | None = None
     unknown_since: datetime | None = None
 
     @property
     def writes(self) -> int:
         """How often it may have been written to the broker."""
-        return 1 + self.resends
+        return 1 + (self.resends or 0)
 
     @property
     def order_name(self) -> OrderName:
@@ -181,6 +182,12 @@ class AccountTransaction(Protocol):
 
     async def flag_action(self, action_id: ActionId) -> datetime | None:
         """Mark an action as one that somebody should look at, once; since when, or None if it was marked before."""
+
+    async def to_flag(self, stuck_after_seconds: float, flag_after_seconds: float) -> list[TrackedAction]:
+        """Actions abandoned past their door, and those UNKNOWN for long that nobody was told to look at; bounded."""
+
+    async def count_repeat(self, action: TrackedAction) -> None:
+        """Count one more write of a cancel in doubt, where that can be counted."""
 
     async def door_facts(self, action: TrackedAction) -> DoorFacts:
         """What an action past its door would be judged by, were it to pass once more."""
