@@ -53,12 +53,19 @@ class SettleUnknown:
         """Look at every action of the account that is in doubt; one that cannot be looked up keeps no other waiting."""
         doubtful, asked_at = await self._in_doubt(account, capabilities)
         look = _Look(self, account, session, capabilities, asked_at)
-        failed: list[Exception] = []
+        failed: list[BaseException] = []
+        again: list[asyncio.Task[None]] = []
         for action in doubtful:
             try:
-                await look.at(action)
+                door = await look.at(action)
             except Exception as error:  # noqa: BLE001 - told at the end, when every other action had its turn
                 failed.append(error)
+                continue
+            if door is not None:
+                again.append(asyncio.ensure_future(self.execute.dispatch(session, door)))
+            if len(again) >= capabilities.in_flight_max:
+                break
+        failed += [end for end in await asyncio.gather(*again, return_exceptions=True) if end is not None]
         self.hints.events_were_written([account.account_id])
         if failed:
             raise failed[0]
@@ -95,8 +102,8 @@ class _Look:
     # When it began: a pause between asking and recording makes no old answer new.
     asked_at: datetime
 
-    async def at(self, action: TrackedAction) -> None:
-        """Look one up; what that proves is recorded, and what may be written again is."""
+    async def at(self, action: TrackedAction) -> Door | None:
+        """Look one up and record what that proves; a door, freshly opened, where it is to be written again."""
         async with asyncio.timeout(CALL_SECONDS):
             report = await self.session.find(self.account.account_id, action.order_name)
         crash_point("executor.after_probe")
@@ -107,21 +114,21 @@ class _Look:
             history = await transaction.of_intents([action.intent_id])
             probed = next(each for each in history if each.action_id == action.action_id)
             if probed.state is not ActionState.UNKNOWN:
-                return
+                return None
             await transaction.add_probe(action.action_id, self.asked_at, found=is_found(report, probed.replacement))
             crash_point("executor.inside_evidence")
             assert probed.send_started_at is not None
             proof_from = probed.send_started_at + timedelta(seconds=self.capabilities.settle_seconds)
             if self.asked_at < proof_from:
-                return
+                return None
             if probed.action_type is not ActionType.CANCEL:
                 door = await self._conclude(transaction, probed, history, report, proof_from)
-        if door is not None:
-            crash_point("executor.after_resend")
-            await self.settle.execute.dispatch(self.session, door)
-        elif action.action_type is ActionType.CANCEL and report is not None and self.capabilities.repeats_cancels:
+        if action.action_type is ActionType.CANCEL and report is not None and self.capabilities.repeats_cancels:
             # What became of a cancel shows in its order only: it ends when that does, or by asking again.
             await self._repeat_cancel(action)
+        if door is not None:
+            crash_point("executor.after_resend")
+        return door
 
     async def _conclude(
         self,
