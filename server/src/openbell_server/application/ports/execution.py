@@ -73,8 +73,8 @@ class TrackedAction:
     replacement: Terms | None = None
     # What it is judged by at the door; a cancel, and whatever is past it, is not judged.
     at_door: DoorFacts | None = None
-    # How often it was written again after its first door, None on a schema that cannot count it, and since when somebody
-    # should look at it.
+    # How often it was written again after its first door, None on a schema that cannot count it; and since when
+    # somebody should look at it.
     resends: int | None = 0
     flagged_at: datetime | None = None
     unknown_since: datetime | None = None
