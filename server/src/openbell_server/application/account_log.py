@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from openbell_server.application.ports.execution import AccountTransaction, TrackedAction
 from openbell_server.domain.account_events import EventKind
@@ -12,17 +13,37 @@ from openbell_server.domain.order_aggregate import Order, status
 
 
 def log_action(
-    transaction: AccountTransaction, action: TrackedAction, state: ActionState, reason: Reason | None
+    transaction: AccountTransaction,
+    action: TrackedAction,
+    state: ActionState,
+    reason: Reason | None,
+    unknown: Mapping[str, object] | None = None,
 ) -> None:
     """An action came to stand somewhere."""
-    body = {
+    body: dict[str, object] = {
         "action_id": str(action.action_id),
         "action_type": action.action_type,
         "state": state,
         "reason": _reason(reason),
         "client_reference_id": action.terms.client_reference_id,
     }
+    if unknown is not None:
+        body["unknown"] = unknown
     transaction.append_event(EventKind.INTENT_ACTION, action.intent_id, action.seq, _text(body))
+
+
+def log_doubt(
+    transaction: AccountTransaction, action: TrackedAction, code: str, flagged_at: datetime | None, settles_by: str
+) -> None:
+    """Something was done about an action that stays in doubt."""
+    assert action.unknown_since is not None
+    unknown = {
+        "since": action.unknown_since.isoformat(),
+        "flagged_at": flagged_at and flagged_at.isoformat(),
+        "writes": action.writes,
+        "settles_by": settles_by,
+    }
+    log_action(transaction, action, ActionState.UNKNOWN, Reason(code), unknown)
 
 
 def log_order(

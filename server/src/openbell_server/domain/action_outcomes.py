@@ -1,6 +1,6 @@
 """What follows from a broker's answer: the action's next state, and what becomes of its order."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from openbell_server.domain.action_lifecycle import PAST_DOOR, SETTLED, ActionState, Reason, may_become
@@ -32,6 +32,10 @@ SUPERSEDED: Final = "SUPERSEDED"
 FORGOTTEN: Final = "FORGOTTEN"
 NOTHING_SENT: Final = "NOTHING_SENT"
 QUANTITY_NOT_ABOVE_FILLED: Final = "QUANTITY_NOT_ABOVE_FILLED"
+# What an event says beside the state of an action that is still in doubt.
+NEEDS_ATTENTION: Final = "NEEDS_ATTENTION"
+WRITTEN_AGAIN: Final = "WRITTEN_AGAIN"
+SETTLED_BY_OPERATOR: Final = "SETTLED_BY_OPERATOR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,34 @@ def after_outcome(
     if replacement is not None:
         return _after_replace(state, order, outcome, replacement)
     return _after_cancel(state, order, outcome)
+
+
+def after_resend(
+    action_type: ActionType, state: ActionState, order: Order, outcome: Outcome, replacement: Terms | None = None
+) -> Settlement:
+    """What an answer to a command that was written before means: that nothing left this time says nothing of then."""
+    if isinstance(outcome, NotSent):
+        return Settlement(None, None, order)
+    return after_outcome(action_type, state, order, outcome, replacement)
+
+
+def after_operator(
+    action_type: ActionType, order: Order, ends_as: ActionState, found: str, replacement: Terms | None = None
+) -> Settlement:
+    """What becomes of an action in doubt that an operator settles; found is the broker's id of an acknowledged order.
+
+    An order that is given up is out of our books; should its broker ever show it, it is back in them.
+    """
+    outcomes: dict[ActionState, Outcome] = {
+        ActionState.ACKED: Accepted(found),
+        ActionState.REFUSED: Refused("", ""),
+        ActionState.FAILED: NotSent(""),
+        ActionState.ABANDONED: NotSent(""),
+    }
+    settled = after_outcome(action_type, ActionState.UNKNOWN, order, outcomes[ends_as], replacement)
+    if ends_as is ActionState.ABANDONED and action_type is ActionType.CREATE:
+        return replace(settled, state=ends_as, order=advance(order, Closed(CloseReason.RECONCILED_OUT)))
+    return replace(settled, state=ends_as)
 
 
 def _after_create(state: ActionState, order: Order, outcome: Outcome) -> Settlement:
