@@ -18,6 +18,7 @@ from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
 from openbell_server.application.delete_user import UserDeletion
+from openbell_server.application.import_orders import import_orders
 from openbell_server.domain.broker_orders import ExecutionChange, OrderDescription, ReportStatus, Unknown
 from openbell_server.domain.controls import ManualControl
 from openbell_server.domain.credentials import NewCredential, SealedSecrets, SecretPlace
@@ -102,7 +103,8 @@ async def a_neighbour(pool: Pool) -> Neighbour:
             order_type=OrderType.MARKET,
             accepted_at=datetime.now(UTC),
         )
-        assert await transaction.save_external_order(replace(report, broker_order_id="theirs"), described)
+        theirs = replace(report, broker_order_id="theirs", description=described)
+        assert await import_orders(transaction, [theirs]) == 1
     await lose_users(pool, desk.tenant.account.organization_id)
     executor_id = uuid4()
     leases = PostgresLeaseStore(pool)
