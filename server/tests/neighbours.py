@@ -234,6 +234,7 @@ def _plain_values() -> dict[str, Any]:
         | {"busted_quantity": Decimal(0), "executions_changed": False, "ended_filled": Decimal(0)}
         | {"attempt_before": uuid4(), "broker_order_id": "x1", "client_order_id": None, "status": "WORKING"}
         | {"order_side": "BUY", "order_type": "MARKET", "accepted_at": now, "code": "c", "detail": "d"}
+        | {"client_order_ids": ["c"], "candidates": ["b9"], "reconciled_at": now, "event_no": 1, "halted_only": False}
         | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
         | {"quantity": Decimal(10), "limit_price": None, "stop_price": None, "time_in_force": "DAY"}
         | {"provider": "dev", "subject": DELETED, "reason": "left", "hold_seconds": 5.0}
@@ -251,6 +252,7 @@ def _plain_values() -> dict[str, Any]:
             "connected": True,
             "compared": [1],
             "signing_in": [],
+            "mute": [],
             "read_at": now,
             "is_valid": True,
             "refusal_code": None,

@@ -43,6 +43,9 @@ select (
 select count(*) as count, coalesce(extract(epoch from clock_timestamp() - min(send_started_at)), 0)::double precision as oldest
 from action_states where settled_at is null and state = 'UNKNOWN';
 
+-- name: halted_accounts_across_organizations()$
+select count(*) from account_counters where halt_code is not null;
+
 -- name: count_objects_across_organizations()$
 select count(credential_id) from vault_objects;
 

@@ -239,10 +239,3 @@ from orders o
 join accounts a on a.organization_id = o.organization_id and a.account_id = o.account_id
 join action_states s on s.account_id = o.account_id and s.intent_id = o.order_id and s.seq = 1
 where o.standing <> 'CLOSED' and a.broker = :broker and a.slot = any(:slots::smallint[]) and s.state <> 'QUEUED';
-
--- name: open_orders_across_organizations(broker, slots)
-select o.organization_id, o.account_id, a.broker, a.slot, coalesce(s.known_as, s.action_id) as action_id
-from orders o
-join accounts a on a.organization_id = o.organization_id and a.account_id = o.account_id
-join action_states s on s.account_id = o.account_id and s.intent_id = o.order_id and s.seq = 1
-where o.standing <> 'CLOSED' and a.broker = :broker and a.slot = any(:slots::smallint[]) and s.state <> 'QUEUED';

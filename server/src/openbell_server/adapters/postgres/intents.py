@@ -132,7 +132,8 @@ class PostgresIntentStore:
         unknown = None
         if row["unknown_since"] is not None:
             probes = [(datetime.fromisoformat(probe["at"]), probe["found"]) for probe in json.loads(row["probes"])]
-            unknown = UnknownEvidence(since=row["unknown_since"], probes=probes)
+            candidates = json.loads(row["candidates"] or "[]")
+            unknown = UnknownEvidence(since=row["unknown_since"], probes=probes, candidates=candidates)
         return Execution(order=order_facts(row), unknown=unknown, updated_at=row["updated_at"])
 
     async def list_actions(

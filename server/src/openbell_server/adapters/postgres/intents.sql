@@ -36,10 +36,11 @@ where k.organization_id = :organization_id and k.account_id = :account_id and k.
 
 -- name: find_execution(organization_id, account_id, intent_id)^
 select o.quantity, o.limit_price, o.stop_price, o.time_in_force, o.filled_quantity, o.filled_value, o.standing, o.close_reason,
-    o.pending, o.certainty, o.broker_order_ids, o.updated_at, u.unknown_since, u.probes
+    o.pending, o.certainty, o.broker_order_ids, o.updated_at, u.unknown_since, u.probes, u.candidates
 from orders o
 left join lateral (
-    select s.unknown_since, s.probes from action_states s
+    -- Read as JSON: a schema of before has no candidates.
+    select s.unknown_since, s.probes, to_jsonb(s) -> 'candidates' as candidates from action_states s
     where s.account_id = o.account_id and s.intent_id = o.order_id and s.state = 'UNKNOWN'
     order by s.seq desc limit 1
 ) u on true

@@ -10,11 +10,11 @@ from uuid import UUID
 import asyncpg
 
 from openbell_server.adapters.postgres import account_changes, audit_log, named_queries
-from openbell_server.adapters.postgres.connection import Connection
+from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
 from openbell_server.application.ports.execution import BrokerAccount, LastReconciliation
 from openbell_server.domain.action_lifecycle import Reason
 from openbell_server.domain.external_orders import ExternalOrder, ExternalStatus
-from openbell_server.domain.identifiers import ActionId, uuid7
+from openbell_server.domain.identifiers import AccountId, ActionId, OrganizationId, uuid7
 from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
 
 OPEN_MAX: Final = 1000
@@ -120,3 +120,14 @@ def external_order(row: asyncpg.Record) -> ExternalOrder:
         filled_quantity=row["filled_quantity"],
         accepted_at=row["accepted_at"],
     )
+
+
+async def list_external_orders(
+    pool: Pool, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
+) -> list[tuple[int, ExternalOrder]]:
+    """External orders of an account in the order they were found, from the one after a number."""
+    async with transaction(pool, Role.TENANT, organization_id) as connection:
+        rows = _queries.list_external_orders(
+            connection, organization_id=organization_id, account_id=account_id, after=after, row_limit=limit
+        )
+        return [(row["number"], external_order(row)) async for row in rows]

@@ -66,5 +66,19 @@ update account_counters set halt_code = :code, halt_detail = left(:detail, 500),
 where organization_id = :organization_id and account_id = :account_id and halt_code is null
 returning true;
 
--- name: halted_accounts_across_organizations()$
-select count(*) from account_counters where halt_code is not null;
+-- name: miscounted_positions_across_organizations()
+-- A position is what our orders and those of others filled.
+select account_id::text || ' ' || symbol as offender, count(*) over () as total
+from positions p
+full join (
+    select organization_id, account_id, symbol,
+        sum(case order_side when 'BUY' then filled_quantity else -filled_quantity end) as quantity
+    from (
+        select organization_id, account_id, symbol, order_side, filled_quantity from orders where filled_quantity > 0
+        union all
+        select organization_id, account_id, symbol, order_side, filled_quantity from external_orders
+    ) each_order
+    group by organization_id, account_id, symbol
+) f using (organization_id, account_id, symbol)
+where coalesce(p.quantity, 0) <> coalesce(f.quantity, 0)
+order by offender limit 5;

@@ -90,6 +90,8 @@ class UnknownEvidence:
 
     since: datetime
     probes: Sequence[tuple[datetime, bool]]
+    # Orders at the broker that may be the one, by the broker's ids.
+    candidates: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -236,6 +236,7 @@ class UnknownBody(Struct, frozen=True):
 
     since: Moment
     probes: list[ProbeBody]
+    candidates: list[str] = []
     settles_by: str = "the broker's evidence, or an operator"
 
 
@@ -309,7 +310,11 @@ def execution_body(execution: Execution) -> ExecutionBody:
         average_price=_decimal(order.average_price),
         unknown=UNSET
         if unknown is None
-        else UnknownBody(since=unknown.since, probes=[ProbeBody(at, found) for at, found in unknown.probes]),
+        else UnknownBody(
+            since=unknown.since,
+            probes=[ProbeBody(at, found) for at, found in unknown.probes],
+            candidates=[*unknown.candidates],
+        ),
     )
 
 
