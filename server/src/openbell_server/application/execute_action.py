@@ -66,6 +66,15 @@ class Door:
 
 
 @dataclass(frozen=True, slots=True)
+class _Limits:
+    """How many doors may open, how many of them for other than cancels, and what may be cancelled."""
+
+    free: int
+    commands: int
+    cancels_unseen: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ExecuteAction:
     """Opens doors, calls the broker, records outcomes."""
 
@@ -79,17 +88,24 @@ class ExecuteAction:
     # Since the process started: doors, and by state what became of the actions behind them.
     counts: Counter[str] = field(default_factory=Counter)
 
-    async def open_doors(self, account: BrokerAccount, free: int) -> list[Door]:
-        """Commit the door for the next actions of an account, at most as many as may be in flight."""
+    async def open_doors(
+        self, account: BrokerAccount, free: int, *, commands: int | None = None, cancels_unseen: bool = False
+    ) -> list[Door]:
+        """Commit the door for the next actions of an account, at most as many as may be in flight.
+
+        At most so many of them are other than cancels; orders that the broker has not shown yet are cancelled where
+        it knows them by our id.
+        """
         doors: list[Door] = []
+        limits = _Limits(free, free if commands is None else min(free, commands), cancels_unseen)
         for _ in range(REFUSING_ROUNDS_MAX):
-            doors, refused = await self._open_doors(account, free)
+            doors, refused = await self._open_doors(account, limits)
             self.counts["doors"] += len(doors)
             if doors or not refused:
                 break
         return doors
 
-    async def _open_doors(self, account: BrokerAccount, free: int) -> tuple[list[Door], bool]:
+    async def _open_doors(self, account: BrokerAccount, limits: "_Limits") -> tuple[list[Door], bool]:
         """One round, and whether it met actions that may not pass any more."""
         crash_point("executor.before_door")
         attempt_id = self.new_id()
@@ -101,7 +117,10 @@ class ExecuteAction:
             passage = await self.sessions.passage(account, transaction)
             found = []
             if passage is not Passage.WAIT:
-                found = await transaction.ready(free, cancels=passage is Passage.OPEN)
+                cancels = passage is Passage.OPEN
+                found = await transaction.ready(
+                    limits.free, commands=limits.commands, cancels=cancels, cancels_unseen=limits.cancels_unseen
+                )
             ready = await _skip_needless(transaction, found)
             needless = len(found) - len(ready)
             adopted = await _adopt(transaction, ready, attempt_id)
@@ -121,10 +140,15 @@ class ExecuteAction:
         doors = [Door(account, action, attempt_id, opened[action.action_id], opened_monotonic) for action in ready]
         return doors, bool(refused) or needless > 0
 
-    async def dispatch(self, session: BrokerSession, door: Door) -> None:
-        """Call the broker once and record its answer; nothing past the door is ever cancelled half-way."""
+    async def dispatch(
+        self, session: BrokerSession, door: Door, hear: Callable[[Outcome], None] = lambda _: None
+    ) -> None:
+        """Call the broker once and record its answer; nothing past the door is ever cancelled half-way.
+
+        Whatever it says is heard at once: that it wants calm, too.
+        """
         crash_point("executor.after_door")
-        outcome = await self._call(session, door)
+        outcome = await self._call(session, door, hear)
         crash_point("executor.after_answer")
         await self._keep(door, outcome)
         crash_point("executor.after_outcome")
@@ -156,7 +180,7 @@ class ExecuteAction:
         if settled is not None:
             self.counts[settled] += 1
 
-    async def _call(self, session: BrokerSession, door: Door) -> Outcome:
+    async def _call(self, session: BrokerSession, door: Door, hear: Callable[[Outcome], None]) -> Outcome:
         while True:
             if self.monotonic() - door.opened_monotonic > DOOR_SECONDS:
                 return NotSent("the door was opened too long ago to write")
@@ -167,12 +191,14 @@ class ExecuteAction:
                 return Unknown(f"no answer within {CALL_SECONDS:g} s")
             except Exception as error:  # noqa: BLE001 - whatever went wrong, the command may have left
                 return Unknown(f"{type(error).__name__}: {error}")
+            hear(outcome)
             if not isinstance(outcome, NotSent):
                 return outcome
-            # Provably nothing left, so the one who opened the door may try again while it is fresh.
-            if self.monotonic() - door.opened_monotonic > DOOR_SECONDS - NOT_SENT_RETRY_SECONDS:
+            # Provably nothing was taken, so the one who opened the door may try again while it is fresh.
+            wait = max(NOT_SENT_RETRY_SECONDS, outcome.retry_after or 0.0)
+            if outcome.retry_after == 0 or self.monotonic() - door.opened_monotonic > DOOR_SECONDS - wait:
                 return outcome
-            await asyncio.sleep(NOT_SENT_RETRY_SECONDS)
+            await asyncio.sleep(wait)
 
 
 async def _write(session: BrokerSession, door: Door) -> Outcome:

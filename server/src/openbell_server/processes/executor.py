@@ -20,6 +20,7 @@ from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.sessions import PostgresSessionStore
 from openbell_server.adapters.postgres.vault_objects import PostgresVaultObjects
+from openbell_server.application.broker_budget import BrokerBudget, BudgetedSession
 from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import RENEW_SECONDS, HoldSlots, run_id
@@ -27,10 +28,10 @@ from openbell_server.application.keep_sessions import KeepSessions
 from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
-from openbell_server.application.work_accounts import SWEEP_SECONDS, WorkAccounts
+from openbell_server.application.work_accounts import SWEEP_SECONDS, Bulkhead, WorkAccounts
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.processes.execution_metrics import watch_execution
+from openbell_server.processes.execution_metrics import watch_budgets, watch_execution
 from openbell_server.processes.lifecycle import boot_time, notify_ready
 from openbell_server.processes.observed_session import BrokerMetrics
 from openbell_server.processes.operations import Operations
@@ -54,9 +55,14 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         slots = HoldSlots(PostgresLeaseStore(pool), _identity(settings), boot_time)
         track = TrackOrders(store, hints)
         watched = BrokerMetrics(operations)
-        at_brokers = {
-            name: watched.watch(name, await broker.open_session(addresses[name])) for name, broker in BROKERS.items()
+        bulkheads = {
+            name: Bulkhead(
+                BrokerBudget(broker.capabilities, boot_time),
+                watched.watch(name, await broker.open_session(addresses[name])),
+            )
+            for name, broker in BROKERS.items()
         }
+        at_brokers = {name: BudgetedSession(each.session, each.budget) for name, each in bulkheads.items()}
         session_store = PostgresSessionStore(pool, DatabaseClock(pool))
         sessions = KeepSessions(
             session_store,
@@ -74,8 +80,9 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         }
         execute = ExecuteAction(store, sessions, hints, uuid4, boot_time, UNAVAILABLE)
         watch_execution(operations, pool, slots, execute)
+        watch_budgets(operations, {name: each.budget for name, each in bulkheads.items()})
         desk = WorkAccounts(
-            store, execute, SettleUnknown(store, track, hints), RecoverAccount(store, track), brokers, slots
+            store, execute, SettleUnknown(store, track, hints), RecoverAccount(store, track), brokers, slots, bulkheads
         )
 
         _listen(hints, desk, sessions)

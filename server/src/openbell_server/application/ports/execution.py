@@ -135,8 +135,12 @@ class AccountTransaction(Protocol):
     async def standing(self) -> AccountStanding:
         """How the account stands with its broker."""
 
-    async def ready(self, limit: int, *, cancels: bool) -> list[TrackedAction]:
-        """Queued actions that wait for no other of their intent: cancels first, if at all, then in commit order."""
+    async def ready(self, limit: int, *, commands: int, cancels: bool, cancels_unseen: bool) -> list[TrackedAction]:
+        """Queued actions that wait for no other of their intent: cancels first, if at all, then in commit order.
+
+        At most so many of them are other than cancels. A cancel waits for no command in doubt, unless that is a new
+        order, and unseen ones cannot be cancelled.
+        """
 
     async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:
         """The controls of these symbols, which nobody changes before this transaction ends."""
