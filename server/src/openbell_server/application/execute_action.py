@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
@@ -29,6 +29,7 @@ from openbell_server.domain.action_outcomes import (
     Settlement,
     after_outcome,
     past_door,
+    with_doubt,
 )
 from openbell_server.domain.broker_orders import NotSent, Outcome, Unknown
 from openbell_server.domain.controls import NO_CONTROLS_EPOCH, SymbolControls, refusal_at_door
@@ -169,12 +170,18 @@ class ExecuteAction:
     async def _settle(self, door: Door, outcome: Outcome) -> None:
         settled: ActionState | None = None
         async with self.store.account_transaction(door.account) as transaction:
-            for action in await transaction.of_intents([door.action.intent_id]):
+            history = await transaction.of_intents([door.action.intent_id])
+            for action in history:
                 if action.action_id == door.action.action_id and action.attempt_id == door.attempt_id:
                     settlement = after_outcome(
-                        action.action_type, action.state, action.order, outcome, action.replacement
+                        action.action_type,
+                        action.state,
+                        action.order,
+                        outcome,
+                        action.replacement,
+                        unseen=was_unseen(action, history),
                     )
-                    await record(transaction, action, settlement)
+                    await record(transaction, action, settlement, history)
                     settled = settlement.state
             crash_point("executor.inside_outcome")
         if settled is not None:
@@ -234,8 +241,22 @@ async def _write(session: BrokerSession, door: Door) -> Outcome:
     )
 
 
-async def record(transaction: AccountTransaction, action: TrackedAction, settlement: Settlement) -> None:
-    """Write a settlement and log it."""
+def was_unseen(action: TrackedAction, history: Sequence[TrackedAction]) -> bool:
+    """Whether the intent's create was in doubt when this action of it was written."""
+    created = history[0]
+    assert action.send_started_at is not None
+    return created is not action and (created.settled_at is None or created.settled_at > action.send_started_at)
+
+
+async def record(
+    transaction: AccountTransaction,
+    action: TrackedAction,
+    settlement: Settlement,
+    history: Sequence[TrackedAction] = (),
+) -> None:
+    """Write a settlement and log it; what other actions of the intent leave in doubt stays so."""
+    others = [(other.action_type, other.state) for other in history if other.action_id != action.action_id]
+    settlement = replace(settlement, order=with_doubt(settlement.order, others))
     if settlement.order != action.order:
         await transaction.save_order(action, settlement.order)
     if settlement.state is not None:

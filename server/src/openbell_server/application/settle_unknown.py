@@ -6,15 +6,16 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from openbell_server.application.crash_points import crash_point
-from openbell_server.application.execute_action import CALL_SECONDS, DOOR_SECONDS, record
+from openbell_server.application.execute_action import CALL_SECONDS, DOOR_SECONDS, record, was_unseen
 from openbell_server.application.ports.broker import BrokerCapabilities, BrokerSession
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore, TrackedAction
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.domain.action_lifecycle import ActionState
-from openbell_server.domain.action_outcomes import after_look, after_outcome, is_found
+from openbell_server.domain.action_outcomes import after_look, after_outcome, cancel_of_closed, is_found
 from openbell_server.domain.broker_orders import NotSent, OrderReport, Unknown
 from openbell_server.domain.intents import ActionType
+from openbell_server.domain.order_aggregate import Standing
 
 # Longer than any call of a living executor, so that only an abandoned action is found in DISPATCHING.
 STUCK_SECONDS: Final = DOOR_SECONDS + CALL_SECONDS + 1.0
@@ -89,15 +90,21 @@ class SettleUnknown:
         was begun: a pause between asking and recording makes no old answer new.
         """
         async with self.store.account_transaction(account) as transaction:
-            for action in await transaction.of_intents([probed.intent_id]):
+            history = await transaction.of_intents([probed.intent_id])
+            for action in history:
                 if action.action_id != probed.action_id or action.state is not ActionState.UNKNOWN:
+                    continue
+                if action.action_type is ActionType.CANCEL and action.order.standing is Standing.CLOSED:
+                    await record(transaction, action, cancel_of_closed(action.order))
                     continue
                 found = is_found(report, action.replacement)
                 await transaction.add_probe(action.action_id, asked_at, found=found)
                 crash_point("executor.inside_evidence")
                 assert action.send_started_at is not None
                 proof_from = action.send_started_at + timedelta(seconds=capabilities.settle_seconds)
-                if asked_at < proof_from:
+                # A cancel that was written before its order was seen is not what the order waits for.
+                at_sight = action.action_type is ActionType.CANCEL and was_unseen(action, history)
+                if asked_at < proof_from and not at_sight:
                     continue
                 if action.action_type is ActionType.CANCEL:
                     # What became of a cancel shows in its order only: it ends when that does, or by asking again.
@@ -105,7 +112,7 @@ class SettleUnknown:
                 misses = [at for at in action.misses if at >= proof_from]
                 spaced = bool(misses) and asked_at - misses[0] >= timedelta(seconds=MISS_SPACING_SECONDS)
                 settlement = after_look(action.order, report, action.replacement, missed_before=spaced)
-                await record(transaction, action, settlement)
+                await record(transaction, action, settlement, history)
         return False
 
     async def _repeat_cancel(self, account: BrokerAccount, session: BrokerSession, probed: TrackedAction) -> None:
@@ -114,7 +121,8 @@ class SettleUnknown:
         async with asyncio.timeout(CALL_SECONDS):
             outcome = await session.cancel(account.account_id, probed.order_name, valid_until)
         async with self.store.account_transaction(account) as transaction:
-            for action in await transaction.of_intents([probed.intent_id]):
+            history = await transaction.of_intents([probed.intent_id])
+            for action in history:
                 if action.action_id == probed.action_id and not isinstance(outcome, NotSent):
                     settlement = after_outcome(action.action_type, action.state, action.order, outcome)
-                    await record(transaction, action, settlement)
+                    await record(transaction, action, settlement, history)

@@ -15,7 +15,7 @@ from openbell_server.application.ports.execution import (
 )
 from openbell_server.application.ports.hints import Hints
 from openbell_server.domain.action_lifecycle import PAST_DOOR, ActionState, Reason
-from openbell_server.domain.action_outcomes import after_report
+from openbell_server.domain.action_outcomes import after_report, with_doubt
 from openbell_server.domain.broker_orders import OrderReport
 from openbell_server.domain.identifiers import IntentId, action_of
 from openbell_server.domain.order_aggregate import Counted
@@ -91,6 +91,8 @@ async def _apply(
             log_action(transaction, action, settlement.state, settlement.reason)
             action = replace(action, state=settlement.state)
         following.append(action)
+    # A cancel may have been sent before the order was seen.
+    order = with_doubt(order, [(action.action_type, action.state) for action in following])
     if order != first.order:
         await transaction.save_order(first, order)
         log_order(transaction, first, order, Reason(said[0]) if said else None)

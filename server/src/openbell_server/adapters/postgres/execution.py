@@ -354,6 +354,7 @@ def _tracked(row: asyncpg.Record, replacement: Terms | None, at_door: DoorFacts 
         state=ActionState(row["state"]),
         attempt_id=row["attempt_id"],
         send_started_at=row["send_started_at"],
+        settled_at=row["settled_at"],
         order_action_id=row["order_action_id"],
         misses=[datetime.fromisoformat(p["at"]) for p in json.loads(row["probes"]) if not p["found"]],
         order=order_facts(row),

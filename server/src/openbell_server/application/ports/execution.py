@@ -64,6 +64,7 @@ class TrackedAction:
     state: ActionState
     attempt_id: UUID | None
     send_started_at: datetime | None
+    settled_at: datetime | None
     # The action whose client order id the broker knows the order by.
     order_action_id: ActionId
     misses: Sequence[datetime]
