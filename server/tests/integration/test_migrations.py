@@ -42,6 +42,7 @@ NEEDS_NEWEST = {
     "credentials",
     "evidence",
     "operators",
+    "resting",
     "sessions",
     "outbox_health",
     "outbox_operators",

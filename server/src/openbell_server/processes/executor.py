@@ -15,12 +15,16 @@ from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.consumer import consume_work
 from openbell_server.adapters.postgres.connection import UNAVAILABLE, DatabaseClock, open_pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
+from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
+from openbell_server.adapters.postgres.resting import PostgresRestingStore
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.sessions import PostgresSessionStore
 from openbell_server.adapters.postgres.vault_objects import PostgresVaultObjects
 from openbell_server.application.broker_budget import BrokerBudget, BudgetedSession
+from openbell_server.application.end_resting import EndResting
 from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import RENEW_SECONDS, HoldSlots, run_id
@@ -85,6 +89,14 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
             store, execute, SettleUnknown(store, track, hints), RecoverAccount(store, track), brokers, slots, bulkheads
         )
 
+        resting = EndResting(
+            PostgresRestingStore(pool),
+            PostgresOrganizationStore(pool),
+            PostgresIntentStore(pool),
+            DatabaseClock(pool),
+            hints,
+            desk.hear,
+        )
         _listen(hints, desk, sessions)
         background = [
             asyncio.ensure_future(hints.run()),
@@ -96,7 +108,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         ]
         notify_ready()
         try:
-            await _sweep_until(stopping, desk, sessions)
+            await _sweep_until(stopping, desk, sessions, resting)
             await desk.drain()
         finally:
             await sessions.close()
@@ -165,12 +177,15 @@ class _Feeds:
                 self._told[name] = (now, connected, compared, signing_in)
 
 
-async def _sweep_until(stopping: asyncio.Event, desk: WorkAccounts, sessions: KeepSessions) -> None:
+async def _sweep_until(
+    stopping: asyncio.Event, desk: WorkAccounts, sessions: KeepSessions, resting: EndResting
+) -> None:
     log = structlog.get_logger()
     while not stopping.is_set():
         try:
             await desk.sweep()
             await sessions.sweep()
+            await resting.sweep(desk.slots.held())
         except UNAVAILABLE as error:
             log.warning("sweep_failed", error=repr(error))
         except Exception:
