@@ -1,5 +1,6 @@
 """A broker that takes orders without answering: doubt is shown, asked about, and ended by evidence only."""
 
+import httpx
 import pytest
 
 from openbell import Action, Client, Market

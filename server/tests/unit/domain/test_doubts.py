@@ -35,7 +35,7 @@ def test_an_answer_to_a_repeat_counts_unless_nothing_left_this_time(command: str
 
 
 # command, how it ended → the order's standing, close reason, pending and quantity.
-BY_HAND = {
+BY_HAND: dict[tuple[str, str], tuple[object, ...]] = {
     ("CREATE", "ACKED"): ("WORKING", None, "NONE", 5),
     ("CREATE", "REFUSED"): ("CLOSED", "REJECTED", "NONE", 5),
     ("CREATE", "FAILED"): ("CLOSED", "FAILED", "NONE", 5),
@@ -57,5 +57,5 @@ def test_what_an_operator_says_ends_the_doubt_and_changes_only_what_it_is_about(
     settled = after_operator(ActionType(command), ORDERS[command], ActionState(ends_as), "b1", asked)
     order = settled.order
     assert settled.state == ends_as
-    assert (order.standing, order.close_reason, order.pending, order.quantity) == BY_HAND[command, ends_as]
+    assert BY_HAND[command, ends_as] == (order.standing, order.close_reason, order.pending, order.quantity)
     assert order.certainty is Certainty.CONFIRMED

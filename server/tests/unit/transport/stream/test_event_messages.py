@@ -6,6 +6,8 @@ from uuid import uuid4
 
 import pytest
 
+from openbell.events import Subscription
+from openbell.models import Unknown
 from openbell_server.application.follow_events import Frame
 from openbell_server.domain.account_events import AccountEvent, EventKind
 from openbell_server.domain.identifiers import AccountId, IntentId
@@ -23,10 +25,18 @@ def test_a_doubt_arrives_with_its_writes_its_flag_and_what_would_settle_it(flagg
         "settles_by": "a sentence",
     }
     body = {"action_id": "a", "action_type": "CREATE", "state": "UNKNOWN", "reason": {"code": "NEEDS_ATTENTION"}}
-    account_id, text = AccountId(uuid4()), json.dumps(body | {"unknown": unknown})
-    event = AccountEvent(account_id, 1, EventKind.INTENT_ACTION, IntentId(uuid4()), 1, text, NOON)
+    account_id = AccountId(uuid4())
+    event = AccountEvent(
+        account_id=account_id,
+        number=1,
+        kind=EventKind.INTENT_ACTION,
+        intent_id=IntentId(uuid4()),
+        seq=1,
+        body=json.dumps(body | {"unknown": unknown}),
+        occurred_at=NOON,
+    )
     message = event_message(account_id, Frame(event, 1, 0, "token"))
-    assert message.intent_action.HasField("unknown")
-    told = message.intent_action.unknown
-    assert (told.writes, told.settles_by, told.HasField("flagged_at")) == (2, "a sentence", flagged_at is not None)
-    assert told.since.ToDatetime(tzinfo=UTC) == NOON
+    heard = Subscription(str(account_id), None).accept(message)
+    assert heard is not None
+    assert heard.intent_action is not None
+    assert heard.intent_action.unknown == Unknown(since=NOON, flagged_at=flagged_at, writes=2, settles_by="a sentence")
