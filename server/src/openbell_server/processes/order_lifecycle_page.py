@@ -25,8 +25,8 @@ reason is `SIGHTED_LATE`.
 
 An order is what was asked for (quantity, prices, time in force, with a version that counts changes), the sum of its
 executions, whether it exists at the broker (its *standing*), how it ended, which command it waits for, and whether
-anything about it is in doubt. `status` is derived from that, in this order: UNKNOWN while nobody knows whether the order
-exists, then PENDING_CANCEL, PENDING_REPLACE or PENDING_NEW, then how it ended, then PARTIALLY_FILLED or NEW.
+anything about it is in doubt. `status` is derived from that, in this order: UNKNOWN while nobody knows whether the
+order exists, then PENDING_CANCEL, PENDING_REPLACE or PENDING_NEW, then how it ended, then PARTIALLY_FILLED or NEW.
 
 """
 _RACES: Final = """

@@ -79,17 +79,17 @@ WORKS, CANCELS, FILLS = ReportStatus.WORKING, ReportStatus.CANCELED, ReportStatu
 
 def test_a_fill_after_a_cancel_counts_and_says_so() -> None:
     intent = an_intent(told(CANCELS), told(CANCELS, 5, [FIVE_A]))
-    assert (intent.order.close_reason, intent.order.filled_quantity) == (CloseReason.CANCELED, 5)
+    assert (intent.order.close_reason, int(intent.order.filled_quantity)) == (CloseReason.CANCELED, 5)
     assert intent.said == ["LATE_FILL"]
 
 
 def test_an_end_that_counts_unseen_fills_waits_for_each_of_them_and_then_closes() -> None:
     intent = an_intent(told(CANCELS, 8))
-    assert (intent.order.standing, intent.order.leaves_quantity) == (Standing.WORKING, 10)
+    assert (intent.order.standing, int(intent.order.leaves_quantity)) == (Standing.WORKING, 10)
     intent.report(told(WORKS, 5, [FIVE_A]))
     assert intent.order.standing is Standing.WORKING
     intent.report(told(WORKS, 8, [an_execution(2, 3)]))
-    assert (intent.order.close_reason, intent.order.leaves_quantity, intent.said) == (CloseReason.CANCELED, 0, [])
+    assert (intent.order.close_reason, int(intent.order.leaves_quantity), intent.said) == (CloseReason.CANCELED, 0, [])
 
 
 def test_what_was_taken_back_does_not_stand_for_a_fill_that_an_end_counts_and_nobody_saw() -> None:
@@ -97,7 +97,7 @@ def test_what_was_taken_back_does_not_stand_for_a_fill_that_an_end_counts_and_no
     intent = an_intent(told(WORKS, 5, [FIVE_A]), told(CANCELS, 5, [], [bust]))
     assert intent.order.standing is Standing.WORKING
     intent.report(told(WORKS, 10, [FIVE_B]))
-    assert (intent.order.close_reason, intent.order.filled_quantity) == (CloseReason.CANCELED, 5)
+    assert (intent.order.close_reason, int(intent.order.filled_quantity)) == (CloseReason.CANCELED, 5)
 
 
 BUST_STORY = (told(WORKS, 5, [FIVE_A]), told(WORKS, 0, [], [changed(FIVE_A, 0)]), told(CANCELS, 5, [FIVE_B]))
@@ -107,7 +107,7 @@ BUST_STORY = (told(WORKS, 5, [FIVE_A]), told(WORKS, 0, [], [changed(FIVE_A, 0)])
 def test_a_bust_before_or_after_its_fill_and_an_end_give_the_same_order(reports: tuple[OrderReport, ...]) -> None:
     intent = an_intent(*reports)
     assert intent.order == an_intent(*BUST_STORY).order
-    assert (intent.order.filled_quantity, intent.order.close_reason) == (5, CloseReason.CANCELED)
+    assert (int(intent.order.filled_quantity), intent.order.close_reason) == (5, CloseReason.CANCELED)
     assert "EXECUTION_BUSTED" in intent.said
 
 
@@ -119,12 +119,12 @@ def test_of_corrections_in_any_order_the_last_revision_counts(changes: tuple[Exe
         reports = [told(WORKS, 0, [], [change]) for change in changes]
         reports.insert(at, told(WORKS, 5, [FIVE_A]))
         order = an_intent(*reports).order
-        assert (order.filled_quantity, order.filled_value) == (6, 24)
+        assert (int(order.filled_quantity), int(order.filled_value)) == (6, 24)
 
 
 def test_what_is_taken_back_stays_so_whatever_revision_a_correction_has() -> None:
     intent = an_intent(told(WORKS, 5, [FIVE_A], [changed(FIVE_A, 0, 1), changed(FIVE_A, 3, 2)]))
-    assert intent.order.filled_quantity == 0
+    assert int(intent.order.filled_quantity) == 0
     assert intent.said == ["EXECUTION_BUSTED", "EXECUTION_CORRECTED"]
 
 
@@ -134,32 +134,32 @@ def test_a_bust_reopens_a_full_order_and_an_old_report_of_its_end_does_not_close
     assert intent.order.close_reason is CloseReason.FILLED
     intent.report(told(WORKS, 5, [], [changed(FIVE_B, 0)]))
     intent.report(filled)
-    assert (intent.order.standing, intent.order.leaves_quantity, intent.said) == (
+    assert (intent.order.standing, int(intent.order.leaves_quantity), intent.said) == (
         Standing.WORKING,
         5,
         ["EXECUTION_BUSTED"],
     )
     intent.report(told(FILLS, 10, [FIVE_C]))
-    assert (intent.order.close_reason, intent.order.filled_value) == (CloseReason.FILLED, 20)
+    assert (intent.order.close_reason, int(intent.order.filled_value)) == (CloseReason.FILLED, 20)
 
 
 def test_a_change_is_told_once_however_often_look_ups_repeat_it() -> None:
     bust = changed(FIVE_A, 0)
     intent = an_intent(told(WORKS, 0, [FIVE_A], [bust]), told(WORKS, 5, [FIVE_A, FIVE_B], [bust]))
-    assert (intent.order.filled_quantity, intent.said) == (5, ["EXECUTION_BUSTED"])
+    assert (int(intent.order.filled_quantity), intent.said) == (5, ["EXECUTION_BUSTED"])
 
 
 def test_an_order_that_the_broker_calls_full_below_our_total_is_not_reopened_by_old_reports() -> None:
     filled = told(FILLS, 5, [FIVE_A])
     intent = an_intent(filled, filled, told(WORKS, 5, [FIVE_A]))
-    assert (intent.order.close_reason, intent.order.quantity) == (CloseReason.FILLED, 10)
+    assert (intent.order.close_reason, int(intent.order.quantity)) == (CloseReason.FILLED, 10)
 
 
 def test_the_latest_terms_of_the_broker_count_in_whatever_order_they_are_told() -> None:
     versions = [told(WORKS, terms=some_terms(10 + version), version=version) for version in (2, 3, 4)]
     for reports in permutations(versions):
         order = an_intent(*reports).order
-        assert (order.quantity, order.terms_version) == (14, 4)
+        assert (int(order.quantity), order.terms_version) == (14, 4)
     assert an_intent(*versions).said == ["RESTATED"] * 3
     assert an_intent(*versions[::-1]).said == ["RESTATED"]
 
@@ -169,7 +169,7 @@ def test_full_by_earlier_terms_is_not_full() -> None:
     raised = told(WORKS, 5, terms=some_terms(8), version=3)
     for reports in permutations([filled, raised]):
         order = an_intent(*reports).order
-        assert (order.standing, order.leaves_quantity) == (Standing.WORKING, 3)
+        assert (order.standing, int(order.leaves_quantity)) == (Standing.WORKING, 3)
 
 
 def test_more_than_was_ever_asked_for_is_an_alarm_and_less_is_none() -> None:
@@ -208,7 +208,7 @@ def test_an_order_that_the_broker_shows_after_all_works_and_says_so(state: Actio
     intent.actions[0].state = state
     intent.order = advance(intent.order, Closed(UNSIGHTED[state]))
     intent.report(told(WORKS, 5, [FIVE_A]))
-    assert (intent.order.standing, intent.order.filled_quantity) == (Standing.WORKING, 5)
+    assert (intent.order.standing, int(intent.order.filled_quantity)) == (Standing.WORKING, 5)
     assert intent.said == ["SIGHTED_LATE", "LATE_FILL"]
     # What was never sent by our record is not called sent afterwards.
     assert intent.actions[0].state is (state if state is ActionState.SKIPPED else ActionState.ACKED)
@@ -250,7 +250,7 @@ def test_an_answer_to_a_replace_does_not_undo_what_the_broker_changed_after_it()
     intent = replacing()
     intent.report(told(WORKS, terms=some_terms(20), version=3))
     answer(intent, Accepted("b1", 2))
-    assert (intent.order.quantity, intent.order.terms_version, intent.order.pending) == (20, 3, Pending.NONE)
+    assert (int(intent.order.quantity), intent.order.terms_version, intent.order.pending) == (20, 3, Pending.NONE)
     assert intent.actions[-1].state is ActionState.ACKED
 
 

@@ -11,7 +11,7 @@ from builders import a_report, some_terms
 from openbell_server.domain import action_lifecycle
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.action_outcomes import after_absence, after_look, after_outcome, after_report
-from openbell_server.domain.broker_orders import Accepted, NotSent, Refused, ReportStatus, Unknown
+from openbell_server.domain.broker_orders import Accepted, NotSent, Outcome, Refused, ReportStatus, Unknown
 from openbell_server.domain.errors import IllegalTransition
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import (
@@ -114,7 +114,7 @@ def test_an_answer_to_a_later_command_does_not_end_the_doubt_about_the_order_its
     assert (after.pending, after.certainty, status(after)) == (Pending.NEW, Certainty.UNKNOWN, "UNKNOWN")
 
 
-OUTCOMES = (Accepted("b1"), Refused("E1", "no"), NotSent("no connection"), Unknown("no answer"))
+OUTCOMES: tuple[Outcome, ...] = (Accepted("b1"), Refused("E1", "no"), NotSent("no connection"), Unknown("no answer"))
 REPLACING = replace(WORKING, pending=Pending.REPLACE)
 # By whom the other edges of the actions' table are taken: door, skips, and operators are commits of their own; no
 # broker yet takes a command first and answers it later.
@@ -127,7 +127,7 @@ TAKEN_ELSEWHERE = {
 
 
 def test_every_other_edge_of_the_table_of_actions_is_taken_by_an_answer_a_report_or_a_look_up() -> None:
-    taken = set()
+    taken: set[tuple[ActionState, ActionState | None]] = set()
     for state, outcome in product(ActionState, OUTCOMES):
         # What was taken is not unsent.
         if state not in {ActionState.QUEUED, ActionState.SKIPPED} and (state, outcome) != (
