@@ -149,7 +149,7 @@ def test_an_order_fills_across_steps_at_the_price_of_each() -> None:
 def test_a_replace_keeps_what_filled_and_what_triggered() -> None:
     order = an_order(OrderType.STOP_LIMIT, stop="60", limit="60", filled="4", triggered=True)
     changed = replaced(order, an_order(OrderType.STOP_LIMIT, stop="70", limit="49", quantity="12").spec.terms)
-    assert (changed.remaining, changed.triggered) == (8, True)
+    assert (changed.remaining, changed.triggered) == (Decimal(8), True)
     assert not match(changed, Quote(REFERENCE)).fills
     assert [fill.quantity for fill in match(changed, Quote(Decimal(49))).fills] == [8]
 
