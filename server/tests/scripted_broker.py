@@ -24,6 +24,7 @@ from openbell_server.application.ports.execution import AccountTransaction, Brok
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderName, OrderReport, Outcome
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, IntentId, client_order_id
@@ -206,7 +207,7 @@ class Desk:
         return intent, client_order_id(door.action.order_action_id)
 
     async def settle(self, settle_seconds: float, *, repeats_cancels: bool = False) -> None:
-        capabilities = replace(PaperBroker.capabilities, settle_seconds=settle_seconds, repeats_cancels=repeats_cancels)
+        capabilities = replace(PAPER.capabilities, settle_seconds=settle_seconds, repeats_cancels=repeats_cancels)
         await SettleUnknown(PostgresExecutionStore(self.pool), self.track, self.hints)(
             self.account, self.broker, capabilities
         )
@@ -236,7 +237,7 @@ class Desk:
     ) -> AsyncIterator[FollowBroker]:
         """The broker of this desk, followed until the block ends."""
         follow = FollowBroker(
-            PaperBroker(),
+            PaperBroker(PAPER),
             self.broker,
             store or PostgresExecutionStore(self.pool),
             self.track,
