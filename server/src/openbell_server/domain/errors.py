@@ -111,6 +111,11 @@ CODES: Final[dict[str, Code]] = {
     "credentials_not_supported": Code(
         422, "The broker has nothing to sign in with", "Do without: accounts at this broker need no credential."
     ),
+    "faults_not_supported": Code(
+        422,
+        "The broker does not misbehave on request",
+        "Use an account of one of the built-in paper brokers; real ones need no asking.",
+    ),
     "controls_refused": Code(
         422,
         "A control refused the command",
@@ -155,6 +160,11 @@ CODES: Final[dict[str, Code]] = {
         503,
         "The identity provider did not answer",
         "Try again in a while; a deletion that was asked for is finished without you.",
+    ),
+    "paper_broker_unavailable": Code(
+        503,
+        "The paper broker did not answer",
+        "Try again in a while: to set the same plan twice changes nothing.",
     ),
     "vault_missing": Code(
         503,

@@ -1,7 +1,9 @@
 """What the paper broker can do, and how to reach it."""
 
+from typing import Final
+
 from openbell_server.application.ports.broker import BrokerSession, CredentialField, CredentialForm
-from openbell_server.brokers.paper.profiles import Profile
+from openbell_server.brokers.paper.profiles import PROFILES, Profile
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
 
@@ -32,3 +34,6 @@ class PaperBroker:
     async def open_session(self, address: str) -> BrokerSession:
         """A session with the paper broker at this http address."""
         return PaperSession(address, self._profile)
+
+
+PAPER_BROKERS: Final = {name: PaperBroker(profile) for name, profile in PROFILES.items()}
