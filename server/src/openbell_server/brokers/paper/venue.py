@@ -102,11 +102,11 @@ class PaperVenue:
         return broker_order_id(row["number"])
 
     async def cancel(self, command: Command, key: OrderKey, valid_until: datetime) -> str:
-        """End an order that works; to cancel it again is no mistake."""
+        """End an order that works; to cancel it again is no mistake where the profile says so."""
         async with self._ledger.writing() as connection:
             now = datetime.now(UTC)
             row = await _order_to_change(connection, command, key)
-            refusal = _cancel_refusal(row, in_time=command.in_time(valid_until, now))
+            refusal = _cancel_refusal(command, row, in_time=command.in_time(valid_until, now))
             await _record(connection, command, refusal.code if refusal else "accepted")
             if refusal is None and row is not None and row["status"] == ReportStatus.WORKING:
                 canceled = Update(
@@ -240,12 +240,13 @@ def _replace_refusal(row: asyncpg.Record | None, terms: Terms, *, in_time: bool)
     return None
 
 
-def _cancel_refusal(row: asyncpg.Record | None, *, in_time: bool) -> Refusal | None:
+def _cancel_refusal(command: Command, row: asyncpg.Record | None, *, in_time: bool) -> Refusal | None:
     if not in_time:
         return Refusal("expired", "the cancel arrived after its valid_until")
     if row is None:
         return Refusal(UNKNOWN_ORDER, "there is no such order")
-    if row["status"] not in {ReportStatus.WORKING, ReportStatus.CANCELED}:
+    is_repeat = row["status"] == ReportStatus.CANCELED and command.profile.capabilities.repeats_cancels
+    if row["status"] != ReportStatus.WORKING and not is_repeat:
         return Refusal("order_closed", f"the order is {row['status']}")
     return None
 
