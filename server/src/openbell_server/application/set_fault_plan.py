@@ -56,6 +56,8 @@ class SetFaultPlan:
         admit_to_account(caller, operation, account)
         if operation is Operation.EDIT_ACCOUNTS and account.organization_disabled:
             raise Problem("organization_disabled", "the organization is disabled")
+        if operation is Operation.EDIT_ACCOUNTS and account.closed:
+            raise Problem("account_closed", "the account is closed")
         if not self.plans.is_for(account.broker):
             raise Problem("faults_not_supported", f"{account.broker} does not misbehave on request")
 

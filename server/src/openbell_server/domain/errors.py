@@ -187,6 +187,11 @@ CODES: Final[dict[str, Code]] = {
 }
 
 
+def escaped(name: str) -> str:
+    """A name as one step of a JSON pointer (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
 class OpenbellError(Exception):
     """The root of the tree."""
 

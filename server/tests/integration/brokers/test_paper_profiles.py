@@ -1,5 +1,6 @@
 """The kinds of broker that the paper broker can be, each command sent twice on purpose."""
 
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -170,35 +171,33 @@ async def test_a_broker_without_ids_refuses_one_and_the_others_need_it(ledger_ur
 
 async def test_a_profile_shows_its_own_orders_only(ledger_url: str) -> None:
     settings = settings_of(ledger_url)
-    async with running(settings) as session:
+    async with running(settings) as session, AsyncExitStack() as open_feeds:
         others = {name: PaperSession(settings.paper_url, profile) for name, profile in PROFILES.items()}
-        try:
-            feeds = {name: other.reports() for name, other in others.items()}
-            for feed in feeds.values():
-                assert await next_report(feed) is None
-            orders = {name: replace(resting(), quantity=Decimal(i)) for i, name in enumerate(PROFILES, 1)}
-            names = {name: await taken(others[name], order) for name, order in orders.items()}
-            for name, feed in feeds.items():
-                told = await next_report(feed)
-                assert told is not None
-                assert told[1].broker_order_id == names[name].broker_order_ids[0]
-                assert told[1].client_order_id == (None if name == "paper-c" else orders[name].client_order_id)
-                assert [each.broker_order_id for each in await listed(others[name])] == [told[1].broker_order_id]
-            strange = names["paper-b"]
-            assert await session.find(ACCOUNT, strange) is None
-            assert kind(await session.cancel(ACCOUNT, strange, orders["paper-b"].valid_until)) is Refused
-        finally:
-            for other in others.values():
-                await other.close()
+        for other in others.values():
+            open_feeds.push_async_callback(other.close)
+        feeds = {name: await open_feeds.enter_async_context(aclosing(o.reports())) for name, o in others.items()}
+        for feed in feeds.values():
+            assert await next_report(feed) is None
+        orders = {name: replace(resting(), quantity=Decimal(i)) for i, name in enumerate(PROFILES, 1)}
+        names = {name: await taken(others[name], order) for name, order in orders.items()}
+        for name, feed in feeds.items():
+            told = await next_report(feed)
+            assert told is not None
+            assert told[1].broker_order_id == names[name].broker_order_ids[0]
+            assert told[1].client_order_id == (None if name == "paper-c" else orders[name].client_order_id)
+            assert [each.broker_order_id for each in await listed(others[name])] == [told[1].broker_order_id]
+        strange = names["paper-b"]
+        assert await session.find(ACCOUNT, strange) is None
+        assert kind(await session.cancel(ACCOUNT, strange, orders["paper-b"].valid_until)) is Refused
 
 
 async def test_a_report_tells_what_the_order_was_and_that_its_stop_triggered(ledger_url: str) -> None:
     settings = settings_of(ledger_url)
-    async with running(settings) as session:
+    async with running(settings) as session, aclosing(session.reports()) as feed:
         stop = new_order(OrderType.STOP_LIMIT, stop_price=PRICE + 2, limit_price=PRICE - 1)
-        name = await taken(session, stop)
-        feed = session.reports()
         assert await next_report(feed) is None
+        name = await taken(session, stop)
+        assert await next_report(feed) is not None
         before = await session.find(ACCOUNT, name)
         assert before is not None
         assert before.description is not None

@@ -12,7 +12,7 @@ from openbell_server.application.ports.fault_plans import FaultPlan, PlansUnavai
 from openbell_server.brokers.paper.faults import InvalidFaults, plan_of
 from openbell_server.brokers.paper.profiles import PROFILES
 from openbell_server.brokers.paper.wire import AccountFaultsBody, FaultsBody
-from openbell_server.domain.errors import InvalidCommand
+from openbell_server.domain.errors import InvalidCommand, escaped
 from openbell_server.domain.identifiers import AccountId
 
 _CALL_SECONDS: Final = 2
@@ -34,7 +34,7 @@ class PaperFaultPlans:
         try:
             plan_of(plan.seed, plan.faults)
         except InvalidFaults as invalid:
-            field = invalid.name if invalid.name == "seed" else f"/faults/{invalid.name}".removesuffix("/")
+            field = invalid.name if invalid.name == "seed" else f"/faults/{escaped(invalid.name)}".removesuffix("/")
             raise InvalidCommand(field, invalid.problem) from invalid
 
     async def read(self, account_id: AccountId) -> FaultPlan:

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from openbell_server.application.ports.fault_plans import FaultPlan
 from openbell_server.application.set_fault_plan import SetFaultPlan
 from openbell_server.domain.authorization import Operation
+from openbell_server.domain.errors import InvalidCommand, escaped
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.transport.rest.entry import Enter
 from openbell_server.transport.rest.intents import json_body_of
@@ -23,11 +24,11 @@ Seed = Annotated[
     Meta(description="the same seed gives the same orders the same faults", extra_json_schema={"minimum": 0}),
 ]
 NamedFaults = Annotated[
-    dict[str, float],
+    dict[str, object],
     Meta(
         description="rates from 0 to 1 and times in milliseconds, by the names that the page of the paper broker lists",
         examples=[{"accept_then_hang": 0.1, "duplicate_fills": 0.5, "late_ms": 2000}],
-        extra_json_schema={"format": "faults"},
+        extra_json_schema={"format": "faults", "additionalProperties": {"type": "number"}},
     ),
 ]
 
@@ -63,7 +64,7 @@ def fault_plan_routes(enter: Enter, plans: SetFaultPlan) -> Router:
 
         async def decode() -> FaultPlan:
             body = read_json(await json_body_of(request), FaultPlanRequest)
-            return FaultPlan(body.seed, body.faults)
+            return FaultPlan(body.seed, {name: _number(name, value) for name, value in body.faults.items()})
 
         return _body(await plans.put(caller, AccountId(account_id), decode))
 
@@ -77,6 +78,12 @@ def fault_plan_routes(enter: Enter, plans: SetFaultPlan) -> Router:
         "/v1/accounts/{account_id:uuid}/paper/faults",
         route_handlers=[show_fault_plan, put_fault_plan, delete_fault_plan],
     )
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidCommand(f"/faults/{escaped(name)}", "must be a number")
+    return value
 
 
 def _body(plan: FaultPlan) -> FaultPlanBody:

@@ -39,7 +39,7 @@ FAULT_OPERATIONS: Final = (
         },
         answer=FaultPlanBody,
         answer_example=_PLAN,
-        codes=("organization_disabled", "faults_not_supported", "paper_broker_unavailable"),
+        codes=("organization_disabled", "account_closed", "faults_not_supported", "paper_broker_unavailable"),
     ),
     Described(
         method="DELETE",
@@ -50,6 +50,6 @@ FAULT_OPERATIONS: Final = (
         description="To remove a plan that is not there changes nothing and is no error.",
         operation=Operation.EDIT_ACCOUNTS,
         status=204,
-        codes=("organization_disabled", "faults_not_supported", "paper_broker_unavailable"),
+        codes=("organization_disabled", "account_closed", "faults_not_supported", "paper_broker_unavailable"),
     ),
 )
