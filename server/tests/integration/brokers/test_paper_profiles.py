@@ -212,5 +212,5 @@ async def test_a_report_tells_what_the_order_was_and_that_its_stop_triggered(led
         await ask(settings, "PUT", "/prices/AAPL", {"price": str(PRICE + 2)})
         told = await next_report(feed)
         assert told is not None
-        assert (told[1].triggered, told[1].status, told[1].filled_quantity) == (True, ReportStatus.WORKING, 0)
+        assert (told[1].triggered, told[1].status, told[1].filled_quantity) == (True, ReportStatus.WORKING, Decimal(0))
         assert (told[1].terms, told[1].description) == (before.terms, before.description)

@@ -24,7 +24,7 @@ Seed = Annotated[
     Meta(description="the same seed gives the same orders the same faults", extra_json_schema={"minimum": 0}),
 ]
 NamedFaults = Annotated[
-    dict[str, object],
+    dict[str, Any],
     Meta(
         description="rates from 0 to 1 and times in milliseconds, by the names that the page of the paper broker lists",
         examples=[{"accept_then_hang": 0.1, "duplicate_fills": 0.5, "late_ms": 2000}],
