@@ -155,11 +155,11 @@ set
     due_at = :due_at
 from taken where orders.number = taken.order_number;
 
--- name: working_orders(symbol, after, page)
+-- name: working_orders(symbols, after, page)
 select
     *, (select coalesce(max(ordinal), 0) from executions where order_number = orders.number) as ordinal
 from orders
-where symbol = :symbol and status = 'WORKING' and number > :after
+where symbol = any(:symbols::text[]) and status = 'WORKING' and number > :after
 order by number limit :page;
 
 -- name: working_symbols(most)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 import asyncpg
 
@@ -12,9 +12,6 @@ from openbell_server.brokers.paper.matching import MarketOrder, Match, Quote, en
 from openbell_server.brokers.paper.prices import SYMBOLS_MAX, PriceFeed
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.orders import TimeInForce
-
-# After a pause it plays no more steps than these, the newest.
-_STEPS_MAX: Final = 100
 
 
 class Market:
@@ -39,7 +36,7 @@ class Market:
         """Hold a symbol at a quote, whatever the feed says; resting orders trigger and fill."""
         async with self._ledger.writing() as connection:
             await queries.set_price(connection, symbol=symbol, price=quote.price, size=quote.size)
-            await _match_symbol(connection, symbol, quote)
+            await _match_working(connection, {symbol: quote})
         self._ledger.prices[symbol] = quote
 
     async def free_price(self, symbol: Symbol) -> None:
@@ -47,7 +44,7 @@ class Market:
         quote = self._feed.quote(symbol, self._step) or Quote(reference_price(symbol))
         async with self._ledger.writing() as connection:
             await queries.free_price(connection, symbol=symbol)
-            await _match_symbol(connection, symbol, quote)
+            await _match_working(connection, {symbol: quote})
         self._ledger.prices.pop(symbol, None)
 
     async def pass_time(self, now: datetime) -> None:
@@ -57,20 +54,24 @@ class Market:
         step = self._feed.step_at(now)
         if step <= self._step:
             return
-        symbols = [
-            symbol for symbol in await self._ledger.working_symbols(SYMBOLS_MAX) if symbol not in self._ledger.prices
-        ]
-        if symbols:
-            async with self._ledger.writing() as connection:
-                for symbol, quote in self._feed.moves(max(self._step, step - _STEPS_MAX), step, symbols):
-                    await _match_symbol(connection, symbol, quote)
-        self._step = step
+        symbols = await self._ledger.working_symbols(SYMBOLS_MAX)
+        for number in range(max(self._step, step - self._feed.catch_up) + 1, step + 1):
+            quotes = self._feed.moves(number, symbols)
+            if quotes:
+                await self._move(quotes)
+            self._step = number
 
     async def ring(self, bell: TimeInForce) -> None:
         """Hold the auction of a bell now; with that of the close, days end."""
         closing = bell is TimeInForce.AT_CLOSE
         kinds = (TimeInForce.AT_CLOSE, TimeInForce.DAY, TimeInForce.EXT) if closing else (TimeInForce.AT_OPEN,)
         await self._end(datetime.now(UTC), datetime.max.replace(tzinfo=UTC), kinds)
+
+    async def _move(self, quotes: Mapping[Symbol, Quote]) -> None:
+        async with self._ledger.writing() as connection:
+            # A price that was set is held.
+            moved = {symbol: quote for symbol, quote in quotes.items() if symbol not in self._ledger.prices}
+            await _match_working(connection, moved)
 
     async def _end(self, now: datetime, due_by: datetime, kinds: tuple[TimeInForce, ...] = tuple(TimeInForce)) -> None:
         def decide(row: Mapping[str, Any], order: MarketOrder) -> Match:
@@ -84,9 +85,11 @@ class Market:
                 await match_all(connection, rows, decide, now)
 
 
-async def _match_symbol(connection: "asyncpg.Connection[asyncpg.Record]", symbol: Symbol, quote: Quote) -> None:
+async def _match_working(connection: "asyncpg.Connection[asyncpg.Record]", quotes: Mapping[Symbol, Quote]) -> None:
     now = datetime.now(UTC)
     after = 0
-    while rows := [row async for row in queries.working_orders(connection, symbol=symbol, after=after, page=PAGE)]:
-        await match_all(connection, rows, lambda _, order: match(order, quote), now)
+    while rows := [
+        row async for row in queries.working_orders(connection, symbols=list(quotes), after=after, page=PAGE)
+    ]:
+        await match_all(connection, rows, lambda row, order: match(order, quotes[row["symbol"]]), now)
         after = rows[-1]["number"]

@@ -77,8 +77,10 @@ def match(order: MarketOrder, quote: Quote) -> Match:
     """Fill, rest or end at a new quote, on arrival and after a replace."""
     if order.spec.time_in_force in AUCTIONS:
         return Match(status=ReportStatus.WORKING, triggered=order.triggered)
-    triggered = order.triggered or _triggers(order, quote.price)
-    available = _available(order, quote) if triggered and _is_marketable(order, quote.price) else Decimal(0)
+    if not (order.triggered or _triggers(order, quote.price)):
+        # Until then there is no order that could be now or never.
+        return Match(status=ReportStatus.WORKING, triggered=False)
+    available = _available(order, quote) if _is_marketable(order, quote.price) else Decimal(0)
     if order.spec.time_in_force is TimeInForce.FILL_OR_KILL and available < order.remaining:
         available = Decimal(0)
     fills = _executions(available, quote) if available else ()
@@ -88,7 +90,7 @@ def match(order: MarketOrder, quote: Quote) -> Match:
         status = ReportStatus.EXPIRED
     else:
         status = ReportStatus.WORKING
-    return Match(status=status, fills=fills, triggered=triggered)
+    return Match(status=status, fills=fills, triggered=True)
 
 
 def end(order: MarketOrder, price: Decimal) -> Match:

@@ -4,7 +4,7 @@ import csv
 import hashlib
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -37,6 +37,10 @@ class PriceFeed(Protocol):
     """Where quotes come from, by steps that are numbered in time."""
 
     @property
+    def catch_up(self) -> int:
+        """How many steps are played after a pause, the newest."""
+
+    @property
     def look_seconds(self) -> float:
         """How often to look for a new step."""
 
@@ -46,13 +50,14 @@ class PriceFeed(Protocol):
     def quote(self, symbol: Symbol, step: int) -> Quote | None:
         """What holds for a symbol after a step; None if this feed says nothing of it."""
 
-    def moves(self, since: int, until: int, symbols: Collection[Symbol]) -> Iterator[tuple[Symbol, Quote]]:
-        """The new quotes of these symbols in the steps after the first number, up to the second."""
+    def moves(self, step: int, symbols: Collection[Symbol]) -> dict[Symbol, Quote]:
+        """What a step changes for these symbols."""
 
 
 class StillPrices:
     """Every symbol stays at its reference price."""
 
+    catch_up = 0
     look_seconds = _IDLE_SECONDS
 
     def step_at(self, now: datetime) -> int:
@@ -63,9 +68,9 @@ class StillPrices:
         """It says nothing of any."""
         return None
 
-    def moves(self, since: int, until: int, symbols: Collection[Symbol]) -> Iterator[tuple[Symbol, Quote]]:
-        """None."""
-        return iter(())
+    def moves(self, step: int, symbols: Collection[Symbol]) -> dict[Symbol, Quote]:
+        """Nothing."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class Walk:
     seed: int
     step_ms: int
     bps: int
+    catch_up: int = 100
 
     @property
     def look_seconds(self) -> float:
@@ -85,20 +91,16 @@ class Walk:
         """Steps are counted from 1970, so that a restart goes on where it would have been."""
         return int(now.timestamp() * 1000) // self.step_ms
 
-    def quote(self, symbol: Symbol, step: int) -> Quote | None:
+    def quote(self, symbol: Symbol, step: int) -> Quote:
         """A lot at the price of the step."""
         there = WALK_STEPS - 1
         place = step % (2 * there)
         cents = _path(self.seed, self.bps, symbol)[min(place, 2 * there - place)]
         return Quote(Decimal(cents).scaleb(-2), LOT)
 
-    def moves(self, since: int, until: int, symbols: Collection[Symbol]) -> Iterator[tuple[Symbol, Quote]]:
-        """Every symbol, in every step."""
-        for step in range(since + 1, until + 1):
-            for symbol in symbols:
-                quote = self.quote(symbol, step)
-                assert quote is not None
-                yield symbol, quote
+    def moves(self, step: int, symbols: Collection[Symbol]) -> dict[Symbol, Quote]:
+        """Every symbol moves in every step."""
+        return {symbol: self.quote(symbol, step) for symbol in symbols}
 
 
 @lru_cache(maxsize=SYMBOLS_MAX)
@@ -126,6 +128,7 @@ class Replay:
 
     rows: list[_Row]
     started_at: datetime
+    catch_up: int = ROWS_MAX
     look_seconds: float = _REPLAY_SECONDS
     # By symbol, the numbers of its rows, counted from 1.
     _places: dict[Symbol, list[int]] = field(default_factory=dict)
@@ -148,9 +151,10 @@ class Replay:
         count = bisect_left(numbers, step + 1)
         return self.rows[numbers[count - 1] - 1].quote if count else None
 
-    def moves(self, since: int, until: int, symbols: Collection[Symbol]) -> Iterator[tuple[Symbol, Quote]]:
-        """The rows of these symbols."""
-        return ((row.symbol, row.quote) for row in islice(self.rows, since, until) if row.symbol in symbols)
+    def moves(self, step: int, symbols: Collection[Symbol]) -> dict[Symbol, Quote]:
+        """The row, if it is of one of these symbols."""
+        row = self.rows[step - 1]
+        return {row.symbol: row.quote} if row.symbol in symbols else {}
 
 
 def parse_prices(text: str, now: datetime) -> PriceFeed:

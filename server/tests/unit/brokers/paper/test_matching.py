@@ -107,6 +107,14 @@ def test_an_order_for_now_or_never_ends_when_it_cannot_fill(time_in_force: TimeI
     assert matched(OrderType.LIMIT, limit="50", time_in_force=time_in_force).status is ReportStatus.FILLED
 
 
+@pytest.mark.parametrize("time_in_force", [TimeInForce.IMMEDIATE_OR_CANCEL, TimeInForce.FILL_OR_KILL])
+def test_a_stop_waits_for_its_trigger_and_is_for_now_or_never_then(time_in_force: TimeInForce) -> None:
+    stop = an_order(OrderType.STOP_LIMIT, stop="51", limit="51", quantity="10", time_in_force=time_in_force)
+    assert match(stop, Quote(REFERENCE)).status is ReportStatus.WORKING
+    assert match(stop, Quote(Decimal(51))).status is ReportStatus.FILLED
+    assert match(stop, Quote(Decimal(52))).status is ReportStatus.EXPIRED
+
+
 def test_more_than_a_thousand_fills_in_two_executions_that_add_up() -> None:
     assert [fill.quantity for fill in matched(OrderType.MARKET, quantity="1000").fills] == [Decimal(1000)]
     assert [fill.quantity for fill in matched(OrderType.MARKET, quantity="1000.5").fills] == [
@@ -210,7 +218,7 @@ def test_whatever_the_market_does_an_order_gets_what_it_asked_for_and_no_more(
 ) -> None:
     seen: list[Decimal] = []
     status = ReportStatus.WORKING
-    for place, quote in enumerate(quotes):
+    for quote in quotes:
         outcome = match(order, quote)
         seen.append(quote.price)
         limit = order.spec.limit_price
@@ -225,7 +233,7 @@ def test_whatever_the_market_does_an_order_gets_what_it_asked_for_and_no_more(
         if order.spec.time_in_force is TimeInForce.FILL_OR_KILL:
             assert order.filled in {0, order.spec.quantity}
         if order.spec.time_in_force in {TimeInForce.FILL_OR_KILL, TimeInForce.IMMEDIATE_OR_CANCEL}:
-            assert (place, status) != (0, ReportStatus.WORKING)
+            assert order.triggered == (status is not ReportStatus.WORKING)
         if order.spec.time_in_force in AUCTIONS:
             assert (order.filled, status) == (before, ReportStatus.WORKING)
         if status is not ReportStatus.WORKING:

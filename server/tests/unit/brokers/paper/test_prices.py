@@ -17,14 +17,14 @@ AAPL, MSFT = Symbol("AAPL"), Symbol("MSFT")
 
 def walked(walk: Walk, symbol: Symbol, steps: range) -> list[Decimal]:
     quotes = [walk.quote(symbol, step) for step in steps]
-    assert {quote.size for quote in quotes if quote} == {LOT}
-    return [quote.price for quote in quotes if quote]
+    assert {quote.size for quote in quotes} == {LOT}
+    return [quote.price for quote in quotes]
 
 
 def test_without_a_setting_prices_stand_still() -> None:
     still = parse_prices(" ", NOW)
     assert isinstance(still, StillPrices)
-    assert (still.quote(AAPL, still.step_at(NOW)), list(still.moves(0, 9, [AAPL]))) == (None, [])
+    assert (still.quote(AAPL, still.step_at(NOW)), still.moves(0, [AAPL])) == (None, {})
 
 
 def test_a_walk_is_the_same_for_the_same_seed_symbol_and_step_and_another_for_any_other() -> None:
@@ -52,9 +52,7 @@ def test_a_walk_counts_its_steps_by_time_and_moves_every_symbol_in_each() -> Non
     walk = Walk(seed=7, step_ms=500, bps=5)
     step = walk.step_at(NOW)
     assert walk.step_at(NOW + timedelta(seconds=3)) == step + 6
-    assert list(walk.moves(step, step + 2, [AAPL, MSFT])) == [
-        (symbol, walk.quote(symbol, number)) for number in (step + 1, step + 2) for symbol in (AAPL, MSFT)
-    ]
+    assert walk.moves(step, [AAPL, MSFT]) == {symbol: walk.quote(symbol, step) for symbol in (AAPL, MSFT)}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +75,8 @@ def test_a_file_is_replayed_from_the_start_of_the_process(tmp_path: Path, times:
         Quote(Decimal("12.25")),
     ]
     assert replay.quote(MSFT, 1) is None
-    assert list(replay.moves(1, 4, [AAPL])) == [(AAPL, replay.quote(AAPL, step)) for step in (3, 4)]
+    moves = [replay.moves(step, [AAPL]) for step in (1, 2, 3, 4)]
+    assert moves == [{AAPL: replay.quote(AAPL, 1)}, {}, {AAPL: replay.quote(AAPL, 3)}, {AAPL: replay.quote(AAPL, 4)}]
 
 
 @pytest.mark.parametrize(
