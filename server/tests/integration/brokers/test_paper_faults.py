@@ -246,7 +246,7 @@ async def test_a_plan_outlives_the_process_until_it_is_removed(ledger_url: str) 
     async with running(settings) as session:
         path = f"/accounts/{ACCOUNT}/faults"
         plan = (await ask(settings, "GET", path)).json()
-        assert (plan["seed"], plan["faults"]) == (7, {"refused_but_placed": 1.0, "late_ms": 10.0})
+        assert (plan["seed"], plan["faults"]) == (7, {"refused_but_placed": 1, "late_ms": 10})
         assert kind(await session.submit(resting())) is Unknown
         assert (await ask(settings, "DELETE", path)).json() == {"seed": 0, "faults": {}, "set_at": None}
         assert kind(await session.submit(resting())) is Accepted

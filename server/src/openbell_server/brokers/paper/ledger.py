@@ -236,7 +236,7 @@ class Ledger:
 
 
 def _faults(row: asyncpg.Record) -> AccountFaults:
-    faults = msgspec.json.decode(row["faults"], type=dict[str, float])
+    faults = msgspec.json.decode(row["faults"], type=dict[str, int | float])
     return AccountFaults(row["seed"], faults, row["set_at"], plan_of(row["seed"], faults))
 
 

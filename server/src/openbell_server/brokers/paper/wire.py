@@ -210,14 +210,14 @@ class FaultsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Misbehaviour that an account asks for."""
 
     seed: int
-    faults: dict[str, float]
+    faults: dict[str, int | float]
 
 
 class AccountFaultsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Misbehaviour that an account asked for, and when it did."""
 
     seed: int
-    faults: dict[str, float]
+    faults: dict[str, int | float]
     set_at: AwareTime | None
 
 

@@ -1,6 +1,6 @@
 """The routes of fault plans: how the broker of a paper account shall misbehave."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from litestar import Request, Router, delete, get, put
@@ -18,10 +18,14 @@ from openbell_server.transport.rest.intents import json_body_of
 from openbell_server.transport.rest.strict_json import read_json
 from openbell_server.transport.rest.wire_types import Moment
 
+SEED_MAX: Final = 2**63 - 1
 # What they say beyond the type is judged by the broker's own table.
 Seed = Annotated[
     int,
-    Meta(description="the same seed gives the same orders the same faults", extra_json_schema={"minimum": 0}),
+    Meta(
+        description="the same seed gives the same orders the same faults",
+        extra_json_schema={"minimum": 0, "maximum": SEED_MAX},
+    ),
 ]
 NamedFaults = Annotated[
     dict[str, Any],
