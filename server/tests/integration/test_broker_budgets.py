@@ -17,6 +17,7 @@ from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.work_accounts import Bulkhead, WorkAccounts
 from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome, Unknown
 from paper_broker import until
 from scripted_broker import Desk, until_so
@@ -27,7 +28,7 @@ class NamedBroker(PaperBroker):
 
     def __init__(self, name: str, **differs: Any) -> None:
         self.name = name
-        self.capabilities = replace(PaperBroker.capabilities, **differs)
+        self.capabilities = replace(PAPER.capabilities, **differs)
 
 
 @dataclass(slots=True)

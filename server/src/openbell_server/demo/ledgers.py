@@ -96,7 +96,7 @@ def compare(books: Books) -> Comparison:
     findings: dict[Finding, list[str]] = {finding: [] for finding in Finding}
     findings[Finding.DOUBLED] += ["the broker refused an order that it had been sent before"] * books.repeated_submits
     for order in books.orders:
-        intent_id = intents.get(order.client_order_id) or adopted.get(order.broker_order_id)
+        intent_id = intents.get(order.client_order_id or "") or adopted.get(order.broker_order_id)
         if intent_id is None:
             findings[Finding.LOST].append(f"the broker has {order.broker_order_id}, which we do not show")
         else:
