@@ -79,7 +79,7 @@ async def test_every_notice_of_a_report_is_in_the_log_and_the_first_is_the_reaso
     await desk.report(a_report(CANCELS, client_order_id=order_id))
     assert "notices" not in (await order_events(desk))[-1]
     late = a_report(CANCELS, [an_execution(1, 12)], client_order_id=order_id)
-    await desk.report(replace(late, terms=some_terms(9), terms_version=2))
+    await desk.report(replace(late, terms=some_terms(9, "1.50", GTC), terms_version=2))
     told = (await order_events(desk))[-1]
     assert told["notices"] == ["LATE_FILL", "OVERFILL", "RESTATED"]
     assert told["reason"] == {"code": "LATE_FILL", "broker_code": None, "broker_text": None}
