@@ -60,7 +60,7 @@ async def desk(pool: Pool) -> Desk:
 
 def the_work_of(desk: Desk, follow: FollowBroker) -> WorkAccounts:
     store = PostgresExecutionStore(desk.pool)
-    settle, recover = SettleUnknown(store, desk.track, desk.hints), RecoverAccount(store, desk.track)
+    settle, recover = SettleUnknown(store, desk.track, desk.hints, desk.execute), RecoverAccount(store, desk.track)
     return WorkAccounts(store, desk.execute, settle, recover, {"paper": follow}, follow.slots)
 
 
