@@ -1,0 +1,329 @@
+"""Execution's store in memory, held to the same contract suite as PostgreSQL's."""
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from uuid import UUID
+
+from openbell_server.application.ports.execution import (
+    AccountStanding,
+    AccountTransaction,
+    BrokerAccount,
+    Hold,
+    TrackedAction,
+)
+from openbell_server.domain.account_events import EventKind
+from openbell_server.domain.accounts import Environment
+from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
+from openbell_server.domain.broker_orders import BrokerExecution
+from openbell_server.domain.controls import DoorFacts, SymbolControls
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol
+from openbell_server.domain.intents import ActionType
+from openbell_server.domain.order_aggregate import Order, Standing
+from openbell_server.domain.orders import exact_total
+from simulation.memory_database import ActionRow, Event, MemoryDatabase, Transaction
+
+ROUND_MAX = 200
+PROBES_MAX = 50
+NEAR_SECONDS = 20
+PROBE_SECONDS_MAX = 30
+DATABASE_EPOCH = 1
+
+
+@dataclass(eq=False, slots=True)
+class MemoryAccountTransaction(Transaction):
+    """Implements AccountTransaction."""
+
+    _events: list[tuple[EventKind, IntentId, int, str]] = field(default_factory=list)
+
+    @property
+    def now(self) -> datetime:
+        """When the lock was asked for."""
+        return self.began_at
+
+    @property
+    def hold(self) -> Hold | None:
+        """Set while no door of the account may open."""
+        return self.book.hold
+
+    @property
+    def epochs(self) -> tuple[int, int]:
+        """Of the database and of the account."""
+        return DATABASE_EPOCH, self.book.epoch
+
+    @property
+    def was_restored(self) -> bool:
+        """Whether the database was ever restored."""
+        return self.book.was_restored
+
+    async def superseded(self) -> list[TrackedAction]:
+        """What a queued cancel makes needless."""
+        await self.statement()
+        found = []
+        for intent, rows in self._by_intent().items():
+            cancel = next((r for r in rows if r.action_type is ActionType.CANCEL and _is_queued(r)), None)
+            if cancel is None:
+                continue
+            unsent = _is_queued(self._first(intent))
+            found += [
+                row
+                for row in rows
+                if row.seq <= cancel.seq and _is_queued(row) and (unsent or row.action_type is ActionType.REPLACE)
+            ]
+        return self._tracked(found)[:ROUND_MAX]
+
+    async def standing(self) -> AccountStanding:
+        """How the account stands with its broker."""
+        await self.statement()
+        return AccountStanding(self.epochs, self.book.credential_version, self.book.credential_status)
+
+    async def ready(self, limit: int, *, cancels: bool) -> list[TrackedAction]:
+        """What may be sent next, cancels first, then in commit order."""
+        await self.statement()
+        waiting = [row for rows in self._by_intent().values() for row in rows[:1] if _is_queued(row)]
+        first = self._tracked([row for row in waiting if row.action_type is ActionType.CANCEL])[:limit]
+        first = first if cancels else []
+        others = [row for row in waiting if row.action_type is not ActionType.CANCEL]
+        judged = [replace(action, at_door=self._door_facts(action)) for action in self._tracked(others)]
+        return first + judged[: limit - len(first)]
+
+    async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:
+        """The controls of these symbols."""
+        await self.statement()
+        return {symbol: self.book.controls[symbol] for symbol in sorted(symbols) if symbol in self.book.controls}
+
+    async def in_doubt(self) -> list[TrackedAction]:
+        """Actions past their door without an outcome."""
+        await self.statement()
+        doubtful = {ActionState.DISPATCHING, ActionState.UNKNOWN}
+        return self._tracked([row for row in self.book.actions.values() if row.state in doubtful])[:ROUND_MAX]
+
+    async def of_intents(self, intent_ids: Sequence[IntentId]) -> list[TrackedAction]:
+        """All actions of these intents, in order."""
+        await self.statement()
+        known = [intent_id for intent_id in sorted(set(intent_ids)) if intent_id in self.book.intents]
+        rows = [self.book.actions[action_id] for intent_id in known for action_id in self.book.intents[intent_id]]
+        return [self._as_tracked(row) for row in rows]
+
+    async def intents_of(self, action_ids: Sequence[ActionId]) -> dict[ActionId, IntentId]:
+        """Which intents these actions belong to."""
+        await self.statement()
+        known = {row.known_as: row.intent_id for row in self.book.actions.values() if row.known_as}
+        known |= {row.action_id: row.intent_id for row in self.book.actions.values()}
+        return {action_id: known[action_id] for action_id in action_ids if action_id in known}
+
+    async def adopt_forgotten_orders(self, action_ids: Sequence[ActionId]) -> dict[ActionId, ActionId]:
+        """Give actions the orders that the broker has for the same commands from before a restore."""
+        await self.statement()
+        taken = {row.known_as for row in self.book.actions.values()}
+        adopted = {}
+        for action_id in action_ids:
+            for forgotten in self.book.forgotten:
+                if forgotten not in taken and _command_of(forgotten) == _command_of(action_id):
+                    self._change(action_id, known_as=forgotten)
+                    adopted[action_id] = forgotten
+                    taken.add(forgotten)
+                    break
+        return adopted
+
+    async def add_forgotten_orders(self, action_ids: Sequence[ActionId]) -> None:
+        """Remember orders that the broker has and our record does not."""
+        await self.statement()
+        self.book.forgotten |= dict.fromkeys(action_ids)
+
+    async def end_hold(self, hold: Hold) -> None:
+        """Let the account trade again."""
+        await self.statement()
+        if self.book.hold is not None and self.book.hold.epoch == hold.epoch:
+            self.book.hold = None
+
+    async def open_doors(self, action_ids: Sequence[ActionId], attempt_id: UUID) -> dict[ActionId, datetime]:
+        """QUEUED → DISPATCHING."""
+        await self.statement()
+        now = self.database.clock()
+        opened = {}
+        for action_id in action_ids:
+            if _is_queued(self.book.actions[action_id]):
+                self._change(action_id, state=ActionState.DISPATCHING, attempt_id=attempt_id, send_started_at=now)
+                opened[action_id] = now
+        assert opened.keys() == set(action_ids), "the account's lock was not held"
+        return opened
+
+    async def save_action(self, action: TrackedAction, state: ActionState, reason: Reason | None) -> None:
+        """Write an action's next state, if the table of states allows it."""
+        advance(action.state, state)
+        await self.statement()
+        if self.book.actions[action.action_id].state is not action.state:
+            return
+        now = self.database.clock()
+        self._change(action.action_id, state=state, reason=reason, settled_at=now if state in SETTLED else None)
+        if state is ActionState.UNKNOWN:
+            self._change(action.action_id, unknown_since=now)
+
+    async def add_probe(self, action_id: ActionId, asked_at: datetime, *, found: bool) -> None:
+        """Keep a look-up as evidence."""
+        await self.statement()
+        probes = self.book.actions[action_id].probes
+        self._change(action_id, probes=(*probes[1 - PROBES_MAX :], (asked_at, found)))
+
+    async def save_order(self, intent_id: IntentId, order: Order) -> None:
+        """Write an order's facts."""
+        await self.statement()
+        self.book.orders[intent_id] = order
+
+    async def add_executions(self, intent_id: IntentId, fills: Sequence[BrokerExecution]) -> set[str]:
+        """Store fills; the ids of those never seen before."""
+        if not fills:
+            return set()
+        await self.statement()
+        unseen = {fill.execution_id: fill for fill in reversed(fills) if fill.execution_id not in self.book.executions}
+        self.book.executions |= {execution_id: (intent_id, fill) for execution_id, fill in unseen.items()}
+        return set(unseen)
+
+    async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
+        """Count a fill."""
+        await self.statement()
+        self.book.positions[symbol] = exact_total([self.book.positions.get(symbol, Decimal(0)), change])
+
+    def append_event(self, kind: EventKind, intent_id: IntentId, seq: int, body: str) -> None:
+        """Append to the account's log."""
+        self._events.append((kind, intent_id, seq, body))
+
+    def finish(self) -> None:
+        """Number what was appended."""
+        for kind, intent_id, seq, body in self._events:
+            self.book.events.append(Event(len(self.book.events) + 1, kind, intent_id, seq, body))
+
+    def _change(self, action_id: ActionId, **values: object) -> None:
+        row = self.book.actions[action_id]
+        self.book.actions[action_id] = replace(row, updated_at=self.database.clock(), **values)  # type: ignore[arg-type]
+
+    def _by_intent(self) -> dict[IntentId, list[ActionRow]]:
+        """What is unsettled of each intent, in order."""
+        unsettled: dict[IntentId, list[ActionRow]] = {}
+        for row in self.book.actions.values():
+            if row.settled_at is None:
+                unsettled.setdefault(row.intent_id, []).append(row)
+        return unsettled
+
+    def _first(self, intent_id: IntentId) -> ActionRow:
+        return self.book.actions[self.book.intents[intent_id][0]]
+
+    def _tracked(self, rows: Sequence[ActionRow]) -> list[TrackedAction]:
+        return [self._as_tracked(row) for row in sorted(rows, key=lambda row: row.number)]
+
+    def _as_tracked(self, row: ActionRow) -> TrackedAction:
+        first = self._first(row.intent_id)
+        return TrackedAction(
+            action_id=row.action_id,
+            intent_id=row.intent_id,
+            seq=row.seq,
+            action_type=row.action_type,
+            state=row.state,
+            attempt_id=row.attempt_id,
+            send_started_at=row.send_started_at,
+            order_action_id=first.known_as or first.action_id,
+            misses=[at for at, found in row.probes if not found],
+            order=self.book.orders[row.intent_id],
+            terms=self.book.terms[row.intent_id],
+            replacement=row.replacement,
+        )
+
+    def _door_facts(self, action: TrackedAction) -> DoorFacts:
+        row = self.book.actions[action.action_id]
+        return DoorFacts(
+            now=self.database.clock(),
+            queued_at=row.queued_at,
+            environment=Environment.PAPER,
+            control_epoch=self.book.epoch,
+            organization_disabled=False,
+            account_disabled=self.book.is_disabled,
+            principal_revoked=row.principal_revoked,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryExecutionStore:
+    """Implements ExecutionStore."""
+
+    database: MemoryDatabase
+
+    def account_transaction(self, account: BrokerAccount) -> AbstractAsyncContextManager[AccountTransaction]:
+        """A transaction under the account's lock."""
+        return MemoryAccountTransaction(self.database, account)
+
+    async def find_account_across_organizations(self, account_id: AccountId) -> BrokerAccount | None:
+        """Whose account this is, and where it trades."""
+        await self.database.trip()
+        book = self.database.books.get(account_id)
+        return book and book.account
+
+    async def accounts_waiting_across_organizations(
+        self, slots: Collection[int], older_than_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots with an action that has been queued for long."""
+        await self.database.trip()
+        before = self.database.clock() - timedelta(seconds=older_than_seconds)
+        return self._accounts(slots, lambda row: _is_queued(row) and row.queued_at < before)
+
+    async def accounts_in_doubt_across_organizations(
+        self, slots: Collection[int], stuck_after_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots with an action that passed the door and has no outcome."""
+        await self.database.trip()
+        now = self.database.clock()
+
+        def is_due(row: ActionRow) -> bool:
+            if row.send_started_at is None:
+                return False
+            if row.state is ActionState.DISPATCHING:
+                return row.send_started_at < now - timedelta(seconds=stuck_after_seconds)
+            near = row.send_started_at > now - timedelta(seconds=NEAR_SECONDS)
+            wait = 1.0 if near else min(PROBE_SECONDS_MAX, math.pow(2, min(10, len(row.probes))))
+            return row.state is ActionState.UNKNOWN and row.updated_at < now - timedelta(seconds=wait)
+
+        return self._accounts(slots, is_due)
+
+    async def accounts_held_across_organizations(
+        self, slots: Collection[int], settle_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots that must be compared with their broker before anything is sent."""
+        await self.database.trip()
+        before = self.database.clock() - timedelta(seconds=settle_seconds)
+        return [
+            account_id
+            for account_id, book in self.database.books.items()
+            if book.account.slot in slots and book.hold and book.hold.began_at and book.hold.began_at < before
+        ]
+
+    async def open_orders_across_organizations(
+        self, broker: str, slots: Collection[int]
+    ) -> list[tuple[BrokerAccount, ActionId]]:
+        """Orders of these slots that a broker may have, with the action it knows each by."""
+        await self.database.trip()
+        return [
+            (book.account, row.known_as or row.action_id)
+            for book in self.database.books.values()
+            if book.account.broker == broker and book.account.slot in slots
+            for row in book.actions.values()
+            if row.seq == 1 and not _is_queued(row) and book.orders[row.intent_id].standing is not Standing.CLOSED
+        ]
+
+    def _accounts(self, slots: Collection[int], is_due: Callable[[ActionRow], bool]) -> list[AccountId]:
+        return [
+            account_id
+            for account_id, book in self.database.books.items()
+            if book.account.slot in slots and any(row.settled_at is None and is_due(row) for row in book.actions.values())
+        ]
+
+
+def _is_queued(row: ActionRow) -> bool:
+    return row.state is ActionState.QUEUED
+
+
+def _command_of(action_id: ActionId) -> str:
+    """The part of an id that the same command under the same key has again."""
+    return str(action_id)[15:]

@@ -1,0 +1,283 @@
+"""A broker nastier than any real one, and its ledger: every write that left for it, and every order that it took."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextvars import Context
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
+from openbell_server.domain.broker_orders import (
+    Accepted,
+    BrokerExecution,
+    OrderReport,
+    Outcome,
+    Refused,
+    ReportStatus,
+    Unknown,
+)
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.orders import OrderSide, OrderType, Terms, exact_total
+from simulation.profiles import Profile
+
+PRICE = Decimal("1.5")
+LATENCY_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFaults:
+    """Chances, of one."""
+
+    # Of a command: it never arrives; it is taken late; the answer gets lost, or is one that no table lists.
+    lost: float = 0.0
+    late: float = 0.0
+    # Of one that is late: later than the broker is said to be at most.
+    very_late: float = 0.0
+    unanswered: float = 0.0
+    unlisted: float = 0.0
+    busy: float = 0.0
+    # Of a report.
+    repeated: float = 0.0
+    reordered: float = 0.0
+    # Of an order: it is refused; a fill is booked after its end.
+    refused: float = 0.05
+    late_fill: float = 0.0
+    # Of a look-up.
+    failing: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """One command that left for the broker."""
+
+    at: float
+    command: str
+    # The client id of the command, and of the order it is about.
+    command_id: str
+    order_id: str
+
+
+@dataclass(slots=True, kw_only=True)
+class VenueOrder:
+    """An order in the broker's book."""
+
+    broker_id: str
+    account_id: AccountId
+    client_id: str
+    symbol: Symbol
+    order_side: OrderSide
+    order_type: OrderType
+    terms: Terms
+    placed_at: float
+    status: ReportStatus = ReportStatus.WORKING
+    fills: list[BrokerExecution] = field(default_factory=list)
+    # The book as it was shown at each time.
+    shown: list[tuple[float, OrderReport]] = field(default_factory=list)
+    replaced_by: list[str] = field(default_factory=list)
+    is_late: bool = False
+
+    @property
+    def filled(self) -> Decimal:
+        return exact_total(fill.quantity for fill in self.fills)
+
+    def report(self, fills: tuple[BrokerExecution, ...]) -> OrderReport:
+        """The order as it stands, with some of its fills."""
+        return OrderReport(
+            client_order_id=self.client_id,
+            broker_order_id=self.broker_id,
+            status=self.status,
+            filled_quantity=self.filled,
+            executions=fills,
+            terms=self.terms,
+        )
+
+
+Reply = asyncio.Future[Outcome]
+Deliver = Callable[[AccountId, OrderReport], None]
+
+
+@dataclass(slots=True)
+class Venue:
+    """The broker itself: it outlives our processes, and what it did is the truth."""
+
+    profile: Profile
+    chance: random.Random
+    outside: Context
+    clock: Callable[[], datetime]
+    faults: BrokerFaults = field(default_factory=BrokerFaults)
+    writes: list[Write] = field(default_factory=list)
+    orders: dict[str, VenueOrder] = field(default_factory=dict)
+    # When each client id was last taken, and what every refused one was told.
+    _ids: dict[str, float] = field(default_factory=dict)
+    refusals: dict[str, str] = field(default_factory=dict)
+    listeners: dict[object, Deliver] = field(default_factory=dict)
+
+    # ---- what sessions send
+
+    def send(self, write: Write, arrive: Callable[[Reply], None]) -> Reply:
+        """Let a command leave: it arrives once, later, or never."""
+        loop = asyncio.get_running_loop()
+        reply: Reply = loop.create_future()
+        self.writes.append(write)
+        if self._happens(self.faults.lost):
+            if self._happens(0.5):
+                self._later(LATENCY_SECONDS, self._answer, reply, ConnectionResetError("reset by peer"))
+            return reply
+        delay = self.chance.random() * LATENCY_SECONDS
+        if self._happens(self.faults.late):
+            very = not self.profile.is_on_time and self._happens(self.faults.very_late)
+            delay += self.chance.uniform(self.profile.late_max, 600) if very else self._within(self.profile.late_max)
+        self._later(delay, arrive, reply)
+        return reply
+
+    def submit(self, order: BrokerOrder, sent_at: float, reply: Reply) -> None:
+        """A new order has arrived."""
+        if (code := self._refusal(order.client_order_id, order.valid_until)) is not None:
+            self.refusals.setdefault(order.client_order_id, code)
+            return self._answer(reply, Refused(code, "no"))
+        now = asyncio.get_running_loop().time()
+        placed = VenueOrder(
+            broker_id=f"b{len(self.orders) + 1}",
+            account_id=order.account_id,
+            client_id=order.client_order_id if self.profile.keeps_ids else "",
+            symbol=order.symbol,
+            order_side=order.order_side,
+            order_type=order.order_type,
+            terms=Terms(
+                quantity=order.quantity,
+                limit_price=order.limit_price,
+                stop_price=order.stop_price,
+                time_in_force=order.time_in_force,
+            ),
+            placed_at=now,
+            is_late=now - sent_at > self.profile.late_max,
+        )
+        self._ids[order.client_order_id] = now
+        self.orders[placed.broker_id] = placed
+        # A fill may be told before the answer is.
+        self._begin_trading(placed)
+        self._show(placed)
+        return self._answer(reply, Accepted(placed.broker_id))
+
+    def replace(self, order: VenueOrder | None, asked: BrokerReplacement, reply: Reply) -> None:
+        """A change has arrived."""
+        if order is None or self._is_expired(asked.valid_until):
+            return self._answer(reply, Refused("UNKNOWN_ORDER" if order is None else "TOO_LATE", "no"))
+        if order.status is not ReportStatus.WORKING or asked.terms.quantity <= order.filled:
+            return self._answer(reply, Refused("TOO_LATE_TO_REPLACE", "no"))
+        order.terms = asked.terms
+        order.replaced_by.append(asked.client_order_id)
+        self._show(order)
+        return self._answer(reply, Accepted(order.broker_id))
+
+    def cancel(self, order: VenueOrder | None, valid_until: datetime, reply: Reply) -> None:
+        """A cancel has arrived."""
+        if order is None or self._is_expired(valid_until):
+            return self._answer(reply, Refused("UNKNOWN_ORDER" if order is None else "TOO_LATE", "no"))
+        if order.status is not ReportStatus.WORKING:
+            return self._answer(reply, Refused("TOO_LATE_TO_CANCEL", "no"))
+        order.status = ReportStatus.CANCELED
+        self._show(order)
+        if self._happens(self.faults.late_fill):
+            # It was executed before the cancel came, and is booked after it.
+            self._later(self._within(3.0), self._book, order, self._part(order))
+        return self._answer(reply, Accepted(order.broker_id))
+
+    def find(self, order: VenueOrder | None) -> OrderReport | None:
+        """The order as a look-up shows it: as it is now, or was a moment ago."""
+        if order is None:
+            return None
+        before = asyncio.get_running_loop().time() - self._within(self.profile.lag_max)
+        return next((report for at, report in reversed(order.shown) if at <= before), None)
+
+    def find_order(self, client_id: str) -> VenueOrder | None:
+        """The order by the id its sender gave it; of several the latest."""
+        if not self.profile.keeps_ids:
+            return None
+        return next((order for order in reversed(self.orders.values()) if order.client_id == client_id), None)
+
+    # ---- the inside
+
+    def _refusal(self, client_id: str, valid_until: datetime) -> str | None:
+        if self._is_expired(valid_until):
+            return "TOO_LATE"
+        taken = self._ids.get(client_id)
+        if taken is not None and asyncio.get_running_loop().time() - taken <= self.profile.id_seconds:
+            return "DUPLICATE_ID"
+        return "NO_MONEY" if self._happens(self.faults.refused) else None
+
+    def _is_expired(self, valid_until: datetime) -> bool:
+        return self.profile.honours_valid_until and self.clock() > valid_until
+
+    def _begin_trading(self, order: VenueOrder) -> None:
+        """Draw what the market will do with it."""
+        is_market = order.order_type is OrderType.MARKET
+        fills = self.chance.randint(1, 3) if is_market else self.chance.choice((0, 0, 1, 2, 3))
+        span = 1.0 if is_market else 8.0
+        whole = is_market or self._happens(0.5)
+        for place in range(fills):
+            is_last = whole and place == fills - 1
+            self._later(span * (place + self.chance.random()) / 3, self._trade, order, is_last)
+
+    def _trade(self, order: VenueOrder, is_last: bool) -> None:
+        if order.status is not ReportStatus.WORKING:
+            return
+        rest = order.terms.quantity - order.filled
+        self._book(order, rest if is_last else self._part(order))
+
+    def _part(self, order: VenueOrder) -> Decimal:
+        rest = int(order.terms.quantity - order.filled)
+        return Decimal(self.chance.randint(1, rest)) if rest > 0 else Decimal(0)
+
+    def _book(self, order: VenueOrder, quantity: Decimal) -> None:
+        if quantity <= 0:
+            return
+        fill = BrokerExecution(
+            execution_id=f"{order.broker_id}-{len(order.fills) + 1}",
+            quantity=quantity,
+            price=PRICE,
+            executed_at=self.clock(),
+        )
+        order.fills.append(fill)
+        if order.status is ReportStatus.WORKING and order.filled >= order.terms.quantity:
+            order.status = ReportStatus.FILLED
+        self._show(order, fill)
+
+    def _show(self, order: VenueOrder, *fills: BrokerExecution) -> None:
+        """Write the book, and tell everybody who listens: at once or late, once or twice."""
+        order.shown.append((asyncio.get_running_loop().time(), order.report(tuple(order.fills))))
+        for deliver in self.listeners.values():
+            for _ in range(1 + self._happens(self.faults.repeated)):
+                delay = self._within(LATENCY_SECONDS)
+                if self._happens(self.faults.reordered):
+                    delay += self._within(2.0)
+                self._later(delay, deliver, order.account_id, order.report(fills))
+
+    def _answer(self, reply: Reply, answer: Outcome | Exception) -> None:
+        """Back to whoever waits, unless the answer is lost or one that the adapter's table does not list."""
+        if self._happens(self.faults.unanswered):
+            return
+        if self._happens(self.faults.unlisted):
+            answer = Unknown("400 E17")
+        self._later(self._within(LATENCY_SECONDS), _settle, reply, answer)
+
+    def _later(self, delay: float, call: Callable[..., object], *arguments: object) -> None:
+        asyncio.get_running_loop().call_later(delay, call, *arguments, context=self.outside)
+
+    def _within(self, seconds: float) -> float:
+        return self.chance.random() * seconds
+
+    def _happens(self, rate: float) -> bool:
+        return rate > 0 and self.chance.random() < rate
+
+
+def _settle(reply: Reply, answer: Outcome | Exception) -> None:
+    if reply.done():
+        return
+    if isinstance(answer, Exception):
+        reply.set_exception(answer)
+    else:
+        reply.set_result(answer)
+
