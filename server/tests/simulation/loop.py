@@ -64,6 +64,17 @@ class _NoSockets(selectors.BaseSelector):
         return {}
 
 
+class _Task(asyncio.Task[Any]):
+    """A task with a number: sets of tasks are gone through in the same order in every run."""
+
+    def __init__(self, number: int, coroutine: Coroutine[Any, Any, Any], **named: Any) -> None:
+        self.number = number
+        super().__init__(coroutine, **named)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
 class SimulatedLoop(asyncio.SelectorEventLoop):
     """Steps one handle at a time, chosen by the seed; time passes only when nothing is ready."""
 
@@ -73,6 +84,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self._now = 0.0
         self._steps_max = steps_max
         self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._made = 0
         self.steps = 0
         self.trace = hashlib.sha256()
         super().__init__(_NoSockets())
@@ -101,10 +113,6 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self._ready.extend(process.held)
         process.held.clear()
 
-    def note(self, words: str) -> None:
-        """Write something into the trace."""
-        self.trace.update(words.encode())
-
     def abandon(self) -> None:
         """Let go of tasks that will never be stepped again; nothing that their clean-up does counts any more."""
         for task in self._tasks:
@@ -117,7 +125,8 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def _make_task(
         self, _: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], context: Context | None = None
     ) -> asyncio.Task[Any]:
-        task = asyncio.Task(coroutine, loop=self, context=context)
+        self._made += 1
+        task = _Task(self._made, coroutine, loop=self, context=context)
         # Held here: a task of a killed process must not be collected, which would run its clean-up.
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))

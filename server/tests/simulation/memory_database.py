@@ -130,6 +130,7 @@ class MemoryDatabase:
     choose: Callable[[int], int] = lambda _: 0
     # What becomes of the next commit: None is well, True a lost answer, False a lost commit.
     commit_doubt: Callable[[], bool | None] = lambda: None
+    note: Callable[[str], None] = lambda _: None
     books: dict[AccountId, Book] = field(default_factory=dict)
     _locks: dict[AccountId, _Lock] = field(default_factory=dict)
     _open: dict["Transaction", None] = field(default_factory=dict)

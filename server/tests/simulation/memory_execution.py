@@ -20,7 +20,7 @@ from openbell_server.domain.accounts import Environment
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
 from openbell_server.domain.broker_orders import BrokerExecution
 from openbell_server.domain.controls import DoorFacts, SymbolControls
-from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol, client_order_id
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order, Standing
 from openbell_server.domain.orders import exact_total
@@ -149,6 +149,7 @@ class MemoryAccountTransaction(Transaction):
             if _is_queued(self.book.actions[action_id]):
                 self._change(action_id, state=ActionState.DISPATCHING, attempt_id=attempt_id, send_started_at=now)
                 opened[action_id] = now
+                self.database.note(f"door {client_order_id(action_id)}")
         assert opened.keys() == set(action_ids), "the account's lock was not held"
         return opened
 
@@ -158,6 +159,7 @@ class MemoryAccountTransaction(Transaction):
         await self.statement()
         if self.book.actions[action.action_id].state is not action.state:
             return
+        self.database.note(f"{action.action_type} {client_order_id(action.action_id)} {action.state} → {state} {reason}")
         now = self.database.clock()
         self._change(action.action_id, state=state, reason=reason, settled_at=now if state in SETTLED else None)
         if state is ActionState.UNKNOWN:

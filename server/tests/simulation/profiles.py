@@ -26,7 +26,7 @@ class Profile:
     is_on_time: bool = False
     repeats_cancels: bool = True
     late_max: float = LATE_SECONDS_MAX
-    lag_max: float = LAG_SECONDS_MAX
+    lag_max: float = 0
     credentials: CredentialForm | None = None
 
     @property

@@ -19,7 +19,7 @@ from openbell_server.domain.broker_orders import (
     Unknown,
 )
 from openbell_server.domain.identifiers import AccountId, Symbol
-from openbell_server.domain.orders import OrderSide, OrderType, Terms, exact_total
+from openbell_server.domain.orders import EXACT, OrderSide, OrderType, Terms, exact_total
 from simulation.profiles import Profile
 
 PRICE = Decimal("1.5")
@@ -65,7 +65,9 @@ class VenueOrder:
 
     broker_id: str
     account_id: AccountId
+    # As it shows the order, and who really asked for it: that is for the checker alone.
     client_id: str
+    origin: str
     symbol: Symbol
     order_side: OrderSide
     order_type: OrderType
@@ -77,10 +79,15 @@ class VenueOrder:
     shown: list[tuple[float, OrderReport]] = field(default_factory=list)
     replaced_by: list[str] = field(default_factory=list)
     is_late: bool = False
+    was_cancelled: bool = False
 
     @property
     def filled(self) -> Decimal:
         return exact_total(fill.quantity for fill in self.fills)
+
+    @property
+    def value(self) -> Decimal:
+        return exact_total(EXACT.multiply(fill.quantity, fill.price) for fill in self.fills)
 
     def report(self, fills: tuple[BrokerExecution, ...]) -> OrderReport:
         """The order as it stands, with some of its fills."""
@@ -106,13 +113,17 @@ class Venue:
     chance: random.Random
     outside: Context
     clock: Callable[[], datetime]
+    note: Callable[[str], None]
     faults: BrokerFaults = field(default_factory=BrokerFaults)
-    writes: list[Write] = field(default_factory=list)
+    # By the order that each is about.
+    writes: dict[str, list[Write]] = field(default_factory=dict)
     orders: dict[str, VenueOrder] = field(default_factory=dict)
     # When each client id was last taken, and what every refused one was told.
     _ids: dict[str, float] = field(default_factory=dict)
     refusals: dict[str, str] = field(default_factory=dict)
     listeners: dict[object, Deliver] = field(default_factory=dict)
+    # When the last thing happens that is on its way.
+    busy_until: float = 0.0
 
     # ---- what sessions send
 
@@ -120,7 +131,8 @@ class Venue:
         """Let a command leave: it arrives once, later, or never."""
         loop = asyncio.get_running_loop()
         reply: Reply = loop.create_future()
-        self.writes.append(write)
+        self.writes.setdefault(write.order_id, []).append(write)
+        self.note(f"writes {write.command} {write.command_id} of {write.order_id}")
         if self._happens(self.faults.lost):
             if self._happens(0.5):
                 self._later(LATENCY_SECONDS, self._answer, reply, ConnectionResetError("reset by peer"))
@@ -142,6 +154,7 @@ class Venue:
             broker_id=f"b{len(self.orders) + 1}",
             account_id=order.account_id,
             client_id=order.client_order_id if self.profile.keeps_ids else "",
+            origin=order.client_order_id,
             symbol=order.symbol,
             order_side=order.order_side,
             order_type=order.order_type,
@@ -178,7 +191,7 @@ class Venue:
             return self._answer(reply, Refused("UNKNOWN_ORDER" if order is None else "TOO_LATE", "no"))
         if order.status is not ReportStatus.WORKING:
             return self._answer(reply, Refused("TOO_LATE_TO_CANCEL", "no"))
-        order.status = ReportStatus.CANCELED
+        order.status, order.was_cancelled = ReportStatus.CANCELED, True
         self._show(order)
         if self._happens(self.faults.late_fill):
             # It was executed before the cancel came, and is booked after it.
@@ -197,6 +210,10 @@ class Venue:
         if not self.profile.keeps_ids:
             return None
         return next((order for order in reversed(self.orders.values()) if order.client_id == client_id), None)
+
+    def writes_of(self, order_id: str) -> list[Write]:
+        """Every command about an order that left for the broker."""
+        return self.writes.get(order_id, [])
 
     # ---- the inside
 
@@ -241,12 +258,13 @@ class Venue:
             executed_at=self.clock(),
         )
         order.fills.append(fill)
-        if order.status is ReportStatus.WORKING and order.filled >= order.terms.quantity:
+        if order.filled >= order.terms.quantity:
             order.status = ReportStatus.FILLED
         self._show(order, fill)
 
     def _show(self, order: VenueOrder, *fills: BrokerExecution) -> None:
         """Write the book, and tell everybody who listens: at once or late, once or twice."""
+        self.note(f"broker: {order.origin} {order.broker_id} {order.status} {order.filled}/{order.terms.quantity}")
         order.shown.append((asyncio.get_running_loop().time(), order.report(tuple(order.fills))))
         for deliver in self.listeners.values():
             for _ in range(1 + self._happens(self.faults.repeated)):
@@ -264,7 +282,9 @@ class Venue:
         self._later(self._within(LATENCY_SECONDS), _settle, reply, answer)
 
     def _later(self, delay: float, call: Callable[..., object], *arguments: object) -> None:
-        asyncio.get_running_loop().call_later(delay, call, *arguments, context=self.outside)
+        loop = asyncio.get_running_loop()
+        self.busy_until = max(self.busy_until, loop.time() + delay)
+        loop.call_later(delay, call, *arguments, context=self.outside)
 
     def _within(self, seconds: float) -> float:
         return self.chance.random() * seconds

@@ -81,7 +81,10 @@ class VenueSession:
         self.signed_in.pop(account_id, None)
 
     def reports(self) -> AsyncIterator[Item]:
-        """The feed, as it comes."""
+        """The feed, as it comes from now on."""
+        self._items.clear()
+        if self.is_connected:
+            self._put(None)
         return self
 
     def __aiter__(self) -> AsyncIterator[Item]:

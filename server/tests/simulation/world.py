@@ -52,6 +52,8 @@ class World:
     profile: Profile
     loop: SimulatedLoop
     database_faults: DatabaseFaults = field(default_factory=DatabaseFaults)
+    # Print what happens as it does.
+    show: bool = False
     # Errors of the application that nobody planned.
     surprises: list[str] = field(default_factory=list)
     living: dict[str, Process] = field(default_factory=dict)
@@ -67,12 +69,17 @@ class World:
     def __post_init__(self) -> None:
         """Make the services."""
         self.database = MemoryDatabase(
-            self.clock, PROCESS.get, self._trip, lambda count: self.chance("locks").randrange(count), self._commit_doubt
+            self.clock,
+            PROCESS.get,
+            self._trip,
+            lambda count: self.chance("locks").randrange(count),
+            self._commit_doubt,
+            self.note,
         )
         self.outbox = MemoryOutboxStore(self.database)
         self.leases = MemoryLeaseStore(self.database)
         self.bus = Bus(self.chance("bus"), self.outside)
-        self.venue = Venue(self.profile, self.chance("venue"), self.outside, self.clock)
+        self.venue = Venue(self.profile, self.chance("venue"), self.outside, self.clock, self.note)
 
     def chance(self, name: str) -> random.Random:
         """A stream of chance of its own for each part: one part's draws never shift another's."""
@@ -87,6 +94,14 @@ class World:
     def new_id(self) -> UUID:
         """An id by the world's clock and the seed."""
         return uuid7(int(self.clock().timestamp() * 1000), self.chance("ids").randbytes(10))
+
+    def note(self, words: str) -> None:
+        """Write down what happened, by whom."""
+        process = PROCESS.get()
+        line = f"{self.loop.time():10.6f} {process.name if process else '-':10} {words}"
+        self.loop.trace.update(line.encode())
+        if self.show:
+            print(line)
 
     def start(self, name: str) -> None:
         """Start a process; an executor follows the broker, a relay the outbox."""
@@ -173,7 +188,9 @@ class World:
     def _look_at(self, errors: list[BaseException]) -> None:
         """Trouble of the services is what the run is about; anything else is a fault of ours."""
         for error in errors:
-            if not isinstance(error, OSError | TimeoutError):
+            if isinstance(error, BaseExceptionGroup):
+                self._look_at([*error.exceptions])
+            elif not isinstance(error, OSError | TimeoutError):
                 self.surprises.append(f"{type(error).__name__}: {error}")
 
     def _locked(self) -> frozenset[AccountId]:

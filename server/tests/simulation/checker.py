@@ -1,0 +1,160 @@
+"""Holds our record against the broker's ledger: what must never be, by the name of the bar it breaks."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+from openbell_server.domain.action_lifecycle import SETTLED, ActionState
+from openbell_server.domain.broker_orders import ReportStatus
+from openbell_server.domain.identifiers import ActionId, IntentId, client_order_id
+from openbell_server.domain.intents import ActionType
+from openbell_server.domain.order_aggregate import Certainty, CloseReason, Order, Standing
+from openbell_server.domain.orders import OrderSide, exact_total
+from simulation.memory_database import ActionRow, Book
+from simulation.venue import VenueOrder
+from simulation.world import World
+
+RESENDS_MAX = {"A": 2}
+
+
+class Bar(StrEnum):
+    """What is counted, and must be zero."""
+
+    DOUBLED = "doubled"
+    LOST = "lost"
+    WRONG = "wrong record"
+    WRITES = "written too often"
+    UNFLAGGED = "in doubt and not flagged"
+    UNSETTLED = "unsettled in the end"
+    SURPRISE = "unplanned error"
+
+
+Finding = tuple[Bar, str]
+
+ENDS = {
+    ReportStatus.FILLED: CloseReason.FILLED,
+    ReportStatus.CANCELED: CloseReason.CANCELED,
+    ReportStatus.EXPIRED: CloseReason.EXPIRED,
+    ReportStatus.REJECTED: CloseReason.REJECTED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Checker:
+    """Looks at a world that has come to rest."""
+
+    world: World
+    accepted: list[ActionId]
+
+    def findings(self) -> list[Finding]:
+        """Everything that must not be."""
+        return [
+            *((Bar.SURPRISE, words) for words in self.world.surprises),
+            *self._doubled(),
+            *self._lost(),
+            *(finding for book in self.world.database.books.values() for finding in self._book(book)),
+        ]
+
+    def is_settled(self) -> bool:
+        """Whether there is nothing left to wait for."""
+        return all(row.state in SETTLED for book in self.world.database.books.values() for row in book.actions.values())
+
+    def _doubled(self) -> Iterator[Finding]:
+        for origin, count in Counter(order.origin for order in self.world.venue.orders.values()).items():
+            if count > 1:
+                yield Bar.DOUBLED, f"{origin} is {count} orders at the broker"
+
+    def _lost(self) -> Iterator[Finding]:
+        recorded = {action_id for book in self.world.database.books.values() for action_id in book.actions}
+        for action_id in self.accepted:
+            if action_id not in recorded:
+                yield Bar.LOST, f"{action_id} was accepted and is not on record"
+
+    def _book(self, book: Book) -> Iterator[Finding]:
+        at_broker = {order.origin: order for order in self.world.venue.orders.values()}
+        for intent_id, action_ids in book.intents.items():
+            rows = [book.actions[action_id] for action_id in action_ids]
+            order = book.orders[intent_id]
+            truth = at_broker.get(client_order_id(rows[0].action_id))
+            for row in rows:
+                yield from self._action(row, truth, order)
+            yield from self._writes(rows)
+            if all(row.state in SETTLED for row in rows):
+                yield from self._order(intent_id, order, truth)
+        yield from self._totals(book)
+
+    def _action(self, row: ActionRow, truth: VenueOrder | None, order: Order) -> Iterator[Finding]:
+        name = f"{row.action_type} {client_order_id(row.action_id)} {row.state}"
+        if row.state is ActionState.QUEUED:
+            yield Bar.LOST, f"{name} was never tried"
+        elif row.state not in SETTLED and row.state is not ActionState.UNKNOWN:
+            yield Bar.UNSETTLED, name
+        took_effect = self._took_effect(row, truth)
+        if row.state is ActionState.REFUSED and truth is not None and truth.status is ReportStatus.FILLED:
+            # It was cancelled, and then filled all the same: nothing came of the cancel.
+            took_effect = took_effect and row.action_type is not ActionType.CANCEL
+        says_so = {ActionState.ACKED: True, ActionState.REFUSED: False, ActionState.FAILED: False}
+        says_so[ActionState.SKIPPED] = False
+        if row.state in says_so and says_so[row.state] != took_effect:
+            # Later than the broker is said to be at most: the order must say so, whatever was concluded before.
+            if not (truth is not None and truth.is_late and order.standing is not Standing.NONE):
+                yield Bar.WRONG, f"{name}, and at the broker it {'took' if took_effect else 'took no'} effect"
+
+    def _took_effect(self, row: ActionRow, truth: VenueOrder | None) -> bool:
+        if truth is None:
+            return False
+        if row.action_type is ActionType.CREATE:
+            return True
+        if row.action_type is ActionType.REPLACE:
+            return client_order_id(row.action_id) in truth.replaced_by
+        return truth.was_cancelled
+
+    def _writes(self, rows: list[ActionRow]) -> Iterator[Finding]:
+        order_id = client_order_id(rows[0].action_id)
+        sent = Counter((write.command, write.command_id) for write in self.world.venue.writes_of(order_id))
+        allowed: Counter[tuple[str, str]] = Counter()
+        for row in rows:
+            if row.state is ActionState.SKIPPED:
+                continue
+            if row.action_type is ActionType.CANCEL:
+                allowed["cancel", order_id] += 1000 if self.world.profile.repeats_cancels else 1
+            else:
+                command = "submit" if row.action_type is ActionType.CREATE else "replace"
+                allowed[command, client_order_id(row.action_id)] = 1 + RESENDS_MAX.get(self.world.profile.name, 0)
+        for (command, command_id), count in (sent - allowed).items():
+            yield Bar.WRITES, f"{command} {command_id}: {count} more than allowed"
+
+    def _order(self, intent_id: IntentId, order: Order, truth: VenueOrder | None) -> Iterator[Finding]:
+        if truth is None:
+            if order.standing is not Standing.CLOSED:
+                yield Bar.WRONG, f"{intent_id} is {order.standing}, and the broker has no such order"
+            elif order.filled_quantity:
+                yield Bar.WRONG, f"{intent_id} has fills, and the broker has no such order"
+            return
+        if (order.filled_quantity, order.filled_value) != (truth.filled, truth.value):
+            yield Bar.WRONG, f"{intent_id} has {order.filled_quantity} filled, and at the broker {truth.filled}"
+        expected = (Standing.WORKING, None) if truth.status not in ENDS else (Standing.CLOSED, ENDS[truth.status])
+        if (order.standing, order.close_reason) != expected:
+            yield Bar.WRONG, f"{intent_id} is {order.standing} {order.close_reason}, and at the broker {truth.status}"
+        if order.terms != truth.terms:
+            yield Bar.WRONG, f"{intent_id} has terms {order.terms}, and at the broker {truth.terms}"
+        if order.certainty is not Certainty.CONFIRMED:
+            yield Bar.WRONG, f"{intent_id} is in doubt, and none of its actions is"
+
+    def _totals(self, book: Book) -> Iterator[Finding]:
+        """Executions one by one, the position, and the log without a gap."""
+        orders = [o for o in self.world.venue.orders.values() if o.account_id == book.account.account_id]
+        told = {fill.execution_id: fill for order in orders for fill in order.fills}
+        if {key: fill for key, (_, fill) in book.executions.items()} != told:
+            yield Bar.WRONG, f"{book.account.account_id} has executions that the broker has not, or misses some"
+        position = exact_total(
+            fill.quantity if order.order_side is OrderSide.BUY else -fill.quantity
+            for order in orders
+            for fill in order.fills
+        )
+        if exact_total(book.positions.values() or [Decimal(0)]) != position:
+            yield Bar.WRONG, f"{book.account.account_id} has position {book.positions}, and at the broker {position}"
+        if [event.number for event in book.events] != [*range(1, len(book.events) + 1)]:
+            yield Bar.WRONG, f"{book.account.account_id} has a gap in its log"
