@@ -19,13 +19,13 @@ from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.application.work_accounts import SWEEP_SECONDS, WorkAccounts
 from openbell_server.domain.identifiers import AccountId, uuid7
-from simulation.bus import Bus, BusTeller, NoHints
+from simulation.bus import Bus, BusFaults, BusTeller, NoHints
 from simulation.loop import PROCESS, Process, SimulatedLoop
 from simulation.memory_database import DatabaseAway, MemoryDatabase
 from simulation.memory_execution import MemoryExecutionStore
 from simulation.memory_queues import MemoryLeaseStore, MemoryOutboxStore, MemorySessionStore
 from simulation.profiles import Profile
-from simulation.venue import Venue
+from simulation.venue import BrokerFaults, Venue
 from simulation.venue_session import VenueSession
 
 NOON: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -102,6 +102,10 @@ class World:
         self.loop.trace.update(line.encode())
         if self.show:
             print(line)
+
+    def suffer(self, database: DatabaseFaults, bus: BusFaults, broker: BrokerFaults) -> None:
+        """What may go wrong from now on."""
+        self.database_faults, self.bus.faults, self.venue.faults = database, bus, broker
 
     def start(self, name: str) -> None:
         """Start a process; an executor follows the broker, a relay the outbox."""
