@@ -212,7 +212,7 @@ class Transaction:
             await self.statement()
             doubt = self.database.commit_doubt()
             if doubt is not False:
-                self.database.books[self.account.account_id] = self.book
+                self.commit()
         finally:
             self.lose()
         if doubt is not None:
@@ -221,6 +221,10 @@ class Transaction:
 
     def finish(self) -> None:
         """What is written last."""
+
+    def commit(self) -> None:
+        """The draft is the book from now on."""
+        self.database.books[self.account.account_id] = self.book
 
     def lose(self) -> None:
         """Roll back, if it is not over."""

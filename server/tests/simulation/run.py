@@ -105,7 +105,7 @@ async def _run(world: World, plan: Plan, crash: Crash) -> Verdict:
     world.suffer(DatabaseFaults(), BusFaults(), BrokerFaults())
     nemesis.make_whole()
     world.note("faults are over")
-    findings = await _until_settled(world, Checker(world, [action_id for _, action_id in load.accepted]))
+    findings = await _until_settled(world, Checker(world, load.accepted))
     return Verdict(
         plan=plan,
         findings=tuple(findings),
