@@ -16,7 +16,7 @@ from uuid import UUID
 from history import Call, Fill, Finding, History, Kind, LoggedEvent, Operation, Result, Sight
 from openbell.models import FINAL_STATES
 from openbell_server.demo import ledgers
-from openbell_server.domain.action_lifecycle import NEXT, SETTLED, ActionState
+from openbell_server.domain.action_lifecycle import SETTLED, STEPS, ActionState
 from openbell_server.domain.identifiers import ActionId, client_order_id
 
 _OF_LEDGERS: Final = {
@@ -243,9 +243,9 @@ def _may_follow(state: str, following: str) -> bool:
     """Whether the log may tell of these one after the other: the door itself, DISPATCHING, writes no event."""
     if not state:
         return following == ActionState.QUEUED
-    allowed = NEXT[ActionState(state)]
+    allowed = _following(ActionState(state))
     if ActionState.DISPATCHING in allowed:
-        allowed = (allowed | NEXT[ActionState.DISPATCHING]) - {ActionState.DISPATCHING}
+        allowed = (allowed | _following(ActionState.DISPATCHING)) - {ActionState.DISPATCHING}
     return ActionState(following) in allowed
 
 
@@ -304,3 +304,7 @@ def _listed(things: Collection[object]) -> str:
     """Some of them: a sentence need not name thousands."""
     words = sorted(map(str, things))
     return ", ".join(words[:LISTED_MAX]) + (f" and {len(words) - LISTED_MAX} more" if len(words) > LISTED_MAX else "")
+
+
+def _following(state: ActionState) -> frozenset[ActionState]:
+    return frozenset(following for before, following in STEPS if before is state)

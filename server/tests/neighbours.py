@@ -18,10 +18,11 @@ from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
 from openbell_server.application.delete_user import UserDeletion
-from openbell_server.domain.broker_orders import ReportStatus, Unknown
+from openbell_server.domain.broker_orders import ExecutionChange, OrderDescription, ReportStatus, Unknown
 from openbell_server.domain.controls import ManualControl
 from openbell_server.domain.credentials import NewCredential, SealedSecrets, SecretPlace
 from openbell_server.domain.identifiers import IntentId, OrganizationId, ReceiptId, Symbol, client_order_id
+from openbell_server.domain.orders import OrderSide, OrderType
 from openbell_server.domain.outbox import ClaimedRow, OutboxStatus, Queue
 from openbell_server.domain.receipts import Receipt
 from scripted_broker import Desk
@@ -76,7 +77,10 @@ async def a_neighbour(pool: Pool) -> Neighbour:
     filled = await desk.accept()
     (door,) = await desk.work()
     order_id = client_order_id(door.action.action_id)
-    await desk.report(a_report(ReportStatus.FILLED, [an_execution(1, 10)], client_order_id=order_id))
+    fill = an_execution(1, 10)
+    corrected = ExecutionChange(execution_id=fill.execution_id, revision=1, quantity=fill.quantity, price=fill.price)
+    report = a_report(ReportStatus.FILLED, [fill], client_order_id=order_id)
+    await desk.report(replace(report, changes=(corrected,)))
     working, _ = await desk.working()
     desk.broker.script.append(Unknown("no answer"))
     await desk.accept(a_limit_create())
@@ -92,6 +96,13 @@ async def a_neighbour(pool: Pool) -> Neighbour:
     # An order from before a restore, for the command that waits.
     async with PostgresExecutionStore(pool).account_transaction(desk.account) as transaction:
         await transaction.add_forgotten_orders([desk.tenant.submission(key=KEY).action_id])
+        described = OrderDescription(
+            symbol=Symbol("AAPL"),
+            order_side=OrderSide.BUY,
+            order_type=OrderType.MARKET,
+            accepted_at=datetime.now(UTC),
+        )
+        assert await transaction.save_external_order(replace(report, broker_order_id="theirs"), described)
     await lose_users(pool, desk.tenant.account.organization_id)
     executor_id = uuid4()
     leases = PostgresLeaseStore(pool)
@@ -217,6 +228,10 @@ def _plain_values() -> dict[str, Any]:
         | {"broker_code": None, "broker_text": None, "filled_quantity": Decimal(1), "filled_value": Decimal(1)}
         | {"standing": "WORKING", "close_reason": None, "pending": "NONE", "certainty": "CONFIRMED"}
         | {"broker_order_ids": ["b9"], "quantities": [Decimal(1)] * 2, "prices": [Decimal(1)] * 2}
+        | {"revisions": [1] * 2, "triggered": True, "terms_version": 2, "highest_quantity": None, "ended": None}
+        | {"busted_quantity": Decimal(0), "executions_changed": False, "ended_filled": Decimal(0)}
+        | {"attempt_before": uuid4(), "broker_order_id": "x1", "client_order_id": None, "status": "WORKING"}
+        | {"order_side": "BUY", "order_type": "MARKET", "accepted_at": now, "code": "c", "detail": "d"}
         | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
         | {"quantity": Decimal(10), "limit_price": None, "stop_price": None, "time_in_force": "DAY"}
         | {"provider": "dev", "subject": DELETED, "reason": "left", "hold_seconds": 5.0}

@@ -17,6 +17,7 @@ from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacem
 from openbell_server.brokers.paper.matching import reference_price
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.domain.broker_orders import (
+    OrderName,
     OrderReport,
     Outcome,
 )
@@ -103,7 +104,7 @@ def replacement(order: BrokerOrder, limit_price: Decimal | None, **changes: obje
     )
     made = BrokerReplacement(
         account_id=order.account_id,
-        order_client_id=order.client_order_id,
+        order=named(order.client_order_id),
         client_order_id=uuid4().hex,
         terms=terms,
         filled_quantity=Decimal(0),
@@ -116,8 +117,12 @@ def soon() -> datetime:
     return datetime.now(UTC) + timedelta(seconds=120)
 
 
+def named(client_order_id: str) -> OrderName:
+    return OrderName(client_order_id=client_order_id)
+
+
 async def found(session: PaperSession, order: BrokerOrder) -> OrderReport:
-    report = await session.find(order.account_id, order.client_order_id)
+    report = await session.find(order.account_id, named(order.client_order_id))
     assert report is not None
     return report
 

@@ -24,7 +24,7 @@ from openbell_server.application.ports.execution import AccountTransaction, Brok
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.brokers.paper.definition import PaperBroker
-from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome
+from openbell_server.domain.broker_orders import Accepted, NotSent, OrderName, OrderReport, Outcome
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, IntentId, client_order_id
 from openbell_server.domain.intents import Command
@@ -85,14 +85,14 @@ class ScriptedBroker:
             Write("replace", replacement.client_order_id, replacement.valid_until, key_id, replacement)
         )
 
-    async def cancel(self, account_id: AccountId, client_order_id: str, valid_until: datetime) -> Outcome:
-        return await self._answer(Write("cancel", client_order_id, valid_until, self.keys.get(account_id)))
+    async def cancel(self, account_id: AccountId, order: OrderName, valid_until: datetime) -> Outcome:
+        return await self._answer(Write("cancel", order.client_order_id, valid_until, self.keys.get(account_id)))
 
-    async def find(self, account_id: AccountId, client_order_id: str) -> OrderReport | None:
+    async def find(self, account_id: AccountId, order: OrderName) -> OrderReport | None:
         if self.requires_key and account_id not in self.keys:
             raise PermissionError("sign in first")
-        self.asked.append(client_order_id)
-        return await self.look_up(client_order_id) if self.look_up else self.book.get(client_order_id)
+        self.asked.append(order.client_order_id)
+        return await self.look_up(order.client_order_id) if self.look_up else self.book.get(order.client_order_id)
 
     async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:
         """Its whole book: it knows no times and has one account."""

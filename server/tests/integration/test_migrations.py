@@ -40,6 +40,7 @@ NEEDS_NEWEST = {
     "account_changes",
     "accounts",
     "credentials",
+    "evidence",
     "operators",
     "sessions",
     "outbox_health",

@@ -93,7 +93,7 @@ async def test_no_row_is_moved_to_another_organization(
     tables = await tables_where(owner, "update")
     assert tables == {
         *("account_counters", "positions", "orders", "action_states"),
-        *("symbol_controls", "symbol_time_controls", "credentials"),
+        *("symbol_controls", "symbol_time_controls", "credentials", "external_orders"),
     }
     for table in tables:
         assert await a_row(owner, table, us)

@@ -97,7 +97,7 @@ async def test_the_broker_is_told_the_order_s_id_the_replace_s_own_and_the_total
     (door,) = await desk.work()
     replacement = desk.broker.writes[-1].replacement
     assert replacement is not None
-    assert (replacement.order_client_id, replacement.client_order_id) == (
+    assert (replacement.order.client_order_id, replacement.client_order_id) == (
         order_id,
         client_order_id(door.action.action_id),
     )

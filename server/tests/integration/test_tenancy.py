@@ -221,10 +221,10 @@ READS: dict[Role, dict[str, set[str]]] = {
     },
     Role.EXECUTOR: {
         "accounts": {"organization_id", "account_id", "broker", "slot"},
-        "account_counters": {"account_id", "slot", "recovered_epoch"},
+        "account_counters": {"account_id", "slot", "recovered_epoch", "halt_code"},
         "action_states": {
             *("organization_id", "account_id", "action_id", "intent_id", "seq", "slot", "state", "queued_at"),
-            *("send_started_at", "updated_at", "settled_at", "probes", "known_as"),
+            *("send_started_at", "updated_at", "settled_at", "probes", "known_as", "flagged_at", "unknown_since"),
         },
         "orders": {"organization_id", "account_id", "order_id", "standing"},
         "forgotten_orders": {"account_id", "action_id", "found_at"},

@@ -28,6 +28,11 @@ PARTS = (
     "credentials",
     "secrets",
     "doctor",
+    "simulation",
+    "crashpoints",
+    "races",
+    "sabotage",
+    "execution",
     "bench",
 )
 

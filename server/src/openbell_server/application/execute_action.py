@@ -28,13 +28,13 @@ from openbell_server.domain.action_outcomes import (
     SUPERSEDED,
     Settlement,
     after_outcome,
-    pending_past_door,
+    past_door,
 )
 from openbell_server.domain.broker_orders import NotSent, Outcome, Unknown
 from openbell_server.domain.controls import NO_CONTROLS_EPOCH, SymbolControls, refusal_at_door
 from openbell_server.domain.identifiers import ActionId, client_order_id
 from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import CloseReason, Standing, close, doubt, settle_replace
+from openbell_server.domain.order_aggregate import Closed, CloseReason, Doubted, ReplaceAnswered, Standing, advance
 
 # A command is written within this time of its door, or not at all: a paused worker cannot wake up and trade.
 DOOR_SECONDS: Final = 2.0
@@ -115,8 +115,7 @@ class ExecuteAction:
                 crash_point("executor.inside_door")
             for action in ready:
                 if action.action_type is not ActionType.CREATE:
-                    pending = pending_past_door(action.action_type, action.order)
-                    await transaction.save_order(action.intent_id, pending)
+                    await transaction.save_order(action, past_door(action.action_type, action.order))
         if skipped or needless or adopted or refused:
             self.hints.events_were_written([account.account_id])
         doors = [Door(account, action, attempt_id, opened[action.action_id], opened_monotonic) for action in ready]
@@ -179,14 +178,13 @@ class ExecuteAction:
 async def _write(session: BrokerSession, door: Door) -> Outcome:
     action, terms = door.action, door.action.terms
     valid_until = door.opened_at + timedelta(seconds=DOOR_SECONDS)
-    order_id = client_order_id(action.order_action_id)
     if action.action_type is ActionType.CANCEL:
-        return await session.cancel(door.account.account_id, order_id, valid_until)
+        return await session.cancel(door.account.account_id, action.order_name, valid_until)
     if action.replacement is not None:
         return await session.replace(
             BrokerReplacement(
                 account_id=door.account.account_id,
-                order_client_id=order_id,
+                order=action.order_name,
                 client_order_id=client_order_id(action.action_id),
                 terms=action.replacement,
                 filled_quantity=action.order.filled_quantity,
@@ -196,7 +194,7 @@ async def _write(session: BrokerSession, door: Door) -> Outcome:
     return await session.submit(
         BrokerOrder(
             account_id=door.account.account_id,
-            client_order_id=order_id,
+            client_order_id=action.order_name.client_order_id,
             symbol=terms.symbol,
             order_side=terms.order_side,
             order_type=terms.order_type,
@@ -213,7 +211,7 @@ async def _write(session: BrokerSession, door: Door) -> Outcome:
 async def record(transaction: AccountTransaction, action: TrackedAction, settlement: Settlement) -> None:
     """Write a settlement and log it."""
     if settlement.order != action.order:
-        await transaction.save_order(action.intent_id, settlement.order)
+        await transaction.save_order(action, settlement.order)
     if settlement.state is not None:
         await transaction.save_action(action, settlement.state, settlement.reason)
         log_action(transaction, action, settlement.state, settlement.reason)
@@ -233,7 +231,7 @@ async def _adopt(
         await transaction.open_doors(list(adopted), attempt_id)
     for action in creates:
         if action.action_id in adopted:
-            unknown = Settlement(ActionState.UNKNOWN, Reason(FORGOTTEN), doubt(action.order))
+            unknown = Settlement(ActionState.UNKNOWN, Reason(FORGOTTEN), advance(action.order, Doubted()))
             await record(transaction, replace(action, state=ActionState.DISPATCHING), unknown)
     return adopted
 
@@ -246,7 +244,7 @@ async def _skip_needless(transaction: AccountTransaction, ready: list[TrackedAct
         if action.order.standing is Standing.CLOSED:
             await record(transaction, action, Settlement(ActionState.SKIPPED, Reason(ORDER_TERMINAL), action.order))
         elif replacement is not None and replacement.quantity <= action.order.filled_quantity:
-            kept = settle_replace(action.order, action.order.terms)
+            kept = advance(action.order, ReplaceAnswered(action.order.terms))
             await record(transaction, action, Settlement(ActionState.SKIPPED, Reason(QUANTITY_NOT_ABOVE_FILLED), kept))
         else:
             needed.append(action)
@@ -257,7 +255,7 @@ async def _skip_superseded(transaction: AccountTransaction, needless: list[Track
     """Skip creates and replaces that are cancelled before they were sent, and the cancels of such creates; how many."""
     for action in needless:
         if action.action_type is ActionType.CREATE:
-            closed = close(action.order, CloseReason.SKIPPED)
+            closed = advance(action.order, Closed(CloseReason.SKIPPED))
             await record(transaction, action, Settlement(ActionState.SKIPPED, Reason(SUPERSEDED), closed))
         else:
             reason = Reason(SUPERSEDED if action.action_type is ActionType.REPLACE else NOTHING_SENT)
@@ -279,9 +277,9 @@ async def _skip_refused(
         if code is not None:
             order = action.order
             if action.action_type is ActionType.CREATE:
-                order = close(order, CloseReason.SKIPPED)
+                order = advance(order, Closed(CloseReason.SKIPPED))
             else:
-                order = settle_replace(order, order.terms)
+                order = advance(order, ReplaceAnswered(order.terms))
             await record(transaction, action, Settlement(ActionState.SKIPPED, Reason(code), order))
             refused.add(action.action_id)
     return refused

@@ -11,7 +11,7 @@ from openbell_server.application.hold_slots import HoldSlots
 from openbell_server.application.ports.broker import BrokerDefinition, BrokerSession
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
 from openbell_server.application.track_orders import TrackOrders
-from openbell_server.domain.broker_orders import OrderReport
+from openbell_server.domain.broker_orders import OrderName, OrderReport
 from openbell_server.domain.identifiers import AccountId, ActionId, client_order_id
 
 LOOK_UPS_AT_ONCE_MAX: Final = 8
@@ -111,7 +111,8 @@ class FollowBroker:
                 self._compared.discard(account.slot)
                 return
             for report in await self.track(account, reports):
-                self._to_ask[report.client_order_id] = account
+                if report.client_order_id is not None:
+                    self._to_ask[report.client_order_id] = account
         except Exception as error:  # noqa: BLE001 - one account's trouble is not its neighbours'
             self.failures.append(error)
             self._compared.clear()
@@ -175,7 +176,7 @@ class FollowBroker:
         self._to_ask[order_id] = account
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                report = await self.session.find(account.account_id, order_id)
+                report = await self.session.find(account.account_id, OrderName(client_order_id=order_id))
             if report is not None and not await self.track(account, [report]):
                 self._to_ask.pop(order_id, None)
         except Exception as error:  # noqa: BLE001 - one order's trouble is not its neighbours'

@@ -36,7 +36,8 @@ class RecoverAccount:
             reports = await session.orders_since(account.account_id, hold.look_back_to)
         for first in range(0, len(reports), REPORTS_AT_ONCE_MAX):
             await self.track(account, reports[first : first + REPORTS_AT_ONCE_MAX])
-        ours = [action_id for report in reports if (action_id := action_of(report.client_order_id)) is not None]
+        named = [action_of(report.client_order_id) for report in reports if report.client_order_id is not None]
+        ours = [action_id for action_id in named if action_id is not None]
         async with self.store.account_transaction(account) as transaction:
             if transaction.hold != hold:
                 return False

@@ -14,7 +14,6 @@ from openbell_server.application.track_orders import TrackOrders
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.action_outcomes import after_look, after_outcome, is_found
 from openbell_server.domain.broker_orders import NotSent, OrderReport, Unknown
-from openbell_server.domain.identifiers import client_order_id
 from openbell_server.domain.intents import ActionType
 
 # Longer than any call of a living executor, so that only an abandoned action is found in DISPATCHING.
@@ -52,7 +51,7 @@ class SettleUnknown:
         asked_at: datetime,
     ) -> None:
         async with asyncio.timeout(CALL_SECONDS):
-            report = await session.find(account.account_id, client_order_id(action.order_action_id))
+            report = await session.find(account.account_id, action.order_name)
         crash_point("executor.after_probe")
         if report is not None:
             await self.track(account, [report])
@@ -113,7 +112,7 @@ class SettleUnknown:
         async with self.store.account_transaction(account) as transaction:
             valid_until = transaction.now + timedelta(seconds=DOOR_SECONDS)
         async with asyncio.timeout(CALL_SECONDS):
-            outcome = await session.cancel(account.account_id, client_order_id(probed.order_action_id), valid_until)
+            outcome = await session.cancel(account.account_id, probed.order_name, valid_until)
         async with self.store.account_transaction(account) as transaction:
             for action in await transaction.of_intents([probed.intent_id]):
                 if action.action_id == probed.action_id and not isinstance(outcome, NotSent):

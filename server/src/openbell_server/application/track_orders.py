@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
@@ -15,12 +14,13 @@ from openbell_server.application.ports.execution import (
     TrackedAction,
 )
 from openbell_server.application.ports.hints import Hints
-from openbell_server.domain.action_lifecycle import PAST_DOOR, ActionState
+from openbell_server.domain.action_lifecycle import PAST_DOOR, ActionState, Reason
 from openbell_server.domain.action_outcomes import after_report
-from openbell_server.domain.broker_orders import BrokerExecution, OrderReport
+from openbell_server.domain.broker_orders import OrderReport
 from openbell_server.domain.identifiers import IntentId, action_of
-from openbell_server.domain.order_aggregate import apply_report
-from openbell_server.domain.orders import OrderSide, exact_total
+from openbell_server.domain.order_aggregate import Counted
+from openbell_server.domain.order_reports import apply_report, counted_anew, counted_with, notices
+from openbell_server.domain.orders import EXACT, OrderSide
 
 FORGOTTEN_ATTEMPT: Final = UUID(int=0)
 
@@ -36,14 +36,12 @@ class TrackOrders:
         """Apply reports about one account; those that count fills we have not been told of come back."""
         incomplete = []
         async with self.store.account_transaction(account) as transaction:
-            actions = [action_of(report.client_order_id) for report in reports]
-            intents = await transaction.intents_of([action_id for action_id in actions if action_id is not None])
+            intents = await _intents(transaction, reports)
             histories: dict[IntentId, list[TrackedAction]] = {}
-            for report, action_id in zip(reports, actions, strict=True):
+            for report, intent_id in zip(reports, intents, strict=True):
                 # An order that is not ours is not lost: it stays in the broker's books, where it came from.
-                if action_id is None or action_id not in intents:
+                if intent_id is None:
                     continue
-                intent_id = intents[action_id]
                 history = histories.get(intent_id) or await transaction.of_intents([intent_id])
                 histories[intent_id] = history = await _apply(transaction, history, report)
                 if report.filled_quantity > history[0].order.filled_quantity:
@@ -52,6 +50,18 @@ class TrackOrders:
         crash_point("executor.after_report")
         self.hints.events_were_written([account.account_id])
         return incomplete
+
+
+async def _intents(transaction: AccountTransaction, reports: Sequence[OrderReport]) -> list[IntentId | None]:
+    """Whose orders the reports are about: by our id where the broker knows it, else by its own."""
+    actions = [None if report.client_order_id is None else action_of(report.client_order_id) for report in reports]
+    ours = await transaction.intents_of([action_id for action_id in actions if action_id is not None])
+    nameless = [report.broker_order_id for report in reports if report.client_order_id is None]
+    named = await transaction.intents_of_broker_orders(nameless) if nameless else {}
+    return [
+        ours.get(action_id) if action_id is not None else named.get(report.broker_order_id)
+        for report, action_id in zip(reports, actions, strict=True)
+    ]
 
 
 async def _apply(
@@ -63,27 +73,35 @@ async def _apply(
         # The broker has what we never sent by our record: a restored or promoted database forgot the door.
         await transaction.open_doors([first.action_id], FORGOTTEN_ATTEMPT)
         history = [replace(first, state=ActionState.DISPATCHING), *history[1:]]
-    unseen_ids = await transaction.add_executions(first.intent_id, report.executions)
-    unseen = list({fill.execution_id: fill for fill in report.executions if fill.execution_id in unseen_ids}.values())
+    counted = await _count(transaction, first, report)
     # One command of an intent is in flight at a time.
     in_flight = next((a.replacement for a in history if a.replacement and a.state in PAST_DOOR), None)
-    order = apply_report(first.order, report, unseen, in_flight)
-    if unseen:
-        await transaction.add_to_position(first.terms.symbol, _position_change(first.terms.order_side, unseen))
-    if order != first.order:
-        await transaction.save_order(first.intent_id, order)
+    order = apply_report(first.order, report, counted, in_flight)
+    change = EXACT.subtract(order.filled_quantity, first.order.filled_quantity)
+    if change:
+        signed = change if first.terms.order_side is OrderSide.BUY else -change
+        await transaction.add_to_position(first.terms.symbol, signed)
+    said = notices(first.order, order, report, in_flight)
     following = []
     for action in history:
-        settled = after_report(action.action_type, action.state, order, report, action.replacement)
-        if settled is not None:
-            await transaction.save_action(action, *settled)
-            log_action(transaction, action, *settled)
-        following.append(replace(action, order=order, state=settled[0] if settled else action.state))
+        settlement = after_report(action.action_type, action.state, order, report, action.replacement)
+        if settlement is not None and settlement.state is not None:
+            order = settlement.order
+            await transaction.save_action(action, settlement.state, settlement.reason)
+            log_action(transaction, action, settlement.state, settlement.reason)
+            action = replace(action, state=settlement.state)
+        following.append(action)
     if order != first.order:
-        log_order(transaction, first, order)
-    return following
+        await transaction.save_order(first, order)
+        log_order(transaction, first, order, Reason(said[0]) if said else None)
+    return [replace(action, order=order) for action in following]
 
 
-def _position_change(side: OrderSide, fills: Sequence[BrokerExecution]) -> Decimal:
-    filled = exact_total(fill.quantity for fill in fills)
-    return filled if side is OrderSide.BUY else -filled
+async def _count(transaction: AccountTransaction, action: TrackedAction, report: OrderReport) -> Counted:
+    """What all executions of the order come to with those of a report; each is counted once."""
+    unseen_ids = await transaction.add_executions(action.intent_id, report.executions)
+    if report.changes or action.order.executions_changed:
+        await transaction.add_execution_changes(action.intent_id, report.changes)
+        return counted_anew(*await transaction.executions_of(action.intent_id))
+    unseen = {fill.execution_id: fill for fill in report.executions if fill.execution_id in unseen_ids}
+    return counted_with(action.order, unseen.values())

@@ -22,27 +22,44 @@ class ActionState(StrEnum):
     ABANDONED = "ABANDONED"
 
 
-NEXT: Final[dict[ActionState, frozenset[ActionState]]] = {
-    # QUEUED → DISPATCHING is the door: committed before anything is written to a broker's socket, never undone.
-    ActionState.QUEUED: frozenset({ActionState.DISPATCHING, ActionState.SKIPPED}),
-    ActionState.DISPATCHING: frozenset(
-        {ActionState.SENT, ActionState.ACKED, ActionState.REFUSED, ActionState.UNKNOWN, ActionState.FAILED}
-    ),
-    ActionState.SENT: frozenset({ActionState.ACKED, ActionState.REFUSED, ActionState.UNKNOWN}),
+# Which state may follow which, and what makes it.
+STEPS: Final[dict[tuple[ActionState, ActionState], str]] = {
+    # The door: committed before anything is written to a broker's socket, never undone.
+    (ActionState.QUEUED, ActionState.DISPATCHING): "the door",
+    (ActionState.QUEUED, ActionState.SKIPPED): "needless, too old, or not allowed any more",
+    (ActionState.DISPATCHING, ActionState.SENT): "taken, the answer follows",
+    (ActionState.DISPATCHING, ActionState.ACKED): "the broker took it",
+    (ActionState.DISPATCHING, ActionState.REFUSED): "the broker refused it",
+    (ActionState.DISPATCHING, ActionState.UNKNOWN): "no answer, or one that proves nothing",
+    (ActionState.DISPATCHING, ActionState.FAILED): "provably not written",
+    (ActionState.SENT, ActionState.ACKED): "the broker took it",
+    (ActionState.SENT, ActionState.REFUSED): "the broker refused it",
+    (ActionState.SENT, ActionState.UNKNOWN): "the answer did not follow",
     # Only the broker's evidence or an operator ends this state; a timer never does.
-    ActionState.UNKNOWN: frozenset({ActionState.ACKED, ActionState.REFUSED, ActionState.FAILED, ActionState.ABANDONED}),
-    ActionState.ACKED: frozenset(),
-    ActionState.REFUSED: frozenset(),
-    ActionState.SKIPPED: frozenset(),
-    ActionState.FAILED: frozenset(),
-    ActionState.ABANDONED: frozenset(),
+    (ActionState.UNKNOWN, ActionState.ACKED): "the broker has it",
+    (ActionState.UNKNOWN, ActionState.REFUSED): "the broker refused it",
+    (ActionState.UNKNOWN, ActionState.FAILED): "the broker provably does not have it",
+    (ActionState.UNKNOWN, ActionState.ABANDONED): "an operator gave it up",
+    # We were wrong, or told wrong, and the broker shows it.
+    (ActionState.REFUSED, ActionState.ACKED): "the broker shows it after all",
+    (ActionState.FAILED, ActionState.ACKED): "the broker shows it after all",
+    (ActionState.ABANDONED, ActionState.ACKED): "the broker shows it after all",
 }
 
-_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
-
-SETTLED: Final = frozenset(state for state, following in NEXT.items() if not following)
+# Nothing more is done for an action in one of these.
+SETTLED: Final = frozenset(
+    {
+        ActionState.ACKED,
+        ActionState.REFUSED,
+        ActionState.SKIPPED,
+        ActionState.FAILED,
+        ActionState.ABANDONED,
+    }
+)
 # Written to a broker, or about to be, and not settled.
 PAST_DOOR: Final = frozenset({ActionState.DISPATCHING, ActionState.SENT, ActionState.UNKNOWN})
+
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +79,7 @@ class Reason:
 
 def may_become(state: ActionState, following: ActionState) -> bool:
     """Whether the table allows the step."""
-    return following in NEXT[state]
+    return (state, following) in STEPS
 
 
 def advance(state: ActionState, following: ActionState) -> ActionState:

@@ -1,23 +1,26 @@
 """What follows from a broker's answer: the action's next state, and what becomes of its order."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason
+from openbell_server.domain.action_lifecycle import PAST_DOOR, SETTLED, ActionState, Reason, may_become
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome, Refused, ReportStatus, Unknown
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import (
-    CLOSES,
-    Certainty,
+    Answered,
+    Asked,
+    CancelTaken,
+    Closed,
     CloseReason,
+    Doubted,
     Order,
     Pending,
+    ReplaceAnswered,
+    Sighted,
     Standing,
-    close,
-    doubt,
-    settle_command,
-    settle_replace,
+    advance,
 )
+from openbell_server.domain.order_reports import CLOSES, SIGHTED_LATE
 from openbell_server.domain.orders import Terms
 
 BROKER_REFUSED: Final = "BROKER_REFUSED"
@@ -59,34 +62,39 @@ def after_outcome(
 def _after_create(state: ActionState, order: Order, outcome: Outcome) -> Settlement:
     match outcome:
         case Accepted(broker_order_id):
-            return Settlement(ActionState.ACKED, None, _working(order, broker_order_id))
+            return Settlement(ActionState.ACKED, None, advance(order, Sighted(broker_order_id)))
         case Refused(code, text):
             reason = Reason(BROKER_REFUSED, code, text)
             # An order that the broker has reported is there, whatever it says about another copy of it.
-            closed = close(order, CloseReason.REJECTED) if order.standing is Standing.NONE else order
+            closed = advance(order, Closed(CloseReason.REJECTED)) if order.standing is Standing.NONE else order
             return Settlement(ActionState.REFUSED, reason, closed)
         case NotSent(why):
-            return Settlement(ActionState.FAILED, Reason(NOT_SENT, None, why), close(order, CloseReason.FAILED))
+            return Settlement(
+                ActionState.FAILED, Reason(NOT_SENT, None, why), advance(order, Closed(CloseReason.FAILED))
+            )
         case Unknown(why):
             if state is ActionState.UNKNOWN:
                 return Settlement(None, None, order)
-            return Settlement(ActionState.UNKNOWN, Reason(NO_ANSWER, None, why), doubt(order))
+            return Settlement(ActionState.UNKNOWN, Reason(NO_ANSWER, None, why), advance(order, Doubted()))
 
 
 def _after_replace(state: ActionState, order: Order, outcome: Outcome, replacement: Terms) -> Settlement:
     match outcome:
         case Accepted(broker_order_id):
-            return Settlement(ActionState.ACKED, None, settle_replace(_known_as(order, broker_order_id), replacement))
+            order = advance(order, Sighted(broker_order_id))
+            return Settlement(ActionState.ACKED, None, advance(order, ReplaceAnswered(replacement)))
         case Refused(code, text):
             reason = Reason(BROKER_REFUSED, code, text)
-            return Settlement(ActionState.REFUSED, reason, settle_replace(order, order.terms))
+            return Settlement(ActionState.REFUSED, reason, advance(order, ReplaceAnswered(order.terms)))
         case NotSent(why):
-            return Settlement(ActionState.FAILED, Reason(NOT_SENT, None, why), settle_replace(order, order.terms))
+            return Settlement(
+                ActionState.FAILED, Reason(NOT_SENT, None, why), advance(order, ReplaceAnswered(order.terms))
+            )
         case Unknown(why):
             if state is ActionState.UNKNOWN:
                 return Settlement(None, None, order)
             # Of an order that ended nothing is in doubt but whether it was replaced before.
-            doubted = order if order.standing is Standing.CLOSED else doubt(order)
+            doubted = order if order.standing is Standing.CLOSED else advance(order, Doubted())
             return Settlement(ActionState.UNKNOWN, Reason(NO_ANSWER, None, why), doubted)
 
 
@@ -96,15 +104,15 @@ def _after_cancel(state: ActionState, order: Order, outcome: Outcome) -> Settlem
     match outcome:
         case Accepted():
             # The order ends when the broker reports that it did.
-            return Settlement(ActionState.ACKED, None, replace(order, certainty=Certainty.CONFIRMED))
+            return Settlement(ActionState.ACKED, None, advance(order, CancelTaken()))
         case Refused(code, text):
-            return Settlement(ActionState.REFUSED, Reason(BROKER_REFUSED, code, text), settle_command(order))
+            return Settlement(ActionState.REFUSED, Reason(BROKER_REFUSED, code, text), advance(order, Answered()))
         case NotSent(why):
-            return Settlement(ActionState.FAILED, Reason(NOT_SENT, None, why), settle_command(order))
+            return Settlement(ActionState.FAILED, Reason(NOT_SENT, None, why), advance(order, Answered()))
         case Unknown(why):
             if state is ActionState.UNKNOWN:
                 return Settlement(None, None, order)
-            return Settlement(ActionState.UNKNOWN, Reason(NO_ANSWER, None, why), doubt(order))
+            return Settlement(ActionState.UNKNOWN, Reason(NO_ANSWER, None, why), advance(order, Doubted()))
 
 
 def _cancel_of_closed(order: Order) -> Settlement:
@@ -113,45 +121,42 @@ def _cancel_of_closed(order: Order) -> Settlement:
     return Settlement(ActionState.REFUSED, Reason(ORDER_TERMINAL), order)
 
 
-def _known_as(order: Order, broker_order_id: str) -> Order:
-    ids = order.broker_order_ids
-    return order if broker_order_id in ids else replace(order, broker_order_ids=(*ids, broker_order_id))
-
-
-def _working(order: Order, broker_order_id: str) -> Order:
-    order = _known_as(order, broker_order_id)
-    if order.standing is Standing.NONE:
-        return replace(settle_command(order), standing=Standing.WORKING)
-    return order
-
-
 def after_report(
     action_type: ActionType, state: ActionState, order: Order, report: OrderReport, replacement: Terms | None = None
-) -> tuple[ActionState, Reason | None] | None:
-    """Whether a report about the order settles one of its open actions; order is the one after the report."""
-    if state in SETTLED or state is ActionState.QUEUED:
-        return None
+) -> Settlement | None:
+    """What a report about the order settles of one of its actions, if anything; order is the one after the report."""
     if action_type is ActionType.CREATE:
-        if report.status is ReportStatus.REJECTED and not order.filled_quantity:
-            return ActionState.REFUSED, Reason(BROKER_REFUSED, report.broker_code, report.broker_text)
-        return ActionState.ACKED, None
+        return _create_reported(state, order, report)
+    if state not in PAST_DOOR:
+        return None
     if replacement is not None:
-        # An order that works may yet be replaced; one that ended shows for good whether it was.
-        if report.status not in CLOSES or report.terms is None or order.standing is not Standing.CLOSED:
-            return None
-        if report.terms == replacement:
-            return ActionState.ACKED, None
-        return ActionState.REFUSED, Reason(ORDER_TERMINAL)
-    if order.standing is Standing.CLOSED:
-        settlement = _cancel_of_closed(order)
-        assert settlement.state is not None
-        return settlement.state, settlement.reason
-    return None
+        return _replace_reported(order, report, replacement)
+    return _cancel_of_closed(order) if order.standing is Standing.CLOSED else None
+
+
+def _create_reported(state: ActionState, order: Order, report: OrderReport) -> Settlement | None:
+    if not may_become(state, ActionState.ACKED):
+        return None
+    if report.status is ReportStatus.REJECTED and not order.filled_quantity:
+        refused = Reason(BROKER_REFUSED, report.broker_code, report.broker_text)
+        return None if state in SETTLED else Settlement(ActionState.REFUSED, refused, order)
+    return Settlement(ActionState.ACKED, Reason(SIGHTED_LATE) if state in SETTLED else None, order)
+
+
+def _replace_reported(order: Order, report: OrderReport, replacement: Terms) -> Settlement | None:
+    """An order that works may yet be replaced; one that shows it, or ended, shows for good whether it was."""
+    if report.terms == replacement == order.terms and report.terms_version is not None:
+        return Settlement(ActionState.ACKED, None, advance(order, ReplaceAnswered(replacement)))
+    if report.status not in CLOSES or report.terms is None or order.standing is not Standing.CLOSED:
+        return None
+    if report.terms == replacement:
+        return Settlement(ActionState.ACKED, None, order)
+    return Settlement(ActionState.REFUSED, Reason(ORDER_TERMINAL), order)
 
 
 def after_absence(order: Order) -> Settlement:
     """What it means that the broker provably never got the order."""
-    return Settlement(ActionState.FAILED, Reason(NOT_AT_BROKER), close(order, CloseReason.FAILED))
+    return Settlement(ActionState.FAILED, Reason(NOT_AT_BROKER), advance(order, Closed(CloseReason.FAILED)))
 
 
 def is_found(report: OrderReport | None, replacement: Terms | None) -> bool:
@@ -166,17 +171,15 @@ def after_look(
     if replacement is None:
         return after_absence(order) if report is None and missed_before else Settlement(None, None, order)
     if is_found(report, replacement):
-        return Settlement(ActionState.ACKED, None, settle_replace(order, replacement))
+        return Settlement(ActionState.ACKED, None, advance(order, ReplaceAnswered(replacement)))
     # An order that is not shown at all says nothing about a change of it.
     if report is None or report.terms is None or not missed_before:
         return Settlement(None, None, order)
-    return Settlement(ActionState.FAILED, Reason(NOT_AT_BROKER), settle_replace(order, order.terms))
+    return Settlement(ActionState.FAILED, Reason(NOT_AT_BROKER), advance(order, ReplaceAnswered(order.terms)))
 
 
-def pending_past_door(action_type: ActionType, order: Order) -> Order:
-    """The order once a command passes the door: a new order is pending from the start, a cancel outranks a replace."""
-    if action_type is ActionType.CANCEL and order.pending in {Pending.NONE, Pending.REPLACE}:
-        return replace(order, pending=Pending.CANCEL)
-    if action_type is ActionType.REPLACE and order.pending is Pending.NONE:
-        return replace(order, pending=Pending.REPLACE)
-    return order
+def past_door(action_type: ActionType, order: Order) -> Order:
+    """The order once a command passes the door; a new order is pending from the start."""
+    if action_type is ActionType.CREATE:
+        return order
+    return advance(order, Asked(Pending.CANCEL if action_type is ActionType.CANCEL else Pending.REPLACE))

@@ -1,13 +1,16 @@
-"""The order of an intent as stored facts, and the functions that advance it; its status is derived, never stored."""
+"""The order of an intent as stored facts, the table of its standings, and the one function that advances it.
 
-from collections.abc import Iterable
+Its status is derived, never stored.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
-from openbell_server.domain.broker_orders import BrokerExecution, OrderReport, ReportStatus
-from openbell_server.domain.orders import EXACT, Terms, exact_total
+from openbell_server.domain.errors import IllegalTransition
+from openbell_server.domain.orders import EXACT, Terms
 
 
 class Standing(StrEnum):
@@ -58,6 +61,18 @@ class Order:
     pending: Pending = Pending.NEW
     certainty: Certainty = Certainty.CONFIRMED
     broker_order_ids: tuple[str, ...] = ()
+    triggered: bool = False
+    # How often the broker has changed the terms since the order began; what is told of earlier terms is old.
+    terms_version: int = 1
+    # The most that was ever asked for, where that is more than now.
+    highest_quantity: Decimal | None = None
+    # What was executed and taken back again: executions that were seen count for an end, whatever became of them.
+    busted_quantity: Decimal = Decimal(0)
+    # Whether the broker ever took back or corrected an execution, so that sums must be made anew.
+    executions_changed: bool = False
+    # An end that the broker told, and the fills that it counted: the order stays open until all of them are seen.
+    ended: CloseReason | None = None
+    ended_filled: Decimal = Decimal(0)
 
     @property
     def quantity(self) -> Decimal:
@@ -72,6 +87,12 @@ class Order:
         return max(Decimal(0), EXACT.subtract(self.quantity, self.filled_quantity))
 
     @property
+    def overfilled_quantity(self) -> Decimal:
+        """What was filled beyond the most that was ever asked for."""
+        highest = max(self.quantity, self.highest_quantity or self.quantity)
+        return max(Decimal(0), EXACT.subtract(self.filled_quantity, highest))
+
+    @property
     def average_price(self) -> Decimal | None:
         """Value over quantity of all executions, to nine places."""
         if not self.filled_quantity:
@@ -82,12 +103,135 @@ class Order:
 
 AVERAGE_PLACES: Final = 9
 
-CLOSES: Final = {
-    ReportStatus.FILLED: CloseReason.FILLED,
-    ReportStatus.CANCELED: CloseReason.CANCELED,
-    ReportStatus.EXPIRED: CloseReason.EXPIRED,
-    ReportStatus.REJECTED: CloseReason.REJECTED,
+
+@dataclass(frozen=True, slots=True)
+class Sighted:
+    """The broker has the order, or says something about it."""
+
+    broker_order_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What all executions come to by now."""
+
+    filled_quantity: Decimal
+    filled_value: Decimal
+    busted_quantity: Decimal = Decimal(0)
+    changed: bool = False
+    # A replace that is in flight: by its terms the order may not be full yet.
+    in_flight: Terms | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The broker told an end, and how much it counts as filled."""
+
+    reason: CloseReason
+    filled_quantity: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Triggered:
+    """A stop was reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restated:
+    """The broker told other terms than ours: of a replace whose answer got lost, or of its own accord."""
+
+    terms: Terms
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A command passed the door."""
+
+    pending: Pending
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The pending command was answered and left the order as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceAnswered:
+    """A replace was answered; the terms are those it has now."""
+
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTaken:
+    """The broker took a cancel; the order ends when it says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubted:
+    """Nobody can say whether the last command reached the broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """We, or an operator, know that the broker does not have the order."""
+
+    reason: CloseReason
+
+
+OrderEvent = (
+    Sighted
+    | Counted
+    | Ended
+    | Triggered
+    | Restated
+    | Asked
+    | Answered
+    | ReplaceAnswered
+    | CancelTaken
+    | Doubted
+    | Closed
+)
+
+_NONE, _WORKING, _CLOSED = Standing.NONE, Standing.WORKING, Standing.CLOSED
+
+# Which standing may follow which, by event; a pair that is not here is refused loudly.
+STEPS: Final[dict[type[OrderEvent], dict[Standing, frozenset[Standing]]]] = {
+    # Closed → working: we had closed it without the broker ever having shown it, and it shows it.
+    Sighted: {_NONE: frozenset({_WORKING}), _WORKING: frozenset({_WORKING}), _CLOSED: frozenset({_CLOSED, _WORKING})},
+    # Closed → working: an execution was taken back.
+    Counted: {_WORKING: frozenset({_WORKING, _CLOSED}), _CLOSED: frozenset({_CLOSED, _WORKING})},
+    # Working → working: it counts fills that were not seen yet.
+    Ended: {_WORKING: frozenset({_WORKING, _CLOSED}), _CLOSED: frozenset({_CLOSED})},
+    Triggered: {_WORKING: frozenset({_WORKING}), _CLOSED: frozenset({_CLOSED})},
+    Restated: {_WORKING: frozenset({_WORKING, _CLOSED}), _CLOSED: frozenset({_CLOSED, _WORKING})},
+    Asked: {_NONE: frozenset({_NONE}), _WORKING: frozenset({_WORKING})},
+    Answered: {_NONE: frozenset({_NONE}), _WORKING: frozenset({_WORKING}), _CLOSED: frozenset({_CLOSED})},
+    ReplaceAnswered: {
+        _NONE: frozenset({_NONE}),
+        _WORKING: frozenset({_WORKING, _CLOSED}),
+        _CLOSED: frozenset({_CLOSED}),
+    },
+    CancelTaken: {_NONE: frozenset({_NONE}), _WORKING: frozenset({_WORKING})},
+    Doubted: {_NONE: frozenset({_NONE}), _WORKING: frozenset({_WORKING})},
+    Closed: {_NONE: frozenset({_CLOSED}), _WORKING: frozenset({_CLOSED})},
 }
+
+# Ends that only a broker can tell; whether an order is full, its executions say.
+TOLD_ENDS: Final = frozenset({CloseReason.EXPIRED, CloseReason.CANCELED, CloseReason.REJECTED})
+# Of two ends that a broker tells of one order, the later in this list is the truer: reports come in any order.
+_RANK: Final = (CloseReason.FILLED, CloseReason.EXPIRED, CloseReason.CANCELED, CloseReason.REJECTED)
+
+
+def advance(order: Order, event: OrderEvent) -> Order:
+    """The order after an event, or a loud refusal: nothing else changes an order."""
+    following = _EFFECTS[type(event)](order, event)
+    if following.standing not in STEPS[type(event)].get(order.standing, frozenset()):
+        raise IllegalTransition(
+            f"an order that is {order.standing} cannot be {following.standing} after {type(event).__name__}"
+        )
+    return following
 
 
 def status(order: Order) -> str:
@@ -101,71 +245,125 @@ def status(order: Order) -> str:
     return "PARTIALLY_FILLED" if order.filled_quantity else "NEW"
 
 
-def apply_report(
-    order: Order, report: OrderReport, unseen: Iterable[BrokerExecution], in_flight: Terms | None = None
-) -> Order:
-    """The order after a broker's report; unseen are its executions that were never counted before.
-
-    Reports may come twice, late and out of order: fills add up in any state, an end is final, and an old
-    WORKING never reopens a closed order. While a replace is in flight its terms may be the order's already, so an
-    order that is full by its old quantity only is not yet taken for filled.
-    """
-    if order.close_reason is CloseReason.FAILED:
+def _sighted(order: Order, event: Sighted) -> Order:
+    is_new = event.broker_order_id not in order.broker_order_ids
+    if order.standing is Standing.CLOSED and not order.broker_order_ids:
         # We said that the broker never had it, and the broker says that it has: the broker is right.
-        order = replace(order, standing=Standing.NONE, close_reason=None)
-    ids = order.broker_order_ids
-    if report.broker_order_id not in ids:
-        ids = (*ids, report.broker_order_id)
-    fills = tuple(unseen)
-    filled = exact_total([order.filled_quantity, *(fill.quantity for fill in fills)])
-    value = exact_total([order.filled_value, *(EXACT.multiply(fill.quantity, fill.price) for fill in fills)])
-    order = replace(
+        order = replace(order, standing=Standing.NONE, close_reason=None, ended=None)
+    return replace(
         order,
-        broker_order_ids=ids,
-        filled_quantity=filled,
-        filled_value=value,
+        broker_order_ids=(*order.broker_order_ids, event.broker_order_id) if is_new else order.broker_order_ids,
         standing=Standing.WORKING if order.standing is Standing.NONE else order.standing,
         pending=Pending.NONE if order.pending is Pending.NEW else order.pending,
-        # A report answers whether the order is there, not whether a later command reached it.
+        # It answers whether the order is there, not whether a later command reached it.
         certainty=Certainty.CONFIRMED if order.pending is Pending.NEW else order.certainty,
     )
-    if filled >= max(order.quantity, in_flight.quantity if in_flight else order.quantity):
-        order = close(order, CloseReason.FILLED)
-    # An end that counts more fills than we have seen waits for them: the caller asks the broker again.
-    if report.status in CLOSES and report.filled_quantity <= filled and order.standing is not Standing.CLOSED:
-        order = close(order, CLOSES[report.status])
-    if in_flight is not None and order.standing is Standing.CLOSED and report.status in CLOSES:
-        # The end is final, so it shows whether the replace came first.
-        order = replace(order, terms=in_flight) if report.terms == in_flight else order
-    return order
 
 
-def close(order: Order, reason: CloseReason) -> Order:
-    """The order, ended."""
-    return replace(
-        order, standing=Standing.CLOSED, close_reason=reason, pending=Pending.NONE, certainty=Certainty.CONFIRMED
+def _counted(order: Order, event: Counted) -> Order:
+    counted = replace(
+        order,
+        filled_quantity=event.filled_quantity,
+        filled_value=event.filled_value,
+        busted_quantity=event.busted_quantity,
+        executions_changed=order.executions_changed or event.changed,
     )
+    return _resting(counted, event.in_flight)
 
 
-def doubt(order: Order) -> Order:
-    """The order while nobody can say whether its last command reached the broker."""
-    return replace(order, certainty=Certainty.UNKNOWN)
+def _ended(order: Order, event: Ended) -> Order:
+    reason, filled = event.reason, max(event.filled_quantity, order.ended_filled)
+    if order.ended is not None and _RANK.index(order.ended) > _RANK.index(reason):
+        reason = order.ended
+    return _resting(replace(order, ended=reason, ended_filled=filled))
 
 
-def settle_command(order: Order) -> Order:
-    """The order once its pending command is answered and left it as it was."""
+def _triggered(order: Order, _: Triggered) -> Order:
+    return replace(order, triggered=True)
+
+
+def _restated(order: Order, event: Restated) -> Order:
+    if event.version <= order.terms_version:
+        return order
+    return _resting(replace(_with_terms(order, event.terms), terms_version=event.version))
+
+
+def _asked(order: Order, event: Asked) -> Order:
+    """A new order is pending from the start; a cancel outranks a replace."""
+    outranked = {Pending.NONE, Pending.REPLACE} if event.pending is Pending.CANCEL else {Pending.NONE}
+    return replace(order, pending=event.pending) if order.pending in outranked else order
+
+
+def _answered(order: Order, _: Answered) -> Order:
     return replace(order, pending=Pending.NONE, certainty=Certainty.CONFIRMED)
 
 
-def settle_replace(order: Order, terms: Terms) -> Order:
-    """The order once a replace is answered, with the terms it has now; full by them, it has ended.
-
-    A cancel that waits behind the replace stays pending.
-    """
-    order = replace(order, terms=terms)
+def _replace_answered(order: Order, event: ReplaceAnswered) -> Order:
+    """Full by its terms, the order has ended; a cancel that waits behind the replace stays pending."""
+    version = order.terms_version if event.terms == order.terms else order.terms_version + 1
+    order = replace(_with_terms(order, event.terms), terms_version=version)
     if order.standing is Standing.CLOSED:
         return order
-    if order.filled_quantity >= terms.quantity:
-        return close(order, CloseReason.FILLED)
     pending = Pending.NONE if order.pending is Pending.REPLACE else order.pending
-    return replace(order, pending=pending, certainty=Certainty.CONFIRMED)
+    order = replace(order, pending=pending, certainty=Certainty.CONFIRMED)
+    return _resting(order) if order.standing is Standing.WORKING else order
+
+
+def _cancel_taken(order: Order, _: CancelTaken) -> Order:
+    return replace(order, certainty=Certainty.CONFIRMED)
+
+
+def _doubted(order: Order, _: Doubted) -> Order:
+    return replace(order, certainty=Certainty.UNKNOWN)
+
+
+def _closed(order: Order, event: Closed) -> Order:
+    return _close(order, event.reason)
+
+
+_EFFECTS: Final[dict[type[OrderEvent], Callable[[Order, Any], Order]]] = {
+    Sighted: _sighted,
+    Counted: _counted,
+    Ended: _ended,
+    Triggered: _triggered,
+    Restated: _restated,
+    Asked: _asked,
+    Answered: _answered,
+    ReplaceAnswered: _replace_answered,
+    CancelTaken: _cancel_taken,
+    Doubted: _doubted,
+    Closed: _closed,
+}
+
+
+def _with_terms(order: Order, terms: Terms) -> Order:
+    highest = max(order.highest_quantity or order.quantity, order.quantity)
+    return replace(order, terms=terms, highest_quantity=highest if highest > terms.quantity else None)
+
+
+def _resting(order: Order, in_flight: Terms | None = None) -> Order:
+    """Whether the order is over, by all that is known: full, or ended with every fill seen that the end counts."""
+    wanted = max(order.quantity, in_flight.quantity if in_flight else order.quantity)
+    if order.ended is CloseReason.FILLED and order.busted_quantity:
+        # Full it was before something was taken back; whether it is again, its executions say.
+        order = replace(order, ended=None, ended_filled=Decimal(0))
+    if order.filled_quantity >= wanted:
+        return _close(order, CloseReason.FILLED)
+    if order.ended is not None and EXACT.add(order.filled_quantity, order.busted_quantity) >= order.ended_filled:
+        return _close(order, order.ended)
+    if order.close_reason is CloseReason.FILLED:
+        return replace(order, standing=Standing.WORKING, close_reason=None)
+    return order
+
+
+def _close(order: Order, reason: CloseReason) -> Order:
+    return replace(
+        order,
+        standing=Standing.CLOSED,
+        close_reason=reason,
+        pending=Pending.NONE,
+        certainty=Certainty.CONFIRMED,
+        # How full it is, its executions say; any other end holds, should one of them be taken back.
+        ended=None if order.ended is CloseReason.FILLED and not order.leaves_quantity else order.ended,
+        ended_filled=Decimal(0),
+    )

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable
 from datetime import datetime
 
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, BrokerSession
-from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome, Refused
+from openbell_server.domain.broker_orders import Accepted, NotSent, OrderName, OrderReport, Outcome, Refused
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.intents import ActionType
@@ -78,13 +78,13 @@ class ObservedSession:
         """Ask that a working order be changed."""
         return await self._call(ActionType.REPLACE, self._session.replace(replacement))
 
-    async def cancel(self, account_id: AccountId, client_order_id: str, valid_until: datetime) -> Outcome:
+    async def cancel(self, account_id: AccountId, order: OrderName, valid_until: datetime) -> Outcome:
         """Ask for the end of an order."""
-        return await self._call(ActionType.CANCEL, self._session.cancel(account_id, client_order_id, valid_until))
+        return await self._call(ActionType.CANCEL, self._session.cancel(account_id, order, valid_until))
 
-    async def find(self, account_id: AccountId, client_order_id: str) -> OrderReport | None:
+    async def find(self, account_id: AccountId, order: OrderName) -> OrderReport | None:
         """The order by our id."""
-        return await self._session.find(account_id, client_order_id)
+        return await self._session.find(account_id, order)
 
     async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:
         """Every order since a time."""

@@ -31,6 +31,7 @@ from paper_broker import (
     ask,
     found,
     kind,
+    named,
     new_order,
     resting,
     running,
@@ -96,12 +97,12 @@ async def test_a_cancel_ends_an_order_once_and_a_closed_order_refuses_it(ledger_
         for order in (works, filled):
             await session.submit(order)
         for _ in range(2):
-            assert kind(await session.cancel(ACCOUNT, works.client_order_id, soon())) is Accepted
+            assert kind(await session.cancel(ACCOUNT, named(works.client_order_id), soon())) is Accepted
         assert (await found(session, works)).status is ReportStatus.CANCELED
-        closed = await session.cancel(ACCOUNT, filled.client_order_id, soon())
+        closed = await session.cancel(ACCOUNT, named(filled.client_order_id), soon())
         assert isinstance(closed, Refused)
         assert closed.broker_code == "order_closed"
-        missing = await session.cancel(ACCOUNT, "nosuchorder", soon())
+        missing = await session.cancel(ACCOUNT, named("nosuchorder"), soon())
         assert isinstance(missing, Refused)
         assert missing.broker_code == "unknown_order"
         # Accepted, filled, accepted, canceled: the second cancel told nothing new.
@@ -135,9 +136,9 @@ async def test_commands_that_arrive_late_are_refused(ledger_url: str) -> None:
         submitted = await session.submit(replace(order, valid_until=late))
         assert isinstance(submitted, Refused)
         assert submitted.broker_code == "expired"
-        assert await session.find(ACCOUNT, order.client_order_id) is None
+        assert await session.find(ACCOUNT, named(order.client_order_id)) is None
         await session.submit(order)
-        canceled = await session.cancel(ACCOUNT, order.client_order_id, late)
+        canceled = await session.cancel(ACCOUNT, named(order.client_order_id), late)
         assert isinstance(canceled, Refused)
         assert canceled.broker_code == "expired"
         assert (await found(session, order)).status is ReportStatus.WORKING
@@ -158,7 +159,7 @@ async def test_a_lost_order_gives_unknown_and_a_look_up_finds_nothing(ledger_url
     async with running(settings) as session:
         order = new_order()
         assert kind(await session.submit(order)) is Unknown
-        assert await session.find(ACCOUNT, order.client_order_id) is None
+        assert await session.find(ACCOUNT, named(order.client_order_id)) is None
         assert (await summary(settings))["requests"] == 0
 
 
@@ -166,7 +167,7 @@ async def test_faults_of_cancels_leave_submits_alone(ledger_url: str) -> None:
     async with running(settings_of(ledger_url, "cancel_then_reset=1")) as session:
         order = resting()
         assert kind(await session.submit(order)) is Accepted
-        assert kind(await session.cancel(ACCOUNT, order.client_order_id, soon())) is Unknown
+        assert kind(await session.cancel(ACCOUNT, named(order.client_order_id), soon())) is Unknown
         assert (await found(session, order)).status is ReportStatus.CANCELED
 
 
@@ -174,10 +175,10 @@ async def test_a_lagging_look_up_finds_the_order_later(ledger_url: str) -> None:
     async with running(settings_of(ledger_url, "find_lag_ms=400")) as session:
         order = new_order()
         await session.submit(order)
-        assert await session.find(ACCOUNT, order.client_order_id) is None
+        assert await session.find(ACCOUNT, named(order.client_order_id)) is None
 
         async def visible() -> bool:
-            return await session.find(ACCOUNT, order.client_order_id) is not None
+            return await session.find(ACCOUNT, named(order.client_order_id)) is not None
 
         await until(visible)
 
@@ -188,7 +189,7 @@ async def test_every_order_since_a_time_is_listed_with_all_that_became_of_it(led
         orders = [new_order(), new_order(quantity=Decimal(2000)), resting(), resting()]
         for order in orders:
             await session.submit(order)
-        await session.cancel(ACCOUNT, orders[-1].client_order_id, soon())
+        await session.cancel(ACCOUNT, named(orders[-1].client_order_id), soon())
         await session.submit(replace(new_order(), valid_until=begun))
         elsewhere = replace(new_order(), account_id=AccountId(uuid4()))
         await session.submit(elsewhere)
@@ -276,7 +277,7 @@ async def test_a_lagging_list_tells_of_an_order_when_a_look_up_does(ledger_url: 
             return len(await session.orders_since(ACCOUNT, begun)) == 1
 
         await until(visible)
-        assert await session.find(ACCOUNT, order.client_order_id) is not None
+        assert await session.find(ACCOUNT, named(order.client_order_id)) is not None
 
 
 async def test_a_list_that_cannot_be_meant_is_refused(ledger_url: str) -> None:
@@ -303,9 +304,9 @@ async def test_a_refused_connection_is_not_sent() -> None:
     session = await BROKERS["paper"].open_session(f"http://127.0.0.1:{free_port()}")
     try:
         assert kind(await session.submit(new_order())) is NotSent
-        assert kind(await session.cancel(ACCOUNT, "any", soon())) is NotSent
+        assert kind(await session.cancel(ACCOUNT, named("any"), soon())) is NotSent
         with pytest.raises(httpx.ConnectError):
-            await session.find(ACCOUNT, "any")
+            await session.find(ACCOUNT, named("any"))
     finally:
         await session.close()
 
@@ -316,7 +317,7 @@ async def test_a_404_that_is_not_the_brokers_word_is_no_proof(ledger_url: str) -
         lost = PaperSession(f"{settings.paper_url}/elsewhere")
         assert kind(await lost.submit(new_order())) is Unknown
         with pytest.raises(httpx.HTTPStatusError):
-            await lost.find(ACCOUNT, "any")
+            await lost.find(ACCOUNT, named("any"))
         await lost.close()
 
 

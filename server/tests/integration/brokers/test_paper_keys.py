@@ -9,7 +9,7 @@ from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED, Key, Ke
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.domain.broker_orders import Accepted, Outcome, Refused
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
-from paper_broker import ACCOUNT, ask, new_order, replacement, resting, running, settings_of, soon
+from paper_broker import ACCOUNT, ask, named, new_order, replacement, resting, running, settings_of, soon
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 CANARY = "canary-4711-secret"
@@ -60,7 +60,7 @@ async def every_command(session: PaperSession) -> list[Outcome]:
     return [
         await session.submit(order),
         await session.replace(replacement(order, order.limit_price)),
-        await session.cancel(ACCOUNT, order.client_order_id, soon()),
+        await session.cancel(ACCOUNT, named(order.client_order_id), soon()),
     ]
 
 
@@ -114,7 +114,7 @@ async def test_a_command_signed_with_a_key_that_is_not_let_in_is_refused_for_goo
             assert isinstance(outcome, Refused)
             assert outcome.broker_code == KEY_REFUSED
         with pytest.raises(Exception, match="401"):
-            await session.find(ACCOUNT, order.client_order_id)
+            await session.find(ACCOUNT, named(order.client_order_id))
 
 
 async def test_a_broker_out_of_reach_tells_nothing_about_a_key() -> None:

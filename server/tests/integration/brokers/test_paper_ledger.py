@@ -24,6 +24,7 @@ from paper_broker import (
     ask,
     found,
     kind,
+    named,
     new_order,
     next_report,
     resting,
@@ -89,7 +90,7 @@ async def test_refusals_do_not_silence_the_heartbeat(ledger_url: str, monkeypatc
             heartbeat = asyncio.ensure_future(anext(lines))
             async with asyncio.timeout(5):
                 while not heartbeat.done():
-                    await session.cancel(ACCOUNT, "nosuchorder", soon())
+                    await session.cancel(ACCOUNT, named("nosuchorder"), soon())
             assert await heartbeat == "{}"
 
 
@@ -186,7 +187,7 @@ async def test_a_killed_process_keeps_its_ledger(ledger_url: str) -> None:
         assert (await found(session, order)).status is ReportStatus.FILLED
         again = await session.submit(order)
         assert again == Unknown("an order with this client_order_id exists")
-        assert kind(await session.cancel(ACCOUNT, works.client_order_id, soon())) is Accepted
+        assert kind(await session.cancel(ACCOUNT, named(works.client_order_id), soon())) is Accepted
         priced = new_order(symbol=Symbol("MSFT"))
         await session.submit(priced)
         assert [fill.price for fill in (await found(session, priced)).executions] == [Decimal("77.7")]

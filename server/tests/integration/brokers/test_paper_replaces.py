@@ -17,6 +17,7 @@ from paper_broker import (
     ask,
     found,
     kind,
+    named,
     new_order,
     next_report,
     replacement,
@@ -98,7 +99,7 @@ async def test_what_cannot_be_replaced_is_refused_and_stays(ledger_url: str) -> 
         late = datetime.now(UTC) - timedelta(milliseconds=1)
         for asked, code in (
             (replacement(filled, None), "order_closed"),
-            (replace(good, order_client_id="nosuchorder"), "unknown_order"),
+            (replace(good, order=named("nosuchorder")), "unknown_order"),
             (replace(good, valid_until=late), "expired"),
             (replacement(order, None), "invalid_order"),
             (replace(good, terms=replace(good.terms, stop_price=PRICE)), "invalid_order"),

@@ -16,6 +16,7 @@ from openbell_server.brokers.paper.wire import LedgerOrderBody, OrderPage
 from openbell_server.domain.broker_orders import Accepted, Outcome, Refused, ReportStatus, Unknown
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
+from paper_broker import named
 
 ACCOUNT = AccountId(uuid4())
 
@@ -63,7 +64,7 @@ async def answering(*answers: bytes) -> AsyncIterator[tuple[PaperSession, list[b
 )
 async def test_each_answer_has_one_outcome_and_is_asked_for_once(answer: bytes, outcome: type[Outcome]) -> None:
     async with answering(answer) as (session, requests):
-        assert type(await session.cancel(ACCOUNT, "abc", datetime.now(UTC) + timedelta(seconds=5))) is outcome
+        assert type(await session.cancel(ACCOUNT, named("abc"), datetime.now(UTC) + timedelta(seconds=5))) is outcome
         assert len(requests) == 1
 
 
@@ -74,7 +75,7 @@ async def test_each_answer_has_one_outcome_and_is_asked_for_once(answer: bytes, 
 async def test_a_look_up_without_the_brokers_word_raises(answer: bytes) -> None:
     async with answering(answer) as (session, _):
         with pytest.raises((httpx.HTTPError, msgspec.DecodeError)):
-            await session.find(ACCOUNT, "abc")
+            await session.find(ACCOUNT, named("abc"))
 
 
 def an_order(number: int, account_id: AccountId = ACCOUNT) -> LedgerOrderBody:

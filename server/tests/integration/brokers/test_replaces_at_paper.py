@@ -16,7 +16,7 @@ from openbell_server.brokers.paper.definition import PaperBroker
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.domain.broker_orders import OrderReport
 from openbell_server.domain.identifiers import IntentId, client_order_id
-from paper_broker import PRICE, running, settings_of, until
+from paper_broker import PRICE, named, running, settings_of, until
 from scripted_broker import Desk
 
 SETTLE_SECONDS = 0.5
@@ -50,7 +50,7 @@ class PaperDesk:
         action = await self.desk.pool.fetchval(
             "select action_id from action_states where intent_id = $1 and seq = 1", intent
         )
-        report = await self.session.find(self.desk.tenant.account.id, client_order_id(action))
+        report = await self.session.find(self.desk.tenant.account.id, named(client_order_id(action)))
         assert report is not None
         await self.desk.report(report)
         return report

@@ -14,10 +14,10 @@ TABLE = {
     "SENT": "ACKED REFUSED UNKNOWN",
     "UNKNOWN": "ACKED REFUSED FAILED ABANDONED",
     "ACKED": "",
-    "REFUSED": "",
+    "REFUSED": "ACKED",
     "SKIPPED": "",
-    "FAILED": "",
-    "ABANDONED": "",
+    "FAILED": "ACKED",
+    "ABANDONED": "ACKED",
 }
 ALLOWED = {(state, following) for state, next_states in TABLE.items() for following in next_states.split()}
 

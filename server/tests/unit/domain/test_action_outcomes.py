@@ -15,7 +15,7 @@ from openbell_server.domain.action_outcomes import (
     after_outcome,
     after_report,
     is_found,
-    pending_past_door,
+    past_door,
 )
 from openbell_server.domain.broker_orders import (
     Accepted,
@@ -26,7 +26,8 @@ from openbell_server.domain.broker_orders import (
     Unknown,
 )
 from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import CloseReason, Order, Pending, Standing, close, doubt
+from openbell_server.domain.order_aggregate import Closed, CloseReason, Doubted, Order, Pending, Standing, advance
+from openbell_server.domain.order_reports import CLOSES
 
 FRESH = Order(terms=some_terms(Decimal(5)))
 WORKING = Order(
@@ -62,7 +63,7 @@ TABLE = {
 
 def order_for(command: str, state: ActionState) -> Order:
     order = COMMANDS[command]
-    return doubt(order) if state is ActionState.UNKNOWN else order
+    return advance(order, Doubted()) if state is ActionState.UNKNOWN else order
 
 
 def answered(command: str, state: ActionState, order: Order, outcome: str) -> Settlement:
@@ -103,7 +104,7 @@ def test_an_answer_to_a_settled_action_changes_nothing(state: ActionState, comma
 def test_a_cancel_of_a_closed_order_is_settled_by_how_the_order_ended(
     ended: CloseReason, outcome: str, state: ActionState
 ) -> None:
-    order = close(WORKING, ended)
+    order = advance(WORKING, Closed(ended))
     settlement = after_outcome(ActionType.CANCEL, state, order, OUTCOMES[outcome])
     expected = ("ACKED", None) if ended is CloseReason.CANCELED else ("REFUSED", "ORDER_TERMINAL")
     assert (settlement.state, settlement.reason and settlement.reason.code) == expected
@@ -111,7 +112,7 @@ def test_a_cancel_of_a_closed_order_is_settled_by_how_the_order_ended(
 
 
 def test_a_late_acceptance_ends_the_doubt_about_a_cancel() -> None:
-    settlement = after_outcome(ActionType.CANCEL, ActionState.UNKNOWN, doubt(WORKING), Accepted("b1"))
+    settlement = after_outcome(ActionType.CANCEL, ActionState.UNKNOWN, advance(WORKING, Doubted()), Accepted("b1"))
     assert settlement.order == WORKING
 
 
@@ -132,33 +133,37 @@ def test_any_report_acknowledges_a_create_past_the_door_and_a_rejection_refuses_
     state: ActionState, status: ReportStatus
 ) -> None:
     settled = after_report(ActionType.CREATE, state, FRESH, a_report(status))
-    if state in SETTLED or state is ActionState.QUEUED:
+    refused = status is ReportStatus.REJECTED
+    if not may_become(state, ActionState.ACKED) or (refused and state in SETTLED):
         assert settled is None
         return
     assert settled is not None
-    assert settled[0] == ("REFUSED" if status is ReportStatus.REJECTED else "ACKED")
-    assert may_become(state, settled[0])
+    assert settled.state is not None
+    assert settled.state == ("REFUSED" if refused else "ACKED")
+    assert may_become(state, settled.state)
+    # What was settled otherwise, wrongly, is worth a look.
+    assert (settled.reason == Reason("SIGHTED_LATE")) == (state in SETTLED)
 
 
 def test_a_rejection_after_fills_does_not_take_the_create_back() -> None:
     filled = replace(WORKING, filled_quantity=Decimal(1))
     settled = after_report(ActionType.CREATE, ActionState.DISPATCHING, filled, a_report(ReportStatus.REJECTED))
-    assert settled == (ActionState.ACKED, None)
+    assert settled == Settlement(ActionState.ACKED, None, filled)
 
 
 @pytest.mark.parametrize(("state", "ended"), list(product(ActionState, [None, *CloseReason])))
 def test_a_report_settles_a_cancel_only_when_the_order_ended(state: ActionState, ended: CloseReason | None) -> None:
-    order = close(WORKING, ended) if ended else WORKING
+    order = advance(WORKING, Closed(ended)) if ended else WORKING
     settled = after_report(ActionType.CANCEL, state, order, a_report(ReportStatus.WORKING))
     if ended is None or state in SETTLED or state is ActionState.QUEUED:
         assert settled is None
     else:
         assert settled is not None
-        assert settled[0] == ("ACKED" if ended is CloseReason.CANCELED else "REFUSED")
+        assert settled.state == ("ACKED" if ended is CloseReason.CANCELED else "REFUSED")
 
 
 def test_a_create_that_never_arrived_is_failed_and_its_order_closed() -> None:
-    settlement = after_absence(doubt(FRESH))
+    settlement = after_absence(advance(FRESH, Doubted()))
     assert settlement.reason is not None
     assert (settlement.state, settlement.reason.code) == (ActionState.FAILED, "NOT_AT_BROKER")
     assert (settlement.order.standing, settlement.order.close_reason) == (Standing.CLOSED, CloseReason.FAILED)
@@ -181,7 +186,7 @@ DOORS: dict[tuple[str, str], str] = {
 @pytest.mark.parametrize(("pending", "command"), list(DOORS))
 def test_a_command_past_the_door_shows_on_an_order_that_waits_for_nothing_above_it(pending: str, command: str) -> None:
     order = replace(WORKING, pending=Pending(pending))
-    assert pending_past_door(ActionType(command), order).pending == DOORS[pending, command]
+    assert past_door(ActionType(command), order).pending == DOORS[pending, command]
 
 
 # What is known of an order that ended while its replace was in flight, by the answer that comes after.
@@ -195,10 +200,13 @@ OF_ENDED = {
 
 @pytest.mark.parametrize(("ended", "outcome"), list(product(CloseReason, OF_ENDED)))
 def test_an_answer_to_a_replace_of_an_order_that_ended_reopens_nothing(ended: CloseReason, outcome: str) -> None:
-    order = close(REPLACING, ended)
+    order = advance(REPLACING, Closed(ended))
     settlement = answered("REPLACE", ActionState.DISPATCHING, order, outcome)
     state, terms = OF_ENDED[outcome]
-    assert (settlement.state, settlement.order) == (state, replace(order, terms=terms))
+    assert (settlement.state, settlement.order) == (
+        state,
+        replace(order, terms=terms, terms_version=1 if terms == order.terms else 2),
+    )
 
 
 def test_a_replace_below_what_filled_meanwhile_ends_the_order_as_filled() -> None:
@@ -216,7 +224,7 @@ def test_a_new_id_of_the_broker_for_a_replaced_order_is_added_to_the_others() ->
 def test_a_report_settles_a_replace_only_by_the_terms_of_an_order_that_ended(
     state: ActionState, status: ReportStatus
 ) -> None:
-    ended = close(REPLACING, CloseReason.CANCELED)
+    ended = advance(REPLACING, Closed(CloseReason.CANCELED))
     settled = {
         name: after_report(ActionType.REPLACE, state, order, a_report(status, terms=terms), ASKED)
         for name, order, terms in (
@@ -227,11 +235,11 @@ def test_a_report_settles_a_replace_only_by_the_terms_of_an_order_that_ended(
         )
     }
     assert settled["working"] is settled["silent"] is None
-    if state in SETTLED or state is ActionState.QUEUED or status is ReportStatus.WORKING:
+    if state in SETTLED or state is ActionState.QUEUED or status not in CLOSES:
         assert settled["replaced"] is settled["as it was"] is None
     else:
-        assert settled["replaced"] == (ActionState.ACKED, None)
-        assert settled["as it was"] == (ActionState.REFUSED, Reason("ORDER_TERMINAL"))
+        assert settled["replaced"] == Settlement(ActionState.ACKED, None, ended)
+        assert settled["as it was"] == Settlement(ActionState.REFUSED, Reason("ORDER_TERMINAL"), ended)
 
 
 # What a look-up shows and whether one before it missed, and what that makes of a replace in doubt.
@@ -249,7 +257,7 @@ LOOKS = {
 def test_a_look_up_settles_a_replace_by_the_terms_that_the_order_shows(shows: str, *, missed_before: bool) -> None:
     terms = {"replaced": ASKED, "as it was": WORKING.terms}.get(shows)
     report = None if shows == "nothing" else a_report(ReportStatus.WORKING, terms=terms)
-    settlement = after_look(doubt(REPLACING), report, ASKED, missed_before=missed_before)
+    settlement = after_look(advance(REPLACING, Doubted()), report, ASKED, missed_before=missed_before)
     assert is_found(report, ASKED) == (shows == "replaced")
     assert (settlement.state, settlement.order.terms) == LOOKS[shows, missed_before]
     still = settlement.state is None
@@ -259,8 +267,8 @@ def test_a_look_up_settles_a_replace_by_the_terms_that_the_order_shows(shows: st
 
 @pytest.mark.parametrize("missed_before", [False, True])
 def test_only_a_second_look_up_without_the_order_fails_a_create(*, missed_before: bool) -> None:
-    missing = after_look(doubt(FRESH), None, None, missed_before=missed_before)
+    missing = after_look(advance(FRESH, Doubted()), None, None, missed_before=missed_before)
     assert missing.state == ("FAILED" if missed_before else None)
     found = a_report(ReportStatus.WORKING)
     assert is_found(found, None)
-    assert after_look(doubt(FRESH), found, None, missed_before=missed_before).state is None
+    assert after_look(advance(FRESH, Doubted()), found, None, missed_before=missed_before).state is None

@@ -11,18 +11,19 @@ from hypothesis import strategies as st
 from builders import a_report, an_execution, exact_sum, some_terms
 from openbell_server.domain.broker_orders import BrokerExecution, OrderReport, ReportStatus
 from openbell_server.domain.order_aggregate import (
+    Answered,
     Certainty,
+    Closed,
     CloseReason,
+    Doubted,
     Order,
     Pending,
+    ReplaceAnswered,
     Standing,
-    apply_report,
-    close,
-    doubt,
-    settle_command,
-    settle_replace,
+    advance,
     status,
 )
+from openbell_server.domain.order_reports import apply_report, counted_with
 from openbell_server.domain.orders import Terms
 
 ENDS = (ReportStatus.FILLED, ReportStatus.CANCELED, ReportStatus.EXPIRED, ReportStatus.REJECTED)
@@ -50,10 +51,16 @@ class Story:
         return orders
 
 
+def reported(
+    order: Order, report: OrderReport, unseen: Sequence[BrokerExecution], in_flight: Terms | None = None
+) -> Order:
+    return apply_report(order, report, counted_with(order, unseen), in_flight)
+
+
 def _apply(order: Order, report: OrderReport, seen: set[str]) -> Order:
     unseen = [fill for fill in report.executions if fill.execution_id not in seen]
     seen.update(fill.execution_id for fill in unseen)
-    return apply_report(order, report, unseen)
+    return reported(order, report, unseen)
 
 
 @st.composite
@@ -120,11 +127,11 @@ def test_an_average_price_is_rounded_to_nine_places() -> None:
 
 def test_an_order_that_waits_for_its_broker_may_still_fill_whole() -> None:
     assert Order(terms=some_terms(Decimal(7))).leaves_quantity == 7
-    assert doubt(Order(terms=some_terms(Decimal(7)))).leaves_quantity == 7
+    assert advance(Order(terms=some_terms(Decimal(7))), Doubted()).leaves_quantity == 7
 
 
 def test_more_fills_than_were_asked_for_are_counted_and_leave_nothing() -> None:
-    order = apply_report(
+    order = reported(
         Order(terms=some_terms(Decimal(1))),
         a_report(ReportStatus.WORKING, [an_execution(1, Decimal(2))]),
         [an_execution(1, Decimal(2))],
@@ -138,33 +145,33 @@ def test_more_fills_than_were_asked_for_are_counted_and_leave_nothing() -> None:
 
 def test_fills_that_reach_the_quantity_close_the_order_whatever_the_report_says() -> None:
     fills = [an_execution(1, 1), an_execution(2, 2)]
-    order = apply_report(Order(terms=some_terms(Decimal(3))), a_report(ReportStatus.WORKING, fills), fills)
+    order = reported(Order(terms=some_terms(Decimal(3))), a_report(ReportStatus.WORKING, fills), fills)
     assert (order.standing, order.close_reason) == (Standing.CLOSED, CloseReason.FILLED)
 
 
 def test_a_fill_that_comes_after_a_cancel_is_counted() -> None:
-    canceled = apply_report(Order(terms=some_terms(Decimal(3))), a_report(ReportStatus.CANCELED), [])
+    canceled = reported(Order(terms=some_terms(Decimal(3))), a_report(ReportStatus.CANCELED), [])
     late = an_execution(1, Decimal(1))
-    order = apply_report(canceled, a_report(ReportStatus.CANCELED, [late]), [late])
+    order = reported(canceled, a_report(ReportStatus.CANCELED, [late]), [late])
     assert (order.filled_quantity, order.close_reason) == (Decimal(1), CloseReason.CANCELED)
 
 
 def test_an_end_that_counts_unseen_fills_waits_for_them() -> None:
     fill = an_execution(1, Decimal(1))
-    order = apply_report(Order(terms=some_terms(Decimal(3))), a_report(ReportStatus.CANCELED, [fill], told=[]), [])
+    order = reported(Order(terms=some_terms(Decimal(3))), a_report(ReportStatus.CANCELED, [fill], told=[]), [])
     assert order.standing is Standing.WORKING
 
 
 def test_a_report_answers_a_create_in_doubt_but_not_a_cancel_in_doubt() -> None:
-    fresh = doubt(Order(terms=some_terms(Decimal(3))))
-    assert apply_report(fresh, a_report(ReportStatus.WORKING), []).certainty is Certainty.CONFIRMED
+    fresh = advance(Order(terms=some_terms(Decimal(3))), Doubted())
+    assert reported(fresh, a_report(ReportStatus.WORKING), []).certainty is Certainty.CONFIRMED
     cancelling = Order(
         terms=some_terms(Decimal(3)), standing=Standing.WORKING, pending=Pending.CANCEL, certainty=Certainty.UNKNOWN
     )
-    reported = apply_report(cancelling, a_report(ReportStatus.WORKING), [])
-    assert (reported.pending, reported.certainty) == (Pending.CANCEL, Certainty.UNKNOWN)
-    assert close(reported, CloseReason.CANCELED).certainty is Certainty.CONFIRMED
-    assert settle_command(reported).pending is Pending.NONE
+    told = reported(cancelling, a_report(ReportStatus.WORKING), [])
+    assert (told.pending, told.certainty) == (Pending.CANCEL, Certainty.UNKNOWN)
+    assert advance(told, Closed(CloseReason.CANCELED)).certainty is Certainty.CONFIRMED
+    assert advance(told, Answered()).pending is Pending.NONE
 
 
 # pending, certainty, close reason, filled → the word to show, highest precedence first.
@@ -214,49 +221,54 @@ REPLACING = Order(terms=OLD, standing=Standing.WORKING, pending=Pending.REPLACE,
 
 def test_an_order_that_is_full_by_its_old_quantity_only_waits_for_the_replace_in_flight() -> None:
     fills = [an_execution(1, 3)]
-    order = apply_report(REPLACING, a_report(ReportStatus.WORKING, fills), fills, NEW)
+    order = reported(REPLACING, a_report(ReportStatus.WORKING, fills), fills, NEW)
     assert (order.standing, order.filled_quantity) == (Standing.WORKING, Decimal(3))
-    assert settle_replace(order, NEW).leaves_quantity == 2
-    assert settle_replace(order, OLD).close_reason is CloseReason.FILLED
+    assert advance(order, ReplaceAnswered(NEW)).leaves_quantity == 2
+    assert advance(order, ReplaceAnswered(OLD)).close_reason is CloseReason.FILLED
 
 
 def test_a_replace_to_a_lower_quantity_in_flight_does_not_end_an_order_early() -> None:
     fills = [an_execution(1, 2)]
-    order = apply_report(REPLACING, a_report(ReportStatus.WORKING, fills), fills, some_terms(2))
+    order = reported(REPLACING, a_report(ReportStatus.WORKING, fills), fills, some_terms(2))
     assert order.standing is Standing.WORKING
-    assert settle_replace(order, some_terms(2)).close_reason is CloseReason.FILLED
+    assert advance(order, ReplaceAnswered(some_terms(2))).close_reason is CloseReason.FILLED
 
 
 @pytest.mark.parametrize("ended", ENDS)
 def test_the_end_of_an_order_shows_whether_a_replace_in_flight_came_first(ended: ReportStatus) -> None:
     for shown, expected in ((NEW, NEW), (OLD, OLD), (None, OLD)):
-        order = apply_report(REPLACING, a_report(ended, terms=shown), [], NEW)
+        order = reported(REPLACING, a_report(ended, terms=shown), [], NEW)
         assert (order.standing, order.terms) == (Standing.CLOSED, expected)
 
 
 @pytest.mark.parametrize("shown", [OLD, NEW, None])
 def test_what_a_working_order_shows_replaces_nothing_by_itself(shown: Terms | None) -> None:
-    order = apply_report(REPLACING, a_report(ReportStatus.WORKING, terms=shown), [], NEW)
+    order = reported(REPLACING, a_report(ReportStatus.WORKING, terms=shown), [], NEW)
     assert order == REPLACING
 
 
 def test_a_settled_replace_leaves_a_cancel_behind_it_pending() -> None:
-    waiting = doubt(replace(REPLACING, pending=Pending.CANCEL))
-    assert settle_replace(waiting, NEW) == replace(REPLACING, terms=NEW, pending=Pending.CANCEL)
-    assert settle_replace(doubt(REPLACING), NEW) == replace(REPLACING, terms=NEW, pending=Pending.NONE)
+    waiting = advance(replace(REPLACING, pending=Pending.CANCEL), Doubted())
+    assert advance(waiting, ReplaceAnswered(NEW)) == replace(
+        REPLACING, terms=NEW, terms_version=2, pending=Pending.CANCEL
+    )
+    doubtful = advance(REPLACING, Doubted())
+    assert advance(doubtful, ReplaceAnswered(NEW)) == replace(
+        REPLACING, terms=NEW, terms_version=2, pending=Pending.NONE
+    )
 
 
 def test_a_replace_never_reopens_an_order() -> None:
-    ended = close(REPLACING, CloseReason.CANCELED)
-    assert settle_replace(ended, NEW) == replace(ended, terms=NEW)
+    ended = advance(REPLACING, Closed(CloseReason.CANCELED))
+    assert advance(ended, ReplaceAnswered(NEW)) == replace(ended, terms=NEW, terms_version=2)
 
 
 def test_a_replaced_order_fills_by_its_new_quantity() -> None:
-    order = settle_replace(REPLACING, NEW)
+    order = advance(REPLACING, ReplaceAnswered(NEW))
     fills = [an_execution(1, 3), an_execution(2, 2)]
-    assert apply_report(order, a_report(ReportStatus.WORKING, fills[:1]), fills[:1]).leaves_quantity == 2
-    assert apply_report(order, a_report(ReportStatus.WORKING, fills), fills).close_reason is CloseReason.FILLED
+    assert reported(order, a_report(ReportStatus.WORKING, fills[:1]), fills[:1]).leaves_quantity == 2
+    assert reported(order, a_report(ReportStatus.WORKING, fills), fills).close_reason is CloseReason.FILLED
 
 
 def test_an_order_whose_replace_waits_for_an_answer_is_pending_replace() -> None:
-    assert status(REPLACING) == status(doubt(REPLACING)) == "PENDING_REPLACE"
+    assert status(REPLACING) == status(advance(REPLACING, Doubted())) == "PENDING_REPLACE"

@@ -25,17 +25,18 @@ from openbell_server.application.ports.execution import (
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
-from openbell_server.domain.broker_orders import BrokerExecution
+from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange, OrderDescription, OrderReport
 from openbell_server.domain.controls import DoorFacts, SymbolControls
 from openbell_server.domain.credentials import CredentialStatus
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol
 from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import Order
+from openbell_server.domain.order_aggregate import TOLD_ENDS, Order
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms
 
 ROUND_MAX: Final = 200
 NamedQuery = Callable[..., AsyncIterator[asyncpg.Record]]
 _queries = named_queries.load("execution")
+_evidence = named_queries.load("evidence")
 
 
 @dataclass(slots=True)
@@ -48,6 +49,7 @@ class PostgresAccountTransaction:
     hold: Hold | None
     was_restored: bool
     epochs: tuple[int, int]
+    halt_code: str | None
     _events: list[tuple[EventKind, IntentId, int, str]] = field(default_factory=list)
 
     @property
@@ -92,6 +94,13 @@ class PostgresAccountTransaction:
         rows = _queries.intents_of(self.connection, **self._where, action_ids=list(action_ids))
         return {row["action_id"]: row["intent_id"] async for row in rows}
 
+    async def intents_of_broker_orders(self, broker_order_ids: Sequence[str]) -> dict[str, IntentId]:
+        """Which intents the orders belong to that the broker calls so."""
+        rows = _evidence.intents_of_broker_orders(
+            self.connection, **self._where, broker_order_ids=list(broker_order_ids)
+        )
+        return {row["broker_order_id"]: row["intent_id"] async for row in rows}
+
     async def adopt_forgotten_orders(self, action_ids: Sequence[ActionId]) -> dict[ActionId, ActionId]:
         """Give actions the orders that the broker has for the same commands from before a restore."""
         rows = _queries.adopt_forgotten_orders(self.connection, **self._where, action_ids=list(action_ids))
@@ -131,12 +140,12 @@ class PostgresAccountTransaction:
         """Keep a look-up as evidence."""
         await _queries.add_probe(self.connection, **self._where, action_id=action_id, asked_at=asked_at, found=found)
 
-    async def save_order(self, intent_id: IntentId, order: Order) -> None:
-        """Write an order's facts."""
+    async def save_order(self, action: TrackedAction, order: Order) -> None:
+        """Write an order's facts; those that few orders have, only where they changed."""
         await _queries.save_order(
             self.connection,
             **self._where,
-            order_id=intent_id,
+            order_id=action.intent_id,
             quantity=order.terms.quantity,
             limit_price=order.terms.limit_price,
             stop_price=order.terms.stop_price,
@@ -149,6 +158,26 @@ class PostgresAccountTransaction:
             certainty=order.certainty,
             broker_order_ids=list(order.broker_order_ids),
         )
+        if _details(order) != _details(action.order):
+            await _evidence.save_order_details(
+                self.connection, **self._where, order_id=action.intent_id, **_details(order)
+            )
+
+    async def flag_action(self, action_id: ActionId) -> None:
+        """Mark an action as one that somebody should look at, once."""
+        await _evidence.flag_action(self.connection, **self._where, action_id=action_id)
+
+    async def record_resend(self, action: TrackedAction, attempt_id: UUID) -> datetime:
+        """Count one more write of an action in doubt."""
+        resent_at: datetime | None = await _evidence.record_resend(
+            self.connection,
+            **self._where,
+            action_id=action.action_id,
+            attempt_before=action.attempt_id,
+            attempt_id=attempt_id,
+        )
+        assert resent_at is not None, "the account's lock was not held"
+        return resent_at
 
     async def add_executions(self, intent_id: IntentId, fills: Sequence[BrokerExecution]) -> set[str]:
         """Store fills; the ids of those never seen before."""
@@ -164,6 +193,50 @@ class PostgresAccountTransaction:
             executed_ats=[fill.executed_at for fill in fills],
         )
         return {row["execution_id"] async for row in rows}
+
+    async def add_execution_changes(self, intent_id: IntentId, changes: Sequence[ExecutionChange]) -> None:
+        """Store what a broker says of fills afterwards, each once."""
+        await _evidence.add_execution_changes(
+            self.connection,
+            **self._where,
+            order_id=intent_id,
+            execution_ids=[change.execution_id for change in changes],
+            revisions=[change.revision for change in changes],
+            quantities=[change.quantity for change in changes],
+            prices=[change.price for change in changes],
+        )
+
+    async def executions_of(self, intent_id: IntentId) -> tuple[list[BrokerExecution], list[ExecutionChange]]:
+        """All fills of an order, and all that was said of them afterwards."""
+        executions = _evidence.executions_of_order(self.connection, **self._where, order_id=intent_id)
+        changes = _evidence.changes_of_order(self.connection, **self._where, order_id=intent_id)
+        return [BrokerExecution(**row) async for row in executions], [ExecutionChange(**row) async for row in changes]
+
+    async def save_external_order(self, report: OrderReport, description: OrderDescription) -> bool:
+        """Keep an order that is not ours as the broker tells it; whether that is news."""
+        terms = report.terms
+        return bool(
+            await _evidence.save_external_order(
+                self.connection,
+                **self._where,
+                broker_order_id=report.broker_order_id,
+                client_order_id=report.client_order_id,
+                symbol=description.symbol,
+                order_side=description.order_side,
+                order_type=description.order_type,
+                quantity=terms and terms.quantity,
+                limit_price=terms and terms.limit_price,
+                stop_price=terms and terms.stop_price,
+                time_in_force=terms and terms.time_in_force,
+                status=report.status,
+                filled_quantity=report.filled_quantity,
+                accepted_at=description.accepted_at,
+            )
+        )
+
+    async def halt(self, code: str, detail: str) -> bool:
+        """Let no new order of the account pass; whether it was not so before."""
+        return bool(await _evidence.halt(self.connection, **self._where, code=code, detail=detail))
 
     async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
         """Count a fill."""
@@ -214,7 +287,13 @@ class PostgresExecutionStore:
             hold = Hold(locked["epoch"], locked["held_at"], locked["look_back_to"]) if locked["held"] else None
             was_restored = locked["held_at"] is not None
             account_transaction = PostgresAccountTransaction(
-                connection, account, locked["now"], hold, was_restored, (locked["epoch"], locked["control_epoch"])
+                connection,
+                account,
+                locked["now"],
+                hold,
+                was_restored,
+                (locked["epoch"], locked["control_epoch"]),
+                locked["halt_code"],
             )
             yield account_transaction
             await account_transaction.flush_events()
@@ -284,7 +363,24 @@ def _tracked(row: asyncpg.Record, replacement: Terms | None, at_door: DoorFacts 
         ),
         replacement=replacement,
         at_door=at_door,
+        # A schema of before has none of these.
+        resends=row.get("resends", 0),
+        flagged_at=row.get("flagged_at"),
+        unknown_since=row.get("unknown_since"),
     )
+
+
+def _details(order: Order) -> dict[str, object]:
+    """What few orders have; an end is among it where the close reason does not say it."""
+    return {
+        "triggered": order.triggered,
+        "terms_version": order.terms_version,
+        "highest_quantity": order.highest_quantity,
+        "busted_quantity": order.busted_quantity,
+        "executions_changed": order.executions_changed,
+        "ended": None if order.ended is order.close_reason and order.ended in TOLD_ENDS else order.ended,
+        "ended_filled": order.ended_filled,
+    }
 
 
 def _at_door(row: asyncpg.Record) -> DoorFacts:

@@ -1,8 +1,9 @@
 -- name: lock_account(organization_id, account_id)^
 -- The account's lock: accept, doors, outcomes and reports of one account never overlap. The account is held if this is a
 -- restored database, noticed or not, whose gaps were not yet filled from the account's broker.
+-- Halts are read as JSON: a schema of before has none.
 select clock_timestamp() as now, c.control_epoch, i.epoch, i.held_at, i.look_back_to,
-    not i.is_this or c.recovered_epoch <> i.epoch as held
+    not i.is_this or c.recovered_epoch <> i.epoch as held, to_jsonb(c) ->> 'halt_code' as halt_code
 from account_counters c, this_incarnation i
 where c.organization_id = :organization_id and c.account_id = :account_id
 for no key update of c;

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Final
 
 import asyncpg
@@ -22,7 +23,7 @@ from openbell_server.application.ports.stores import (
 from openbell_server.domain.action_lifecycle import ActionState, Reason
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId
 from openbell_server.domain.intents import ActionType, CancelIntent, Command, CreateIntent, IntentAction, ReplaceIntent
-from openbell_server.domain.order_aggregate import Certainty, CloseReason, Order, Pending, Standing
+from openbell_server.domain.order_aggregate import TOLD_ENDS, Certainty, CloseReason, Order, Pending, Standing
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms, TimeInForce
 
 # An account's times grow with its numbers, unless the database's clock was set back, by less than this.
@@ -234,16 +235,25 @@ def terms_of(row: asyncpg.Record) -> Terms:
 
 
 def order_facts(row: asyncpg.Record) -> Order:
-    """A row of orders as the domain sees it."""
+    """A row of orders as the domain sees it; a schema of before has only some of its columns."""
+    close_reason = row["close_reason"] and CloseReason(row["close_reason"])
+    ended = row.get("ended")
     return Order(
         terms=terms_of(row),
         filled_quantity=row["filled_quantity"],
         filled_value=row["filled_value"],
         standing=Standing(row["standing"]),
-        close_reason=row["close_reason"] and CloseReason(row["close_reason"]),
+        close_reason=close_reason,
         pending=Pending(row["pending"]),
         certainty=Certainty(row["certainty"]),
         broker_order_ids=tuple(row["broker_order_ids"]),
+        triggered=row.get("triggered", False),
+        terms_version=row.get("terms_version", 1),
+        highest_quantity=row.get("highest_quantity"),
+        busted_quantity=row.get("busted_quantity", Decimal(0)),
+        executions_changed=row.get("executions_changed", False),
+        ended=CloseReason(ended) if ended else close_reason if close_reason in TOLD_ENDS else None,
+        ended_filled=row.get("ended_filled", Decimal(0)),
     )
 
 

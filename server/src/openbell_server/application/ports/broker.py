@@ -1,15 +1,16 @@
 """What execution needs from a broker: what it can do, as data, and a session that does it."""
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
 
-from openbell_server.domain.broker_orders import OrderReport, Outcome
+from openbell_server.domain.broker_orders import OrderName, OrderReport, Outcome
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms, TimeInForce
 
 
@@ -21,6 +22,30 @@ class ReplaceSupport(StrEnum):
     # Its own quantity is what may still fill: the session converts, both ways.
     NATIVE_REMAINING = "native_remaining"
     NONE = "none"
+
+
+class IdClass(StrEnum):
+    """What a broker does with the id that a client gives a command."""
+
+    # It refuses a second command with the same id, for good: such a one may be written again.
+    ENFORCED = "A"
+    # It refuses one for a while, or while the order is open.
+    FOR_A_WHILE = "W"
+    # It takes both and tells the id back.
+    ECHOED = "B"
+    # It has no place for an id.
+    NONE = "C"
+
+
+class LookUp(StrEnum):
+    """What a broker can be asked about an order."""
+
+    # By our id, orders that ended too: not to be found there is evidence.
+    EVERY_ORDER = "every_order"
+    # Open orders only: one that is missing may have ended.
+    OPEN_ORDERS = "open_orders"
+    # By the broker's own id only, which is known once it took the order.
+    BROKER_ID = "broker_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +62,18 @@ class BrokerCapabilities:
     calls_at_once_max: int = 16
     # Whether the same cancel may be written again: true only where a repeat can do nothing new.
     repeats_cancels: bool = False
+    # What it does with our ids, by command; one that is not there has none.
+    id_classes: Mapping[ActionType, IdClass] = field(default_factory=dict)
+    look_up: LookUp = LookUp.EVERY_ORDER
+    # Whether an order can be cancelled by our id before the broker has told its own.
+    cancels_by_client_id: bool = False
+    # Whether it refuses a command that arrives after its valid_until.
+    enforces_valid_until: bool = False
+    # How soon after an answer its feed tells of the order too; a feed that stays silent for longer is mute.
+    echo_seconds: float = 10.0
+    # Calls in a second over all accounts of one session, and how many of them only cancels and look-ups may use.
+    calls_per_second_max: float | None = None
+    calls_reserved: float = 0.2
     # How long after the door a look-up that finds nothing proves that nothing is there, and one that shows an order
     # unchanged proves that nothing will change it.
     settle_seconds: float
@@ -86,8 +123,8 @@ class BrokerReplacement:
     """A change of an order as the broker is asked for it."""
 
     account_id: AccountId
-    # The order's, which it keeps, and the one of this command.
-    order_client_id: str
+    # The order's, and the id of this command.
+    order: OrderName
     client_order_id: str
     terms: Terms
     # What had filled when the door opened, for brokers that count what may still fill.
@@ -108,13 +145,14 @@ class BrokerSession(Protocol):
     async def replace(self, replacement: BrokerReplacement) -> Outcome:
         """Ask that a working order be changed: written once, no retry inside."""
 
-    async def cancel(self, account_id: AccountId, client_order_id: str, valid_until: datetime) -> Outcome:
-        """Ask for the end of the order with this client id."""
+    async def cancel(self, account_id: AccountId, order: OrderName, valid_until: datetime) -> Outcome:
+        """Ask for the end of an order."""
 
-    async def find(self, account_id: AccountId, client_order_id: str) -> OrderReport | None:
-        """The order by our id, closed ones too, with all its executions; None only if the broker says it has none.
+    async def find(self, account_id: AccountId, order: OrderName) -> OrderReport | None:
+        """The order with all its executions; None only if the broker says that it has none.
 
-        Where orders can be replaced it shows the terms as they are now.
+        One that ended is found where the broker looks up every order. Where orders can be replaced it shows the terms
+        as they are now.
         """
 
     async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:

@@ -10,10 +10,23 @@ from uuid import UUID
 
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.action_lifecycle import ActionState, Reason
-from openbell_server.domain.broker_orders import BrokerExecution
+from openbell_server.domain.broker_orders import (
+    BrokerExecution,
+    ExecutionChange,
+    OrderDescription,
+    OrderName,
+    OrderReport,
+)
 from openbell_server.domain.controls import DoorFacts, SymbolControls
 from openbell_server.domain.credentials import CredentialStatus
-from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, Symbol
+from openbell_server.domain.identifiers import (
+    AccountId,
+    ActionId,
+    IntentId,
+    OrganizationId,
+    Symbol,
+    client_order_id,
+)
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms
@@ -60,6 +73,17 @@ class TrackedAction:
     replacement: Terms | None = None
     # What it is judged by at the door; a cancel, and whatever is past it, is not judged.
     at_door: DoorFacts | None = None
+    # How often it was written again after its first door, and since when somebody should look at it.
+    resends: int = 0
+    flagged_at: datetime | None = None
+    unknown_since: datetime | None = None
+
+    @property
+    def order_name(self) -> OrderName:
+        """What its broker may know the order by."""
+        return OrderName(
+            client_order_id=client_order_id(self.order_action_id), broker_order_ids=self.order.broker_order_ids
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +118,10 @@ class AccountTransaction(Protocol):
         """Set while no door of the account may open."""
 
     @property
+    def halt_code(self) -> str | None:
+        """Why nothing but cancels may pass until an operator lifts it; None where all may."""
+
+    @property
     def epochs(self) -> tuple[int, int]:
         """Of the database, which a restore ends, and of the account, which any change of it or its credential ends."""
 
@@ -122,6 +150,9 @@ class AccountTransaction(Protocol):
     async def intents_of(self, action_ids: Sequence[ActionId]) -> dict[ActionId, IntentId]:
         """Which intents these actions belong to."""
 
+    async def intents_of_broker_orders(self, broker_order_ids: Sequence[str]) -> dict[str, IntentId]:
+        """Which intents the orders belong to that the broker calls so, for brokers that know no ids of ours."""
+
     async def adopt_forgotten_orders(self, action_ids: Sequence[ActionId]) -> dict[ActionId, ActionId]:
         """Give actions the orders that the broker has for the same commands from before a restore; by which id each."""
 
@@ -140,11 +171,29 @@ class AccountTransaction(Protocol):
     async def add_probe(self, action_id: ActionId, asked_at: datetime, *, found: bool) -> None:
         """Keep a look-up as evidence, with the time before it was made."""
 
-    async def save_order(self, intent_id: IntentId, order: Order) -> None:
-        """Write an order's facts."""
+    async def save_order(self, action: TrackedAction, order: Order) -> None:
+        """Write the facts of an action's order, where they differ from those it has."""
+
+    async def flag_action(self, action_id: ActionId) -> None:
+        """Mark an action as one that somebody should look at, once."""
+
+    async def record_resend(self, action: TrackedAction, attempt_id: UUID) -> datetime:
+        """Count one more write of an action in doubt, in other hands, and say when; its look-ups begin anew."""
 
     async def add_executions(self, intent_id: IntentId, fills: Sequence[BrokerExecution]) -> set[str]:
         """Store fills; the ids of those never seen before."""
+
+    async def add_execution_changes(self, intent_id: IntentId, changes: Sequence[ExecutionChange]) -> None:
+        """Store what a broker says of fills afterwards, each once."""
+
+    async def executions_of(self, intent_id: IntentId) -> tuple[list[BrokerExecution], list[ExecutionChange]]:
+        """All fills of an order, and all that was said of them afterwards."""
+
+    async def save_external_order(self, report: OrderReport, description: OrderDescription) -> bool:
+        """Keep an order that is not ours as the broker tells it; whether that is news."""
+
+    async def halt(self, code: str, detail: str) -> bool:
+        """Let no new order of the account pass, until an operator lifts it; whether it was not so before."""
 
     async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
         """Count a fill."""

@@ -5,10 +5,12 @@ from openbell_server.application.ports.broker import (
     BrokerSession,
     CredentialField,
     CredentialForm,
+    IdClass,
     ReplaceSupport,
 )
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
+from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderType, RouteStrategy, TimeInForce
 
 
@@ -26,6 +28,9 @@ class PaperBroker:
         in_flight_max=8,
         calls_at_once_max=32,
         repeats_cancels=True,
+        id_classes=dict.fromkeys(ActionType, IdClass.ENFORCED),
+        cancels_by_client_id=True,
+        enforces_valid_until=True,
         settle_seconds=6,
     )
 

@@ -29,7 +29,7 @@ from openbell_server.brokers.paper.wire import (
     SessionBody,
     decimal_text,
 )
-from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome, Refused, Unknown
+from openbell_server.domain.broker_orders import Accepted, NotSent, OrderName, OrderReport, Outcome, Refused, Unknown
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId
 
@@ -111,23 +111,21 @@ class PaperSession:
             time_in_force=terms.time_in_force,
             valid_until=replacement.valid_until,
         )
-        path = _order_path(replacement.account_id, replacement.order_client_id)
+        path = _order_path(replacement.account_id, replacement.order)
         return await self._command(self._with_body(replacement.account_id, "PATCH", path, body), 200)
 
-    async def cancel(self, account_id: AccountId, client_order_id: str, valid_until: datetime) -> Outcome:
+    async def cancel(self, account_id: AccountId, order: OrderName, valid_until: datetime) -> Outcome:
         """Ask for the end of an order."""
-        path = _order_path(account_id, client_order_id)
+        path = _order_path(account_id, order)
         request = self._client.build_request(
             "DELETE", path, params={"valid_until": valid_until.isoformat()}, headers=self._headers(account_id)
         )
         return await self._command(request, 200)
 
-    async def find(self, account_id: AccountId, client_order_id: str) -> OrderReport | None:
+    async def find(self, account_id: AccountId, order: OrderName) -> OrderReport | None:
         """The order with all its executions, or None if the broker says that it has none; raises when in doubt."""
         async with asyncio.timeout(DEADLINE_SECONDS):
-            response = await self._client.get(
-                _order_path(account_id, client_order_id), headers=self._headers(account_id)
-            )
+            response = await self._client.get(_order_path(account_id, order), headers=self._headers(account_id))
         if response.status_code == REFUSALS[UNKNOWN_ORDER]:
             refusal = _refusal(response)
             if refusal is not None and refusal.code == UNKNOWN_ORDER:
@@ -239,8 +237,8 @@ def _refusal(response: httpx.Response) -> RefusalBody | None:
     return refusal if REFUSALS.get(refusal.code) == response.status_code else None
 
 
-def _order_path(account_id: AccountId, client_order_id: str) -> str:
-    return f"/accounts/{account_id}/orders/{quote(client_order_id, safe='')}"
+def _order_path(account_id: AccountId, order: OrderName) -> str:
+    return f"/accounts/{account_id}/orders/{quote(order.client_order_id, safe='')}"
 
 
 def _optional_text(number: Decimal | None) -> str | None:

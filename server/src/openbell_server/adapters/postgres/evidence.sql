@@ -1,0 +1,67 @@
+-- name: save_order_details(organization_id, account_id, order_id, triggered, terms_version, highest_quantity, busted_quantity, executions_changed, ended, ended_filled)!
+-- What few orders have; the other facts are written with every change.
+update orders
+set triggered = :triggered, terms_version = :terms_version, highest_quantity = :highest_quantity,
+    busted_quantity = :busted_quantity, executions_changed = :executions_changed, ended = :ended,
+    ended_filled = :ended_filled, updated_at = clock_timestamp()
+where organization_id = :organization_id and account_id = :account_id and order_id = :order_id;
+
+-- name: flag_action(organization_id, account_id, action_id)!
+update action_states set flagged_at = clock_timestamp(), updated_at = clock_timestamp()
+where organization_id = :organization_id and account_id = :account_id and action_id = :action_id and flagged_at is null;
+
+-- name: record_resend(organization_id, account_id, action_id, attempt_before, attempt_id)$
+-- One more write of an action in doubt: only who has its last attempt in hand counts another. Its look-ups begin anew.
+update action_states
+set resends = resends + 1, attempt_id = :attempt_id, send_started_at = clock_timestamp(), updated_at = clock_timestamp()
+where organization_id = :organization_id and account_id = :account_id and action_id = :action_id and state = 'UNKNOWN'
+    and attempt_id = :attempt_before
+returning send_started_at;
+
+-- name: intents_of_broker_orders(organization_id, account_id, broker_order_ids)
+select t.broker_order_id, o.order_id as intent_id from orders o
+cross join lateral unnest(o.broker_order_ids) t (broker_order_id)
+where o.organization_id = :organization_id and o.account_id = :account_id
+    and o.broker_order_ids && :broker_order_ids::text[] and t.broker_order_id = any(:broker_order_ids::text[]);
+
+-- name: add_execution_changes(organization_id, account_id, order_id, execution_ids, revisions, quantities, prices)!
+insert into execution_changes (
+    organization_id, account_id, execution_id, revision, order_id, quantity, price, recorded_at
+)
+select :organization_id::uuid, :account_id::uuid, t.execution_id, t.revision, :order_id::uuid, t.quantity, t.price,
+    clock_timestamp()
+from unnest(:execution_ids::text[], :revisions::integer[], :quantities::numeric[], :prices::numeric[])
+    t (execution_id, revision, quantity, price)
+on conflict (account_id, execution_id, revision) do nothing;
+
+-- name: executions_of_order(organization_id, account_id, order_id)
+select execution_id, quantity, price, executed_at from executions
+where organization_id = :organization_id and account_id = :account_id and order_id = :order_id
+order by execution_id;
+
+-- name: changes_of_order(organization_id, account_id, order_id)
+select execution_id, revision, quantity, price from execution_changes
+where organization_id = :organization_id and account_id = :account_id and order_id = :order_id
+order by execution_id, revision;
+
+-- name: save_external_order(organization_id, account_id, broker_order_id, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, status, filled_quantity, accepted_at)$
+-- Whether it is news: nothing is written where the broker tells nothing new.
+insert into external_orders as e (
+    organization_id, account_id, broker_order_id, client_order_id, symbol, order_side, order_type, quantity, limit_price,
+    stop_price, time_in_force, status, filled_quantity, accepted_at, found_at, updated_at
+) values (
+    :organization_id, :account_id, :broker_order_id, :client_order_id, :symbol, :order_side, :order_type, :quantity,
+    :limit_price, :stop_price, :time_in_force, :status, :filled_quantity, :accepted_at, clock_timestamp(), clock_timestamp()
+)
+on conflict (account_id, broker_order_id) do update
+set quantity = excluded.quantity, limit_price = excluded.limit_price, stop_price = excluded.stop_price,
+    time_in_force = excluded.time_in_force, status = excluded.status, filled_quantity = excluded.filled_quantity,
+    updated_at = excluded.updated_at
+where (e.status, e.filled_quantity, e.quantity, e.limit_price, e.stop_price)
+    is distinct from (excluded.status, excluded.filled_quantity, excluded.quantity, excluded.limit_price, excluded.stop_price)
+returning true;
+
+-- name: halt(organization_id, account_id, code, detail)$
+update account_counters set halt_code = :code, halt_detail = left(:detail, 500), halted_at = clock_timestamp()
+where organization_id = :organization_id and account_id = :account_id and halt_code is null
+returning true;
