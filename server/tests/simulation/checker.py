@@ -152,7 +152,7 @@ class Checker:
         position = exact_total(
             fill.quantity if order.order_side is OrderSide.BUY else -fill.quantity
             for order in orders
-            for fill in order.fills
+            for fill in order.standing
         )
         if exact_total(book.positions.values() or [Decimal(0)]) != position:
             yield Bar.WRONG, f"{book.account.account_id} has position {book.positions}, and at the broker {position}"

@@ -40,6 +40,7 @@ def draw(chance: random.Random) -> Faults:
             repeated=rate(0.2),
             reordered=rate(0.2),
             late_fill=rate(0.3),
+            changed=rate(0.1),
             failing=rate(0.2),
         ),
         bus=BusFaults(lost=rate(0.5), repeated=rate(0.3), unanswered=rate(0.1), delay_max=chance.choice((0.01, 3.0))),

@@ -12,7 +12,7 @@ from uuid import UUID
 from openbell_server.application.ports.execution import BrokerAccount, Hold, OrderTerms
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.action_lifecycle import ActionState, Reason
-from openbell_server.domain.broker_orders import BrokerExecution
+from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange, OrderReport
 from openbell_server.domain.controls import SymbolControls
 from openbell_server.domain.credentials import CredentialStatus
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol
@@ -48,6 +48,8 @@ class ActionRow:
     unknown_since: datetime | None = None
     settled_at: datetime | None = None
     principal_revoked: bool = False
+    resends: int = 0
+    flagged_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,9 @@ class Book:
     orders: dict[IntentId, Order] = field(default_factory=dict)
     terms: dict[IntentId, OrderTerms] = field(default_factory=dict)
     executions: dict[str, tuple[IntentId, BrokerExecution]] = field(default_factory=dict)
+    changes: dict[tuple[str, int], tuple[IntentId, ExecutionChange]] = field(default_factory=dict)
+    external: dict[str, OrderReport] = field(default_factory=dict)
+    halt_code: str | None = None
     positions: dict[Symbol, Decimal] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     # What a restored database forgot, and when that began.
@@ -99,6 +104,9 @@ class Book:
             orders={**self.orders},
             terms={**self.terms},
             executions={**self.executions},
+            changes={**self.changes},
+            external={**self.external},
+            halt_code=self.halt_code,
             positions={**self.positions},
             events=[*self.events],
             hold=self.hold,

@@ -18,7 +18,7 @@ from openbell_server.application.ports.execution import (
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
-from openbell_server.domain.broker_orders import BrokerExecution
+from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange, OrderDescription, OrderReport
 from openbell_server.domain.controls import DoorFacts, SymbolControls
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol, client_order_id
 from openbell_server.domain.intents import ActionType
@@ -48,6 +48,11 @@ class MemoryAccountTransaction(Transaction):
     def hold(self) -> Hold | None:
         """Set while no door of the account may open."""
         return self.book.hold
+
+    @property
+    def halt_code(self) -> str | None:
+        """Why nothing but cancels may pass."""
+        return self.book.halt_code
 
     @property
     def epochs(self) -> tuple[int, int]:
@@ -115,6 +120,13 @@ class MemoryAccountTransaction(Transaction):
         known |= {row.action_id: row.intent_id for row in self.book.actions.values()}
         return {action_id: known[action_id] for action_id in action_ids if action_id in known}
 
+    async def intents_of_broker_orders(self, broker_order_ids: Sequence[str]) -> dict[str, IntentId]:
+        """Which intents the orders belong to that the broker calls so."""
+        await self.statement()
+        orders = self.book.orders.items()
+        known = {broker_id: intent_id for intent_id, order in orders for broker_id in order.broker_order_ids}
+        return {broker_id: known[broker_id] for broker_id in broker_order_ids if broker_id in known}
+
     async def adopt_forgotten_orders(self, action_ids: Sequence[ActionId]) -> dict[ActionId, ActionId]:
         """Give actions the orders that the broker has for the same commands from before a restore."""
         await self.statement()
@@ -171,10 +183,25 @@ class MemoryAccountTransaction(Transaction):
         probes = self.book.actions[action_id].probes
         self._change(action_id, probes=(*probes[1 - PROBES_MAX :], (asked_at, found)))
 
-    async def save_order(self, intent_id: IntentId, order: Order) -> None:
+    async def save_order(self, action: TrackedAction, order: Order) -> None:
         """Write an order's facts."""
         await self.statement()
-        self.book.orders[intent_id] = order
+        self.book.orders[action.intent_id] = order
+
+    async def flag_action(self, action_id: ActionId) -> None:
+        """Mark an action as one that somebody should look at, once."""
+        await self.statement()
+        if self.book.actions[action_id].flagged_at is None:
+            self._change(action_id, flagged_at=self.database.clock())
+
+    async def record_resend(self, action: TrackedAction, attempt_id: UUID) -> datetime:
+        """Count one more write of an action in doubt."""
+        await self.statement()
+        row, now = self.book.actions[action.action_id], self.database.clock()
+        assert row.state is ActionState.UNKNOWN, "the account's lock was not held"
+        assert row.attempt_id == action.attempt_id, "the account's lock was not held"
+        self._change(action.action_id, resends=row.resends + 1, attempt_id=attempt_id, send_started_at=now)
+        return now
 
     async def add_executions(self, intent_id: IntentId, fills: Sequence[BrokerExecution]) -> set[str]:
         """Store fills; the ids of those never seen before."""
@@ -184,6 +211,33 @@ class MemoryAccountTransaction(Transaction):
         unseen = {fill.execution_id: fill for fill in reversed(fills) if fill.execution_id not in self.book.executions}
         self.book.executions |= {execution_id: (intent_id, fill) for execution_id, fill in unseen.items()}
         return set(unseen)
+
+    async def add_execution_changes(self, intent_id: IntentId, changes: Sequence[ExecutionChange]) -> None:
+        """Store what a broker says of fills afterwards, each once."""
+        await self.statement()
+        for change in changes:
+            self.book.changes.setdefault((change.execution_id, change.revision), (intent_id, change))
+
+    async def executions_of(self, intent_id: IntentId) -> tuple[list[BrokerExecution], list[ExecutionChange]]:
+        """All fills of an order, and all that was said of them afterwards."""
+        await self.statement()
+        fills = [fill for _, (whose, fill) in sorted(self.book.executions.items()) if whose == intent_id]
+        return fills, [change for _, (whose, change) in sorted(self.book.changes.items()) if whose == intent_id]
+
+    async def save_external_order(self, report: OrderReport, description: OrderDescription) -> bool:
+        """Keep an order that is not ours as the broker tells it; whether that is news."""
+        del description
+        await self.statement()
+        known = self.book.external.get(report.broker_order_id)
+        self.book.external[report.broker_order_id] = report
+        return known is None or _told_of(known) != _told_of(report)
+
+    async def halt(self, code: str, detail: str) -> bool:
+        """Let no new order of the account pass; whether it was not so before."""
+        del detail
+        await self.statement()
+        was_halted, self.book.halt_code = self.book.halt_code is not None, self.book.halt_code or code
+        return not was_halted
 
     async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
         """Count a fill."""
@@ -232,6 +286,9 @@ class MemoryAccountTransaction(Transaction):
             order=self.book.orders[row.intent_id],
             terms=self.book.terms[row.intent_id],
             replacement=row.replacement,
+            resends=row.resends,
+            flagged_at=row.flagged_at,
+            unknown_since=row.unknown_since,
         )
 
     def _door_facts(self, action: TrackedAction) -> DoorFacts:
@@ -324,6 +381,11 @@ class MemoryExecutionStore:
 
 def _is_queued(row: ActionRow) -> bool:
     return row.state is ActionState.QUEUED
+
+
+def _told_of(report: OrderReport) -> tuple[object, ...]:
+    terms = report.terms
+    return report.status, report.filled_quantity, terms and (terms.quantity, terms.limit_price, terms.stop_price)
 
 
 def _command_of(action_id: ActionId) -> str:

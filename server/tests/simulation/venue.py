@@ -12,6 +12,9 @@ from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacem
 from openbell_server.domain.broker_orders import (
     Accepted,
     BrokerExecution,
+    ExecutionChange,
+    OrderDescription,
+    OrderName,
     OrderReport,
     Outcome,
     Refused,
@@ -44,6 +47,8 @@ class BrokerFaults:
     # Of an order: it is refused; a fill is booked after its end.
     refused: float = 0.05
     late_fill: float = 0.0
+    # Of a fill: it is taken back, or its numbers are corrected.
+    changed: float = 0.0
     # Of a look-up.
     failing: float = 0.0
 
@@ -66,15 +71,16 @@ class VenueOrder:
     broker_id: str
     account_id: AccountId
     # As it shows the order, and who really asked for it: that is for the checker alone.
-    client_id: str
+    client_id: str | None
     origin: str
     symbol: Symbol
     order_side: OrderSide
     order_type: OrderType
     terms: Terms
-    placed_at: float
+    accepted_at: datetime
     status: ReportStatus = ReportStatus.WORKING
     fills: list[BrokerExecution] = field(default_factory=list)
+    changes: list[ExecutionChange] = field(default_factory=list)
     # The book as it was shown at each time.
     shown: list[tuple[float, OrderReport]] = field(default_factory=list)
     replaced_by: list[str] = field(default_factory=list)
@@ -82,22 +88,42 @@ class VenueOrder:
     was_cancelled: bool = False
 
     @property
+    def standing(self) -> list[BrokerExecution | ExecutionChange]:
+        """What counts of every fill."""
+        return [self.latest.get(fill.execution_id, fill) for fill in self.fills]
+
+    @property
+    def latest(self) -> dict[str, ExecutionChange]:
+        """What was last said of fills."""
+        return {change.execution_id: change for change in self.changes}
+
+    @property
     def filled(self) -> Decimal:
-        return exact_total(fill.quantity for fill in self.fills)
+        """How much, by the broker's count."""
+        return exact_total(fill.quantity for fill in self.standing)
 
     @property
     def value(self) -> Decimal:
-        return exact_total(EXACT.multiply(fill.quantity, fill.price) for fill in self.fills)
+        """What was paid for it."""
+        return exact_total(EXACT.multiply(fill.quantity, fill.price) for fill in self.standing)
 
-    def report(self, fills: tuple[BrokerExecution, ...]) -> OrderReport:
-        """The order as it stands, with some of its fills."""
+    def report(self, fills: tuple[BrokerExecution, ...], changes: tuple[ExecutionChange, ...] = ()) -> OrderReport:
+        """The order as it stands, with some of its fills, and some of what became of them."""
         return OrderReport(
             client_order_id=self.client_id,
             broker_order_id=self.broker_id,
             status=self.status,
             filled_quantity=self.filled,
             executions=fills,
+            changes=changes,
             terms=self.terms,
+            terms_version=1 + len(self.replaced_by),
+            description=OrderDescription(
+                symbol=self.symbol,
+                order_side=self.order_side,
+                order_type=self.order_type,
+                accepted_at=self.accepted_at,
+            ),
         )
 
 
@@ -153,7 +179,7 @@ class Venue:
         placed = VenueOrder(
             broker_id=f"b{len(self.orders) + 1}",
             account_id=order.account_id,
-            client_id=order.client_order_id if self.profile.keeps_ids else "",
+            client_id=order.client_order_id if self.profile.keeps_ids else None,
             origin=order.client_order_id,
             symbol=order.symbol,
             order_side=order.order_side,
@@ -164,7 +190,7 @@ class Venue:
                 stop_price=order.stop_price,
                 time_in_force=order.time_in_force,
             ),
-            placed_at=now,
+            accepted_at=self.clock(),
             is_late=now - sent_at > self.profile.late_max,
         )
         self._ids[order.client_order_id] = now
@@ -205,11 +231,11 @@ class Venue:
         before = asyncio.get_running_loop().time() - self._within(self.profile.lag_max)
         return next((report for at, report in reversed(order.shown) if at <= before), None)
 
-    def find_order(self, client_id: str) -> VenueOrder | None:
-        """The order by the id its sender gave it; of several the latest."""
-        if not self.profile.keeps_ids:
-            return None
-        return next((order for order in reversed(self.orders.values()) if order.client_id == client_id), None)
+    def find_order(self, name: OrderName) -> VenueOrder | None:
+        """The order by what this broker understands of a name; of several the latest."""
+        named = [o for o in self.orders.values() if self.profile.keeps_ids and o.client_id == name.client_order_id]
+        named += [self.orders[broker_id] for broker_id in name.broker_order_ids if broker_id in self.orders]
+        return named[-1] if named else None
 
     def writes_of(self, order_id: str) -> list[Write]:
         """Every command about an order that left for the broker."""
@@ -226,7 +252,7 @@ class Venue:
         return "NO_MONEY" if self._happens(self.faults.refused) else None
 
     def _is_expired(self, valid_until: datetime) -> bool:
-        return self.profile.honours_valid_until and self.clock() > valid_until
+        return self.profile.enforces_valid_until and self.clock() > valid_until
 
     def _begin_trading(self, order: VenueOrder) -> None:
         """Draw what the market will do with it."""
@@ -260,18 +286,36 @@ class Venue:
         order.fills.append(fill)
         if order.filled >= order.terms.quantity:
             order.status = ReportStatus.FILLED
-        self._show(order, fill)
+        self._show(order, (fill,))
+        if self._happens(self.faults.changed):
+            self._later(self._within(3.0), self._change, order, fill)
 
-    def _show(self, order: VenueOrder, *fills: BrokerExecution) -> None:
+    def _change(self, order: VenueOrder, fill: BrokerExecution) -> None:
+        """Take a fill back, or correct it."""
+        busted = self._happens(0.5)
+        change = ExecutionChange(
+            execution_id=fill.execution_id,
+            revision=1,
+            quantity=Decimal(0) if busted else fill.quantity,
+            price=fill.price if busted else fill.price + 1,
+        )
+        order.changes.append(change)
+        if order.status is ReportStatus.FILLED and order.filled < order.terms.quantity:
+            order.status = ReportStatus.CANCELED if order.was_cancelled else ReportStatus.WORKING
+        self._show(order, (), (change,))
+
+    def _show(
+        self, order: VenueOrder, fills: tuple[BrokerExecution, ...] = (), changes: tuple[ExecutionChange, ...] = ()
+    ) -> None:
         """Write the book, and tell everybody who listens: at once or late, once or twice."""
         self.note(f"broker: {order.origin} {order.broker_id} {order.status} {order.filled}/{order.terms.quantity}")
-        order.shown.append((asyncio.get_running_loop().time(), order.report(tuple(order.fills))))
+        order.shown.append((asyncio.get_running_loop().time(), order.report(tuple(order.fills), tuple(order.changes))))
         for deliver in self.listeners.values():
             for _ in range(1 + self._happens(self.faults.repeated)):
                 delay = self._within(LATENCY_SECONDS)
                 if self._happens(self.faults.reordered):
                     delay += self._within(2.0)
-                self._later(delay, deliver, order.account_id, order.report(fills))
+                self._later(delay, deliver, order.account_id, order.report(fills, changes))
 
     def _answer(self, reply: Reply, answer: Outcome | Exception) -> None:
         """Back to whoever waits, unless the answer is lost or one that the adapter's table does not list."""

@@ -2,16 +2,16 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
-from openbell_server.domain.broker_orders import NotSent, OrderReport, Outcome
+from openbell_server.domain.broker_orders import NotSent, OrderName, OrderReport, Outcome
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId
 from simulation.loop import PROCESS, is_alive
-from simulation.venue import Reply, Venue, VenueOrder, Write
+from simulation.venue import Reply, Venue, Write
 
 Item = tuple[AccountId, OrderReport] | None
 RECONNECT_SECONDS = 0.5
@@ -35,32 +35,32 @@ class VenueSession:
         """Ask for a new order."""
         sent_at = asyncio.get_running_loop().time()
         write = self._write("submit", order.client_order_id, order.client_order_id)
-        return await self._call(
-            write, order.account_id, lambda reply: self.venue.submit(order, sent_at, reply)
-        )
+        return await self._call(write, order.account_id, lambda reply: self.venue.submit(order, sent_at, reply))
 
     async def replace(self, replacement: BrokerReplacement) -> Outcome:
         """Ask that a working order be changed."""
-        write = self._write("replace", replacement.client_order_id, replacement.order_client_id)
+        write = self._write("replace", replacement.client_order_id, replacement.order.client_order_id)
 
         def arrive(reply: Reply) -> None:
-            self.venue.replace(self._order(replacement.order_client_id), replacement, reply)
+            self.venue.replace(self.venue.find_order(replacement.order), replacement, reply)
 
         return await self._call(write, replacement.account_id, arrive)
 
-    async def cancel(self, account_id: AccountId, client_order_id: str, valid_until: datetime) -> Outcome:
+    async def cancel(self, account_id: AccountId, order: OrderName, valid_until: datetime) -> Outcome:
         """Ask for the end of an order."""
-        write = self._write("cancel", client_order_id, client_order_id)
+        write = self._write("cancel", order.client_order_id, order.client_order_id)
 
         def arrive(reply: Reply) -> None:
-            self.venue.cancel(self._order(client_order_id), valid_until, reply)
+            self.venue.cancel(self.venue.find_order(order), valid_until, reply)
 
         return await self._call(write, account_id, arrive)
 
-    async def find(self, account_id: AccountId, client_order_id: str) -> OrderReport | None:
+    async def find(self, account_id: AccountId, order: OrderName) -> OrderReport | None:
         """The order as a look-up shows it."""
         await self._ask(account_id)
-        return self.venue.find(self._order(client_order_id))
+        if not (self.venue.profile.keeps_ids or order.broker_order_ids):
+            raise LookupError("the broker knows its own ids only, and has told none")
+        return self.venue.find(self.venue.find_order(order))
 
     async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:
         """Every order of the account that a look-up shows."""
@@ -123,13 +123,10 @@ class VenueSession:
         self._items.append(item)
         self._arrived.set()
 
-    def _order(self, client_id: str) -> VenueOrder | None:
-        return self.venue.find_order(client_id)
-
     def _write(self, command: str, command_id: str, order_id: str) -> Write:
         return Write(at=asyncio.get_running_loop().time(), command=command, command_id=command_id, order_id=order_id)
 
-    async def _call(self, write: Write, account_id: AccountId, arrive: "object") -> Outcome:
+    async def _call(self, write: Write, account_id: AccountId, arrive: Callable[[Reply], None]) -> Outcome:
         # A pause can come between the last look at the clock and the socket.
         await asyncio.sleep(0)
         if not self.is_connected or self.venue._happens(self.venue.faults.busy):
@@ -137,7 +134,7 @@ class VenueSession:
         if account_id in self.locked and account_id not in self.signed_in:
             return NotSent("not signed in")
         assert is_alive(), f"{PROCESS.get()} is dead"
-        return await self.venue.send(write, arrive)  # type: ignore[arg-type]
+        return await self.venue.send(write, arrive)
 
     async def _ask(self, account_id: AccountId) -> None:
         await self._trip()
