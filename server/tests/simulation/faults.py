@@ -9,6 +9,8 @@ from simulation.venue import BrokerFaults
 from simulation.world import DatabaseFaults, World
 
 PAUSE_SECONDS = (1.0, 30.0)
+# No blow falls.
+CALM_SECONDS = 1e9
 PROCESSES = ("executor-1", "executor-2", "relay-1", "relay-2")
 
 
@@ -29,6 +31,10 @@ def draw(chance: random.Random) -> Faults:
     def rate(most: float) -> float:
         return chance.choice((0.0, 0.3, 1.0)) * most
 
+    database = DatabaseFaults(slow_seconds=chance.choice((0.01, 0.3)), lost=rate(0.003), doubtful=rate(0.02))
+    blows = chance.choice((0.7, 2.0, 5.0, CALM_SECONDS))
+    # Nobody asks for orders that ended: what changes of them while nobody listens is not learned.
+    is_heard = not (database.lost or database.doubtful) and blows == CALM_SECONDS
     return Faults(
         broker=BrokerFaults(
             lost=rate(0.1),
@@ -39,13 +45,13 @@ def draw(chance: random.Random) -> Faults:
             busy=rate(0.1),
             repeated=rate(0.2),
             reordered=rate(0.2),
-            late_fill=rate(0.3),
-            changed=rate(0.1),
+            late_fill=rate(0.3) if is_heard else 0.0,
+            changed=rate(0.1) if is_heard else 0.0,
             failing=rate(0.2),
         ),
         bus=BusFaults(lost=rate(0.5), repeated=rate(0.3), unanswered=rate(0.1), delay_max=chance.choice((0.01, 3.0))),
-        database=DatabaseFaults(slow_seconds=chance.choice((0.01, 0.3)), lost=rate(0.003), doubtful=rate(0.02)),
-        blows=chance.choice((0.7, 2.0, 5.0, 1000.0)),
+        database=database,
+        blows=blows,
     )
 
 

@@ -17,7 +17,7 @@ from openbell_server.domain.orders import OrderType, RouteStrategy, TimeInForce
 
 # After door, way, and whatever a broker may dawdle, nothing can arrive any more, nor stay hidden.
 LATE_SECONDS_MAX: Final = 4.0
-LAG_SECONDS_MAX: Final = 0.0
+LAG_SECONDS_MAX: Final = 2.0
 SETTLE_SECONDS: Final = 10.0
 
 
