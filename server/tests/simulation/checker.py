@@ -3,14 +3,18 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
+from itertools import pairwise
 
+from openbell_server.application.execute_action import DOOR_SECONDS
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState
 from openbell_server.domain.broker_orders import ReportStatus
 from openbell_server.domain.identifiers import ActionId, IntentId, client_order_id
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Certainty, CloseReason, Order, Standing
+from openbell_server.domain.order_reports import SIGHTED_LATE
 from openbell_server.domain.orders import OrderSide, exact_total
 from simulation.memory_database import ActionRow, Book
 from simulation.venue import VenueOrder
@@ -62,9 +66,12 @@ class Checker:
         return all(row.state in SETTLED for book in self.world.database.books.values() for row in book.actions.values())
 
     def _doubled(self) -> Iterator[Finding]:
+        ours = {client_order_id(action_id) for action_id in self.accepted}
         for origin, count in Counter(order.origin for order in self.world.venue.orders.values()).items():
             if count > 1:
                 yield Bar.DOUBLED, f"{origin} is {count} orders at the broker"
+            if origin not in ours:
+                yield Bar.WRONG, f"{origin} is an order that nobody asked for"
 
     def _lost(self) -> Iterator[Finding]:
         recorded = {action_id for book in self.world.database.books.values() for action_id in book.actions}
@@ -80,7 +87,10 @@ class Checker:
             truth = at_broker.get(client_order_id(rows[0].action_id))
             for row in rows:
                 yield from self._action(row, truth, order)
+                yield from self._late(row, truth)
             yield from self._writes(rows)
+            yield from self._order_of_writes(rows)
+            yield from self._in_time(rows[0], truth)
             if all(row.state in SETTLED for row in rows):
                 yield from self._order(intent_id, order, truth)
         yield from self._totals(book)
@@ -101,6 +111,11 @@ class Checker:
             # Later than the broker is said to be at most: the order must say so, whatever was concluded before.
             if not (truth is not None and truth.is_late and order.standing is not Standing.NONE):
                 yield Bar.WRONG, f"{name}, and at the broker it {'took' if took_effect else 'took no'} effect"
+
+    def _late(self, row: ActionRow, truth: VenueOrder | None) -> Iterator[Finding]:
+        """Only a broker that was later than it is said to be may prove us wrong."""
+        if row.reason is not None and row.reason.code == SIGHTED_LATE and truth is not None and not truth.is_late:
+            yield Bar.WRONG, f"{client_order_id(row.action_id)} was called absent, and the broker had it in time"
 
     def _took_effect(self, row: ActionRow, truth: VenueOrder | None) -> bool:
         if truth is None:
@@ -125,6 +140,24 @@ class Checker:
                 allowed[command, client_order_id(row.action_id)] = 1 + RESENDS_MAX.get(self.world.profile.name, 0)
         for (command, command_id), count in (sent - allowed).items():
             yield Bar.WRITES, f"{command} {command_id}: {count} more than allowed"
+
+    def _order_of_writes(self, rows: list[ActionRow]) -> Iterator[Finding]:
+        """Nothing is written before what came before it of its intent is settled."""
+        order_id = client_order_id(rows[0].action_id)
+        for before, row in pairwise(rows):
+            command_id = order_id if row.action_type is ActionType.CANCEL else client_order_id(row.action_id)
+            command = {ActionType.CANCEL: "cancel", ActionType.REPLACE: "replace"}[row.action_type]
+            writes = [w for w in self.world.venue.writes_of(order_id) if (w.command, w.command_id) == (command, command_id)]
+            if not writes or (before.reason is not None and before.reason.code == SIGHTED_LATE):
+                continue
+            if before.settled_at is None or before.settled_at > self.world.at(writes[0].at):
+                yield Bar.WRITES, f"{command} {command_id} before {before.action_type} was settled"
+
+    def _in_time(self, create: ActionRow, truth: VenueOrder | None) -> Iterator[Finding]:
+        """A broker that is told until when takes nothing later."""
+        if truth is not None and create.send_started_at is not None and self.world.profile.enforces_valid_until:
+            if truth.accepted_at > create.send_started_at + timedelta(seconds=DOOR_SECONDS):
+                yield Bar.WRONG, f"{truth.origin} was taken after its door had closed"
 
     def _order(self, intent_id: IntentId, order: Order, truth: VenueOrder | None) -> Iterator[Finding]:
         if truth is None:

@@ -2,13 +2,14 @@
 
 import asyncio
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulation.bus import BusFaults
 from simulation.venue import BrokerFaults
 from simulation.world import DatabaseFaults, World
 
 PAUSE_SECONDS = (1.0, 30.0)
+MUTE_SECONDS_MAX = 25.0
 # No blow falls.
 CALM_SECONDS = 1e9
 PROCESSES = ("executor-1", "executor-2", "relay-1", "relay-2")
@@ -31,10 +32,12 @@ def draw(chance: random.Random) -> Faults:
     def rate(most: float) -> float:
         return chance.choice((0.0, 0.3, 1.0)) * most
 
-    database = DatabaseFaults(slow_seconds=chance.choice((0.01, 0.3)), lost=rate(0.003), doubtful=rate(0.02))
-    blows = chance.choice((0.7, 2.0, 5.0, CALM_SECONDS))
     # Nobody asks for orders that ended: what changes of them while nobody listens is not learned.
-    is_heard = not (database.lost or database.doubtful) and blows == CALM_SECONDS
+    is_heard = chance.random() < 0.25
+    database = DatabaseFaults(slow_seconds=chance.choice((0.01, 0.3)), lost=rate(0.003), doubtful=rate(0.02))
+    blows = chance.choice((0.7, 2.0, 5.0))
+    if is_heard:
+        database, blows = replace(database, lost=0.0, doubtful=0.0), CALM_SECONDS
     return Faults(
         broker=BrokerFaults(
             lost=rate(0.1),
@@ -48,6 +51,7 @@ def draw(chance: random.Random) -> Faults:
             late_fill=rate(0.3) if is_heard else 0.0,
             changed=rate(0.1) if is_heard else 0.0,
             failing=rate(0.2),
+            blind=rate(0.3),
         ),
         bus=BusFaults(lost=rate(0.5), repeated=rate(0.3), unanswered=rate(0.1), delay_max=chance.choice((0.01, 3.0))),
         database=database,
@@ -111,7 +115,7 @@ class Nemesis:
         if feed is not None and feed.is_connected:
             self.world.note(f"nemesis mutes the feed of {name}")
             feed.is_mute = True
-            self._later(chance.random() * 10, self._reconnect, name)
+            self._later(chance.random() * MUTE_SECONDS_MAX, self._reconnect, name)
 
     def _reconnect(self, name: str) -> None:
         process = self.world.living.get(name)

@@ -49,8 +49,9 @@ class BrokerFaults:
     late_fill: float = 0.0
     # Of a fill: it is taken back, or its numbers are corrected.
     changed: float = 0.0
-    # Of a look-up.
+    # Of a look-up: no answer; or it finds nothing of an order that is there, which happens once to one.
     failing: float = 0.0
+    blind: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,7 @@ class VenueOrder:
     replaced_by: list[str] = field(default_factory=list)
     is_late: bool = False
     was_cancelled: bool = False
+    was_missed: bool = False
 
     @property
     def standing(self) -> list[BrokerExecution | ExecutionChange]:
@@ -227,6 +229,9 @@ class Venue:
     def find(self, order: VenueOrder | None) -> OrderReport | None:
         """The order as a look-up shows it: as it is now, or was a moment ago."""
         if order is None:
+            return None
+        if not order.was_missed and self._happens(self.faults.blind):
+            order.was_missed = True
             return None
         before = asyncio.get_running_loop().time() - self._within(self.profile.lag_max)
         (_, now), then = order.shown[-1], next((report for at, report in reversed(order.shown) if at <= before), None)

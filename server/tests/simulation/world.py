@@ -89,7 +89,11 @@ class World:
 
     def clock(self) -> datetime:
         """The time in the world, which is the database's and the broker's."""
-        return NOON + timedelta(seconds=self.loop.time())
+        return self.at(self.loop.time())
+
+    def at(self, seconds: float) -> datetime:
+        """The time so many seconds after the beginning."""
+        return NOON + timedelta(seconds=seconds)
 
     def new_id(self) -> UUID:
         """An id by the world's clock and the seed."""
