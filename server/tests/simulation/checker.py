@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
+from functools import cache
 from itertools import pairwise
 
 from openbell_server.application.execute_action import DOOR_SECONDS
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState
 from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.identifiers import ActionId, IntentId, client_order_id
+from openbell_server.domain.identifiers import ActionId, IntentId
+from openbell_server.domain.identifiers import client_order_id as make_client_order_id
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Certainty, CloseReason, Order, Standing
 from openbell_server.domain.order_reports import SIGHTED_LATE
@@ -21,6 +23,8 @@ from simulation.venue import VenueOrder
 from simulation.world import World
 
 RESENDS_MAX = {"A": 2}
+
+client_order_id = cache(make_client_order_id)
 
 
 class Bar(StrEnum):
@@ -36,6 +40,14 @@ class Bar(StrEnum):
 
 
 Finding = tuple[Bar, str]
+
+# Whether a command took effect at the broker, by where its action stands.
+SAYS = {
+    ActionState.ACKED: True,
+    ActionState.REFUSED: False,
+    ActionState.FAILED: False,
+    ActionState.SKIPPED: False,
+}
 
 ENDS = {
     ReportStatus.FILLED: CloseReason.FILLED,
@@ -105,12 +117,10 @@ class Checker:
         if row.state is ActionState.REFUSED and truth is not None and truth.status is ReportStatus.FILLED:
             # It was cancelled, and then filled all the same: nothing came of the cancel.
             took_effect = took_effect and row.action_type is not ActionType.CANCEL
-        says_so = {ActionState.ACKED: True, ActionState.REFUSED: False, ActionState.FAILED: False}
-        says_so[ActionState.SKIPPED] = False
-        if row.state in says_so and says_so[row.state] != took_effect:
-            # Later than the broker is said to be at most: the order must say so, whatever was concluded before.
-            if not (truth is not None and truth.is_late and order.standing is not Standing.NONE):
-                yield Bar.WRONG, f"{name}, and at the broker it {'took' if took_effect else 'took no'} effect"
+        # Later than the broker is said to be at most: the order must say so, whatever was concluded before.
+        is_reopened = truth is not None and truth.is_late and order.standing is not Standing.NONE
+        if row.state in SAYS and SAYS[row.state] != took_effect and not is_reopened:
+            yield Bar.WRONG, f"{name}, and at the broker it {'took' if took_effect else 'took no'} effect"
 
     def _late(self, row: ActionRow, truth: VenueOrder | None) -> Iterator[Finding]:
         """Only a broker that was later than it is said to be may prove us wrong."""
@@ -147,7 +157,9 @@ class Checker:
         for before, row in pairwise(rows):
             command_id = order_id if row.action_type is ActionType.CANCEL else client_order_id(row.action_id)
             command = {ActionType.CANCEL: "cancel", ActionType.REPLACE: "replace"}[row.action_type]
-            writes = [w for w in self.world.venue.writes_of(order_id) if (w.command, w.command_id) == (command, command_id)]
+            writes = [
+                w for w in self.world.venue.writes_of(order_id) if (w.command, w.command_id) == (command, command_id)
+            ]
             if not writes or (before.reason is not None and before.reason.code == SIGHTED_LATE):
                 continue
             if before.settled_at is None or before.settled_at > self.world.at(writes[0].at):
@@ -155,9 +167,10 @@ class Checker:
 
     def _in_time(self, create: ActionRow, truth: VenueOrder | None) -> Iterator[Finding]:
         """A broker that is told until when takes nothing later."""
-        if truth is not None and create.send_started_at is not None and self.world.profile.enforces_valid_until:
-            if truth.accepted_at > create.send_started_at + timedelta(seconds=DOOR_SECONDS):
-                yield Bar.WRONG, f"{truth.origin} was taken after its door had closed"
+        if truth is None or create.send_started_at is None or not self.world.profile.enforces_valid_until:
+            return
+        if truth.accepted_at > create.send_started_at + timedelta(seconds=DOOR_SECONDS):
+            yield Bar.WRONG, f"{truth.origin} was taken after its door had closed"
 
     def _order(self, intent_id: IntentId, order: Order, truth: VenueOrder | None) -> Iterator[Finding]:
         if truth is None:

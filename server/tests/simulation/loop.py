@@ -6,7 +6,7 @@ import hashlib
 import heapq
 import random
 import selectors
-from asyncio.events import Handle, TimerHandle
+from asyncio.events import Handle
 from collections import deque
 from collections.abc import Coroutine, Mapping
 from contextvars import Context, ContextVar, copy_context
@@ -54,7 +54,8 @@ class _NoSockets(selectors.BaseSelector):
     def register(self, *_: Any) -> NoReturn:
         raise RuntimeError("sockets escape the scheduler")
 
-    unregister = modify = register
+    def unregister(self, *_: Any) -> NoReturn:
+        raise RuntimeError("sockets escape the scheduler")
 
     def select(self, timeout: float | None = None) -> list[Any]:
         del timeout
@@ -78,6 +79,10 @@ class _Task(asyncio.Task[Any]):
 class SimulatedLoop(asyncio.SelectorEventLoop):
     """Steps one handle at a time, chosen by the seed; time passes only when nothing is ready."""
 
+    # What asyncio's own loop keeps, which its stubs do not tell of.
+    _ready: deque[Any]
+    _scheduled: list[Any]
+
     def __init__(self, seed: int, steps_max: int) -> None:
         """Begin at second zero."""
         self._choose = random.Random(f"{seed}/steps")
@@ -95,11 +100,11 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         """Virtual seconds."""
         return self._now
 
-    def run_in_executor(self, *_: Any) -> NoReturn:
+    def run_in_executor(self, *_: Any) -> NoReturn:  # type: ignore[override]
         """No thread runs here."""
         raise RuntimeError("threads escape the scheduler")
 
-    def call_soon_threadsafe(self, *_: Any, **__: Any) -> NoReturn:
+    def call_soon_threadsafe(self, *_: Any, **__: Any) -> NoReturn:  # type: ignore[override]
         """Neither does one call."""
         raise RuntimeError("threads escape the scheduler")
 
@@ -118,7 +123,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         for task in self._tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             with contextlib.suppress(BaseException):
-                task.get_coro().close()  # type: ignore[union-attr]
+                task.get_coro().close()
         self._tasks.clear()
         self.close()
 
@@ -148,9 +153,8 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.trace.update(f"{self._now:.6f} {owner.name if owner else ''} {self.steps}\n".encode())
         handle._run()
 
-    def _next_handle(self) -> Handle:
-        ready: deque[Handle] = self._ready
-        timers: list[TimerHandle] = self._scheduled
+    def _next_handle(self) -> Any:
+        ready, timers = self._ready, self._scheduled
         while True:
             while timers and (timers[0]._when <= self._now or timers[0]._cancelled):
                 timer = heapq.heappop(timers)
@@ -172,4 +176,3 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
                 owner.held.append(handle)
                 continue
             return handle
-

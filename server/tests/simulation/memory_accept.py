@@ -6,7 +6,7 @@ from openbell_server.application.ports.execution import BrokerAccount, OrderTerm
 from openbell_server.domain.identifiers import ActionId, IntentId
 from openbell_server.domain.intents import ActionType, CancelIntent, Command, CreateIntent, ReplaceIntent
 from openbell_server.domain.order_aggregate import Certainty, Order, Pending, Standing
-from openbell_server.domain.orders import Terms
+from openbell_server.domain.orders import OrderSpec, ReplacementSpec, Terms
 from simulation.memory_database import ActionRow, Book, MemoryDatabase, Transaction
 from simulation.memory_queues import MemoryOutboxStore
 
@@ -78,13 +78,14 @@ def _record(transaction: Transaction, action_id: ActionId, intent_id: IntentId, 
         book.orders[intent_id] = replace(order, pending=Pending.REPLACE)
 
 
-def _terms(spec: object, order: Order | None) -> Terms:
+def _terms(spec: OrderSpec | ReplacementSpec, order: Order | None) -> Terms:
     """What a spec asks for; a time in force that is not said stays."""
-    time_in_force = spec.time_in_force or (order.terms.time_in_force if order else None)  # type: ignore[attr-defined]
+    time_in_force = spec.time_in_force or (order.terms.time_in_force if order else None)
+    assert time_in_force is not None
     return Terms(
-        quantity=spec.quantity,  # type: ignore[attr-defined]
-        limit_price=spec.limit_price,  # type: ignore[attr-defined]
-        stop_price=spec.stop_price,  # type: ignore[attr-defined]
+        quantity=spec.quantity,
+        limit_price=spec.limit_price,
+        stop_price=spec.stop_price,
         time_in_force=time_in_force,
     )
 

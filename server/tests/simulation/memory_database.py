@@ -1,4 +1,4 @@
-"""The database in memory: books of accounts under their locks, transactions that end all or nothing, and its trouble."""
+"""The database in memory: books of accounts under their locks, and transactions that end all or nothing."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -171,7 +171,9 @@ class MemoryAccountTransaction(Transaction):
         await self.statement()
         if self.book.actions[action.action_id].state is not action.state:
             return
-        self.database.note(f"{action.action_type} {client_order_id(action.action_id)} {action.state} → {state} {reason}")
+        self.database.note(
+            f"{action.action_type} {client_order_id(action.action_id)} {action.state} → {state} {reason}"
+        )
         now = self.database.clock()
         self._change(action.action_id, state=state, reason=reason, settled_at=now if state in SETTLED else None)
         if state is ActionState.UNKNOWN:
@@ -318,7 +320,7 @@ class MemoryExecutionStore:
         """Whose account this is, and where it trades."""
         await self.database.trip()
         book = self.database.books.get(account_id)
-        return book and book.account
+        return None if book is None else book.account
 
     async def accounts_waiting_across_organizations(
         self, slots: Collection[int], older_than_seconds: float
@@ -375,7 +377,8 @@ class MemoryExecutionStore:
         return [
             account_id
             for account_id, book in self.database.books.items()
-            if book.account.slot in slots and any(row.settled_at is None and is_due(row) for row in book.actions.values())
+            if book.account.slot in slots
+            and any(row.settled_at is None and is_due(row) for row in book.actions.values())
         ]
 
 

@@ -61,7 +61,7 @@ class MemoryOutboxStore:
         now = self.database.clock()
         stale = now - timedelta(seconds=CLAIM_SECONDS)
         blocked: set[str] = set()
-        claimed = []
+        claimed: list[ClaimedRow] = []
         for row in [row for row in self.rows.values() if row.status in _UNRESOLVED]:
             is_due = row.available_at <= now if row.claimed_at is None else row.claimed_at < stale
             if not is_due or row.in_order_of in blocked:
@@ -71,9 +71,7 @@ class MemoryOutboxStore:
             elif len(claimed) < limit:
                 token, attempts = row.claim_token + 1, row.attempts + 1
                 self._set(
-                    replace(
-                        row, status=OutboxStatus.PROCESSING, claimed_at=now, claim_token=token, attempts=attempts
-                    )
+                    replace(row, status=OutboxStatus.PROCESSING, claimed_at=now, claim_token=token, attempts=attempts)
                 )
                 claimed.append(
                     ClaimedRow(row.outbox_id, token, attempts, row.in_order_of, "intent.queued", slot=row.slot)

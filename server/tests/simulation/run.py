@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from dataclasses import dataclass
+from shlex import quote
 from uuid import UUID
 
 from openbell_server.application.ports.execution import BrokerAccount
@@ -52,7 +53,7 @@ class Plan:
         said = {"SEED": self.seed, "CLASS": self.broker.name, "SABOTAGE": self.sabotage}
         if self.crash_at:
             said |= {"CRASH": self.crash_at, "REACH": self.reach, "COMMAND": self.command, "MOOD": self.mood}
-        return " ".join(["make sim", *(f"{name}={value}" for name, value in said.items() if value != "")])
+        return " ".join(["make sim", *(f"{name}={quote(str(value))}" for name, value in said.items() if value != "")])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,8 @@ from openbell_server.application.ports.execution import (
 from openbell_server.application.relay_outbox import Told
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
-from openbell_server.domain import order_aggregate
-from openbell_server.domain.action_lifecycle import ActionState
+from openbell_server.domain import action_outcomes, order_aggregate, order_reports
+from openbell_server.domain.action_lifecycle import PAST_DOOR, ActionState
 from openbell_server.domain.action_outcomes import after_absence
 from openbell_server.domain.broker_orders import NotSent, OrderReport, Refused, ReportStatus
 from openbell_server.domain.identifiers import ActionId, client_order_id
@@ -85,9 +85,8 @@ def _ready_again() -> Change:
     async def mistaken(self: MemoryAccountTransaction, limit: int, *, cancels: bool) -> list[TrackedAction]:
         abandoned = self.database.clock() - timedelta(seconds=RECLAIM_SECONDS)
         for row in [*self.book.actions.values()]:
-            if row.state is ActionState.UNKNOWN or row.state is ActionState.DISPATCHING:
-                if row.send_started_at and row.send_started_at < abandoned:
-                    self._change(row.action_id, state=ActionState.QUEUED)
+            if row.state in PAST_DOOR and row.send_started_at and row.send_started_at < abandoned:
+                self._change(row.action_id, state=ActionState.QUEUED)
         return await ready(self, limit, cancels=cancels)
 
     return MemoryAccountTransaction, "ready", mistaken
@@ -190,14 +189,19 @@ def _absent_by_timer() -> list[Change]:
 
 
 def _first_miss() -> list[Change]:
-    look, keep = settle_unknown.after_look, SettleUnknown._keep_evidence
+    keep = SettleUnknown._keep_evidence
 
     def after_look(order: Order, report: Any, replacement: Any, *, missed_before: bool) -> object:
         del missed_before
-        return look(order, report, replacement, missed_before=True)
+        return action_outcomes.after_look(order, report, replacement, missed_before=True)
 
     async def at_once(
-        self: SettleUnknown, account: Any, probed: Any, report: Any, capabilities: BrokerCapabilities, asked_at: datetime
+        self: SettleUnknown,
+        account: Any,
+        probed: Any,
+        report: Any,
+        capabilities: BrokerCapabilities,
+        asked_at: datetime,
     ) -> bool:
         return await keep(self, account, probed, report, replace(capabilities, settle_seconds=0), asked_at)
 
@@ -291,8 +295,7 @@ def _position_by_report() -> list[Change]:
 
 
 def _blind_to_changes() -> list[Change]:
-    anew = track_orders.counted_anew
-    return [(track_orders, "counted_anew", lambda executions, changes: anew(executions, [*changes][:0]))]
+    return [(track_orders, "counted_anew", lambda executions, _: order_reports.counted_anew(executions, []))]
 
 
 SABOTAGES: Final = {

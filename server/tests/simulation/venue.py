@@ -352,4 +352,3 @@ def _settle(reply: Reply, answer: Outcome | Exception) -> None:
         reply.set_exception(answer)
     else:
         reply.set_result(answer)
-

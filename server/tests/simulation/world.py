@@ -157,7 +157,7 @@ class World:
             self.loop.time,
             lambda account_id: desk.hear(account_id),
         )
-        follow = FollowBroker(self.profile, session, store, track, slots, sessions)  # type: ignore[arg-type]
+        follow = FollowBroker(self.profile, session, store, track, slots, sessions)
         execute = ExecuteAction(store, sessions, hints, self.new_id, self.loop.time, (DatabaseAway,))
         desk = WorkAccounts(
             store,
@@ -219,4 +219,3 @@ class World:
         if not self.database_faults.doubtful or chance.random() >= self.database_faults.doubtful:
             return None
         return chance.random() < 0.5
-
