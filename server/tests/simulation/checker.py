@@ -10,7 +10,8 @@ from functools import cache
 from itertools import pairwise
 
 from openbell_server.application.execute_action import DOOR_SECONDS
-from openbell_server.domain.action_lifecycle import SETTLED, ActionState
+from openbell_server.domain.action_lifecycle import PAST_DOOR, SETTLED, ActionState
+from openbell_server.domain.broker_honesty import RESENDS_MAX
 from openbell_server.domain.broker_orders import ReportStatus
 from openbell_server.domain.identifiers import ActionId, IntentId
 from openbell_server.domain.identifiers import client_order_id as make_client_order_id
@@ -22,7 +23,7 @@ from simulation.memory_database import ActionRow, Book
 from simulation.venue import VenueOrder
 from simulation.world import World
 
-RESENDS_MAX = {"A": 2}
+FLAGGED_SECONDS_MAX = 30
 
 client_order_id = cache(make_client_order_id)
 
@@ -49,6 +50,7 @@ SAYS = {
     ActionState.SKIPPED: False,
 }
 
+COMMANDS = {ActionType.CREATE: "submit", ActionType.REPLACE: "replace", ActionType.CANCEL: "cancel"}
 ENDS = {
     ReportStatus.FILLED: CloseReason.FILLED,
     ReportStatus.CANCELED: CloseReason.CANCELED,
@@ -75,7 +77,8 @@ class Checker:
 
     def is_settled(self) -> bool:
         """Whether there is nothing left to wait for."""
-        return all(row.state in SETTLED for book in self.world.database.books.values() for row in book.actions.values())
+        rows = [row for book in self.world.database.books.values() for row in book.actions.values()]
+        return all(row.state in {*SETTLED, ActionState.QUEUED} or row.flagged_at is not None for row in rows)
 
     def _doubled(self) -> Iterator[Finding]:
         ours = {client_order_id(action_id) for action_id in self.accepted}
@@ -97,7 +100,11 @@ class Checker:
             rows = [book.actions[action_id] for action_id in action_ids]
             order = book.orders[intent_id]
             truth = at_broker.get(client_order_id(rows[0].action_id))
-            for row in rows:
+            for place, row in enumerate(rows):
+                is_held_up = any(before.flagged_at and before.state not in SETTLED for before in rows[:place])
+                if row.state is ActionState.QUEUED and not is_held_up:
+                    yield Bar.LOST, f"{row.action_type} {client_order_id(row.action_id)} was never tried"
+                yield from self._doubt(row)
                 yield from self._action(row, truth, order)
                 yield from self._late(row, truth)
             yield from self._writes(rows)
@@ -109,23 +116,36 @@ class Checker:
 
     def _action(self, row: ActionRow, truth: VenueOrder | None, order: Order) -> Iterator[Finding]:
         name = f"{row.action_type} {client_order_id(row.action_id)} {row.state}"
-        if row.state is ActionState.QUEUED:
-            yield Bar.LOST, f"{name} was never tried"
-        elif row.state not in SETTLED and row.state is not ActionState.UNKNOWN:
-            yield Bar.UNSETTLED, name
         took_effect = self._took_effect(row, truth)
-        if row.state is ActionState.REFUSED and truth is not None and truth.status is ReportStatus.FILLED:
+        if row.state is ActionState.REFUSED and truth is not None and truth.was_full:
             # It was cancelled, and then filled all the same: nothing came of the cancel.
             took_effect = took_effect and row.action_type is not ActionType.CANCEL
         # Later than the broker is said to be at most: the order must say so, whatever was concluded before.
-        is_reopened = truth is not None and truth.is_late and order.standing is not Standing.NONE
+        is_reopened = self._is_late(row, truth) and order.standing is not Standing.NONE
         if row.state in SAYS and SAYS[row.state] != took_effect and not is_reopened:
             yield Bar.WRONG, f"{name}, and at the broker it {'took' if took_effect else 'took no'} effect"
 
+    def _doubt(self, row: ActionRow) -> Iterator[Finding]:
+        """What stays in doubt is flagged, and in time."""
+        name = f"{row.action_type} {client_order_id(row.action_id)} {row.state}"
+        if row.state in PAST_DOOR and row.flagged_at is None:
+            yield Bar.UNSETTLED, name
+        if row.unknown_since is None or (row.reason is not None and row.reason.code == SIGHTED_LATE):
+            return
+        over = row.flagged_at or row.settled_at or self.world.clock()
+        if over - row.unknown_since > timedelta(seconds=FLAGGED_SECONDS_MAX):
+            yield Bar.UNFLAGGED, f"{name} for {over - row.unknown_since}"
+
     def _late(self, row: ActionRow, truth: VenueOrder | None) -> Iterator[Finding]:
         """Only a broker that was later than it is said to be may prove us wrong."""
-        if row.reason is not None and row.reason.code == SIGHTED_LATE and truth is not None and not truth.is_late:
+        if row.reason is not None and row.reason.code == SIGHTED_LATE and not self._is_late(row, truth):
             yield Bar.WRONG, f"{client_order_id(row.action_id)} was called absent, and the broker had it in time"
+
+    def _is_late(self, row: ActionRow, truth: VenueOrder | None) -> bool:
+        if truth is None:
+            return False
+        command_id = truth.origin if row.action_type is ActionType.CANCEL else client_order_id(row.action_id)
+        return (COMMANDS[row.action_type], command_id) in self.world.venue.late
 
     def _took_effect(self, row: ActionRow, truth: VenueOrder | None) -> bool:
         if truth is None:
@@ -146,8 +166,9 @@ class Checker:
             if row.action_type is ActionType.CANCEL:
                 allowed["cancel", order_id] += 1000 if self.world.profile.repeats_cancels else 1
             else:
-                command = "submit" if row.action_type is ActionType.CREATE else "replace"
-                allowed[command, client_order_id(row.action_id)] = 1 + RESENDS_MAX.get(self.world.profile.name, 0)
+                allowed[COMMANDS[row.action_type], client_order_id(row.action_id)] = 1 + (
+                    RESENDS_MAX if self.world.profile.capabilities.may_repeat(row.action_type) else 0
+                )
         for (command, command_id), count in (sent - allowed).items():
             yield Bar.WRITES, f"{command} {command_id}: {count} more than allowed"
 
@@ -156,7 +177,7 @@ class Checker:
         order_id = client_order_id(rows[0].action_id)
         for before, row in pairwise(rows):
             command_id = order_id if row.action_type is ActionType.CANCEL else client_order_id(row.action_id)
-            command = {ActionType.CANCEL: "cancel", ActionType.REPLACE: "replace"}[row.action_type]
+            command = COMMANDS[row.action_type]
             writes = [
                 w for w in self.world.venue.writes_of(order_id) if (w.command, w.command_id) == (command, command_id)
             ]
@@ -190,17 +211,31 @@ class Checker:
             yield Bar.WRONG, f"{intent_id} is in doubt, and none of its actions is"
 
     def _totals(self, book: Book) -> Iterator[Finding]:
-        """Executions one by one, the position, and the log without a gap."""
-        orders = [o for o in self.world.venue.orders.values() if o.account_id == book.account.account_id]
+        """Executions one by one, the position, and the log without a gap; of what is in doubt nothing is known yet."""
+        doubtful = {
+            client_order_id(action_ids[0])
+            for action_ids in book.intents.values()
+            if any(book.actions[action_id].state in PAST_DOOR for action_id in action_ids)
+        }
+        orders = [
+            order
+            for order in self.world.venue.orders.values()
+            if order.account_id == book.account.account_id and order.origin not in doubtful
+        ]
         told = {fill.execution_id: fill for order in orders for fill in order.fills}
-        if {key: fill for key, (_, fill) in book.executions.items()} != told:
-            yield Bar.WRONG, f"{book.account.account_id} has executions that the broker has not, or misses some"
+        if not told.items() <= {key: fill for key, (_, fill) in book.executions.items()}.items():
+            yield Bar.WRONG, f"{book.account.account_id} misses executions that the broker has"
+        known = {fill.execution_id for order in self.world.venue.orders.values() for fill in order.fills}
+        if not book.executions.keys() <= known:
+            yield Bar.WRONG, f"{book.account.account_id} has executions that the broker has not"
         position = exact_total(
             fill.quantity if order.order_side is OrderSide.BUY else -fill.quantity
             for order in orders
             for fill in order.standing
         )
-        if exact_total(book.positions.values() or [Decimal(0)]) != position:
+        if not doubtful and exact_total(book.positions.values() or [Decimal(0)]) != position:
             yield Bar.WRONG, f"{book.account.account_id} has position {book.positions}, and at the broker {position}"
         if [event.number for event in book.events] != [*range(1, len(book.events) + 1)]:
             yield Bar.WRONG, f"{book.account.account_id} has a gap in its log"
+        if book.halt_code is not None:
+            yield Bar.WRONG, f"{book.account.account_id} was halted: {book.halt_code}"

@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 from openbell_server.application.ports.execution import BrokerAccount, OrderTerms
+from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.identifiers import ActionId, IntentId
 from openbell_server.domain.intents import ActionType, CancelIntent, Command, CreateIntent, ReplaceIntent
 from openbell_server.domain.order_aggregate import Certainty, Order, Pending, Standing
 from openbell_server.domain.orders import OrderSpec, ReplacementSpec, Terms
-from simulation.memory_database import ActionRow, Book, MemoryDatabase, Transaction
+from simulation.memory_database import ActionRow, Book, Event, MemoryDatabase, Transaction
 from simulation.memory_queues import MemoryOutboxStore
 
 TYPES = {CreateIntent: ActionType.CREATE, ReplaceIntent: ActionType.REPLACE, CancelIntent: ActionType.CANCEL}
@@ -72,6 +73,7 @@ def _record(transaction: Transaction, action_id: ActionId, intent_id: IntentId, 
         updated_at=now,
         replacement=_terms(command.spec, order) if isinstance(command, ReplaceIntent) else None,
     )
+    book.events.append(Event(len(book.events) + 1, EventKind.INTENT_ACTION, intent_id, len(known) + 1, "{}"))
     if isinstance(command, CancelIntent) and order.pending in {Pending.NONE, Pending.REPLACE}:
         book.orders[intent_id] = replace(order, pending=Pending.CANCEL)
     if isinstance(command, ReplaceIntent) and order.pending is Pending.NONE:

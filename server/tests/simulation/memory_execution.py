@@ -190,11 +190,32 @@ class MemoryAccountTransaction(Transaction):
         await self.statement()
         self.book.orders[action.intent_id] = order
 
-    async def flag_action(self, action_id: ActionId) -> None:
-        """Mark an action as one that somebody should look at, once."""
+    async def flag_action(self, action_id: ActionId) -> datetime | None:
+        """Mark an action as one that somebody should look at, once; since when, if that is new."""
         await self.statement()
-        if self.book.actions[action_id].flagged_at is None:
-            self._change(action_id, flagged_at=self.database.clock())
+        if self.book.actions[action_id].flagged_at is not None:
+            return None
+        now = self.database.clock()
+        self.database.note(f"flag {client_order_id(action_id)}")
+        self._change(action_id, flagged_at=now)
+        return now
+
+    async def to_flag(self, stuck_after_seconds: float, flag_after_seconds: float) -> list[TrackedAction]:
+        """Actions abandoned past their door, and those UNKNOWN for long that nobody was told to look at."""
+        await self.statement()
+        is_due = _to_flag(self.database.clock(), stuck_after_seconds, flag_after_seconds)
+        return self._tracked([row for row in self.book.actions.values() if is_due(row)])[:ROUND_MAX]
+
+    async def count_repeat(self, action: TrackedAction) -> None:
+        """Count one more write of a cancel in doubt."""
+        await self.statement()
+        row = self.book.actions[action.action_id]
+        self.book.actions[action.action_id] = replace(row, resends=row.resends + 1)
+
+    async def door_facts(self, action: TrackedAction) -> DoorFacts:
+        """What an action past its door would be judged by, were it to pass once more."""
+        await self.statement()
+        return self._door_facts(action)
 
     async def record_resend(self, action: TrackedAction, attempt_id: UUID) -> datetime:
         """Count one more write of an action in doubt."""
@@ -360,6 +381,13 @@ class MemoryExecutionStore:
             if book.account.slot in slots and book.hold and book.hold.began_at and book.hold.began_at < before
         ]
 
+    async def accounts_to_flag_across_organizations(
+        self, slots: Collection[int], stuck_after_seconds: float, flag_after_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots with an action whose doubt nobody sees yet, or nobody was told to look at."""
+        await self.database.trip()
+        return self._accounts(slots, _to_flag(self.database.clock(), stuck_after_seconds, flag_after_seconds))
+
     async def open_orders_across_organizations(
         self, broker: str, slots: Collection[int]
     ) -> list[tuple[BrokerAccount, ActionId]]:
@@ -389,6 +417,18 @@ def _is_queued(row: ActionRow) -> bool:
 def _told_of(report: OrderReport) -> tuple[object, ...]:
     terms = report.terms
     return report.status, report.filled_quantity, terms and (terms.quantity, terms.limit_price, terms.stop_price)
+
+
+def _to_flag(now: datetime, stuck_after_seconds: float, flag_after_seconds: float) -> Callable[[ActionRow], bool]:
+    stuck, long = now - timedelta(seconds=stuck_after_seconds), now - timedelta(seconds=flag_after_seconds)
+
+    def is_due(row: ActionRow) -> bool:
+        if row.state is ActionState.DISPATCHING:
+            return row.send_started_at is not None and row.send_started_at < stuck
+        is_unknown = row.state is ActionState.UNKNOWN and row.flagged_at is None
+        return is_unknown and row.unknown_since is not None and row.unknown_since < long
+
+    return is_due
 
 
 def _command_of(action_id: ActionId) -> str:

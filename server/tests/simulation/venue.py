@@ -27,6 +27,7 @@ from simulation.profiles import Profile
 
 PRICE = Decimal("1.5")
 LATENCY_SECONDS = 0.05
+DUPLICATE_ID = "DUPLICATE_ID"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +86,9 @@ class VenueOrder:
     # The book as it was shown at each time.
     shown: list[tuple[float, OrderReport]] = field(default_factory=list)
     replaced_by: list[str] = field(default_factory=list)
-    is_late: bool = False
     was_cancelled: bool = False
+    # Whether it ever was, be it that executions were taken back since.
+    was_full: bool = False
     was_missed: bool = False
 
     @property
@@ -146,9 +148,10 @@ class Venue:
     # By the order that each is about.
     writes: dict[str, list[Write]] = field(default_factory=dict)
     orders: dict[str, VenueOrder] = field(default_factory=dict)
-    # When each client id was last taken, and what every refused one was told.
+    # Commands that came later than the broker is said to be at most.
+    late: set[tuple[str, str]] = field(default_factory=set)
+    # When each client id was last taken.
     _ids: dict[str, float] = field(default_factory=dict)
-    refusals: dict[str, str] = field(default_factory=dict)
     listeners: dict[object, Deliver] = field(default_factory=dict)
     # When the last thing happens that is on its way.
     busy_until: float = 0.0
@@ -169,14 +172,16 @@ class Venue:
         if self._happens(self.faults.late):
             very = not self.profile.is_on_time and self._happens(self.faults.very_late)
             delay += self.chance.uniform(self.profile.late_max, 600) if very else self._within(self.profile.late_max)
+        if loop.time() + delay - write.at > self.profile.late_max:
+            self.late.add((write.command, write.command_id))
         self._later(delay, arrive, reply)
         return reply
 
-    def submit(self, order: BrokerOrder, sent_at: float, reply: Reply) -> None:
+    def submit(self, order: BrokerOrder, reply: Reply) -> None:
         """A new order has arrived."""
         if (code := self._refusal(order.client_order_id, order.valid_until)) is not None:
-            self.refusals.setdefault(order.client_order_id, code)
-            return self._answer(reply, Refused(code, "no"))
+            # A copy says nothing of the first one.
+            return self._answer(reply, Unknown(code) if code == DUPLICATE_ID else Refused(code, "no"))
         now = asyncio.get_running_loop().time()
         placed = VenueOrder(
             broker_id=f"b{len(self.orders) + 1}",
@@ -193,7 +198,6 @@ class Venue:
                 time_in_force=order.time_in_force,
             ),
             accepted_at=self.clock(),
-            is_late=now - sent_at > self.profile.late_max,
         )
         self._ids[order.client_order_id] = now
         self.orders[placed.broker_id] = placed
@@ -256,7 +260,7 @@ class Venue:
             return "TOO_LATE"
         taken = self._ids.get(client_id)
         if taken is not None and asyncio.get_running_loop().time() - taken <= self.profile.id_seconds:
-            return "DUPLICATE_ID"
+            return DUPLICATE_ID
         return "NO_MONEY" if self._happens(self.faults.refused) else None
 
     def _is_expired(self, valid_until: datetime) -> bool:
@@ -293,7 +297,7 @@ class Venue:
         )
         order.fills.append(fill)
         if order.filled >= order.terms.quantity:
-            order.status = ReportStatus.FILLED
+            order.status, order.was_full = ReportStatus.FILLED, True
         self._show(order, (fill,))
         if self._happens(self.faults.changed):
             self._later(self._within(3.0), self._change, order, fill)

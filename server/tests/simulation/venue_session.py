@@ -33,9 +33,8 @@ class VenueSession:
 
     async def submit(self, order: BrokerOrder) -> Outcome:
         """Ask for a new order."""
-        sent_at = asyncio.get_running_loop().time()
         write = self._write("submit", order.client_order_id, order.client_order_id)
-        return await self._call(write, order.account_id, lambda reply: self.venue.submit(order, sent_at, reply))
+        return await self._call(write, order.account_id, lambda reply: self.venue.submit(order, reply))
 
     async def replace(self, replacement: BrokerReplacement) -> Outcome:
         """Ask that a working order be changed."""

@@ -162,7 +162,7 @@ class World:
         desk = WorkAccounts(
             store,
             execute,
-            SettleUnknown(store, track, hints),
+            SettleUnknown(store, track, hints, execute),
             RecoverAccount(store, track),
             {self.profile.name: follow},
             slots,
