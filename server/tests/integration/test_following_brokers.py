@@ -26,7 +26,8 @@ CALLS_AT_ONCE = PaperBroker.capabilities.calls_at_once_max
 
 @pytest.fixture
 async def desk(pool: Pool) -> Desk:
-    return Desk(pool, await a_tenant(pool))
+    # A list that lags: whatever is found is found by name.
+    return Desk(pool, await a_tenant(pool), ScriptedBroker(lists=False))
 
 
 def slow(broker: ScriptedBroker, gate: asyncio.Event) -> LookUp:

@@ -43,6 +43,7 @@ NEEDS_NEWEST = {
     "credentials",
     "evidence",
     "operators",
+    "reconciliation",
     "sessions",
     "outbox_health",
     "outbox_operators",

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from openbell_server.application.account_log import log_action, log_order
 from openbell_server.application.crash_points import crash_point
+from openbell_server.application.import_orders import release_orders
 from openbell_server.application.keep_sessions import Passage
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, BrokerSession
 from openbell_server.application.ports.execution import (
@@ -103,6 +104,9 @@ class ExecuteAction:
             found = []
             if passage is not Passage.WAIT:
                 found = await transaction.ready(free, cancels=passage is Passage.OPEN)
+            if transaction.halt_code is not None:
+                # What waits stays queued until an operator lifts the halt, and is judged then.
+                found = [action for action in found if action.action_type is ActionType.CANCEL]
             ready = await _skip_needless(transaction, found)
             needless = len(found) - len(ready)
             adopted = await _adopt(transaction, ready, attempt_id)
@@ -122,14 +126,15 @@ class ExecuteAction:
         doors = [Door(account, action, attempt_id, opened[action.action_id], opened_monotonic) for action in ready]
         return doors, bool(refused) or needless > 0
 
-    async def dispatch(self, session: BrokerSession, door: Door) -> None:
-        """Call the broker once and record its answer; nothing past the door is ever cancelled half-way."""
+    async def dispatch(self, session: BrokerSession, door: Door) -> Outcome:
+        """Call the broker once, and record and return its answer; nothing past the door is ever cancelled half-way."""
         crash_point("executor.after_door")
         outcome = await self._call(session, door)
         crash_point("executor.after_answer")
         await self._keep(door, outcome)
         crash_point("executor.after_outcome")
         self.hints.events_were_written([door.account.account_id])
+        return outcome
 
     async def _keep(self, door: Door, outcome: Outcome) -> None:
         """Record an answer, again while the store is away: one that was recorded unnoticed changes nothing anew."""
@@ -231,6 +236,7 @@ async def _adopt(
     adopted = await transaction.adopt_forgotten_orders([action.action_id for action in creates])
     if adopted:
         await transaction.open_doors(list(adopted), attempt_id)
+        await release_orders(transaction, [client_order_id(known_as) for known_as in adopted.values()])
     for action in creates:
         if action.action_id in adopted:
             unknown = Settlement(ActionState.UNKNOWN, Reason(FORGOTTEN), advance(action.order, Doubted()))

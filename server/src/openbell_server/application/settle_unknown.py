@@ -33,7 +33,7 @@ from openbell_server.application.track_orders import TrackOrders
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState
 from openbell_server.domain.action_outcomes import WRITTEN_AGAIN, after_look, after_resend, is_found
 from openbell_server.domain.broker_honesty import RESENDS_MAX, LookUp
-from openbell_server.domain.broker_orders import OrderReport
+from openbell_server.domain.broker_orders import OrderReport, Outcome
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Standing
 
@@ -54,7 +54,7 @@ class SettleUnknown:
         doubtful, asked_at = await self._in_doubt(account, capabilities)
         look = _Look(self, account, session, capabilities, asked_at)
         failed: list[BaseException] = []
-        again: list[asyncio.Task[None]] = []
+        again: list[asyncio.Task[Outcome]] = []
         for action in doubtful:
             try:
                 door = await look.at(action)
@@ -65,7 +65,8 @@ class SettleUnknown:
                 again.append(asyncio.ensure_future(self.execute.dispatch(session, door)))
             if len(again) >= capabilities.in_flight_max:
                 break
-        failed += [end for end in await asyncio.gather(*again, return_exceptions=True) if end is not None]
+        ends = await asyncio.gather(*again, return_exceptions=True)
+        failed += [end for end in ends if isinstance(end, BaseException)]
         self.hints.events_were_written([account.account_id])
         if failed:
             raise failed[0]

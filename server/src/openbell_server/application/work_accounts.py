@@ -146,9 +146,9 @@ class WorkAccounts:
             self._recovering.discard(account_id)
 
     async def _dispatch(self, broker: FollowBroker, door: Door) -> None:
-        account_id = door.account.account_id
+        account_id, mark = door.account.account_id, broker.echoes.mark()
         try:
-            await self.execute.dispatch(broker.session, door)
+            broker.expect_echo(mark, door, await self.execute.dispatch(broker.session, door))
         finally:
             self._calls[door.account.broker] -= 1
             self._in_flight[account_id] -= 1

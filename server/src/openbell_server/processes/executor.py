@@ -30,7 +30,7 @@ from openbell_server.application.track_orders import TrackOrders
 from openbell_server.application.work_accounts import SWEEP_SECONDS, WorkAccounts
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.processes.execution_metrics import watch_execution
+from openbell_server.processes.execution_metrics import watch_execution, watch_reconciliation
 from openbell_server.processes.lifecycle import boot_time, notify_ready
 from openbell_server.processes.observed_session import BrokerMetrics
 from openbell_server.processes.operations import Operations
@@ -74,6 +74,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         }
         execute = ExecuteAction(store, sessions, hints, uuid4, boot_time, UNAVAILABLE)
         watch_execution(operations, pool, slots, execute)
+        watch_reconciliation(operations, pool, brokers)
         desk = WorkAccounts(
             store, execute, SettleUnknown(store, track, hints, execute), RecoverAccount(store, track), brokers, slots
         )
@@ -145,17 +146,26 @@ class _Feeds:
     brokers: Mapping[str, FollowBroker]
     signing_in: Callable[[], frozenset[AccountId]]
     _told: dict[str, tuple[float, bool, frozenset[int], frozenset[AccountId]]] = field(default_factory=dict)
+    # What the feeds are silent about, as it was last told: mostly nothing, which needs no telling.
+    _mute: dict[str, frozenset[AccountId]] = field(default_factory=dict)
 
     async def tell(self) -> None:
         for name, broker in self.brokers.items():
             now, connected, compared = boot_time(), broker.session.is_connected, broker.compared
             signing_in = self.signing_in()
+            mute = frozenset(broker.echoes.mute)
+            news = mute if mute != self._mute.get(name, frozenset()) else None
             told_at, *told = self._told.get(name, (float("-inf"),))
-            if told != [connected, compared, signing_in] or now - told_at > TELL_SECONDS:
+            if news is not None or told != [connected, compared, signing_in] or now - told_at > TELL_SECONDS:
                 await self.store.tell_feed(
-                    self.slots.executor_id, name, connected=connected, compared=compared, signing_in=signing_in
+                    self.slots.executor_id,
+                    name,
+                    connected=connected,
+                    compared=compared,
+                    signing_in=signing_in,
+                    mute=news,
                 )
-                self._told[name] = (now, connected, compared, signing_in)
+                self._told[name], self._mute[name] = (now, connected, compared, signing_in), mute
 
 
 async def _sweep_until(stopping: asyncio.Event, desk: WorkAccounts, sessions: KeepSessions) -> None:
@@ -171,11 +181,21 @@ async def _sweep_until(stopping: asyncio.Event, desk: WorkAccounts, sessions: Ke
         desk.failures += [failure for broker in desk.brokers.values() for failure in broker.take_failures()]
         while desk.failures:
             log.error("execution_failed", exc_info=desk.failures.pop())
+        _tell_of_accounts(desk, log)
         while sessions.failures:
             account_id, why = sessions.failures.pop()
             log.warning("sign_in_failed", account_id=str(account_id), why=why)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stopping.wait(), SWEEP_SECONDS)
+
+
+def _tell_of_accounts(desk: WorkAccounts, log: structlog.stdlib.BoundLogger) -> None:
+    for name, broker in desk.brokers.items():
+        while broker.track.halts:
+            account_id, why = broker.track.halts.pop()
+            log.error("account_halted", broker=name, account_id=str(account_id), why=why)
+        while broker.fallen_silent:
+            log.warning("feed_is_mute", broker=name, account_id=str(broker.fallen_silent.pop()))
 
 
 def _identity(settings: Settings) -> UUID:
