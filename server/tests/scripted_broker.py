@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
@@ -278,6 +279,7 @@ class Desk:
             self.track,
             slots or await self.all_slots(),
             self.sign_ins,
+            time.monotonic,
         )
         running = asyncio.ensure_future(follow.run())
         try:

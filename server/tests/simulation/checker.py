@@ -1,5 +1,6 @@
 """Holds our record against the broker's ledger: what must never be, by the name of the bar it breaks."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ SAYS = {
 }
 
 COMMANDS = {ActionType.CREATE: "submit", ActionType.REPLACE: "replace", ActionType.CANCEL: "cancel"}
+FILLED = '"status":"FILLED"'
 ENDS = {
     ReportStatus.FILLED: CloseReason.FILLED,
     ReportStatus.CANCELED: CloseReason.CANCELED,
@@ -237,5 +239,14 @@ class Checker:
             yield Bar.WRONG, f"{book.account.account_id} has position {book.positions}, and at the broker {position}"
         if [event.number for event in book.events] != [*range(1, len(book.events) + 1)]:
             yield Bar.WRONG, f"{book.account.account_id} has a gap in its log"
+        for event in book.events:
+            if FILLED in event.body and _is_less_than_full(event.body):
+                yield Bar.WRONG, f"{event.intent_id} was called filled before it was"
         if book.halt_code is not None:
             yield Bar.WRONG, f"{book.account.account_id} was halted: {book.halt_code}"
+
+
+@cache
+def _is_less_than_full(body: str) -> bool:
+    told = json.loads(body)
+    return Decimal(told["filled_quantity"]) < Decimal(told["quantity"])

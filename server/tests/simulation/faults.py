@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from simulation.bus import BusFaults
 from simulation.venue import BrokerFaults
@@ -32,12 +32,8 @@ def draw(chance: random.Random) -> Faults:
     def rate(most: float) -> float:
         return chance.choice((0.0, 0.3, 1.0)) * most
 
-    # Nobody asks for orders that ended: what changes of them while nobody listens is not learned.
-    is_heard = chance.random() < 0.25
     database = DatabaseFaults(slow_seconds=chance.choice((0.01, 0.3)), lost=rate(0.003), doubtful=rate(0.02))
-    blows = chance.choice((0.7, 2.0, 5.0))
-    if is_heard:
-        database, blows = replace(database, lost=0.0, doubtful=0.0), CALM_SECONDS
+    blows = chance.choice((0.7, 2.0, 5.0, CALM_SECONDS))
     return Faults(
         broker=BrokerFaults(
             lost=rate(0.1),
@@ -48,8 +44,8 @@ def draw(chance: random.Random) -> Faults:
             busy=rate(0.1),
             repeated=rate(0.2),
             reordered=rate(0.2),
-            late_fill=rate(0.3) if is_heard else 0.0,
-            changed=rate(0.1) if is_heard else 0.0,
+            late_fill=rate(0.3),
+            changed=rate(0.1),
             failing=rate(0.2),
             blind=rate(0.3),
         ),

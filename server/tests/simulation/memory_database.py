@@ -12,9 +12,10 @@ from uuid import UUID
 from openbell_server.application.ports.execution import BrokerAccount, Hold, OrderTerms
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.action_lifecycle import ActionState, Reason
-from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange, OrderReport
+from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange
 from openbell_server.domain.controls import SymbolControls
 from openbell_server.domain.credentials import CredentialStatus
+from openbell_server.domain.external_orders import ExternalOrder
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order
@@ -58,8 +59,8 @@ class Event:
 
     number: int
     kind: EventKind
-    intent_id: IntentId
-    seq: int
+    intent_id: IntentId | None
+    seq: int | None
     body: str
 
 
@@ -81,7 +82,10 @@ class Book:
     terms: dict[IntentId, OrderTerms] = field(default_factory=dict)
     executions: dict[str, tuple[IntentId, BrokerExecution]] = field(default_factory=dict)
     changes: dict[tuple[str, int], tuple[IntentId, ExecutionChange]] = field(default_factory=dict)
-    external: dict[str, OrderReport] = field(default_factory=dict)
+    external: dict[str, ExternalOrder] = field(default_factory=dict)
+    candidates: dict[ActionId, tuple[str, ...]] = field(default_factory=dict)
+    reconciled_at: datetime | None = None
+    reconciled_event: int = 0
     halt_code: str | None = None
     positions: dict[Symbol, Decimal] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
@@ -106,6 +110,9 @@ class Book:
             executions={**self.executions},
             changes={**self.changes},
             external={**self.external},
+            candidates={**self.candidates},
+            reconciled_at=self.reconciled_at,
+            reconciled_event=self.reconciled_event,
             halt_code=self.halt_code,
             positions={**self.positions},
             events=[*self.events],

@@ -18,13 +18,14 @@ from openbell_server.application.ports.execution import (
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
-from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange, OrderDescription, OrderReport
+from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange
 from openbell_server.domain.controls import DoorFacts, SymbolControls
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol, client_order_id
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order, Standing
 from openbell_server.domain.orders import exact_total
-from simulation.memory_database import ActionRow, Event, MemoryDatabase, Transaction
+from simulation.memory_database import ActionRow, Event, MemoryDatabase
+from simulation.memory_reconciliation import ReconcilingTransaction
 
 ROUND_MAX = 200
 PROBES_MAX = 50
@@ -34,10 +35,10 @@ DATABASE_EPOCH = 1
 
 
 @dataclass(eq=False, slots=True)
-class MemoryAccountTransaction(Transaction):
+class MemoryAccountTransaction(ReconcilingTransaction):
     """Implements AccountTransaction."""
 
-    _events: list[tuple[EventKind, IntentId, int, str]] = field(default_factory=list)
+    _events: list[tuple[EventKind, IntentId | None, int | None, str]] = field(default_factory=list)
 
     @property
     def now(self) -> datetime:
@@ -217,6 +218,13 @@ class MemoryAccountTransaction(Transaction):
         await self.statement()
         return self._door_facts(action)
 
+    async def open_orders(self) -> list[TrackedAction]:
+        """Orders that the broker may have, each as the action that asked for it."""
+        await self.statement()
+        firsts = [self._first(intent_id) for intent_id in self.book.intents]
+        open_now = [row for row in firsts if not _is_queued(row) and _is_open(self.book.orders[row.intent_id])]
+        return self._tracked(open_now)
+
     async def record_resend(self, action: TrackedAction, attempt_id: UUID) -> datetime:
         """Count one more write of an action in doubt."""
         await self.statement()
@@ -247,27 +255,12 @@ class MemoryAccountTransaction(Transaction):
         fills = [fill for _, (whose, fill) in sorted(self.book.executions.items()) if whose == intent_id]
         return fills, [change for _, (whose, change) in sorted(self.book.changes.items()) if whose == intent_id]
 
-    async def save_external_order(self, report: OrderReport, description: OrderDescription) -> bool:
-        """Keep an order that is not ours as the broker tells it; whether that is news."""
-        del description
-        await self.statement()
-        known = self.book.external.get(report.broker_order_id)
-        self.book.external[report.broker_order_id] = report
-        return known is None or _told_of(known) != _told_of(report)
-
-    async def halt(self, code: str, detail: str) -> bool:
-        """Let no new order of the account pass; whether it was not so before."""
-        del detail
-        await self.statement()
-        was_halted, self.book.halt_code = self.book.halt_code is not None, self.book.halt_code or code
-        return not was_halted
-
     async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
         """Count a fill."""
         await self.statement()
         self.book.positions[symbol] = exact_total([self.book.positions.get(symbol, Decimal(0)), change])
 
-    def append_event(self, kind: EventKind, intent_id: IntentId, seq: int, body: str) -> None:
+    def append_event(self, kind: EventKind, intent_id: IntentId | None, seq: int | None, body: str) -> None:
         """Append to the account's log."""
         self._events.append((kind, intent_id, seq, body))
 
@@ -388,18 +381,21 @@ class MemoryExecutionStore:
         await self.database.trip()
         return self._accounts(slots, _to_flag(self.database.clock(), stuck_after_seconds, flag_after_seconds))
 
-    async def open_orders_across_organizations(
+    async def accounts_to_reconcile_across_organizations(
         self, broker: str, slots: Collection[int]
-    ) -> list[tuple[BrokerAccount, ActionId]]:
-        """Orders of these slots that a broker may have, with the action it knows each by."""
+    ) -> tuple[list[BrokerAccount], list[BrokerAccount]]:
+        """Accounts of these slots with orders that a broker may have, and those that something happened to since."""
         await self.database.trip()
-        return [
-            (book.account, row.known_as or row.action_id)
-            for book in self.database.books.values()
-            if book.account.broker == broker and book.account.slot in slots
-            for row in book.actions.values()
-            if row.seq == 1 and not _is_queued(row) and book.orders[row.intent_id].standing is not Standing.CLOSED
+        ours = [b for b in self.database.books.values() if b.account.broker == broker and b.account.slot in slots]
+        with_orders = [
+            book.account
+            for book in ours
+            if any(
+                not _is_queued(book.actions[action_ids[0]]) and _is_open(book.orders[intent_id])
+                for intent_id, action_ids in book.intents.items()
+            )
         ]
+        return with_orders, [book.account for book in ours if len(book.events) > book.reconciled_event]
 
     def _accounts(self, slots: Collection[int], is_due: Callable[[ActionRow], bool]) -> list[AccountId]:
         return [
@@ -414,9 +410,8 @@ def _is_queued(row: ActionRow) -> bool:
     return row.state is ActionState.QUEUED
 
 
-def _told_of(report: OrderReport) -> tuple[object, ...]:
-    terms = report.terms
-    return report.status, report.filled_quantity, terms and (terms.quantity, terms.limit_price, terms.stop_price)
+def _is_open(order: Order) -> bool:
+    return order.standing is not Standing.CLOSED
 
 
 def _to_flag(now: datetime, stuck_after_seconds: float, flag_after_seconds: float) -> Callable[[ActionRow], bool]:

@@ -1,5 +1,6 @@
 """Deliberate mistakes, made in the running code: each must be caught by the checker, by the name of a bar."""
 
+import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -8,18 +9,17 @@ from typing import Any, Final
 from unittest import mock
 from uuid import UUID
 
-from openbell_server.application import execute_action, settle_unknown, track_orders
+from openbell_server.application import execute_action, flag_unknown, settle_unknown, track_orders
 from openbell_server.application.execute_action import Door, _write
-from openbell_server.application.follow_broker import FollowBroker
-from openbell_server.application.ports.broker import BrokerCapabilities, BrokerReplacement, BrokerSession
+from openbell_server.application.ports.broker import BrokerReplacement
 from openbell_server.application.ports.execution import (
     AccountTransaction,
     BrokerAccount,
     ExecutionStore,
     TrackedAction,
 )
+from openbell_server.application.reconcile_account import Pass, ReconcileAccount
 from openbell_server.application.relay_outbox import Told
-from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.domain import action_outcomes, order_aggregate, order_reports
 from openbell_server.domain.action_lifecycle import PAST_DOOR, ActionState
@@ -27,7 +27,7 @@ from openbell_server.domain.action_outcomes import after_absence
 from openbell_server.domain.broker_orders import NotSent, OrderReport, Refused, ReportStatus
 from openbell_server.domain.identifiers import ActionId, client_order_id
 from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import Counted, Ended, Order
+from openbell_server.domain.order_aggregate import Ended, Order
 from openbell_server.domain.orders import OrderSide, exact_total
 from simulation.bus import BusTeller
 from simulation.memory_database import MemoryDatabase
@@ -125,35 +125,18 @@ def _no_name(another: Callable[[ActionId], str]) -> Callable[[TrackedAction], ob
 
 
 def _resend_on_miss() -> list[Change]:
-    keep = SettleUnknown._keep_evidence
+    look = settle_unknown._Look.at
 
-    async def mistaken(
-        self: SettleUnknown,
-        account: BrokerAccount,
-        probed: TrackedAction,
-        report: OrderReport | None,
-        capabilities: BrokerCapabilities,
-        asked_at: datetime,
-    ) -> bool:
-        if report is None and probed.action_type is ActionType.CREATE:
-            door = Door(account, probed, UUID(int=0), asked_at + timedelta(seconds=60), 0.0)
-            await _write(_sessions[account.broker], door)
-        return await keep(self, account, probed, report, capabilities, asked_at)
+    async def mistaken(self: settle_unknown._Look, action: TrackedAction) -> Door | None:
+        door = await look(self, action)
+        found = await self.session.find(self.account.account_id, action.order_name)
+        if found is None and door is None and action.action_type is ActionType.CREATE:
+            door = Door(self.account, action, action.attempt_id or UUID(int=0), self.asked_at, float("inf"))
+            await _write(self.session, replace(door, opened_at=self.asked_at + timedelta(seconds=60)))
+            return None
+        return door
 
-    return [(SettleUnknown, "_keep_evidence", mistaken), (SettleUnknown, "_probe", _seeing_session())]
-
-
-_sessions: dict[str, BrokerSession] = {}
-
-
-def _seeing_session() -> Callable[..., Any]:
-    probe = SettleUnknown._probe
-
-    async def mistaken(self: SettleUnknown, account: BrokerAccount, session: BrokerSession, *others: Any) -> None:
-        _sessions[account.broker] = session
-        await probe(self, account, session, *others)
-
-    return mistaken
+    return [(settle_unknown._Look, "at", mistaken)]
 
 
 def _told_untold() -> list[Change]:
@@ -189,23 +172,16 @@ def _absent_by_timer() -> list[Change]:
 
 
 def _first_miss() -> list[Change]:
-    keep = SettleUnknown._keep_evidence
+    look = settle_unknown._Look.at
 
     def after_look(order: Order, report: Any, replacement: Any, *, missed_before: bool) -> object:
         del missed_before
         return action_outcomes.after_look(order, report, replacement, missed_before=True)
 
-    async def at_once(
-        self: SettleUnknown,
-        account: Any,
-        probed: Any,
-        report: Any,
-        capabilities: BrokerCapabilities,
-        asked_at: datetime,
-    ) -> bool:
-        return await keep(self, account, probed, report, replace(capabilities, settle_seconds=0), asked_at)
+    async def at_once(self: settle_unknown._Look, action: TrackedAction) -> Door | None:
+        return await look(replace(self, capabilities=replace(self.capabilities, settle_seconds=0)), action)
 
-    return [(settle_unknown, "after_look", after_look), (SettleUnknown, "_keep_evidence", at_once)]
+    return [(settle_unknown, "after_look", after_look), (settle_unknown._Look, "at", at_once)]
 
 
 def _cancel_overtakes() -> list[Change]:
@@ -254,19 +230,27 @@ def _unlocked_reports() -> list[Change]:
         def account_transaction(self, account: BrokerAccount) -> Any:
             return Unlocked(self.database, account)
 
-    async def mistaken(self: TrackOrders, account: BrokerAccount, reports: Sequence[Any]) -> object:
+    async def mistaken(self: TrackOrders, *about: Any) -> object:
         store: ExecutionStore = UnlockedStore(self.store.database)  # type: ignore[attr-defined]
-        return await call(replace(self, store=store), account, reports)
+        return await call(replace(self, store=store), *about)
 
     return [(TrackOrders, "__call__", mistaken)]
 
 
-def _nothing_untold() -> list[Change]:
-    async def untold(self: FollowBroker, orders: object) -> set[Any]:
-        del self, orders
-        return set()
+def _nothing_compared() -> list[Change]:
+    async def compare(self: ReconcileAccount, *_: object, **__: object) -> Pass:
+        del self
+        await asyncio.sleep(0)
+        return Pass(is_complete=True, left=(), is_open=False)
 
-    return [(FollowBroker, "_untold", untold)]
+    return [(ReconcileAccount, "__call__", compare)]
+
+
+def _never_flagged() -> list[Change]:
+    async def flag(*_: object) -> None:
+        await asyncio.sleep(0)
+
+    return [(flag_unknown, "flag", flag), (settle_unknown, "flag", flag)]
 
 
 def _open_orders_only() -> list[Change]:
@@ -282,14 +266,14 @@ def _open_orders_only() -> list[Change]:
 def _position_by_report() -> list[Change]:
     count = track_orders._count
 
-    async def mistaken(transaction: AccountTransaction, action: TrackedAction, report: OrderReport) -> Counted:
-        known, counted = action.order.filled_quantity, await count(transaction, action, report)
-        told = exact_total(fill.quantity for fill in report.executions)
-        extra = told - (counted.filled_quantity - known)
+    async def mistaken(transaction: AccountTransaction, action: TrackedAction, report: OrderReport) -> object:
+        counted, changes = await count(transaction, action, report)
+        new = counted.filled_quantity - action.order.filled_quantity
+        extra = exact_total(fill.quantity for fill in report.executions) - new
         if extra:
             side = 1 if action.terms.order_side is OrderSide.BUY else -1
             await transaction.add_to_position(action.terms.symbol, extra * side)
-        return counted
+        return counted, changes
 
     return [(track_orders, "_count", mistaken)]
 
@@ -310,14 +294,15 @@ SABOTAGES: Final = {
     "the first miss is proof": Sabotage(_first_miss),
     "a door never grows old": Sabotage(lambda: [(execute_action, "DOOR_SECONDS", 3600.0)], "AW"),
     "a cancel overtakes its create": Sabotage(_cancel_overtakes),
-    "an abandoned command was not sent": Sabotage(lambda: [(settle_unknown, "Unknown", NotSent)]),
+    "an abandoned command was not sent": Sabotage(lambda: [(flag_unknown, "Unknown", NotSent)]),
     "a replace adds to the quantity": Sabotage(_added_quantity),
     "reports wait for no lock": Sabotage(_unlocked_reports),
     "what is in doubt is taken and sent again": Sabotage(
         lambda: [_ready_again(), _door_for_all(), _waiting_too()], "WB"
     ),
-    "nobody looks at doubts": Sabotage(lambda: [_nobody("accounts_in_doubt_across_organizations")]),
-    "nothing is compared at the start": Sabotage(_nothing_untold),
+    "nobody looks at doubts": Sabotage(lambda: [_nobody("accounts_in_doubt_across_organizations"), *_never_flagged()]),
+    "nothing is compared": Sabotage(_nothing_compared),
+    "nobody is told of doubts": Sabotage(_never_flagged, "BC"),
     "open orders are all orders": Sabotage(_open_orders_only),
     "positions count reports": Sabotage(_position_by_report),
     "what is taken back counts": Sabotage(_blind_to_changes),

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextvars import Context
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
@@ -238,10 +238,7 @@ class Venue:
             order.was_missed = True
             return None
         before = asyncio.get_running_loop().time() - self._within(self.profile.lag_max)
-        (_, now), then = order.shown[-1], next((report for at, report in reversed(order.shown) if at <= before), None)
-        # Hidden or with old terms; what has filled is never older than what was told.
-        is_old = then is None or replace(then, terms=now.terms, terms_version=now.terms_version) == now
-        return then if is_old else now
+        return next((report for at, report in reversed(order.shown) if at <= before), None)
 
     def find_order(self, name: OrderName) -> VenueOrder | None:
         """The order by what this broker understands of a name; of several the latest."""

@@ -157,7 +157,7 @@ class World:
             self.loop.time,
             lambda account_id: desk.hear(account_id),
         )
-        follow = FollowBroker(self.profile, session, store, track, slots, sessions)
+        follow = FollowBroker(self.profile, session, store, track, slots, sessions, self.loop.time)
         execute = ExecuteAction(store, sessions, hints, self.new_id, self.loop.time, (DatabaseAway,))
         desk = WorkAccounts(
             store,

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
@@ -55,7 +54,7 @@ class FollowBroker:
     track: TrackOrders
     slots: HoldSlots
     sessions: SignIns
-    clock: Callable[[], float] = time.monotonic
+    monotonic: Callable[[], float]
     failures: list[Exception] = field(default_factory=list)
     # Accounts that the feed has fallen silent about since somebody looked.
     fallen_silent: list[AccountId] = field(default_factory=list)
@@ -74,7 +73,7 @@ class FollowBroker:
     def __post_init__(self) -> None:
         """Nothing is expected of the feed yet."""
         self.reconcile = ReconcileAccount(self.store, self.track)
-        self.echoes = WatchEchoes(self.definition.capabilities.echo_seconds, self.clock)
+        self.echoes = WatchEchoes(self.definition.capabilities.echo_seconds, self.monotonic)
 
     def take_failures(self) -> list[Exception]:
         """What went wrong since this was last asked; the process logs it."""
@@ -98,7 +97,7 @@ class FollowBroker:
             ids = {client_order_id(door.action.order_action_id), client_order_id(door.action.action_id)}
             names = ids | {outcome.broker_order_id, *door.action.order.broker_order_ids}
             self.echoes.expect(mark, door.account.account_id, names)
-            self.plan.keep(door.account, self.clock())
+            self.plan.keep(door.account, self.monotonic())
 
     async def run(self) -> None:
         """Read the feed until cancelled; a full queue makes the broker wait, not us grow."""
@@ -158,7 +157,7 @@ class FollowBroker:
                 # What is not applied must be asked for, should the slot still be ours.
                 self._compared.discard(account.slot)
                 return
-            now, unmatched = self.clock(), list[OrderReport]()
+            now, unmatched = self.monotonic(), list[OrderReport]()
             incomplete = await self.track(account, reports, unmatched)
             self.plan.keep(account, now)
             if incomplete or unmatched:
@@ -172,7 +171,7 @@ class FollowBroker:
         connects = self._connects
         await self.sessions.begin(self.definition.name, slots)
         found = await self.store.accounts_to_reconcile_across_organizations(self.definition.name, slots)
-        now = self.clock()
+        now = self.monotonic()
         plans = [[self.plan.renew(account, now) for account in accounts] for accounts in found]
         told = await _at_once([self._pass(plan, connects, deep=False) for plan in plans[0]])
         # A feed that was cut meanwhile may have told what we did not ask for.
@@ -182,7 +181,7 @@ class FollowBroker:
 
     async def _pass(self, plan: Plan, connects: int, *, deep: bool) -> bool:
         """Compare one account; whether the broker told. What it could not tell now is asked again."""
-        account, now = plan.account, self.clock()
+        account, now = plan.account, self.monotonic()
         heard = self.plan.take(plan, now)
         if self.sessions.is_pending(account.account_id):
             self.plan.failed(plan, heard, now)
@@ -191,9 +190,9 @@ class FollowBroker:
             result = await self.reconcile(account, self.session, self.definition.capabilities, heard, deep=deep)
         except Exception as error:  # noqa: BLE001 - one account's trouble is not its neighbours'
             self.failures.append(error)
-            self.plan.failed(plan, heard, self.clock())
+            self.plan.failed(plan, heard, self.monotonic())
             return False
-        self.plan.ended(plan, result, self.clock(), deep=deep)
+        self.plan.ended(plan, result, self.monotonic(), deep=deep)
         if connects == self._connects:
             self._behind.discard(account.account_id)
             if not result.is_open:
@@ -208,7 +207,7 @@ class FollowBroker:
             self._listen()
             if not self.session.is_connected or not self._compared:
                 continue
-            now = self.clock()
+            now = self.monotonic()
             if now >= self._find_at:
                 self._find_at = now + FIND_ACCOUNTS_SECONDS
                 await self._find_accounts()
@@ -222,7 +221,7 @@ class FollowBroker:
 
     async def _planned(self, plan: Plan) -> None:
         try:
-            await self._pass(plan, self._connects, deep=plan.deep_at <= self.clock())
+            await self._pass(plan, self._connects, deep=plan.deep_at <= self.monotonic())
         finally:
             self._passing.discard(plan.account.account_id)
 
@@ -236,7 +235,7 @@ class FollowBroker:
             self.failures.append(error)
             return
         for account in with_orders:
-            self.plan.keep(account, self.clock())
+            self.plan.keep(account, self.monotonic())
 
     def _listen(self) -> None:
         """Ask about accounts that the feed is silent about, and begin it anew; a heartbeat is no sign of its life."""
@@ -244,7 +243,7 @@ class FollowBroker:
             return
         fallen = self.echoes.overdue()
         self.fallen_silent += fallen
-        self.plan.hurry(fallen, self.clock())
+        self.plan.hurry(fallen, self.monotonic())
         if self.echoes.may_restart():
             self._restart.set()
 
