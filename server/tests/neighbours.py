@@ -248,6 +248,7 @@ def _plain_values() -> dict[str, Any]:
         | {"fact_before": None, "fact_after": "{}"}
         | {"manually_disabled": True, "manual_reason": None, "principal_type": "API_KEY", "receipt": "{}"}
         | {"trading_start": None, "trading_end": None, "timezone": "UTC", "days": None, "stale_order_millis": 1}
+        | {"max_resting_millis": 1_000, "cancels_unseen": True}
         | {"event_type": "account.updated", "payload": "{}", "closed": False, "disabled_reason": None}
         | {
             "connected": True,

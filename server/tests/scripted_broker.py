@@ -211,12 +211,12 @@ class Desk:
         assert accepted.status == "ACCEPTED"
         return accepted.intent_id
 
-    async def open_doors(self, free: int = 8) -> list[Door]:
-        return await self.execute.open_doors(self.account, free)
+    async def open_doors(self, free: int = 8, *, cancels_unseen: bool = False) -> list[Door]:
+        return await self.execute.open_doors(self.account, free, cancels_unseen=cancels_unseen)
 
-    async def work(self, free: int = 8) -> list[Door]:
+    async def work(self, free: int = 8, *, cancels_unseen: bool = False) -> list[Door]:
         """Open doors and dispatch what passed them."""
-        doors = await self.open_doors(free)
+        doors = await self.open_doors(free, cancels_unseen=cancels_unseen)
         await asyncio.gather(*(self.execute.dispatch(self.broker, door) for door in doors))
         return doors
 

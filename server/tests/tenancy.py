@@ -52,7 +52,15 @@ CROSSING = {
     },
     **{
         (table, "find_work"): ("openbell_executor", "SELECT")
-        for table in ("accounts", "account_counters", "orders", "action_states", "forgotten_orders", "credentials")
+        for table in (
+            "accounts",
+            "account_counters",
+            "orders",
+            "action_states",
+            "forgotten_orders",
+            "credentials",
+            "symbol_time_controls",
+        )
     },
     ("organizations", "find_caller"): ("openbell_keys", "SELECT"),
     ("api_keys", "find_key"): ("openbell_keys", "SELECT"),

@@ -108,7 +108,7 @@ class SymbolControl(Record, frozen=True, kw_only=True):
 
 
 class SymbolTime(Record, frozen=True, kw_only=True):
-    """When a symbol may be traded on an account, and how old a command may be when it is sent."""
+    """When a symbol may be traded on an account, how old a command may be when sent, and how long an order may work."""
 
     account_id: str
     organization_id: str
@@ -121,6 +121,7 @@ class SymbolTime(Record, frozen=True, kw_only=True):
     timezone: str | None = None
     days: tuple[str, ...] | None = None
     stale_order_millis: int | None = None
+    max_resting_millis: int | None = None
 
 
 class Page(Record, frozen=True, kw_only=True):

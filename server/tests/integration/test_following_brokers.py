@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 
 import pytest
 
@@ -22,6 +23,8 @@ from paper_broker import until
 from scripted_broker import Clock, Desk, LookUp, ScriptedBroker, until_so
 
 CALLS_AT_ONCE = PaperBroker.capabilities.calls_at_once_max
+# Some places are for cancels and look-ups only.
+CALLS_AT_ONCE -= ceil(CALLS_AT_ONCE * PaperBroker.capabilities.calls_reserved)
 
 
 @pytest.fixture

@@ -44,6 +44,7 @@ NEEDS_NEWEST = {
     "evidence",
     "operators",
     "reconciliation",
+    "resting",
     "sessions",
     "outbox_health",
     "outbox_operators",

@@ -16,6 +16,7 @@ from openbell_server.application.ports.execution import (
 )
 from openbell_server.application.ports.hints import Hints
 from openbell_server.domain.action_lifecycle import ActionState
+from openbell_server.domain.action_outcomes import with_doubt
 from openbell_server.domain.broker_orders import ExecutionChange, OrderReport
 from openbell_server.domain.identifiers import AccountId, IntentId, action_of
 from openbell_server.domain.intent_reports import after_report_of_intent
@@ -104,12 +105,14 @@ async def _apply(
             state = settlement.state
             await transaction.save_action(action, state, settlement.reason)
             log_action(transaction, action, state, settlement.reason)
-        following.append(replace(action, state=state, order=order))
+        following.append(replace(action, state=state))
+    # A cancel may have been sent before the order was seen.
+    order = with_doubt(order, [(action.action_type, action.state) for action in following])
     if order != first.order:
         await transaction.save_order(first, order)
     if order != first.order or reported.notices:
         log_order(transaction, first, order, notices=reported.notices)
-    return following
+    return [replace(action, order=order) for action in following]
 
 
 async def _count(

@@ -5,6 +5,7 @@ from typing import Final
 
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.examination import Examination
+from openbell_server.application.broker_budget import BrokerBudget
 from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import HoldSlots
@@ -80,6 +81,30 @@ def watch_reconciliation(operations: Operations, pool: Pool, brokers: Mapping[st
     about = "Accounts that the feed is silent about; their orders are asked for instead."
     each("gauge", "openbell_broker_feed_mute_accounts", about, lambda follow: len(follow.echoes.mute))
     operations.from_store(halted, _HALTED)
+
+
+def watch_budgets(operations: Operations, budgets: Mapping[str, BrokerBudget]) -> None:
+    """What may be sent to each broker now."""
+    read = operations.instruments.read
+    about = (
+        "Calls that this executor may begin at a broker now, and how many of them for other than cancels and look-ups."
+    )
+
+    def left() -> Values:
+        rooms = {name: budget.room() for name, budget in budgets.items()}
+        calls: dict[tuple[str, ...], float] = {(name, "any"): room.calls for name, room in rooms.items()}
+        return calls | {(name, "command"): room.commands for name, room in rooms.items()}
+
+    read("gauge", "openbell_broker_calls_left", about, ("broker", "use"), left)
+    about = "Whether no new order is sent to a broker, because it asked for calm; cancels and look-ups are."
+    paused = "openbell_broker_paused"
+    read(
+        "gauge",
+        paused,
+        about,
+        ("broker",),
+        lambda: {(name,): float(budget.is_paused) for name, budget in budgets.items()},
+    )
 
 
 def watch_queues(operations: Operations, pool: Pool) -> None:

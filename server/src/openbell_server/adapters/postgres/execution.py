@@ -62,12 +62,15 @@ class PostgresAccountTransaction(ReconcilingTransaction):
         row = await _queries.standing(self.connection, **self._where)
         return AccountStanding(self.epochs, row["credential_version"], CredentialStatus(row["credential_status"]))
 
-    async def ready(self, limit: int, *, cancels: bool) -> list[TrackedAction]:
+    async def ready(self, limit: int, *, commands: int, cancels: bool, cancels_unseen: bool) -> list[TrackedAction]:
         """What may be sent next, cancels first, then in commit order."""
         found = []
         if cancels:
-            found = await self._tracked(_queries.ready_cancels(self.connection, **self._where, row_limit=limit))
-        others = _queries.ready_others(self.connection, **self._where, row_limit=limit - len(found))
+            ready = _queries.ready_cancels(
+                self.connection, **self._where, cancels_unseen=cancels_unseen, row_limit=limit
+            )
+            found = await self._tracked(ready)
+        others = _queries.ready_others(self.connection, **self._where, row_limit=min(commands, limit - len(found)))
         return found + await self._tracked(others, judged=True)
 
     async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:

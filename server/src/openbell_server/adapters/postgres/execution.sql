@@ -53,11 +53,21 @@ where t.organization_id = :organization_id and t.account_id = :account_id and t.
     and t.state = 'QUEUED' and (k.is_unsent or t.action_type = 'REPLACE')
 order by t.action_no;
 
--- name: ready_cancels(organization_id, account_id, row_limit)
-select * from tracked_actions
-where organization_id = :organization_id and account_id = :account_id and settled_at is null
-    and action_type = 'CANCEL' and state = 'QUEUED' and not earlier_unsettled
-order by action_no
+-- name: ready_cancels(organization_id, account_id, cancels_unseen, row_limit)
+-- What is in doubt holds up no cancel of it, but for a new order that its broker could not name.
+select * from tracked_actions t
+where t.organization_id = :organization_id and t.account_id = :account_id and t.settled_at is null
+    and t.action_type = 'CANCEL' and t.state = 'QUEUED'
+    and (
+        not t.earlier_unsettled
+        or not exists (
+            select 1 from action_states e
+            where e.organization_id = :organization_id and e.account_id = :account_id and e.intent_id = t.intent_id
+                and e.seq < t.seq and e.settled_at is null
+                and (e.state <> 'UNKNOWN' or (e.action_type = 'CREATE' and not :cancels_unseen::boolean))
+        )
+    )
+order by t.action_no
 limit :row_limit;
 
 -- name: ready_others(organization_id, account_id, row_limit)

@@ -63,6 +63,7 @@ class TrackedAction:
     state: ActionState
     attempt_id: UUID | None
     send_started_at: datetime | None
+    settled_at: datetime | None
     # The action whose client order id the broker knows the order by.
     order_action_id: ActionId
     misses: Sequence[datetime]
@@ -152,8 +153,12 @@ class AccountTransaction(Protocol):
     async def standing(self) -> AccountStanding:
         """How the account stands with its broker."""
 
-    async def ready(self, limit: int, *, cancels: bool) -> list[TrackedAction]:
-        """Queued actions that wait for no other of their intent: cancels first, if at all, then in commit order."""
+    async def ready(self, limit: int, *, commands: int, cancels: bool, cancels_unseen: bool) -> list[TrackedAction]:
+        """Queued actions that wait for no other of their intent: cancels first, if at all, then in commit order.
+
+        At most so many of them are other than cancels. A cancel waits for no command in doubt, unless that is a new
+        order, and unseen ones cannot be cancelled.
+        """
 
     async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:
         """The controls of these symbols, which nobody changes before this transaction ends."""
