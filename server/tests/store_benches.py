@@ -37,9 +37,17 @@ PATHS = {
 class Database(Protocol):
     """What differs between the two."""
 
-    store: ExecutionStore
-    outbox: OutboxStore
-    leases: LeaseStore
+    @property
+    def store(self) -> ExecutionStore:
+        """Where execution keeps its record."""
+
+    @property
+    def outbox(self) -> OutboxStore:
+        """The intents' queue."""
+
+    @property
+    def leases(self) -> LeaseStore:
+        """Who works which slots."""
 
     async def accept(self, account: BrokerAccount, action_id: ActionId, intent_id: IntentId, command: Command) -> None:
         """Record a command."""
@@ -95,10 +103,13 @@ class Bench:
                 await transaction.save_action(action, following, Reason("TEST"))
         return await self.again(action)
 
-    async def ready(self, limit: int = 100, *, cancels: bool = True) -> list[ActionId]:
+    async def ready(
+        self, limit: int = 100, *, commands: int = 100, cancels: bool = True, cancels_unseen: bool = False
+    ) -> list[ActionId]:
         """What may pass the door."""
         async with self.store.account_transaction(self.account) as transaction:
-            return [action.action_id for action in await transaction.ready(limit, cancels=cancels)]
+            found = await transaction.ready(limit, commands=commands, cancels=cancels, cancels_unseen=cancels_unseen)
+        return [action.action_id for action in found]
 
     async def superseded(self) -> list[ActionId]:
         """What a cancel makes needless."""

@@ -1,4 +1,4 @@
-"""What is kept of orders, executions, doubts, queues and leases, by PostgreSQL and the simulation's memory alike."""
+"""What is kept of orders, executions and doubts, by PostgreSQL and the simulation's memory alike."""
 
 import asyncio
 from dataclasses import replace
@@ -8,15 +8,14 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from builders import a_limit_create, a_replace, a_report, an_execution, some_terms
-from openbell_server.application.hold_slots import run_id
+from builders import a_limit_create, a_replace, an_execution, some_terms
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.action_lifecycle import ActionState
-from openbell_server.domain.broker_orders import ExecutionChange, OrderDescription, ReportStatus
+from openbell_server.domain.broker_orders import ExecutionChange
+from openbell_server.domain.external_orders import ExternalOrder, ExternalStatus
 from openbell_server.domain.identifiers import SLOTS, AccountId, ActionId, Symbol
 from openbell_server.domain.order_aggregate import Certainty, CloseReason, Order, Pending, Standing
-from openbell_server.domain.orders import OrderSide, OrderType
-from openbell_server.domain.outbox import ATTEMPTS_MAX
+from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
 from paper_broker import until
 from store_benches import Bench
 
@@ -145,14 +144,52 @@ async def test_a_replace_says_what_it_asks_for_and_keeps_the_first_id(bench: Ben
     assert change.order_name.client_order_id == create.order_name.client_order_id
 
 
-async def test_an_order_that_is_not_ours_is_news_when_it_changes(bench: Bench) -> None:
-    description = OrderDescription(symbol=AAPL, order_side=OrderSide.BUY, order_type=OrderType.LIMIT, accepted_at=NOON)
-    working = a_report(ReportStatus.WORKING, terms=some_terms(3))
-    news = []
-    for report in (working, working, replace(working, status=ReportStatus.CANCELED)):
-        async with bench.store.account_transaction(bench.account) as transaction:
-            news.append(await transaction.save_external_order(report, description))
-    assert news == [True, False, True]
+def an_external_order() -> ExternalOrder:
+    return ExternalOrder(
+        broker_order_id="x1",
+        client_order_id="theirs",
+        symbol=AAPL,
+        order_side=OrderSide.BUY,
+        order_type=OrderType.LIMIT,
+        quantity=Decimal(3),
+        limit_price=Decimal("1.5"),
+        stop_price=None,
+        time_in_force=TimeInForce.DAY,
+        status=ExternalStatus.WORKING,
+        filled_quantity=Decimal(1),
+        accepted_at=NOON,
+    )
+
+
+async def test_an_order_that_is_not_ours_is_kept_as_it_was_told_last(bench: Bench) -> None:
+    working = an_external_order()
+    ended = replace(working, status=ExternalStatus.FILLED, filled_quantity=Decimal(3))
+    async with bench.store.account_transaction(bench.account) as transaction:
+        await transaction.save_external_order(working)
+        assert await transaction.open_external_orders() == [working]
+        assert await transaction.external_orders_named(["theirs", "others"]) == [working]
+        await transaction.save_external_order(ended)
+        assert await transaction.external_orders_among(["x1", "x2"]) == {"x1": ended}
+        assert await transaction.open_external_orders() == []
+
+
+async def test_how_far_an_account_was_compared_is_kept(bench: Bench) -> None:
+    async with bench.store.account_transaction(bench.account) as transaction:
+        last = await transaction.last_reconciliation()
+        assert last is not None
+        assert last.reconciled_at is None
+        await transaction.save_reconciliation(NOON, last.event_no)
+    async with bench.store.account_transaction(bench.account) as transaction:
+        again = await transaction.last_reconciliation()
+    assert again == replace(last, reconciled_at=NOON)
+
+
+async def test_what_was_skipped_is_known(bench: Bench) -> None:
+    first, second = await bench.accept(), await bench.accept()
+    async with bench.store.account_transaction(bench.account) as transaction:
+        await transaction.save_action(first, ActionState.SKIPPED, None)
+        assert await transaction.skipped_among([first.action_id, second.action_id]) == {first.action_id}
+        assert await transaction.forgotten_among([first.action_id]) == set()
 
 
 # ---- doubts
@@ -277,8 +314,10 @@ async def test_no_account_is_held_where_nothing_was_restored(bench: Bench) -> No
 async def test_an_order_is_asked_for_from_its_door_to_its_end(bench: Bench) -> None:
     create = await bench.accept()
 
-    async def is_asked() -> bool:
-        return bool(await bench.store.open_orders_across_organizations("paper", ALL_SLOTS))
+    async def is_asked() -> list[bool]:
+        with_orders, _ = await bench.store.accounts_to_reconcile_across_organizations("paper", ALL_SLOTS)
+        async with bench.store.account_transaction(bench.account) as transaction:
+            return [with_orders == [bench.account], bool(await transaction.open_orders())]
 
     asked = [await is_asked()]
     create = await bench.bring(create, ActionState.DISPATCHING)
@@ -286,109 +325,23 @@ async def test_an_order_is_asked_for_from_its_door_to_its_end(bench: Bench) -> N
     async with bench.store.account_transaction(bench.account) as transaction:
         await transaction.save_order(create, ORDERS[-1])
     asked.append(await is_asked())
-    assert asked == [False, True, False]
+    assert asked == [[False, False], [True, True], [False, False]]
 
 
-async def test_orders_are_asked_for_at_their_own_broker_and_by_who_has_their_slot(bench: Bench) -> None:
+async def test_an_account_is_compared_once_something_happened_to_it(bench: Bench) -> None:
+    await bench.accept()
+    touched = []
+    for _ in range(2):
+        touched.append((await bench.store.accounts_to_reconcile_across_organizations("paper", ALL_SLOTS))[1])
+        async with bench.store.account_transaction(bench.account) as transaction:
+            last = await transaction.last_reconciliation()
+            assert last is not None
+            await transaction.save_reconciliation(transaction.now, last.event_no)
+    assert touched == [[bench.account], []]
+
+
+async def test_accounts_are_compared_with_their_own_broker_by_who_has_their_slot(bench: Bench) -> None:
     await bench.bring(await bench.accept(), ActionState.ACKED)
     others = [slot for slot in ALL_SLOTS if slot != bench.account.slot]
-    assert await bench.store.open_orders_across_organizations("other", ALL_SLOTS) == []
-    assert await bench.store.open_orders_across_organizations("paper", others) == []
-
-
-# ---- the outbox
-
-
-async def test_rows_are_claimed_once_and_in_order(bench: Bench) -> None:
-    for _ in range(3):
-        await bench.accept()
-    rows = await bench.database.outbox.claim_across_organizations(9)
-    assert [row.outbox_id for row in rows] == sorted(row.outbox_id for row in rows)
-    assert {(row.attempts, row.in_order_of) for row in rows} == {(1, str(bench.account.account_id))}
-    assert (len(rows), await bench.database.outbox.claim_across_organizations(9)) == (3, [])
-
-
-async def test_a_row_is_completed_by_who_holds_it(bench: Bench) -> None:
-    await bench.accept()
-    outbox = bench.database.outbox
-    (row,) = await outbox.claim_across_organizations(9)
-    assert await outbox.complete_across_organizations([replace(row, claim_token=row.claim_token + 1)]) == 0
-    assert await outbox.complete_across_organizations([row]) == 1
-    assert await outbox.complete_across_organizations([row]) == 0
-
-
-async def test_a_row_given_back_untried_is_as_if_never_claimed(bench: Bench) -> None:
-    await bench.accept()
-    outbox = bench.database.outbox
-    (row,) = await outbox.claim_across_organizations(9)
-    assert await outbox.release_across_organizations([row], [None]) == []
-    (again,) = await outbox.claim_across_organizations(9)
-    assert (again.attempts, again.claim_token) == (1, row.claim_token + 1)
-
-
-async def test_a_row_given_back_waits_and_holds_up_those_after_it(bench: Bench) -> None:
-    await bench.accept()
-    outbox = bench.database.outbox
-    rows = await outbox.claim_across_organizations(9)
-    await outbox.release_across_organizations(rows, [3600.0])
-    await bench.accept()
-    assert await outbox.claim_across_organizations(9) == []
-
-
-async def test_a_row_that_used_up_its_tries_is_failed_for_good(bench: Bench) -> None:
-    await bench.accept()
-    outbox = bench.database.outbox
-    failed = []
-    for _ in range(ATTEMPTS_MAX):
-        rows = await outbox.claim_across_organizations(9)
-        failed.append(await outbox.release_across_organizations(rows, [0.0]))
-    assert [len(some) for some in failed] == [0] * (ATTEMPTS_MAX - 1) + [1]
-    assert await outbox.claim_across_organizations(9) == []
-
-
-# ---- leases
-
-
-async def test_slots_are_held_by_one_and_taken_when_released(bench: Bench) -> None:
-    leases, first, second = bench.database.leases, uuid4(), uuid4()
-    await leases.join(first)
-    await leases.join(second)
-    assert await leases.take(first, 60, SLOTS) == {*ALL_SLOTS}
-    assert await leases.take(second, 60, SLOTS) == set()
-    await leases.release(first, [3, 4])
-    assert await leases.take(second, 60, SLOTS) == {3, 4}
-    assert await leases.renew(first, 60) == ({*ALL_SLOTS} - {3, 4}, 2)
-
-
-async def test_nobody_releases_the_slots_of_another(bench: Bench) -> None:
-    leases, first, second = bench.database.leases, uuid4(), uuid4()
-    await leases.join(first)
-    await leases.take(first, 60, SLOTS)
-    await leases.release(second, ALL_SLOTS)
-    assert await leases.renew(first, 60) == ({*ALL_SLOTS}, 1)
-
-
-async def test_a_lease_that_ran_out_is_anybodys(bench: Bench) -> None:
-    leases, first, second = bench.database.leases, uuid4(), uuid4()
-    await leases.join(first)
-    await leases.take(first, 0, SLOTS)
-    await leases.join(second)
-    assert await leases.take(second, 60, 5) == {0, 1, 2, 3, 4}
-
-
-async def test_a_successor_of_the_same_name_takes_over_and_the_predecessor_has_nothing(bench: Bench) -> None:
-    leases = bench.database.leases
-    old, new = run_id("one", uuid4()), run_id("one", uuid4())
-    await leases.join(old)
-    await leases.take(old, 60, SLOTS)
-    await leases.join(new)
-    assert await leases.take(new, 60, SLOTS) == {*ALL_SLOTS}
-    assert await leases.renew(old, 60) == (set(), 0)
-
-
-async def test_who_left_is_not_counted(bench: Bench) -> None:
-    leases, first, second = bench.database.leases, uuid4(), uuid4()
-    await leases.join(first)
-    await leases.join(second)
-    await leases.leave(second)
-    assert (await leases.renew(first, 60))[1] == 1
+    assert await bench.store.accounts_to_reconcile_across_organizations("other", ALL_SLOTS) == ([], [])
+    assert await bench.store.accounts_to_reconcile_across_organizations("paper", others) == ([], [])

@@ -5,11 +5,12 @@ import contextlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any, Final
 from uuid import UUID, uuid4
 
 import pytest
 
-from builders import a_cancel, a_limit_create, a_market_create, a_replace, an_execution, some_terms
+from builders import a_cancel, a_limit_create, a_replace, an_execution, some_terms
 from openbell_server.application.ports.execution import TrackedAction
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason
@@ -18,10 +19,11 @@ from openbell_server.domain.credentials import CredentialStatus
 from openbell_server.domain.errors import IllegalTransition
 from openbell_server.domain.identifiers import ActionId, IntentId, Symbol
 from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import Certainty, CloseReason, Order, Pending, Standing
+from openbell_server.domain.order_aggregate import Certainty, Order, Pending, Standing
 from openbell_server.domain.orders import TimeInForce
 from store_benches import Bench
 
+ALL: Final[dict[str, Any]] = {"commands": 9, "cancels": True, "cancels_unseen": False}
 LONG_AGO = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
@@ -72,6 +74,27 @@ async def test_cancels_are_not_ready_unless_asked_for(bench: Bench) -> None:
     assert await bench.ready(cancels=False) == []
 
 
+async def test_what_is_in_doubt_holds_up_no_cancel_where_the_broker_knows_our_id(bench: Bench) -> None:
+    create = await bench.bring(await bench.accept(), ActionState.UNKNOWN)
+    cancel = await bench.accept(a_cancel(create.intent_id))
+    assert await bench.ready() == []
+    assert await bench.ready(cancels_unseen=True) == [cancel.action_id]
+
+
+async def test_a_replace_in_doubt_holds_up_no_cancel(bench: Bench) -> None:
+    create = await bench.bring(await bench.accept(), ActionState.ACKED)
+    await bench.bring(await bench.accept(a_replace(create.intent_id)), ActionState.UNKNOWN)
+    cancel = await bench.accept(a_cancel(create.intent_id))
+    assert await bench.ready() == [cancel.action_id]
+
+
+async def test_only_so_many_others_than_cancels_are_ready(bench: Bench) -> None:
+    working = await bench.bring(await bench.accept(), ActionState.ACKED)
+    first, _ = await bench.accept(), await bench.accept()
+    cancel = await bench.accept(a_cancel(working.intent_id))
+    assert await bench.ready(commands=1) == [cancel.action_id, first.action_id]
+
+
 @pytest.mark.parametrize("state", [ActionState.DISPATCHING, ActionState.UNKNOWN])
 async def test_a_command_waits_for_the_one_before_it_of_its_intent(bench: Bench, state: ActionState) -> None:
     create = await bench.bring(await bench.accept(), state)
@@ -106,7 +129,7 @@ async def test_creates_and_replaces_are_judged_at_the_door_and_cancels_are_not(b
     await bench.accept(a_cancel(second.intent_id))
     await bench.accept()
     async with bench.store.account_transaction(bench.account) as transaction:
-        ready = await transaction.ready(9, cancels=True)
+        ready = await transaction.ready(9, **ALL)
     judged = {action.action_type: action.at_door is not None for action in ready}
     assert judged == {ActionType.CANCEL: False, ActionType.REPLACE: True, ActionType.CREATE: True}
 
@@ -114,7 +137,7 @@ async def test_creates_and_replaces_are_judged_at_the_door_and_cancels_are_not(b
 async def test_the_door_judges_by_how_long_a_command_has_waited(bench: Bench) -> None:
     await bench.accept()
     async with bench.store.account_transaction(bench.account) as transaction:
-        (action,) = await transaction.ready(1, cancels=True)
+        (action,) = await transaction.ready(1, **ALL)
     assert action.at_door is not None
     assert timedelta(0) <= action.at_door.now - action.at_door.queued_at < timedelta(minutes=1)
     assert not action.at_door.account_disabled
@@ -192,7 +215,7 @@ async def test_workers_that_race_open_each_door_once(bench: Bench) -> None:
 
     async def work() -> list[ActionId]:
         async with bench.store.account_transaction(bench.account) as transaction:
-            ready = [action.action_id for action in await transaction.ready(2, cancels=True)]
+            ready = [action.action_id for action in await transaction.ready(2, **ALL)]
             await transaction.open_doors(ready, uuid4()) if ready else None
             return ready
 
@@ -366,17 +389,3 @@ async def test_standing_of_an_account_without_credential(bench: Bench) -> None:
         standing = await transaction.standing()
         assert (standing.epochs, transaction.hold, transaction.was_restored) == (transaction.epochs, None, False)
     assert (standing.credential_version, standing.credential_status) == (None, CredentialStatus.NOT_REQUIRED)
-
-
-async def test_a_symbol_without_controls_has_none(bench: Bench) -> None:
-    await bench.accept(a_market_create())
-    async with bench.store.account_transaction(bench.account) as transaction:
-        assert all(not found for found in (await transaction.controls_of([])).values())
-
-
-async def test_closed_orders_have_their_reason(bench: Bench) -> None:
-    create = await bench.accept()
-    order = replace(create.order, standing=Standing.CLOSED, close_reason=CloseReason.SKIPPED, pending=Pending.NONE)
-    async with bench.store.account_transaction(bench.account) as transaction:
-        await transaction.save_order(create, order)
-    assert (await bench.again(create)).order == order

@@ -175,7 +175,7 @@ class Checker:
             yield Bar.WRITES, f"{command} {command_id}: {count} more than allowed"
 
     def _order_of_writes(self, rows: list[ActionRow]) -> Iterator[Finding]:
-        """Nothing is written before what came before it of its intent is settled."""
+        """Nothing is written before what came before it of its intent is settled; a cancel, before it is in doubt."""
         order_id = client_order_id(rows[0].action_id)
         for before, row in pairwise(rows):
             command_id = order_id if row.action_type is ActionType.CANCEL else client_order_id(row.action_id)
@@ -185,7 +185,11 @@ class Checker:
             ]
             if not writes or (before.reason is not None and before.reason.code == SIGHTED_LATE):
                 continue
-            if before.settled_at is None or before.settled_at > self.world.at(writes[0].at):
+            written = self.world.at(writes[0].at)
+            is_in_doubt = before.unknown_since is not None and before.unknown_since <= written
+            if row.action_type is ActionType.CANCEL and is_in_doubt:
+                continue
+            if before.settled_at is None or before.settled_at > written:
                 yield Bar.WRITES, f"{command} {command_id} before {before.action_type} was settled"
 
     def _in_time(self, create: ActionRow, truth: VenueOrder | None) -> Iterator[Finding]:

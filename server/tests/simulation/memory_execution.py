@@ -86,15 +86,19 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         await self.statement()
         return AccountStanding(self.epochs, self.book.credential_version, self.book.credential_status)
 
-    async def ready(self, limit: int, *, cancels: bool) -> list[TrackedAction]:
+    async def ready(self, limit: int, *, commands: int, cancels: bool, cancels_unseen: bool) -> list[TrackedAction]:
         """What may be sent next, cancels first, then in commit order."""
         await self.statement()
-        waiting = [row for rows in self._by_intent().values() for row in rows[:1] if _is_queued(row)]
-        first = self._tracked([row for row in waiting if row.action_type is ActionType.CANCEL])[:limit]
-        first = first if cancels else []
-        others = [row for row in waiting if row.action_type is not ActionType.CANCEL]
+        first, others = [], []
+        for rows in self._by_intent().values():
+            for place, row in enumerate(rows):
+                if row.action_type is not ActionType.CANCEL:
+                    others += [row] if _is_queued(row) and place == 0 else []
+                elif cancels and _is_queued(row) and all(_may_be_passed(each, cancels_unseen) for each in rows[:place]):
+                    first.append(row)
+        found = self._tracked(first)[:limit]
         judged = [replace(action, at_door=self._door_facts(action)) for action in self._tracked(others)]
-        return first + judged[: limit - len(first)]
+        return found + judged[: min(commands, limit - len(found))]
 
     async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:
         """The controls of these symbols."""
@@ -305,6 +309,7 @@ class MemoryAccountTransaction(ReconcilingTransaction):
             resends=row.resends,
             flagged_at=row.flagged_at,
             unknown_since=row.unknown_since,
+            settled_at=row.settled_at,
         )
 
     def _door_facts(self, action: TrackedAction) -> DoorFacts:
@@ -408,6 +413,12 @@ class MemoryExecutionStore:
 
 def _is_queued(row: ActionRow) -> bool:
     return row.state is ActionState.QUEUED
+
+
+def _may_be_passed(row: ActionRow, cancels_unseen: bool) -> bool:
+    """Whether a cancel need not wait for an earlier action of its intent."""
+    is_unseen = row.action_type is ActionType.CREATE and not cancels_unseen
+    return row.state is ActionState.UNKNOWN and not is_unseen
 
 
 def _is_open(order: Order) -> bool:

@@ -7,10 +7,9 @@ from openbell_server.application.ports.broker import (
     BrokerCapabilities,
     BrokerSession,
     CredentialForm,
-    IdClass,
-    LookUp,
     ReplaceSupport,
 )
+from openbell_server.domain.broker_honesty import IdClass, LookUp
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderType, RouteStrategy, TimeInForce

@@ -82,12 +82,12 @@ def _door_for_all() -> Change:
 def _ready_again() -> Change:
     ready = MemoryAccountTransaction.ready
 
-    async def mistaken(self: MemoryAccountTransaction, limit: int, *, cancels: bool) -> list[TrackedAction]:
+    async def mistaken(self: MemoryAccountTransaction, limit: int, **limits: Any) -> list[TrackedAction]:
         abandoned = self.database.clock() - timedelta(seconds=RECLAIM_SECONDS)
         for row in [*self.book.actions.values()]:
             if row.state in PAST_DOOR and row.send_started_at and row.send_started_at < abandoned:
                 self._change(row.action_id, state=ActionState.QUEUED)
-        return await ready(self, limit, cancels=cancels)
+        return await ready(self, limit, **limits)
 
     return MemoryAccountTransaction, "ready", mistaken
 
@@ -187,8 +187,8 @@ def _first_miss() -> list[Change]:
 def _cancel_overtakes() -> list[Change]:
     ready = MemoryAccountTransaction.ready
 
-    async def mistaken(self: MemoryAccountTransaction, limit: int, *, cancels: bool) -> list[TrackedAction]:
-        found = await ready(self, limit, cancels=cancels)
+    async def mistaken(self: MemoryAccountTransaction, limit: int, **limits: Any) -> list[TrackedAction]:
+        found = await ready(self, limit, **limits)
         early = [
             row
             for row in self.book.actions.values()

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from openbell_server.application.broker_budget import BrokerBudget, BudgetedSession
 from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import RENEW_SECONDS, HoldSlots, run_id
@@ -17,7 +18,7 @@ from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.relay_outbox import RelayOutbox
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
-from openbell_server.application.work_accounts import SWEEP_SECONDS, WorkAccounts
+from openbell_server.application.work_accounts import SWEEP_SECONDS, Bulkhead, WorkAccounts
 from openbell_server.domain.identifiers import AccountId, uuid7
 from simulation.bus import Bus, BusFaults, BusTeller, NoHints
 from simulation.loop import PROCESS, Process, SimulatedLoop
@@ -145,7 +146,9 @@ class World:
         store, hints = MemoryExecutionStore(self.database), NoHints()
         slots = HoldSlots(self.leases, run_id(process.name, self.new_id()), self.loop.time)
         track = TrackOrders(store, hints)
-        session = VenueSession(self.venue, locked=self._locked())
+        feed = VenueSession(self.venue, locked=self._locked())
+        budget = BrokerBudget(self.profile.capabilities, self.loop.time)
+        session = BudgetedSession(feed, budget)
         kept = MemorySessionStore(self.database)
         sessions = KeepSessions(
             kept,
@@ -166,6 +169,7 @@ class World:
             RecoverAccount(store, track),
             {self.profile.name: follow},
             slots,
+            {self.profile.name: Bulkhead(budget, feed)},
         )
 
         async def sweep() -> None:
@@ -179,8 +183,8 @@ class World:
                 desk.hear(AccountId(UUID(account_id)))
 
         self.bus.listen(process, hear)
-        self.feeds[process] = session
-        session.connect()
+        self.feeds[process] = feed
+        feed.connect()
         process.start(self._for_ever(slots.renew, RENEW_SECONDS))
         process.start(self._for_ever(sweep, SWEEP_SECONDS))
         process.start(self._for_ever(follow.run, FOLLOW_RETRY_SECONDS))
