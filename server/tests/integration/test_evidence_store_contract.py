@@ -315,7 +315,7 @@ async def test_an_order_is_asked_for_from_its_door_to_its_end(bench: Bench) -> N
     create = await bench.accept()
 
     async def is_asked() -> list[bool]:
-        with_orders, _ = await bench.store.accounts_to_reconcile_across_organizations("paper", ALL_SLOTS)
+        with_orders = await bench.store.accounts_with_open_orders_across_organizations("paper", ALL_SLOTS)
         async with bench.store.account_transaction(bench.account) as transaction:
             return [with_orders == [bench.account], bool(await transaction.open_orders())]
 
@@ -332,7 +332,7 @@ async def test_an_account_is_compared_once_something_happened_to_it(bench: Bench
     await bench.accept()
     touched = []
     for _ in range(2):
-        touched.append((await bench.store.accounts_to_reconcile_across_organizations("paper", ALL_SLOTS))[1])
+        touched.append(await bench.store.accounts_touched_across_organizations("paper", ALL_SLOTS))
         async with bench.store.account_transaction(bench.account) as transaction:
             last = await transaction.last_reconciliation()
             assert last is not None
@@ -343,5 +343,6 @@ async def test_an_account_is_compared_once_something_happened_to_it(bench: Bench
 async def test_accounts_are_compared_with_their_own_broker_by_who_has_their_slot(bench: Bench) -> None:
     await bench.bring(await bench.accept(), ActionState.ACKED)
     others = [slot for slot in ALL_SLOTS if slot != bench.account.slot]
-    assert await bench.store.accounts_to_reconcile_across_organizations("other", ALL_SLOTS) == ([], [])
-    assert await bench.store.accounts_to_reconcile_across_organizations("paper", others) == ([], [])
+    for broker, slots in (("other", ALL_SLOTS), ("paper", others)):
+        assert await bench.store.accounts_with_open_orders_across_organizations(broker, slots) == []
+        assert await bench.store.accounts_touched_across_organizations(broker, slots) == []

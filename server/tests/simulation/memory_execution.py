@@ -24,7 +24,7 @@ from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Sy
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order, Standing
 from openbell_server.domain.orders import exact_total
-from simulation.memory_database import ActionRow, Event, MemoryDatabase
+from simulation.memory_database import ActionRow, Book, Event, MemoryDatabase
 from simulation.memory_reconciliation import ReconcilingTransaction
 
 ROUND_MAX = 200
@@ -386,21 +386,28 @@ class MemoryExecutionStore:
         await self.database.trip()
         return self._accounts(slots, _to_flag(self.database.clock(), stuck_after_seconds, flag_after_seconds))
 
-    async def accounts_to_reconcile_across_organizations(
+    async def accounts_with_open_orders_across_organizations(
         self, broker: str, slots: Collection[int]
-    ) -> tuple[list[BrokerAccount], list[BrokerAccount]]:
-        """Accounts of these slots with orders that a broker may have, and those that something happened to since."""
+    ) -> list[BrokerAccount]:
+        """Accounts of these slots with orders that a broker may have."""
         await self.database.trip()
-        ours = [b for b in self.database.books.values() if b.account.broker == broker and b.account.slot in slots]
-        with_orders = [
+        return [
             book.account
-            for book in ours
+            for book in self._at(broker, slots)
             if any(
                 not _is_queued(book.actions[action_ids[0]]) and _is_open(book.orders[intent_id])
                 for intent_id, action_ids in book.intents.items()
             )
         ]
-        return with_orders, [book.account for book in ours if len(book.events) > book.reconciled_event]
+
+    async def accounts_touched_across_organizations(self, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
+        """Accounts of these slots that something happened to since they were last compared with a broker."""
+        await self.database.trip()
+        return [book.account for book in self._at(broker, slots) if len(book.events) > book.reconciled_event]
+
+    def _at(self, broker: str, slots: Collection[int]) -> list[Book]:
+        books = self.database.books.values()
+        return [book for book in books if book.account.broker == broker and book.account.slot in slots]
 
     def _accounts(self, slots: Collection[int], is_due: Callable[[ActionRow], bool]) -> list[AccountId]:
         return [

@@ -20,10 +20,12 @@ class ReconcilingTransaction(Transaction):
         await self.statement()
         return LastReconciliation(len(self.book.events), self.book.reconciled_at, None)
 
-    async def save_reconciliation(self, reconciled_at: datetime, event_no: int) -> None:
-        """The broker's list was read up to a time, and up to an event of ours."""
+    async def save_reconciliation(self, reconciled_at: datetime, event_no: int | None) -> None:
+        """The broker's list was read up to a time; with an event, nothing is to be looked for until another one."""
         await self.statement()
-        self.book.reconciled_at, self.book.reconciled_event = reconciled_at, event_no
+        self.book.reconciled_at = reconciled_at
+        if event_no is not None:
+            self.book.reconciled_event = event_no
 
     async def forgotten_among(self, action_ids: Collection[ActionId]) -> set[ActionId]:
         """Those that a restored database forgot."""

@@ -54,7 +54,7 @@ class FollowBroker:
     track: TrackOrders
     slots: HoldSlots
     sessions: SignIns
-    monotonic: Callable[[], float]
+    clock: Callable[[], float]
     failures: list[Exception] = field(default_factory=list)
     # Accounts that the feed has fallen silent about since somebody looked.
     fallen_silent: list[AccountId] = field(default_factory=list)
@@ -68,12 +68,13 @@ class FollowBroker:
     _connects: int = 0
     _passing: set[AccountId] = field(default_factory=set)
     _find_at: float = 0.0
+    _is_full: bool = False
     _restart: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         """Nothing is expected of the feed yet."""
         self.reconcile = ReconcileAccount(self.store, self.track)
-        self.echoes = WatchEchoes(self.definition.capabilities.echo_seconds, self.monotonic)
+        self.echoes = WatchEchoes(self.definition.capabilities.echo_seconds, self.clock)
 
     def take_failures(self) -> list[Exception]:
         """What went wrong since this was last asked; the process logs it."""
@@ -97,7 +98,7 @@ class FollowBroker:
             ids = {client_order_id(door.action.order_action_id), client_order_id(door.action.action_id)}
             names = ids | {outcome.broker_order_id, *door.action.order.broker_order_ids}
             self.echoes.expect(mark, door.account.account_id, names)
-            self.plan.keep(door.account, self.monotonic())
+            self.plan.keep(door.account, self.clock())
 
     async def run(self) -> None:
         """Read the feed until cancelled; a full queue makes the broker wait, not us grow."""
@@ -124,7 +125,9 @@ class FollowBroker:
                     self._begin_anew()
                 else:
                     self.echoes.hear(*item)
+                self._is_full = queue.full()
                 await queue.put(item)
+                self._is_full = False
         finally:
             if isinstance(feed, AsyncGenerator):
                 await feed.aclose()
@@ -157,7 +160,7 @@ class FollowBroker:
                 # What is not applied must be asked for, should the slot still be ours.
                 self._compared.discard(account.slot)
                 return
-            now, unmatched = self.monotonic(), list[OrderReport]()
+            now, unmatched = self.clock(), list[OrderReport]()
             incomplete = await self.track(account, reports, unmatched)
             self.plan.keep(account, now)
             if incomplete or unmatched:
@@ -170,29 +173,35 @@ class FollowBroker:
         """Compare every account that the broker may have orders of: what happened while nobody listened is learned."""
         connects = self._connects
         await self.sessions.begin(self.definition.name, slots)
-        found = await self.store.accounts_to_reconcile_across_organizations(self.definition.name, slots)
-        now = self.monotonic()
-        plans = [[self.plan.renew(account, now) for account in accounts] for accounts in found]
-        told = await _at_once([self._pass(plan, connects, deep=False) for plan in plans[0]])
+        with_orders = await self.store.accounts_with_open_orders_across_organizations(self.definition.name, slots)
+        touched = await self.store.accounts_touched_across_organizations(self.definition.name, slots)
+        now = self.clock()
+        for account in touched:
+            self.plan.renew(account, now)
+        plans = [self.plan.renew(account, now) for account in with_orders]
+        told = await _at_once([self._pass(plan, connects, deep=False) for plan in plans])
         # A feed that was cut meanwhile may have told what we did not ask for.
         if connects == self._connects:
-            self._behind |= {p.account.account_id for p, is_told in zip(plans[0], told, strict=True) if not is_told}
+            self._behind |= {p.account.account_id for p, is_told in zip(plans, told, strict=True) if not is_told}
             self._compared |= slots
 
     async def _pass(self, plan: Plan, connects: int, *, deep: bool) -> bool:
         """Compare one account; whether the broker told. What it could not tell now is asked again."""
-        account, now = plan.account, self.monotonic()
+        account, now = plan.account, self.clock()
         heard = self.plan.take(plan, now)
         if self.sessions.is_pending(account.account_id):
             self.plan.failed(plan, heard, now)
             return False
         try:
-            result = await self.reconcile(account, self.session, self.definition.capabilities, heard, deep=deep)
+            is_last = deep and self.plan.is_last(plan, now)
+            result = await self.reconcile(
+                account, self.session, self.definition.capabilities, heard, deep=deep, is_last=is_last
+            )
         except Exception as error:  # noqa: BLE001 - one account's trouble is not its neighbours'
             self.failures.append(error)
-            self.plan.failed(plan, heard, self.monotonic())
+            self.plan.failed(plan, heard, self.clock())
             return False
-        self.plan.ended(plan, result, self.monotonic(), deep=deep)
+        self.plan.ended(plan, result, self.clock(), deep=deep)
         if connects == self._connects:
             self._behind.discard(account.account_id)
             if not result.is_open:
@@ -207,7 +216,7 @@ class FollowBroker:
             self._listen()
             if not self.session.is_connected or not self._compared:
                 continue
-            now = self.monotonic()
+            now = self.clock()
             if now >= self._find_at:
                 self._find_at = now + FIND_ACCOUNTS_SECONDS
                 await self._find_accounts()
@@ -221,7 +230,7 @@ class FollowBroker:
 
     async def _planned(self, plan: Plan) -> None:
         try:
-            await self._pass(plan, self._connects, deep=plan.deep_at <= self.monotonic())
+            await self._pass(plan, self._connects, deep=plan.deep_at <= self.clock())
         finally:
             self._passing.discard(plan.account.account_id)
 
@@ -230,20 +239,21 @@ class FollowBroker:
         held = self.slots.held()
         self.plan.forget(held)
         try:
-            with_orders, _ = await self.store.accounts_to_reconcile_across_organizations(self.definition.name, held)
+            with_orders = await self.store.accounts_with_open_orders_across_organizations(self.definition.name, held)
         except Exception as error:  # noqa: BLE001 - the next round asks again
             self.failures.append(error)
             return
         for account in with_orders:
-            self.plan.keep(account, self.monotonic())
+            self.plan.keep(account, self.clock())
 
     def _listen(self) -> None:
         """Ask about accounts that the feed is silent about, and begin it anew; a heartbeat is no sign of its life."""
-        if not self.session.is_connected:
+        # Who does not listen cannot call the other one mute.
+        if self._is_full or not self.session.is_connected:
             return
         fallen = self.echoes.overdue()
         self.fallen_silent += fallen
-        self.plan.hurry(fallen, self.monotonic())
+        self.plan.hurry(fallen, self.clock())
         if self.echoes.may_restart():
             self._restart.set()
 
