@@ -1,6 +1,7 @@
 """Several brokers at one desk: none is held up by another, and each gets no more calls than it takes."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -70,7 +71,9 @@ async def a_floor(pool: Pool, *definitions: NamedBroker) -> AsyncIterator[Floor]
         for definition in definitions:
             desk, bulkhead = desks[definition.name], bulkheads[definition.name]
             session = BudgetedSession(desk.broker, bulkhead.budget)
-            brokers[definition.name] = FollowBroker(definition, session, store, desk.track, slots, desk.sign_ins)
+            brokers[definition.name] = FollowBroker(
+                definition, session, store, desk.track, slots, desk.sign_ins, time.monotonic
+            )
             stack.push_async_callback(_end, asyncio.ensure_future(brokers[definition.name].run()))
         settle = SettleUnknown(store, first.track, first.hints, first.execute)
         recover = RecoverAccount(store, first.track)

@@ -81,7 +81,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
             lambda account_id: desk.hear(account_id),
         )
         brokers = {
-            name: FollowBroker(BROKERS[name], session, store, track, slots, sessions)
+            name: FollowBroker(BROKERS[name], session, store, track, slots, sessions, boot_time)
             for name, session in at_brokers.items()
         }
         execute = ExecuteAction(store, sessions, hints, uuid4, boot_time, UNAVAILABLE)
