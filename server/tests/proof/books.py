@@ -37,6 +37,21 @@ async def until_settled(platform: LocalPlatform, seconds: float) -> int:
         await connection.close()
 
 
+async def resting_orders(platform: LocalPlatform) -> list[tuple[str, str]]:
+    """Account and intent of every open order of which nothing more is asked."""
+    connection = await asyncpg.connect(platform.owner_url, timeout=10)
+    try:
+        rows = await connection.fetch(
+            "select account_id, order_id from openbell.orders o where standing <> 'CLOSED' and not exists ("
+            " select 1 from openbell.action_states s"
+            " where s.account_id = o.account_id and s.intent_id = o.order_id and s.settled_at is null)"
+            " order by account_id, order_id"
+        )
+        return [(str(row["account_id"]), str(row["order_id"])) for row in rows]
+    finally:
+        await connection.close()
+
+
 async def event_heads(platform: LocalPlatform) -> dict[UUID, int]:
     """The number of the newest event of every account."""
     connection = await asyncpg.connect(platform.owner_url, timeout=10)

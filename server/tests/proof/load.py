@@ -53,6 +53,11 @@ async def clients(
         ]
 
 
+def accounts_of(platform: LocalPlatform) -> list[str]:
+    """The accounts that were opened, as clients name them."""
+    return [str(account_id) for account_id in platform.seeded.account_ids]
+
+
 async def submit_mixed(client: AsyncClient, account_id: str, number: int, key: str | None = None) -> Action:
     """One intent; of twenty, one rests at the broker and is cancelled, one rests and is replaced by more that fills.
 
@@ -84,7 +89,7 @@ async def submit_all(
     platform: LocalPlatform, intents: int, client_count: int, at: "dict[int, asyncio.Event] | None" = None
 ) -> list[Action]:
     """Submit from many clients over all accounts; the event of a number is set when that many were accepted."""
-    accounts = [str(account_id) for account_id in platform.seeded.account_ids]
+    accounts = accounts_of(platform)
     numbers = itertools.count()
     accepted: list[Action] = []
 
