@@ -19,7 +19,10 @@ from openbell_server.domain.intents import ActionType
 CONNECT_SECONDS = 2
 CHUNK_BYTES = 65_536
 BACKLOG = 512
-_ORDERS = re.compile(r"/accounts/(?P<account>[0-9a-f-]{36})/orders(/(?P<order>[^/]+))?")
+# A kind of the broker has a path of its own; an order is named by our id or by the broker's.
+_ORDERS = re.compile(
+    r"(/paper-[a-z])?/accounts/(?P<account>[0-9a-f-]{36})/(broker-)?orders(/(?P<order>[^/]+))?",
+)
 # By method, and whether the path names an order.
 _COMMANDS = {
     ("POST", False): ActionType.CREATE,

@@ -77,7 +77,7 @@ SIZES = {
         intents=150,
         accounts=8,
         clients=12,
-        rate=30,
+        rate=20,
         executors=2,
         kills=3,
         killers=1,
@@ -88,6 +88,7 @@ SIZES = {
     ),
 }
 STOP_PAUSE_SECONDS = 0.5
+REST_SECONDS = 0.5
 FOLLOW_SECONDS = 30
 CUT_EVERY = 97
 LOGS = Path("build/proof/execution-logs")
@@ -98,7 +99,9 @@ def prove(figures: Figures) -> None:
     # Kept after the run, so that a finding can be traced.
     shutil.rmtree(LOGS, ignore_errors=True)
     at_broker = BrokerSocket()
-    with LocalPlatform(LOGS, {"OPENBELL_PAPER_FAULTS": FAULTS}, accounts=size.accounts) as platform:
+    with LocalPlatform(
+        LOGS, {"OPENBELL_PAPER_FAULTS": FAULTS}, accounts=size.accounts, brokers=list(BROKERS)
+    ) as platform:
         asyncio.run(_prove(figures, platform, at_broker, size))
 
 
@@ -111,10 +114,10 @@ async def _prove(figures: Figures, platform: LocalPlatform, at_broker: BrokerSoc
         for name in EXECUTORS[: size.executors]:
             platform.stack.restart(name)
         following = await stack.enter_async_context(followers(platform, CUT_EVERY))
-        load = Load("execution", accounts_of(platform), size.intents, size.rate)
+        load = Load("execution", accounts_of(platform), size.intents, size.rate, REST_SECONDS)
         await load_through(platform, nemesis, load, size.clients, calls, _trouble(nemesis, size))
         _end_faults(platform)
-        left = await end_what_rests(platform, calls)
+        left = await end_what_rests(platform, calls, but_flagged=True)
         await until_followed(following, await event_heads(platform), FOLLOW_SECONDS)
         (client,) = await stack.enter_async_context(clients(platform, 1))
         history = await read_history(platform, client, calls, following)

@@ -58,19 +58,23 @@ def accounts_of(platform: LocalPlatform) -> list[str]:
     return [str(account_id) for account_id in platform.seeded.account_ids]
 
 
-async def submit_mixed(client: AsyncClient, account_id: str, number: int, key: str | None = None) -> Action:
+async def submit_mixed(
+    client: AsyncClient, account_id: str, number: int, key: str | None = None, rest_seconds: float = 0
+) -> Action:
     """One intent; of twenty, one rests at the broker and is cancelled, one rests and is replaced by more that fills.
 
-    With a key it may be repeated as a whole.
+    With a key it may be repeated as a whole. What rests for a while is at the broker by the time it is changed.
     """
     symbol = SYMBOLS[number % len(SYMBOLS)]
     options = _under(account_id, key)
     if number % 20 == 0:
         resting = await client.buy(symbol, Limit(5, price="0.01"), **options)
+        await asyncio.sleep(rest_seconds)
         await client.cancel_intent(resting.intent_id, **_under(account_id, key and f"{key}-cancel"))
         return resting
     if number % 20 == 10:
         resting = await client.buy(symbol, Limit(5, price="0.01"), **options)
+        await asyncio.sleep(rest_seconds)
         marketable = Limit(7, price="1000000")
         await client.replace_intent(resting.intent_id, marketable, **_under(account_id, key and f"{key}-replace"))
         return resting

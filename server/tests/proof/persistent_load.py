@@ -41,6 +41,8 @@ class Load:
     intents: int
     # Intents a second while there is trouble; what is left is asked for as fast as it goes.
     rate: float
+    # How long an order rests before it is cancelled or replaced.
+    rest_seconds: float = 0
     # Set when there is no more trouble.
     over: asyncio.Event = field(default_factory=asyncio.Event)
     accepted: list[tuple[str, str]] = field(default_factory=list)
@@ -75,7 +77,9 @@ class Load:
         account = self.accounts[number % len(self.accounts)]
         # A cancel that comes after the order's end is refused: that is definite too.
         with contextlib.suppress(Conflict):
-            action = await _until_definite(lambda: submit_mixed(client, account, number, f"{self.name}-{number}"))
+            action = await _until_definite(
+                lambda: submit_mixed(client, account, number, f"{self.name}-{number}", self.rest_seconds)
+            )
             self.accepted.append((account, action.intent_id))
 
     async def _ask_for_nonsense(self, client: AsyncClient, number: int) -> None:
@@ -136,9 +140,9 @@ async def _recorded_clients(platform: LocalPlatform, calls: list[Call], count: i
         yield opened
 
 
-async def end_what_rests(platform: LocalPlatform, calls: list[Call]) -> int:
+async def end_what_rests(platform: LocalPlatform, calls: list[Call], *, but_flagged: bool = False) -> int:
     """Wait until all is settled, and cancel what a failed cancel or replace left working; how much is left."""
-    left = await until_settled(platform, SETTLE_SECONDS)
+    left = await until_settled(platform, SETTLE_SECONDS, but_flagged=but_flagged)
     async with _recorded_clients(platform, calls, 1) as (client,):
         for turn in range(CANCEL_ROUNDS_MAX):
             if not left:
@@ -150,7 +154,7 @@ async def end_what_rests(platform: LocalPlatform, calls: list[Call]) -> int:
                     await client.cancel_intent(
                         intent_id, account_id=account, idempotency_key=key, client_reference_id=key
                     )
-            left = await until_settled(platform, SETTLE_SECONDS)
+            left = await until_settled(platform, SETTLE_SECONDS, but_flagged=but_flagged)
     return left
 
 
