@@ -88,7 +88,7 @@ SIZES = {
     ),
 }
 STOP_PAUSE_SECONDS = 0.5
-REST_SECONDS = 0.5
+REST_SECONDS = 2.0
 FOLLOW_SECONDS = 30
 CUT_EVERY = 97
 LOGS = Path("build/proof/execution-logs")
