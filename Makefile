@@ -4,13 +4,15 @@ SHELL := /bin/bash -euo pipefail
 PYTHON ?= python3
 BIN := .venv/bin
 OIDC := server/tests/oidc_provider
+ORACLE := build/oracle-venv
+SCRIPTS ?= 500
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command 'make lock'
 WIRE := sdk/src/openbell/wire
 TEST_SEED ?= $(shell date +%s)
 PROOF_PARTS := e2e frontdoor restart isolation commit upgrade contract authz tokens fuzz-http paging errors limits outbox health vault credentials secrets doctor
 
-.PHONY: help setup lock generate format check test e2e services-up services-down dev demo docs bench proof clean
+.PHONY: help setup lock generate format check test e2e services-up services-down dev demo docs bench proof oracle clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -83,6 +85,15 @@ bench: setup ## how fast the accept step and the whole path are on this machine
 proof: setup ## measure one part: make proof PART=e2e [SIZE=gate]
 	@test -n "$(PART)" || { echo "Say which part: make proof PART=<$(PROOF_PARTS)>"; exit 2; }
 	@PYTHONPATH=server/tests $(BIN)/python -m proof $(PART) $(if $(SIZE),--size $(SIZE))
+
+# An engine of other people's making, in an environment of its own: nothing else needs it.
+$(ORACLE)/.ready:
+	@$(PYTHON) -m venv $(ORACLE)
+	@$(ORACLE)/bin/pip install --quiet --disable-pip-version-check nautilus_trader==1.221.0
+	@touch $@
+
+oracle: $(ORACLE)/.ready ## the paper broker's matching held against Nautilus Trader's: make oracle [SCRIPTS=500]
+	@PYTHONPATH=server/src:server/tests $(ORACLE)/bin/python -m oracle $(SCRIPTS)
 
 clean: ## remove what setup and the checks made
 	rm -rf .venv $(OIDC)/node_modules .openbell build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

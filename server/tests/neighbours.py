@@ -224,6 +224,7 @@ def _plain_values() -> dict[str, Any]:
             "wait_seconds": [1.0],
         }
         | {"older_than_seconds": 0.0, "stuck_after_seconds": 0.0, "attempt_id": uuid4(), "asked_at": now}
+        | {"flag_after_seconds": 0.0, "states": ["UNKNOWN", "DISPATCHING"]}
         | {"found": False, "previous": "QUEUED", "state": "SKIPPED", "settled": True, "reason_code": None}
         | {"broker_code": None, "broker_text": None, "filled_quantity": Decimal(1), "filled_value": Decimal(1)}
         | {"standing": "WORKING", "close_reason": None, "pending": "NONE", "certainty": "CONFIRMED"}

@@ -34,13 +34,14 @@ PRICE = reference_price(AAPL)
 Feed = AsyncIterator[tuple[AccountId, OrderReport] | None]
 
 
-def settings_of(ledger_url: str, faults: str = "", port: int | None = None) -> Settings:
+def settings_of(ledger_url: str, faults: str = "", port: int | None = None, prices: str = "") -> Settings:
     return Settings(
         database_url=SecretStr(""),
         paper_database_url=SecretStr(ledger_url),
         cursor_secret=SecretStr("unused"),
         paper_port=port or free_port(),
         paper_faults=faults,
+        paper_prices=prices,
     )
 
 
@@ -161,6 +162,7 @@ async def subprocess_of(settings: Settings) -> AsyncIterator[asyncio.subprocess.
             "OPENBELL_PAPER_DATABASE_URL": settings.paper_database_url.get_secret_value(),
             "OPENBELL_PAPER_PORT": str(settings.paper_port),
             "OPENBELL_PAPER_FAULTS": settings.paper_faults,
+            "OPENBELL_PAPER_PRICES": settings.paper_prices,
         },
     )
     try:

@@ -1,11 +1,13 @@
 """A broker that answers by script and remembers every write, with the executor's parts around it."""
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 from uuid import uuid4
 
 import asyncpg
@@ -24,10 +26,12 @@ from openbell_server.application.ports.execution import AccountTransaction, Brok
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.domain.account_events import EventKind
+from openbell_server.domain.broker_honesty import IdClass
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderName, OrderReport, Outcome
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, IntentId, client_order_id
-from openbell_server.domain.intents import Command
+from openbell_server.domain.intents import ActionType, Command
 from paper_broker import until
 from rest_api import RecordedHints
 
@@ -205,9 +209,15 @@ class Desk:
         (door,) = await self.work()
         return intent, client_order_id(door.action.order_action_id)
 
-    async def settle(self, settle_seconds: float, *, repeats_cancels: bool = False) -> None:
-        capabilities = replace(PaperBroker.capabilities, settle_seconds=settle_seconds, repeats_cancels=repeats_cancels)
-        await SettleUnknown(PostgresExecutionStore(self.pool), self.track, self.hints)(
+    async def settle(self, settle_seconds: float, id_class: IdClass = IdClass.ECHOED, **honesty: Any) -> None:
+        """Look at what is in doubt, as at a broker that is so honest; nothing is written again unless it says A."""
+        capabilities = replace(
+            PaperBroker.capabilities,
+            settle_seconds=settle_seconds,
+            id_classes=dict.fromkeys(ActionType, id_class),
+            **{"repeats_cancels": False, **honesty},
+        )
+        await SettleUnknown(PostgresExecutionStore(self.pool), self.track, self.hints, self.execute)(
             self.account, self.broker, capabilities
         )
 
@@ -218,6 +228,16 @@ class Desk:
         """Each action in commit order: its type, state and reason."""
         rows = await self.pool.fetch("select action_type, state, reason_code from action_states order by action_no")
         return [tuple(row) for row in rows]
+
+    async def told(self, code: str) -> dict[str, Any]:
+        """The one event of an action that gives this reason."""
+        rows = await self.pool.fetch(
+            "select body from account_events where body::jsonb -> 'reason' ->> 'code' = $1 and kind = $2",
+            code,
+            EventKind.INTENT_ACTION,
+        )
+        (body,) = [json.loads(row["body"]) for row in rows]
+        return dict(body)
 
     async def order(self, intent_id: IntentId) -> asyncpg.Record:
         row = await self.pool.fetchrow("select * from orders where order_id = $1", intent_id)

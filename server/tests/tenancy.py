@@ -58,6 +58,8 @@ CROSSING = {
     ("api_keys", "find_key"): ("openbell_keys", "SELECT"),
     ("api_keys", "find_key_to_change"): ("openbell_operator", "SELECT"),
     ("organizations", "list_organizations"): ("openbell_operator", "SELECT"),
+    ("action_states", "list_actions"): ("openbell_operator", "SELECT"),
+    ("accounts", "list_accounts"): ("openbell_operator", "SELECT"),
     **{
         (table, "relay"): ("openbell_relay", "ALL")
         for table in ("intent_outbox", "account_outbox", "user_deletions", "user_outbox", "vault_objects")

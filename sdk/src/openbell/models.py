@@ -40,6 +40,9 @@ class Unknown(Record, frozen=True, kw_only=True):
 
     since: datetime
     probes: tuple[Probe, ...] = ()
+    # How often the command may have been written to the broker, and since when somebody was asked to look at it.
+    writes: int = 1
+    flagged_at: datetime | None = None
     settles_by: str | None = None
 
 
@@ -196,6 +199,8 @@ class IntentAction(Record, frozen=True, kw_only=True):
     state: str
     client_reference_id: str | None = None
     reason: Reason | None = None
+    # Where something was done about an action that stays UNKNOWN.
+    unknown: Unknown | None = None
 
 
 class AccountChanged(Record, frozen=True, kw_only=True):

@@ -31,6 +31,8 @@ class Settings(BaseSettings):
     paper_port: int = 8090
     # Seeded misbehaviour of the paper broker; see its documentation. Empty: it behaves.
     paper_faults: str = ""
+    # How its prices move: walk:seed=7,step_ms=500,bps=5 or csv:<path>. Empty: they stand still.
+    paper_prices: str = ""
     # Whose access tokens are believed: a JSON list; see the documentation of identity.
     issuers: tuple[Issuer, ...] = ()
     # How often callers may call: reads for a principal, commands for an account, key validations for an address.

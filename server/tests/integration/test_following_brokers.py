@@ -158,7 +158,7 @@ async def test_a_report_that_met_a_lapsed_lease_is_learned_once_the_slot_is_held
 
 def the_work_of(desk: Desk, follow: FollowBroker, slots: HoldSlots) -> WorkAccounts:
     store = PostgresExecutionStore(desk.pool)
-    settle, recover = SettleUnknown(store, desk.track, desk.hints), RecoverAccount(store, desk.track)
+    settle, recover = SettleUnknown(store, desk.track, desk.hints, desk.execute), RecoverAccount(store, desk.track)
     return WorkAccounts(store, desk.execute, settle, recover, {"paper": follow}, slots)
 
 

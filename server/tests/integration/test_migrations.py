@@ -38,6 +38,7 @@ NEEDS_NEWEST = {
     "broker_feeds",
     "examination",
     "account_changes",
+    "action_operators",
     "accounts",
     "credentials",
     "evidence",

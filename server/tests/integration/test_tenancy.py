@@ -216,6 +216,11 @@ READS: dict[Role, dict[str, set[str]]] = {
             *("organization_id", "api_key_id", "key_id", "name", "environment", "permissions", "disabled"),
             *("revoked_at", "expires_at", "created_at"),
         },
+        "accounts": {"organization_id", "account_id", "broker", "slot"},
+        "action_states": {
+            *("organization_id", "account_id", "action_id", "intent_id", "seq", "action_type", "state"),
+            *("send_started_at", "unknown_since", "flagged_at", "resends", "probes", "settled_at"),
+        },
         **{table: {"*"} for table in (*QUEUES, "outbox_failures", "outbox_roll_ups")},
         **{table: {"*"} for table in ("this_incarnation", "denied_users", "audit_log")},
     },

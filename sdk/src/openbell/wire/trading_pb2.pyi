@@ -293,6 +293,7 @@ class IntentAction(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     CLIENT_REFERENCE_ID_FIELD_NUMBER: _builtins.int
+    UNKNOWN_FIELD_NUMBER: _builtins.int
     action_id: _builtins.str
     intent_id: _builtins.str
     seq: _builtins.int
@@ -301,6 +302,10 @@ class IntentAction(_message.Message):
     client_reference_id: _builtins.str
     @_builtins.property
     def reason(self) -> Global___Reason: ...
+    @_builtins.property
+    def unknown(self) -> Global___Unknown:
+        """Where something was done about an action that stays UNKNOWN; reason tells what."""
+
     def __init__(
         self,
         *,
@@ -311,16 +316,60 @@ class IntentAction(_message.Message):
         state: _builtins.str = ...,
         reason: Global___Reason | None = ...,
         client_reference_id: _builtins.str = ...,
+        unknown: Global___Unknown | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "reason", b"reason"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "_unknown", b"_unknown", "reason", b"reason", "unknown", b"unknown"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "action_id", b"action_id", "action_type", b"action_type", "client_reference_id", b"client_reference_id", "intent_id", b"intent_id", "reason", b"reason", "seq", b"seq", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "_unknown", b"_unknown", "action_id", b"action_id", "action_type", b"action_type", "client_reference_id", b"client_reference_id", "intent_id", b"intent_id", "reason", b"reason", "seq", b"seq", "state", b"state", "unknown", b"unknown"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__reason: _TypeAlias = _typing.Literal["reason"]  # noqa: Y015
     _WhichOneofArgType__reason: _TypeAlias = _typing.Literal["_reason", b"_reason"]  # noqa: Y015
+    _WhichOneofReturnType__unknown: _TypeAlias = _typing.Literal["unknown"]  # noqa: Y015
+    _WhichOneofArgType__unknown: _TypeAlias = _typing.Literal["_unknown", b"_unknown"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__unknown) -> _WhichOneofReturnType__unknown | None: ...
 
 Global___IntentAction: _TypeAlias = IntentAction  # noqa: Y015
+
+@_typing.final
+class Unknown(_message.Message):
+    """What is known of an outcome that is not."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SINCE_FIELD_NUMBER: _builtins.int
+    FLAGGED_AT_FIELD_NUMBER: _builtins.int
+    WRITES_FIELD_NUMBER: _builtins.int
+    SETTLES_BY_FIELD_NUMBER: _builtins.int
+    writes: _builtins.int
+    """How often the command may have been written to the broker."""
+    settles_by: _builtins.str
+    """What would settle it at this broker, in words."""
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def flagged_at(self) -> _timestamp_pb2.Timestamp:
+        """Since when somebody was asked to look at it."""
+
+    def __init__(
+        self,
+        *,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        flagged_at: _timestamp_pb2.Timestamp | None = ...,
+        writes: _builtins.int = ...,
+        settles_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_flagged_at", b"_flagged_at", "flagged_at", b"flagged_at", "since", b"since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_flagged_at", b"_flagged_at", "flagged_at", b"flagged_at", "settles_by", b"settles_by", "since", b"since", "writes", b"writes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__flagged_at: _TypeAlias = _typing.Literal["flagged_at"]  # noqa: Y015
+    _WhichOneofArgType__flagged_at: _TypeAlias = _typing.Literal["_flagged_at", b"_flagged_at"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__flagged_at) -> _WhichOneofReturnType__flagged_at | None: ...
+
+Global___Unknown: _TypeAlias = Unknown  # noqa: Y015
 
 @_typing.final
 class AccountChanged(_message.Message):

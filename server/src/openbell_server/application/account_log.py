@@ -1,7 +1,8 @@
 """Writes what happened to an action and its order into the account's log, in the words of the event stream."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from openbell_server.application.ports.execution import AccountTransaction, TrackedAction
 from openbell_server.domain.account_events import EventKind
@@ -12,25 +13,51 @@ from openbell_server.domain.order_aggregate import Order, status
 
 
 def log_action(
-    transaction: AccountTransaction, action: TrackedAction, state: ActionState, reason: Reason | None
+    transaction: AccountTransaction,
+    action: TrackedAction,
+    state: ActionState,
+    reason: Reason | None,
+    unknown: Mapping[str, object] | None = None,
 ) -> None:
     """An action came to stand somewhere."""
-    body = {
+    body: dict[str, object] = {
         "action_id": str(action.action_id),
         "action_type": action.action_type,
         "state": state,
         "reason": _reason(reason),
         "client_reference_id": action.terms.client_reference_id,
     }
+    if unknown is not None:
+        body["unknown"] = unknown
     transaction.append_event(EventKind.INTENT_ACTION, action.intent_id, action.seq, _text(body))
 
 
-def log_order(
-    transaction: AccountTransaction, action: TrackedAction, order: Order, reason: Reason | None = None
+def log_doubt(
+    transaction: AccountTransaction, action: TrackedAction, code: str, flagged_at: datetime | None, settles_by: str
 ) -> None:
-    """An order changed."""
+    """Something was done about an action that stays in doubt."""
+    assert action.unknown_since is not None
+    unknown = {
+        "since": action.unknown_since.isoformat(),
+        "flagged_at": flagged_at and flagged_at.isoformat(),
+        "writes": action.writes,
+        "settles_by": settles_by,
+    }
+    log_action(transaction, action, ActionState.UNKNOWN, Reason(code), unknown)
+
+
+def log_order(
+    transaction: AccountTransaction,
+    action: TrackedAction,
+    order: Order,
+    reason: Reason | None = None,
+    notices: Sequence[str] = (),
+) -> None:
+    """An order changed, with all that is worth a look; the first of it is the reason where there is no other."""
     terms = action.terms
-    body = {
+    if reason is None and notices:
+        reason = Reason(notices[0])
+    body: dict[str, object] = {
         "broker_order_ids": order.broker_order_ids,
         "client_order_id": client_order_id(action.order_action_id),
         "client_reference_id": terms.client_reference_id,
@@ -49,6 +76,8 @@ def log_order(
         "average_price": plain(order.average_price),
         "reason": _reason(reason),
     }
+    if notices:
+        body["notices"] = notices
     transaction.append_event(EventKind.BROKER_ORDER, action.intent_id, action.seq, _text(body))
 
 

@@ -22,6 +22,8 @@ POINTS: Final = frozenset(
         "executor.inside_doubt",
         "executor.after_probe",
         "executor.inside_evidence",
+        "executor.inside_resend",
+        "executor.after_resend",
         "stream.before_event",
         "stream.after_event",
     }

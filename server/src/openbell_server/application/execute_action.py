@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
@@ -28,6 +28,7 @@ from openbell_server.domain.action_outcomes import (
     SUPERSEDED,
     Settlement,
     after_outcome,
+    after_resend,
     past_door,
 )
 from openbell_server.domain.broker_orders import NotSent, Outcome, Unknown
@@ -147,7 +148,8 @@ class ExecuteAction:
         async with self.store.account_transaction(door.account) as transaction:
             for action in await transaction.of_intents([door.action.intent_id]):
                 if action.action_id == door.action.action_id and action.attempt_id == door.attempt_id:
-                    settlement = after_outcome(
+                    again = action.state is ActionState.UNKNOWN and action.resends
+                    settlement = (after_resend if again else after_outcome)(
                         action.action_type, action.state, action.order, outcome, action.replacement
                     )
                     await record(transaction, action, settlement)
@@ -216,7 +218,7 @@ async def record(transaction: AccountTransaction, action: TrackedAction, settlem
         await transaction.save_action(action, settlement.state, settlement.reason)
         log_action(transaction, action, settlement.state, settlement.reason)
     if settlement.order != action.order:
-        log_order(transaction, action, settlement.order, settlement.reason)
+        log_order(transaction, action, settlement.order, settlement.reason, settlement.notices)
 
 
 async def _adopt(
@@ -266,20 +268,31 @@ async def _skip_superseded(transaction: AccountTransaction, needless: list[Track
 async def _skip_refused(
     transaction: AccountTransaction, ready: list[TrackedAction], *, account_ready: bool
 ) -> set[ActionId]:
-    """Skip what may not pass the door any more: a control says so, or what it was sent with is switched off."""
-    judged = [(action, action.at_door) for action in ready if action.at_door is not None]
-    symbols = {action.terms.symbol for action, facts in judged if facts.control_epoch != NO_CONTROLS_EPOCH}
-    controls = await transaction.controls_of(symbols) if symbols else {}
-    refused = set()
-    for action, facts in judged:
-        found = controls.get(action.terms.symbol, SymbolControls())
-        code = refusal_at_door(facts, found, account_ready=account_ready)
-        if code is not None:
+    """Skip what may not pass the door any more."""
+    refused = await refusals(transaction, ready, account_ready=account_ready)
+    for action in ready:
+        if action.action_id in refused:
             order = action.order
             if action.action_type is ActionType.CREATE:
                 order = advance(order, Closed(CloseReason.SKIPPED))
             else:
                 order = advance(order, ReplaceAnswered(order.terms))
-            await record(transaction, action, Settlement(ActionState.SKIPPED, Reason(code), order))
-            refused.add(action.action_id)
+            reason = Reason(refused[action.action_id])
+            await record(transaction, action, Settlement(ActionState.SKIPPED, reason, order))
+    return {*refused}
+
+
+async def refusals(
+    transaction: AccountTransaction, actions: Sequence[TrackedAction], *, account_ready: bool
+) -> dict[ActionId, str]:
+    """Why some of these may not pass the door: a control says so, or what they were sent with is switched off."""
+    judged = [(action, action.at_door) for action in actions if action.at_door is not None]
+    symbols = {action.terms.symbol for action, facts in judged if facts.control_epoch != NO_CONTROLS_EPOCH}
+    controls = await transaction.controls_of(symbols) if symbols else {}
+    refused = {}
+    for action, facts in judged:
+        found = controls.get(action.terms.symbol, SymbolControls())
+        code = refusal_at_door(facts, found, account_ready=account_ready)
+        if code is not None:
+            refused[action.action_id] = code
     return refused

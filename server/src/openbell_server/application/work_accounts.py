@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from openbell_server.application.execute_action import Door, ExecuteAction
+from openbell_server.application.flag_unknown import FLAG_SECONDS, STUCK_SECONDS, FlagUnknown
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import HoldSlots
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
 from openbell_server.application.recover_account import RecoverAccount
-from openbell_server.application.settle_unknown import STUCK_SECONDS, SettleUnknown
+from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.domain.identifiers import AccountId
 
 # Work that no hint announced is found this late at worst.
@@ -36,6 +37,7 @@ class WorkAccounts:
     _known: dict[AccountId, BrokerAccount] = field(default_factory=dict)
     _working: set[AccountId] = field(default_factory=set)
     _settling: set[AccountId] = field(default_factory=set)
+    _flagging: set[AccountId] = field(default_factory=set)
     _recovering: set[AccountId] = field(default_factory=set)
     _again: set[AccountId] = field(default_factory=set)
     _crowded: set[AccountId] = field(default_factory=set)
@@ -70,6 +72,10 @@ class WorkAccounts:
             if account_id not in self._settling and not self._closing:
                 self._settling.add(account_id)
                 self._start(self._settle(account_id))
+        for account_id in await self.store.accounts_to_flag_across_organizations(held, STUCK_SECONDS, FLAG_SECONDS):
+            if account_id not in self._flagging and not self._closing:
+                self._flagging.add(account_id)
+                self._start(self._flag(account_id))
         soonest = min(broker.definition.capabilities.settle_seconds for broker in self.brokers.values())
         for account_id in await self.store.accounts_held_across_organizations(held, soonest):
             if account_id not in self._recovering and not self._closing:
@@ -119,6 +125,14 @@ class WorkAccounts:
                     await self.settle(account, broker.session, broker.definition.capabilities)
         finally:
             self._settling.discard(account_id)
+
+    async def _flag(self, account_id: AccountId) -> None:
+        try:
+            account, broker = await self._look_up(account_id)
+            async with self._places:
+                await FlagUnknown(self.store, self.execute.hints)(account, broker.definition.capabilities)
+        finally:
+            self._flagging.discard(account_id)
 
     async def _recover(self, account_id: AccountId) -> None:
         try:

@@ -1,6 +1,6 @@
 """What follows from a broker's answer: the action's next state, and what becomes of its order."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from openbell_server.domain.action_lifecycle import PAST_DOOR, SETTLED, ActionState, Reason, may_become
@@ -20,7 +20,7 @@ from openbell_server.domain.order_aggregate import (
     Standing,
     advance,
 )
-from openbell_server.domain.order_reports import CLOSES, SIGHTED_LATE
+from openbell_server.domain.order_reports import CLOSES, OVERFILL, SIGHTED_LATE
 from openbell_server.domain.orders import Terms
 
 BROKER_REFUSED: Final = "BROKER_REFUSED"
@@ -32,6 +32,10 @@ SUPERSEDED: Final = "SUPERSEDED"
 FORGOTTEN: Final = "FORGOTTEN"
 NOTHING_SENT: Final = "NOTHING_SENT"
 QUANTITY_NOT_ABOVE_FILLED: Final = "QUANTITY_NOT_ABOVE_FILLED"
+# What an event says beside the state of an action that is still in doubt.
+NEEDS_ATTENTION: Final = "NEEDS_ATTENTION"
+WRITTEN_AGAIN: Final = "WRITTEN_AGAIN"
+SETTLED_BY_OPERATOR: Final = "SETTLED_BY_OPERATOR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class Settlement:
     state: ActionState | None
     reason: Reason | None
     order: Order
+    # What of it is worth a look, in the words of the log.
+    notices: tuple[str, ...] = ()
 
 
 def after_outcome(
@@ -57,6 +63,34 @@ def after_outcome(
     if replacement is not None:
         return _after_replace(state, order, outcome, replacement)
     return _after_cancel(state, order, outcome)
+
+
+def after_resend(
+    action_type: ActionType, state: ActionState, order: Order, outcome: Outcome, replacement: Terms | None = None
+) -> Settlement:
+    """What an answer to a command that was written before means: that nothing left this time says nothing of then."""
+    if isinstance(outcome, NotSent):
+        return Settlement(None, None, order)
+    return after_outcome(action_type, state, order, outcome, replacement)
+
+
+def after_operator(
+    action_type: ActionType, order: Order, ends_as: ActionState, found: str, replacement: Terms | None = None
+) -> Settlement:
+    """What becomes of an action in doubt that an operator settles; found is the broker's id of an acknowledged order.
+
+    An order that is given up is out of our books; should its broker ever show it, it is back in them.
+    """
+    outcomes: dict[ActionState, Outcome] = {
+        ActionState.ACKED: Accepted(found),
+        ActionState.REFUSED: Refused("", ""),
+        ActionState.FAILED: NotSent(""),
+        ActionState.ABANDONED: NotSent(""),
+    }
+    settled = after_outcome(action_type, ActionState.UNKNOWN, order, outcomes[ends_as], replacement)
+    if ends_as is ActionState.ABANDONED and action_type is ActionType.CREATE:
+        return replace(settled, state=ends_as, order=advance(order, Closed(CloseReason.RECONCILED_OUT)))
+    return replace(settled, state=ends_as)
 
 
 def _after_create(state: ActionState, order: Order, outcome: Outcome) -> Settlement:
@@ -80,22 +114,26 @@ def _after_create(state: ActionState, order: Order, outcome: Outcome) -> Settlem
 
 def _after_replace(state: ActionState, order: Order, outcome: Outcome, replacement: Terms) -> Settlement:
     match outcome:
-        case Accepted(broker_order_id):
+        case Accepted(broker_order_id, version):
             order = advance(order, Sighted(broker_order_id))
-            return Settlement(ActionState.ACKED, None, advance(order, ReplaceAnswered(replacement)))
+            return Settlement(ActionState.ACKED, None, advance(order, ReplaceAnswered(replacement, version)))
         case Refused(code, text):
-            reason = Reason(BROKER_REFUSED, code, text)
-            return Settlement(ActionState.REFUSED, reason, advance(order, ReplaceAnswered(order.terms)))
+            return _not_replaced(ActionState.REFUSED, Reason(BROKER_REFUSED, code, text), order, replacement)
         case NotSent(why):
-            return Settlement(
-                ActionState.FAILED, Reason(NOT_SENT, None, why), advance(order, ReplaceAnswered(order.terms))
-            )
+            return _not_replaced(ActionState.FAILED, Reason(NOT_SENT, None, why), order, replacement)
         case Unknown(why):
             if state is ActionState.UNKNOWN:
                 return Settlement(None, None, order)
             # Of an order that ended nothing is in doubt but whether it was replaced before.
             doubted = order if order.standing is Standing.CLOSED else advance(order, Doubted())
             return Settlement(ActionState.UNKNOWN, Reason(NO_ANSWER, None, why), doubted)
+
+
+def _not_replaced(state: ActionState, reason: Reason, order: Order, replacement: Terms) -> Settlement:
+    """The order keeps its terms; what filled beyond them while they might have been others is too much after all."""
+    too_much = order.overfilled_quantity() > order.overfilled_quantity(replacement)
+    kept = advance(order, ReplaceAnswered(order.terms))
+    return Settlement(state, reason, kept, (OVERFILL,) if too_much else ())
 
 
 def _after_cancel(state: ActionState, order: Order, outcome: Outcome) -> Settlement:
@@ -175,7 +213,7 @@ def after_look(
     # An order that is not shown at all says nothing about a change of it.
     if report is None or report.terms is None or not missed_before:
         return Settlement(None, None, order)
-    return Settlement(ActionState.FAILED, Reason(NOT_AT_BROKER), advance(order, ReplaceAnswered(order.terms)))
+    return _not_replaced(ActionState.FAILED, Reason(NOT_AT_BROKER), order, replacement)
 
 
 def past_door(action_type: ActionType, order: Order) -> Order:

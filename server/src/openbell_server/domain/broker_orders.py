@@ -14,6 +14,8 @@ class Accepted:
     """The broker took the command."""
 
     broker_order_id: str
+    # Of the terms that a replace made, from a broker whose reports tell it.
+    terms_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ def run_dev(folder: Path) -> None:
             "OPENBELL_API_PORT": str(preferred_port(8080)),
             "OPENBELL_STREAM_PORT": str(preferred_port(8443)),
             "OPENBELL_ISSUERS": issuer.setting,
+            # A limit order near the price is filled sooner or later.
+            "OPENBELL_PAPER_PRICES": "walk:seed=1,step_ms=500,bps=20",
         }
         print("Starting PostgreSQL, NATS and five processes …", flush=True)
         with LocalPlatform(folder / "logs", settings, with_limits=True) as platform:

@@ -12,8 +12,10 @@ from openbell_server.telemetry.instruments import Values
 
 _UNKNOWN: Final = {
     "openbell_actions_unknown": ("Actions of all slots that nobody knows the outcome of.", ()),
-    "openbell_actions_unknown_oldest_seconds": ("Seconds since the oldest of them passed its door.", ()),
+    "openbell_actions_unknown_oldest_seconds": ("Seconds for which the oldest of them has been so.", ()),
+    "openbell_actions_flagged": ("Those of them that did not settle by themselves, so that a person should look.", ()),
 }
+_NO_STATES: Final = frozenset({"doors", "resends"})
 _QUEUES: Final = {
     "openbell_outbox_pending_rows": ("Rows that wait to be told.", ("queue",)),
     "openbell_outbox_processing_rows": ("Rows in the hands of a relay.", ("queue",)),
@@ -30,8 +32,8 @@ def watch_execution(operations: Operations, pool: Pool, slots: HoldSlots, execut
             raise NotReady("no slot is held: others hold them all, or leases cannot be renewed")
 
     async def unknown() -> Mapping[str, Values]:
-        count, oldest = await Examination(pool).unknown_actions()
-        return dict(zip(_UNKNOWN, ({(): count}, {(): oldest}), strict=True))
+        numbers = await Examination(pool).unknown_actions()
+        return {metric: {(): number} for metric, number in zip(_UNKNOWN, numbers, strict=True)}
 
     operations.need("slots", has_slots)
     read = operations.instruments.read
@@ -39,13 +41,15 @@ def watch_execution(operations: Operations, pool: Pool, slots: HoldSlots, execut
     read("gauge", "openbell_executor_slots_held", about, (), lambda: {(): len(slots.held())})
     about = "Doors that this executor opened: each leads to one command at a broker."
     read("counter", "openbell_executor_doors_total", about, (), lambda: {(): execute.counts["doors"]})
+    about = "Commands written again with the same id, after proof that they had never arrived."
+    read("counter", "openbell_executor_resends_total", about, (), lambda: {(): execute.counts["resends"]})
     about = "What became of the actions behind them when their broker had answered, or had not: ACKED, REFUSED, …"
     read(
         "counter",
         "openbell_executor_outcomes_total",
         about,
         ("state",),
-        lambda: {(state,): count for state, count in execute.counts.items() if state != "doors"},
+        lambda: {(state,): count for state, count in execute.counts.items() if state not in _NO_STATES},
     )
     operations.from_store(unknown, _UNKNOWN)
 

@@ -75,7 +75,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         execute = ExecuteAction(store, sessions, hints, uuid4, boot_time, UNAVAILABLE)
         watch_execution(operations, pool, slots, execute)
         desk = WorkAccounts(
-            store, execute, SettleUnknown(store, track, hints), RecoverAccount(store, track), brokers, slots
+            store, execute, SettleUnknown(store, track, hints, execute), RecoverAccount(store, track), brokers, slots
         )
 
         _listen(hints, desk, sessions)

@@ -1,11 +1,16 @@
 """The paper broker's process: its own ledger, served over HTTP, until told to stop."""
 
 import asyncio
+from datetime import UTC, datetime
+
+import structlog
 
 from openbell_server.adapters.postgres.connection import UNREACHABLE, plainly
 from openbell_server.brokers.paper.exchange import CuttableProtocol
 from openbell_server.brokers.paper.faults import parse_faults
 from openbell_server.brokers.paper.ledger import Ledger
+from openbell_server.brokers.paper.market import Market
+from openbell_server.brokers.paper.prices import parse_prices
 from openbell_server.brokers.paper.server import PaperApplication
 from openbell_server.processes.http_server import serve_http
 from openbell_server.processes.lifecycle import notify_ready
@@ -19,22 +24,37 @@ CONNECTIONS_MAX = 512
 async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
     """Serve until stopping is set, then end the feeds and finish the commands under way."""
     faults = parse_faults(settings.paper_faults)
+    prices = parse_prices(settings.paper_prices, datetime.now(UTC))
     ledger = await Ledger.open(settings.require("paper_database_url"))
     try:
-        application = PaperApplication(ledger, faults)
+        market = Market(ledger, prices)
+        application = PaperApplication(ledger, market, faults)
         operations.need("ledger", lambda: _check(ledger))
-        await serve_http(
-            application,
-            settings.paper_host,
-            settings.paper_port,
-            stopping,
-            connections_max=CONNECTIONS_MAX,
-            ready=notify_ready,
-            http=CuttableProtocol,
-            before_stop=application.close,
-        )
+        async with asyncio.TaskGroup() as tasks:
+            passing = tasks.create_task(_keep_time(market))
+            await serve_http(
+                application,
+                settings.paper_host,
+                settings.paper_port,
+                stopping,
+                connections_max=CONNECTIONS_MAX,
+                ready=notify_ready,
+                http=CuttableProtocol,
+                before_stop=application.close,
+            )
+            passing.cancel()
     finally:
         await ledger.close()
+
+
+async def _keep_time(market: Market) -> None:
+    """Let time pass in the market; a database that is away is asked again."""
+    while True:
+        try:
+            await market.pass_time(datetime.now(UTC))
+        except UNREACHABLE as error:
+            structlog.get_logger().warning("paper_market_stands_still", why=plainly(error))
+        await asyncio.sleep(market.look_seconds)
 
 
 async def _check(ledger: Ledger) -> None:

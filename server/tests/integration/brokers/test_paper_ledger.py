@@ -160,10 +160,12 @@ async def test_an_order_is_found_and_listed_though_the_clock_was_set_back_since(
         assert await session.orders_since(ACCOUNT, datetime.now(UTC) - timedelta(hours=1)) == reports
 
 
-@pytest.mark.parametrize("table", ["requests", "executions", "updates"])
+@pytest.mark.parametrize("table", ["requests", "executions", "updates", "deposits"])
 async def test_the_ledger_cannot_be_rewritten(ledger_url: str, table: str) -> None:
-    async with running(settings_of(ledger_url)) as session:
+    settings = settings_of(ledger_url)
+    async with running(settings) as session:
         await session.submit(new_order())
+        await ask(settings, "PUT", f"/accounts/{ACCOUNT}/cash", {"cash": "5"})
         connection = await asyncpg.connect(ledger_url)
         try:
             for statement in (f"delete from {table}", f"truncate {table} cascade"):

@@ -114,11 +114,11 @@ class Examination:
                 async for row in rows
             ]
 
-    async def unknown_actions(self) -> tuple[int, float]:
-        """How many actions are UNKNOWN, and for how many seconds the oldest."""
+    async def unknown_actions(self) -> tuple[int, float, int]:
+        """How many actions are UNKNOWN, for how many seconds the oldest, and how many of them are flagged."""
         async with transaction(self.pool, Role.EXECUTOR) as connection:
             row = await _queries.unknown_actions_across_organizations(connection)
-        return row["count"], row["oldest"]
+        return row["count"], row["oldest"], row["flagged"]
 
 
 @contextlib.asynccontextmanager

@@ -1,6 +1,5 @@
 """Execution: doors, outcomes, reports, each in one transaction under the account's lock."""
 
-import json
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,26 +11,25 @@ from uuid import UUID
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
-from openbell_server.adapters.postgres.intents import order_facts, terms_of
+from openbell_server.adapters.postgres.connection import OUTDATED, Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.intents import terms_of
 from openbell_server.adapters.postgres.symbol_controls import read_controls
+from openbell_server.adapters.postgres.tracked_actions import door_facts_of, order_details, tracked_action
 from openbell_server.application.ports.execution import (
     AccountStanding,
     BrokerAccount,
     Hold,
-    OrderTerms,
     TrackedAction,
 )
 from openbell_server.domain.account_events import EventKind
-from openbell_server.domain.accounts import Environment
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
 from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange, OrderDescription, OrderReport
 from openbell_server.domain.controls import DoorFacts, SymbolControls
 from openbell_server.domain.credentials import CredentialStatus
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol
 from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import TOLD_ENDS, Order
-from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms
+from openbell_server.domain.order_aggregate import Order
+from openbell_server.domain.orders import Terms
 
 ROUND_MAX: Final = 200
 NamedQuery = Callable[..., AsyncIterator[asyncpg.Record]]
@@ -158,14 +156,35 @@ class PostgresAccountTransaction:
             certainty=order.certainty,
             broker_order_ids=list(order.broker_order_ids),
         )
-        if _details(order) != _details(action.order):
+        if order_details(order) != order_details(action.order):
             await _evidence.save_order_details(
-                self.connection, **self._where, order_id=action.intent_id, **_details(order)
+                self.connection, **self._where, order_id=action.intent_id, **order_details(order)
             )
 
-    async def flag_action(self, action_id: ActionId) -> None:
+    async def flag_action(self, action_id: ActionId) -> datetime | None:
         """Mark an action as one that somebody should look at, once."""
-        await _evidence.flag_action(self.connection, **self._where, action_id=action_id)
+        flagged_at: datetime | None = await _evidence.flag_action(self.connection, **self._where, action_id=action_id)
+        return flagged_at
+
+    async def to_flag(self, stuck_after_seconds: float, flag_after_seconds: float) -> list[TrackedAction]:
+        """Doubts that must be shown."""
+        rows = _evidence.to_flag(
+            self.connection,
+            **self._where,
+            stuck_after_seconds=stuck_after_seconds,
+            flag_after_seconds=flag_after_seconds,
+            row_limit=ROUND_MAX,
+        )
+        return await self._tracked(rows)
+
+    async def count_repeat(self, action: TrackedAction) -> None:
+        """Count one more write of a cancel in doubt."""
+        if action.resends is not None:
+            await _evidence.count_repeat(self.connection, **self._where, action_id=action.action_id)
+
+    async def door_facts(self, action: TrackedAction) -> DoorFacts:
+        """What an action past its door would be judged by."""
+        return door_facts_of(await _evidence.door_facts(self.connection, **self._where, action_id=action.action_id))
 
     async def record_resend(self, action: TrackedAction, attempt_id: UUID) -> datetime:
         """Count one more write of an action in doubt."""
@@ -254,7 +273,9 @@ class PostgresAccountTransaction:
         if replaced:
             terms = _queries.replacements(self.connection, **self._where, intent_ids=list(replaced))
             asked = {row["action_id"]: terms_of(row) async for row in terms}
-        return [_tracked(row, asked.get(row["action_id"]), _at_door(row) if judged else None) for row in found]
+        return [
+            tracked_action(row, asked.get(row["action_id"]), door_facts_of(row) if judged else None) for row in found
+        ]
 
     async def flush_events(self) -> None:
         """Number and write what was appended."""
@@ -320,6 +341,20 @@ class PostgresExecutionStore:
             _queries.accounts_in_doubt_across_organizations, slots, stuck_after_seconds=stuck_after_seconds
         )
 
+    async def accounts_to_flag_across_organizations(
+        self, slots: Collection[int], stuck_after_seconds: float, flag_after_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots with a doubt that must be shown; none on a schema that has no place for a flag."""
+        try:
+            return await self._accounts(
+                _evidence.accounts_to_flag_across_organizations,
+                slots,
+                stuck_after_seconds=stuck_after_seconds,
+                flag_after_seconds=flag_after_seconds,
+            )
+        except OUTDATED:
+            return []
+
     async def accounts_held_across_organizations(
         self, slots: Collection[int], settle_seconds: float
     ) -> list[AccountId]:
@@ -340,56 +375,3 @@ class PostgresExecutionStore:
                 (BrokerAccount(row["organization_id"], row["account_id"], row["broker"], row["slot"]), row["action_id"])
                 async for row in rows
             ]
-
-
-def _tracked(row: asyncpg.Record, replacement: Terms | None, at_door: DoorFacts | None) -> TrackedAction:
-    return TrackedAction(
-        action_id=row["action_id"],
-        intent_id=row["intent_id"],
-        seq=row["seq"],
-        action_type=ActionType(row["action_type"]),
-        state=ActionState(row["state"]),
-        attempt_id=row["attempt_id"],
-        send_started_at=row["send_started_at"],
-        order_action_id=row["order_action_id"],
-        misses=[datetime.fromisoformat(p["at"]) for p in json.loads(row["probes"]) if not p["found"]],
-        order=order_facts(row),
-        terms=OrderTerms(
-            symbol=row["symbol"],
-            order_side=OrderSide(row["order_side"]),
-            order_type=OrderType(row["order_type"]),
-            route_strategy=RouteStrategy(row["route_strategy"]),
-            client_reference_id=row["client_reference_id"],
-        ),
-        replacement=replacement,
-        at_door=at_door,
-        # A schema of before has none of these.
-        resends=row.get("resends", 0),
-        flagged_at=row.get("flagged_at"),
-        unknown_since=row.get("unknown_since"),
-    )
-
-
-def _details(order: Order) -> dict[str, object]:
-    """What few orders have; an end is among it where the close reason does not say it."""
-    return {
-        "triggered": order.triggered,
-        "terms_version": order.terms_version,
-        "highest_quantity": order.highest_quantity,
-        "busted_quantity": order.busted_quantity,
-        "executions_changed": order.executions_changed,
-        "ended": None if order.ended is order.close_reason and order.ended in TOLD_ENDS else order.ended,
-        "ended_filled": order.ended_filled,
-    }
-
-
-def _at_door(row: asyncpg.Record) -> DoorFacts:
-    return DoorFacts(
-        now=row["now"],
-        queued_at=row["queued_at"],
-        environment=Environment(row["environment"]),
-        control_epoch=row["control_epoch"],
-        organization_disabled=row["organization_disabled"],
-        account_disabled=row["account_disabled"],
-        principal_revoked=row["principal_revoked"],
-    )

@@ -73,10 +73,16 @@ class TrackedAction:
     replacement: Terms | None = None
     # What it is judged by at the door; a cancel, and whatever is past it, is not judged.
     at_door: DoorFacts | None = None
-    # How often it was written again after its first door, and since when somebody should look at it.
-    resends: int = 0
+    # How often it was written again after its first door, None on a schema that cannot count it; and since when
+    # somebody should look at it.
+    resends: int | None = 0
     flagged_at: datetime | None = None
     unknown_since: datetime | None = None
+
+    @property
+    def writes(self) -> int:
+        """How often it may have been written to the broker."""
+        return 1 + (self.resends or 0)
 
     @property
     def order_name(self) -> OrderName:
@@ -174,8 +180,17 @@ class AccountTransaction(Protocol):
     async def save_order(self, action: TrackedAction, order: Order) -> None:
         """Write the facts of an action's order, where they differ from those it has."""
 
-    async def flag_action(self, action_id: ActionId) -> None:
-        """Mark an action as one that somebody should look at, once."""
+    async def flag_action(self, action_id: ActionId) -> datetime | None:
+        """Mark an action as one that somebody should look at, once; since when, or None if it was marked before."""
+
+    async def to_flag(self, stuck_after_seconds: float, flag_after_seconds: float) -> list[TrackedAction]:
+        """Actions abandoned past their door, and those UNKNOWN for long that nobody was told to look at; bounded."""
+
+    async def count_repeat(self, action: TrackedAction) -> None:
+        """Count one more write of a cancel in doubt, where that can be counted."""
+
+    async def door_facts(self, action: TrackedAction) -> DoorFacts:
+        """What an action past its door would be judged by, were it to pass once more."""
 
     async def record_resend(self, action: TrackedAction, attempt_id: UUID) -> datetime:
         """Count one more write of an action in doubt, in other hands, and say when; its look-ups begin anew."""
@@ -220,6 +235,11 @@ class ExecutionStore(Protocol):
         self, slots: Collection[int], stuck_after_seconds: float
     ) -> list[AccountId]:
         """Accounts of these slots with an action that passed the door and has no outcome."""
+
+    async def accounts_to_flag_across_organizations(
+        self, slots: Collection[int], stuck_after_seconds: float, flag_after_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots with an action whose doubt nobody sees yet, or nobody was told to look at."""
 
     async def accounts_held_across_organizations(
         self, slots: Collection[int], settle_seconds: float

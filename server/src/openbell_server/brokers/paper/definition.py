@@ -5,10 +5,10 @@ from openbell_server.application.ports.broker import (
     BrokerSession,
     CredentialField,
     CredentialForm,
-    IdClass,
     ReplaceSupport,
 )
 from openbell_server.brokers.paper.session import PaperSession
+from openbell_server.domain.broker_honesty import IdClass
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderType, RouteStrategy, TimeInForce

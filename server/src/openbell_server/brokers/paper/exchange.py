@@ -3,12 +3,14 @@
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs
+from uuid import UUID
 
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from openbell_server.brokers.paper.keys import KEY_REFUSED, Key, key_of
 from openbell_server.brokers.paper.venue import Refusal
+from openbell_server.domain.identifiers import Symbol, canonical_symbol
 
 _BODY_BYTES_MAX: Final = 16_384
 _CUT: Final = "openbell.cut"
@@ -115,3 +117,19 @@ class Exchange:
         """Close the connection without an answer."""
         self._extensions[_CUT]["transport"].abort()
         await self.gone()
+
+
+def account_of(text: str) -> UUID:
+    """The account that a path names."""
+    try:
+        return UUID(text)
+    except ValueError as trouble:
+        raise Refusal("malformed", "the account id must be a UUID") from trouble
+
+
+def symbol_of(text: str) -> Symbol:
+    """The one spelling of a symbol."""
+    symbol = canonical_symbol(text)
+    if symbol is None:
+        raise Refusal("invalid_order", "the symbol cannot be read")
+    return symbol

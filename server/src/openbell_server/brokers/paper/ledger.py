@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -12,6 +11,7 @@ from uuid import UUID
 import aiosql
 import asyncpg
 
+from openbell_server.brokers.paper.matching import Quote
 from openbell_server.brokers.paper.wire import (
     ExecutionBody,
     FeedLine,
@@ -55,7 +55,7 @@ class Ledger:
         self._writer: asyncpg.Connection[asyncpg.Record] | None = None
         self._committed = asyncio.Event()
         # Prices that were set, as the table holds them: there is no other writer.
-        self.prices: dict[Symbol, Decimal] = {}
+        self.prices: dict[Symbol, Quote] = {}
 
     @classmethod
     async def open(cls, url: str) -> "Ledger":
@@ -92,6 +92,15 @@ class Ledger:
                 yield self._writer
             committed, self._committed = self._committed, asyncio.Event()
             committed.set()
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator["asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"]:
+        """One moment of the ledger, for several questions."""
+        async with (
+            self._readers.acquire() as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            yield connection
 
     async def find(self, account_id: UUID, client_order_id: str, accepted_before: datetime) -> LedgerOrderBody | None:
         """An order with all its executions."""
@@ -132,6 +141,16 @@ class Ledger:
             row = await queries.last_key(connection, account_id=account_id)
             return LastKeyBody(row["key_id"], row["received_at"]) if row else LastKeyBody(None, None)
 
+    async def is_anything_due(self, now: datetime) -> bool:
+        """Whether the day of an order that works has ended by now, or its auction is held."""
+        async with self._readers.acquire() as connection:
+            return bool(await queries.is_anything_due(connection, now=now))
+
+    async def working_symbols(self, most: int) -> list[Symbol]:
+        """Symbols of orders that work."""
+        async with self._readers.acquire() as connection:
+            return [row["symbol"] async for row in queries.working_symbols(connection, most=most)]
+
     async def summary(self) -> LedgerSummary:
         """The ledger in numbers."""
         async with self._readers.acquire() as connection:
@@ -146,7 +165,9 @@ class Ledger:
             except TimeoutError as trouble:
                 raise LedgerInUse("another process writes this ledger") from trouble
             # The last writer may have set prices that this one never saw.
-            self.prices = {row["symbol"]: row["price"] async for row in queries.set_prices(connection)}
+            self.prices = {
+                row["symbol"]: Quote(row["price"], row["size"]) async for row in queries.set_prices(connection)
+            }
         except BaseException:
             connection.terminate()
             raise

@@ -3,18 +3,18 @@
 select pg_advisory_lock(7302301802);
 
 -- name: set_prices()
-select symbol, price from prices;
+select symbol, price, size from prices;
 
--- name: record_order(account_id, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, received_at, key_id, accepted_at, status, triggered, filled_quantity)$
+-- name: record_order(account_id, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, received_at, key_id, accepted_at, due_at, status, triggered, filled_quantity)$
 -- The number of the order, or nothing if the client id is taken.
 with taken as (
     insert into orders (
         number, account_id, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price,
-        time_in_force, accepted_at, status, triggered, filled_quantity
+        time_in_force, accepted_at, due_at, status, triggered, filled_quantity
     )
     values (
         (select coalesce(max(number), 0) + 1 from orders), :account_id, :client_order_id, :symbol, :order_side,
-        :order_type, :quantity, :limit_price, :stop_price, :time_in_force, :accepted_at, :status, :triggered,
+        :order_type, :quantity, :limit_price, :stop_price, :time_in_force, :accepted_at, :due_at, :status, :triggered,
         :filled_quantity
     )
     on conflict (account_id, client_order_id) do nothing
@@ -28,6 +28,12 @@ with taken as (
 )
 select number from taken;
 
+-- name: is_order(account_id, client_order_id)$
+select exists (select from orders where account_id = :account_id and client_order_id = :client_order_id);
+
+-- name: is_replacement(account_id, client_order_id)$
+select exists (select from replacements where account_id = :account_id and client_order_id = :client_order_id);
+
 -- name: record_request(kind, account_id, client_order_id, received_at, key_id, done)!
 insert into requests (kind, account_id, client_order_id, received_at, key_id, done)
 values (:kind, :account_id, :client_order_id, :received_at, :key_id, :done);
@@ -37,17 +43,31 @@ select key_id, received_at from requests
 where account_id = :account_id and key_id is not null
 order by number desc limit 1;
 
--- name: append_updates(order_numbers, statuses, filled_quantities, ordinals, quantities, prices, happened_at)!
--- Updates with the executions they tell of; one without an execution has no ordinal.
+-- name: append_updates(order_numbers, statuses, filled_quantities, ordinals, quantities, prices, fees, happened_at)!
+-- Updates with the executions they tell of; one without an execution has no ordinal. Cash and positions follow.
 with change as materialized (
     select *
     from unnest(
         :order_numbers::bigint[], :statuses::text[], :filled_quantities::numeric[], :ordinals::integer[],
-        :quantities::numeric[], :prices::numeric[]
-    ) with ordinality as listed (order_number, status, filled_quantity, ordinal, quantity, price, place)
+        :quantities::numeric[], :prices::numeric[], :fees::numeric[]
+    ) with ordinality as listed (order_number, status, filled_quantity, ordinal, quantity, price, fee, place)
 ), fills as (
-    insert into executions (order_number, ordinal, quantity, price, executed_at)
-    select order_number, ordinal, quantity, price, :happened_at::timestamptz from change where ordinal is not null
+    insert into executions (order_number, ordinal, quantity, price, fee, executed_at)
+    select order_number, ordinal, quantity, price, fee, :happened_at::timestamptz from change where ordinal is not null
+    returning order_number, quantity, price, fee
+), traded as materialized (
+    select
+        account_id, symbol, fills.price, fee,
+        case order_side when 'BUY' then fills.quantity else -fills.quantity end as quantity
+    from fills join orders on orders.number = fills.order_number
+), held as (
+    insert into positions (account_id, symbol, quantity)
+    select account_id, symbol, sum(quantity) from traded group by account_id, symbol
+    on conflict (account_id, symbol) do update set quantity = positions.quantity + excluded.quantity
+), paid as (
+    insert into balances (account_id, flow, fees)
+    select account_id, sum(-quantity * price - fee), sum(fee) from traded group by account_id
+    on conflict (account_id) do update set flow = balances.flow + excluded.flow, fees = balances.fees + excluded.fees
 )
 insert into updates (number, order_number, status, filled_quantity, execution_ordinal, happened_at)
 select
@@ -56,10 +76,12 @@ select
 from change;
 
 -- name: order_to_change(account_id, client_order_id)^
-select number, symbol, order_side, order_type, status, triggered, filled_quantity from orders
+select
+    *, (select coalesce(max(ordinal), 0) from executions where order_number = orders.number) as ordinal
+from orders
 where account_id = :account_id and client_order_id = :client_order_id;
 
--- name: record_replacement(account_id, client_order_id, order_number, quantity, limit_price, stop_price, time_in_force, replaced_at)$
+-- name: record_replacement(account_id, client_order_id, order_number, quantity, limit_price, stop_price, time_in_force, replaced_at, due_at)$
 -- The number of the order as it is now, or nothing if the client id of the replacement is taken.
 with taken as (
     insert into replacements (
@@ -72,13 +94,30 @@ with taken as (
     returning order_number
 )
 update orders
-set quantity = :quantity, limit_price = :limit_price, stop_price = :stop_price, time_in_force = :time_in_force
+set
+    quantity = :quantity, limit_price = :limit_price, stop_price = :stop_price, time_in_force = :time_in_force,
+    due_at = :due_at
 from taken where orders.number = taken.order_number
 returning orders.number;
 
--- name: working_orders(symbol, after, page)
-select number, order_side, order_type, quantity, limit_price, stop_price, time_in_force, triggered from orders
-where symbol = :symbol and status = 'WORKING' and number > :after
+-- name: working_orders(symbols, after, page)
+select
+    *, (select coalesce(max(ordinal), 0) from executions where order_number = orders.number) as ordinal
+from orders
+where symbol = any(:symbols::text[]) and status = 'WORKING' and number > :after
+order by number limit :page;
+
+-- name: working_symbols(most)
+select distinct symbol from orders where status = 'WORKING' order by symbol limit :most;
+
+-- name: is_anything_due(now)$
+select exists (select from orders where status = 'WORKING' and due_at <= :now);
+
+-- name: due_orders(due_by, kinds, page)
+select
+    *, (select coalesce(max(ordinal), 0) from executions where order_number = orders.number) as ordinal
+from orders
+where status = 'WORKING' and due_at <= :due_by and time_in_force = any(:kinds::text[])
 order by number limit :page;
 
 -- name: change_orders(numbers, statuses, triggers, filled_quantities)!
@@ -88,9 +127,48 @@ from unnest(:numbers::bigint[], :statuses::text[], :triggers::boolean[], :filled
     as change (number, status, triggered, filled_quantity)
 where orders.number = change.number;
 
--- name: set_price(symbol, price)!
-insert into prices (symbol, price) values (:symbol, :price)
-on conflict (symbol) do update set price = excluded.price;
+-- name: set_price(symbol, price, size)!
+insert into prices (symbol, price, size) values (:symbol, :price, :size)
+on conflict (symbol) do update set price = excluded.price, size = excluded.size;
+
+-- name: free_price(symbol)!
+delete from prices where symbol = :symbol;
+
+-- name: deposit(account_id, amount, made_at)!
+with paid as (
+    insert into deposits (account_id, amount, made_at) values (:account_id, :amount, :made_at)
+    returning account_id, amount
+)
+insert into balances (account_id, flow, fees) select account_id, amount, 0 from paid
+on conflict (account_id) do update set flow = balances.flow + excluded.flow;
+
+-- name: balance(account_id)^
+select flow, fees from balances where account_id = :account_id;
+
+-- name: holdings(account_id, except_number)
+-- Positions, and what the working orders of the account would add to them.
+select
+    symbol, coalesce(held.quantity, 0) as quantity, coalesce(buying, 0) as buying,
+    coalesce(buying_value, 0) as buying_value, coalesce(buying_quantity, 0) as buying_quantity,
+    coalesce(selling, 0) as selling
+from (
+    select symbol, quantity from positions where account_id = :account_id and quantity <> 0
+) as held
+full join (
+    select
+        symbol,
+        sum(remaining) filter (where order_side = 'BUY') as buying,
+        sum(remaining * own_price) filter (where order_side = 'BUY') as buying_value,
+        sum(remaining) filter (where order_side = 'BUY' and own_price is null) as buying_quantity,
+        sum(remaining) filter (where order_side <> 'BUY') as selling
+    from (
+        select
+            symbol, order_side, quantity - filled_quantity as remaining, coalesce(limit_price, stop_price) as own_price
+        from orders where account_id = :account_id and status = 'WORKING' and number <> :except_number
+    ) as working
+    group by symbol
+) as works using (symbol)
+order by symbol;
 
 -- name: find_order(account_id, client_order_id, accepted_before)
 -- One row per execution, or one without.

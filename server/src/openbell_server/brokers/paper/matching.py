@@ -1,18 +1,29 @@
-"""When a paper order fills and at what price: pure rules over one reference price per symbol."""
+"""When a paper order fills and at what price: pure rules over one price at a time per symbol."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
 from openbell_server.domain.broker_orders import ReportStatus
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.orders import OrderSide, OrderSpec, TimeInForce
+from openbell_server.domain.orders import EXACT, OrderSide, OrderSpec, OrderType, Terms, TimeInForce, exact_total
 
 LOT: Final = Decimal(1000)
+# They take no part in the market before their auction.
+AUCTIONS: Final = frozenset({TimeInForce.AT_OPEN, TimeInForce.AT_CLOSE})
 _LOWEST_CENTS: Final = 1_000
 _HIGHEST_CENTS: Final = 50_000
 _NOW_OR_NEVER: Final = frozenset({TimeInForce.IMMEDIATE_OR_CANCEL, TimeInForce.FILL_OR_KILL})
+_STOPS: Final = frozenset({OrderType.STOP, OrderType.STOP_LIMIT})
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What the market offers to each order that looks at it: a price, and how much; None is as much as one likes."""
+
+    price: Decimal
+    size: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +35,23 @@ class Fill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MarketOrder:
+    """An order as the market sees it: what is asked, and what has become of it."""
+
+    side: OrderSide
+    spec: OrderSpec
+    filled: Decimal = Decimal(0)
+    triggered: bool = False
+
+    @property
+    def remaining(self) -> Decimal:
+        """What has not filled."""
+        return EXACT.subtract(self.spec.quantity, self.filled)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """How an order stands at a reference price."""
+    """What a quote makes of an order: how it stands then, and the executions on the way."""
 
     status: ReportStatus
     fills: tuple[Fill, ...] = ()
@@ -38,22 +64,78 @@ def reference_price(symbol: Symbol) -> Decimal:
     return Decimal(_LOWEST_CENTS + number % (_HIGHEST_CENTS - _LOWEST_CENTS + 1)).scaleb(-2)
 
 
-def match(side: OrderSide, spec: OrderSpec, reference: Decimal, *, triggered: bool = False) -> Match:
-    """Fill, rest or end; the reference is never worse than the limit of an order that fills, so it is the price."""
-    buying = side is OrderSide.BUY
-    if not triggered:
-        stop = spec.stop_price
-        triggered = stop is None or (reference >= stop if buying else reference <= stop)
-    limit = spec.limit_price
-    if triggered and (limit is None or (reference <= limit if buying else reference >= limit)):
-        return Match(status=ReportStatus.FILLED, fills=_executions(spec.quantity, reference), triggered=True)
-    if spec.time_in_force in _NOW_OR_NEVER:
-        return Match(status=ReportStatus.EXPIRED, triggered=triggered)
-    return Match(status=ReportStatus.WORKING, triggered=triggered)
+def cannot_be_asked(spec: OrderSpec) -> str | None:
+    """Why the market has no such order, or None if it does."""
+    if spec.time_in_force in AUCTIONS and spec.order_type in _STOPS:
+        return (
+            f"a {spec.order_type} order cannot wait for an auction ({spec.time_in_force}); MARKET and LIMIT orders can"
+        )
+    return None
 
 
-def _executions(quantity: Decimal, price: Decimal) -> tuple[Fill, ...]:
-    """More than a lot takes two executions, so that clients meet partial fills."""
-    if quantity <= LOT:
-        return (Fill(quantity, price),)
-    return Fill(LOT, price), Fill(quantity - LOT, price)
+def match(order: MarketOrder, quote: Quote) -> Match:
+    """Fill, rest or end at a new quote, on arrival and after a replace."""
+    if order.spec.time_in_force in AUCTIONS:
+        return Match(status=ReportStatus.WORKING, triggered=order.triggered)
+    if not (order.triggered or _triggers(order, quote.price)):
+        # Until then there is no order that could be now or never.
+        return Match(status=ReportStatus.WORKING, triggered=False)
+    available = _available(order, quote) if _is_marketable(order, quote.price) else Decimal(0)
+    if order.spec.time_in_force is TimeInForce.FILL_OR_KILL and available < order.remaining:
+        available = Decimal(0)
+    fills = _executions(available, quote) if available else ()
+    if available == order.remaining:
+        status = ReportStatus.FILLED
+    elif order.spec.time_in_force in _NOW_OR_NEVER:
+        status = ReportStatus.EXPIRED
+    else:
+        status = ReportStatus.WORKING
+    return Match(status=status, fills=fills, triggered=True)
+
+
+def end(order: MarketOrder, price: Decimal) -> Match:
+    """What becomes of an order when its time comes: its auction fills it whole or not at all, a day just ends."""
+    if order.spec.time_in_force in AUCTIONS and _is_marketable(order, price):
+        fills = _executions(order.remaining, Quote(price))
+        return Match(status=ReportStatus.FILLED, fills=fills, triggered=order.triggered)
+    return Match(status=ReportStatus.EXPIRED, triggered=order.triggered)
+
+
+def after(order: MarketOrder, matched: Match) -> MarketOrder:
+    """The order with what a match made of it."""
+    filled = exact_total((order.filled, *(fill.quantity for fill in matched.fills)))
+    return replace(order, filled=filled, triggered=matched.triggered)
+
+
+def replaced(order: MarketOrder, terms: Terms) -> MarketOrder:
+    """The order with other terms; one that has triggered stays so."""
+    spec = OrderSpec(
+        order_type=order.spec.order_type,
+        quantity=terms.quantity,
+        limit_price=terms.limit_price,
+        stop_price=terms.stop_price,
+        time_in_force=terms.time_in_force,
+    )
+    return replace(order, spec=spec)
+
+
+def _triggers(order: MarketOrder, price: Decimal) -> bool:
+    stop = order.spec.stop_price
+    return stop is None or (price >= stop if order.side is OrderSide.BUY else price <= stop)
+
+
+def _is_marketable(order: MarketOrder, price: Decimal) -> bool:
+    """Whether the price is no worse than the limit; then it is the price of the fill."""
+    limit = order.spec.limit_price
+    return limit is None or (price <= limit if order.side is OrderSide.BUY else price >= limit)
+
+
+def _available(order: MarketOrder, quote: Quote) -> Decimal:
+    return order.remaining if quote.size is None else min(order.remaining, quote.size)
+
+
+def _executions(quantity: Decimal, quote: Quote) -> tuple[Fill, ...]:
+    """Where there is no end of it, more than a lot takes two executions, so that clients meet partial fills."""
+    if quote.size is not None or quantity <= LOT:
+        return (Fill(quantity, quote.price),)
+    return Fill(LOT, quote.price), Fill(EXACT.subtract(quantity, LOT), quote.price)

@@ -35,8 +35,13 @@ create table if not exists orders (
     unique (account_id, client_order_id)
 );
 
+-- When an order's day ends or its auction is held; null: never, as for orders from before there were days.
+alter table orders add column if not exists due_at timestamptz;
+
 create index if not exists orders_by_account on orders (account_id, number);
 create index if not exists orders_working on orders (symbol, number) where status = 'WORKING';
+create index if not exists orders_due on orders (due_at) where status = 'WORKING';
+create index if not exists orders_working_of on orders (account_id) where status = 'WORKING';
 
 create table if not exists executions (
     order_number bigint not null references orders,
@@ -46,6 +51,7 @@ create table if not exists executions (
     executed_at timestamptz not null,
     primary key (order_number, ordinal)
 );
+alter table executions add column if not exists fee numeric not null default 0 check (fee >= 0);
 
 -- What orders became, in order; an order shows the last.
 create table if not exists replacements (
@@ -75,6 +81,43 @@ create table if not exists prices (
     symbol text primary key,
     price numeric not null check (price > 0)
 );
+-- How much each order may take at that price; null: as much as it likes.
+alter table prices add column if not exists size numeric check (size > 0);
+
+-- What was paid into accounts, or below zero out of them.
+create table if not exists deposits (
+    number bigint generated always as identity primary key,
+    account_id uuid not null,
+    amount numeric not null,
+    made_at timestamptz not null
+);
+
+-- Sums, so that no command has to add up a history: positions of executions, balances of executions and deposits.
+do $$
+begin
+    if to_regclass('balances') is null then
+        create table positions (
+            account_id uuid not null,
+            symbol text not null,
+            quantity numeric not null,
+            primary key (account_id, symbol)
+        );
+        create table balances (
+            account_id uuid primary key,
+            flow numeric not null,
+            fees numeric not null
+        );
+        insert into positions
+        select account_id, symbol, sum(case order_side when 'BUY' then e.quantity else -e.quantity end)
+        from executions as e join orders on orders.number = e.order_number
+        group by account_id, symbol;
+        insert into balances
+        select account_id, sum(case order_side when 'BUY' then -e.quantity else e.quantity end * e.price - e.fee), sum(e.fee)
+        from executions as e join orders on orders.number = e.order_number
+        group by account_id;
+    end if;
+end
+$$;
 
 create or replace function refuse_change() returns trigger language plpgsql as $$
 begin
@@ -89,6 +132,8 @@ create or replace trigger executions_append_only before update or delete or trun
 create or replace trigger replacements_append_only before update or delete or truncate on replacements
     for each statement execute function refuse_change();
 create or replace trigger updates_append_only before update or delete or truncate on updates
+    for each statement execute function refuse_change();
+create or replace trigger deposits_append_only before update or delete or truncate on deposits
     for each statement execute function refuse_change();
 create or replace trigger orders_are_kept before delete or truncate on orders
     for each statement execute function refuse_change();

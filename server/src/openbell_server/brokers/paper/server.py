@@ -11,10 +11,12 @@ from uuid import UUID
 
 import msgspec
 
-from openbell_server.brokers.paper.exchange import ClientLeft, Exchange, Message, Receive, Send
+from openbell_server.brokers.paper.exchange import ClientLeft, Exchange, Message, Receive, Send, account_of, symbol_of
 from openbell_server.brokers.paper.faults import CommandKind, Fault, Faults
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED, Key, KeyTerms, judge
 from openbell_server.brokers.paper.ledger import Ledger
+from openbell_server.brokers.paper.market import Market
+from openbell_server.brokers.paper.operator import OperatorRoutes
 from openbell_server.brokers.paper.venue import Command, NewOrder, PaperVenue, Refusal, spec_of
 from openbell_server.brokers.paper.wire import (
     REFUSALS,
@@ -24,30 +26,28 @@ from openbell_server.brokers.paper.wire import (
     ClientOrderId,
     FeedLine,
     OrderBody,
-    PriceBody,
     RefusalBody,
     ReplacementBody,
     SessionBody,
 )
 from openbell_server.domain.errors import InvalidCommand
-from openbell_server.domain.identifiers import Symbol, canonical_symbol
 from openbell_server.domain.orders import Terms, exact_decimal
 
 HANG_SECONDS_MAX: Final = 10
 HEARTBEAT_SECONDS: Final = 5
 _ORDERS: Final = re.compile(r"/accounts/([0-9a-f-]{36})/orders")
 _ORDER: Final = re.compile(r"/accounts/([0-9a-f-]{36})/orders/([^/]{1,192})")
-_PRICE: Final = re.compile(r"/prices/([^/]{1,96})")
 _SESSION: Final = re.compile(r"/accounts/([0-9a-f-]{36})/session")
 
 
 class PaperApplication:
     """The routes."""
 
-    def __init__(self, ledger: Ledger, faults: Faults) -> None:
+    def __init__(self, ledger: Ledger, market: Market, faults: Faults) -> None:
         """The fault plan holds for the life of the process."""
         self._ledger = ledger
-        self._venue = PaperVenue(ledger)
+        self._venue = PaperVenue(ledger, market)
+        self._operator = OperatorRoutes(ledger, market)
         self._faults = faults
         self._closing = asyncio.Event()
 
@@ -76,14 +76,12 @@ class PaperApplication:
         if (exchange.method, exchange.path) in plain:
             await plain[exchange.method, exchange.path](exchange)
         elif found := _ORDER.fullmatch(exchange.path):
-            await self._order(exchange, _account(found[1]), _client_order_id(unquote(found[2])))
+            await self._order(exchange, account_of(found[1]), _client_order_id(unquote(found[2])))
         elif found := _ORDERS.fullmatch(exchange.path):
-            await self._orders(exchange, _account(found[1]))
+            await self._orders(exchange, account_of(found[1]))
         elif found := _SESSION.fullmatch(exchange.path):
-            await self._session(exchange, _account(found[1]))
-        elif exchange.method == "PUT" and (found := _PRICE.fullmatch(exchange.path)):
-            await self._price(exchange, _symbol(unquote(found[1])))
-        else:
+            await self._session(exchange, account_of(found[1]))
+        elif not await self._operator.answer(exchange):
             await _no_such_route(exchange)
 
     async def _orders(self, exchange: Exchange, account_id: UUID) -> None:
@@ -194,15 +192,6 @@ class PaperApplication:
         await _first_of(exchange.gone(), self._closing.wait(), timeout=HANG_SECONDS_MAX)
         await exchange.cut()
 
-    async def _price(self, exchange: Exchange, symbol: Symbol) -> None:
-        body = await exchange.body(PriceBody)
-        try:
-            price = exact_decimal(body.price, "price")
-        except InvalidCommand as problem:
-            raise Refusal("malformed", problem.detail) from problem
-        await self._venue.set_price(symbol, price)
-        await exchange.answer(200, {"symbol": symbol, "price": body.price})
-
     async def _feed(self, exchange: Exchange) -> None:
         last = await self._ledger.last_update()
         after = exchange.whole_number("after")
@@ -275,13 +264,6 @@ def _line(line: FeedLine) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 
 
-def _account(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError as trouble:
-        raise Refusal("malformed", "the account id must be a UUID") from trouble
-
-
 def _client_order_id(text: str) -> str:
     try:
         return msgspec.convert(text, ClientOrderId)
@@ -299,13 +281,6 @@ def _since(text: str | None) -> datetime:
         raise Refusal("malformed", f"since: {trouble}") from trouble
 
 
-def _symbol(text: str) -> Symbol:
-    symbol = canonical_symbol(text)
-    if symbol is None:
-        raise Refusal("invalid_order", "the symbol cannot be read")
-    return symbol
-
-
 def _terms(body: OrderBody | ReplacementBody) -> Terms:
     try:
         return Terms(
@@ -320,4 +295,4 @@ def _terms(body: OrderBody | ReplacementBody) -> Terms:
 
 def _new_order(body: OrderBody) -> NewOrder:
     spec = spec_of(body.type, _terms(body))
-    return NewOrder(symbol=_symbol(body.symbol), side=body.side, spec=spec, valid_until=body.valid_until)
+    return NewOrder(symbol=symbol_of(body.symbol), side=body.side, spec=spec, valid_until=body.valid_until)

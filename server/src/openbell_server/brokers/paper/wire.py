@@ -27,6 +27,7 @@ REFUSALS: Final[dict[str, int]] = {
     DUPLICATE_ID: 409,
     "order_closed": 409,
     "expired": 422,
+    "insufficient_buying_power": 422,
     "invalid_order": 422,
     "refused": 422,
 }
@@ -58,9 +59,33 @@ class ReplacementBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class PriceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A new reference price."""
+    """A price to hold a symbol at; without a size each order may take as much as it likes."""
 
     price: DecimalText
+    size: DecimalText | None = None
+
+
+class CashBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an account's cash shall be."""
+
+    cash: DecimalText
+
+
+class PositionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an account has of a symbol, below zero if it is short, and what that costs now."""
+
+    symbol: str
+    quantity: str
+    price: str
+
+
+class AccountBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How an account stands; the numbers may be below zero."""
+
+    cash: str
+    buying_power: str
+    fees_paid: str
+    positions: tuple[PositionBody, ...]
 
 
 class AcceptedBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,6 +1,7 @@
 """Events as protobuf messages."""
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -72,6 +73,17 @@ def _fill(message: pb.TradingEvent, event: AccountEvent) -> None:
     else:
         target = message.intent_action
         assert event.seq is not None
+        if (unknown := body.pop("unknown", None)) is not None:
+            body["unknown"] = _unknown(unknown)
         target.CopyFrom(pb.IntentAction(intent_id=str(event.intent_id), seq=event.seq, **body))
     if reason is not None:
         target.reason.CopyFrom(pb.Reason(**{name: text for name, text in reason.items() if text is not None}))
+
+
+def _unknown(told: Mapping[str, Any]) -> pb.Unknown:
+    moments = {
+        name: timestamp(datetime.fromisoformat(told[name]))
+        for name in ("since", "flagged_at")
+        if told[name] is not None
+    }
+    return pb.Unknown(writes=told["writes"], settles_by=told["settles_by"], **moments)

@@ -1,0 +1,100 @@
+"""Cash, positions and buying power at the paper broker, as the ledger has them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import asyncpg
+
+from openbell_server.brokers.paper.ledger import Ledger, queries
+from openbell_server.brokers.paper.matching import MarketOrder, Match, Quote
+from openbell_server.brokers.paper.money import CASH, Holding, buying_power, fee, only_closes
+from openbell_server.brokers.paper.wire import AccountBody, PositionBody, decimal_text
+from openbell_server.domain.identifiers import Symbol
+from openbell_server.domain.orders import EXACT, OrderSide, exact_total
+
+if TYPE_CHECKING:
+    Writer = asyncpg.Connection[asyncpg.Record]
+    Reader = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
+
+QuoteOf = Callable[[Symbol], Quote]
+
+
+async def is_affordable(
+    connection: "Writer",
+    account_id: UUID,
+    symbol: Symbol,
+    order: MarketOrder,
+    matched: Match,
+    quote_of: QuoteOf,
+    *,
+    except_number: int = 0,
+) -> bool:
+    """Whether an account can pay for what an order fills at once and for what remains of it.
+
+    An order that only closes a position is never too dear; of a replaced order, the one that it was does not count.
+    """
+    flow, _ = await _balance(connection, account_id)
+    holdings = await _holdings(connection, account_id, quote_of, except_number)
+    with_it = _with(holdings.get(symbol) or Holding(symbol=symbol, price=quote_of(symbol).price), order, matched)
+    if only_closes(order.side, with_it):
+        return True
+    fees = exact_total(fee(fill.quantity, fill.price) for fill in matched.fills)
+    cash = EXACT.subtract(EXACT.add(CASH, flow), fees)
+    return buying_power(cash, {**holdings, symbol: with_it}.values()) >= 0
+
+
+async def set_cash(ledger: Ledger, account_id: UUID, cash: Decimal) -> None:
+    """Pay in or out what makes an account's cash this much."""
+    async with ledger.writing() as connection:
+        flow, _ = await _balance(connection, account_id)
+        amount = EXACT.subtract(cash, EXACT.add(CASH, flow))
+        await queries.deposit(connection, account_id=account_id, amount=amount, made_at=datetime.now(UTC))
+
+
+async def account(ledger: Ledger, account_id: UUID, quote_of: QuoteOf) -> AccountBody:
+    """How an account stands at this moment."""
+    async with ledger.reading() as connection:
+        flow, fees = await _balance(connection, account_id)
+        holdings = await _holdings(connection, account_id, quote_of, 0)
+    cash = EXACT.add(CASH, flow)
+    return AccountBody(
+        cash=decimal_text(cash),
+        buying_power=decimal_text(buying_power(cash, holdings.values())),
+        fees_paid=decimal_text(fees),
+        positions=tuple(
+            PositionBody(holding.symbol, decimal_text(holding.quantity), decimal_text(holding.price))
+            for holding in holdings.values()
+            if holding.quantity
+        ),
+    )
+
+
+def _with(holding: Holding, order: MarketOrder, matched: Match) -> Holding:
+    """The holding with an order counted as if it all worked: what fills at once at its price, the rest at its own."""
+    if order.side is not OrderSide.BUY:
+        return replace(holding, selling=EXACT.add(holding.selling, order.remaining))
+    at_once = exact_total(EXACT.multiply(fill.quantity, fill.price) for fill in matched.fills)
+    rest = EXACT.subtract(order.remaining, exact_total(fill.quantity for fill in matched.fills))
+    own_price = order.spec.limit_price or order.spec.stop_price or holding.price
+    value = EXACT.add(at_once, EXACT.multiply(rest, own_price))
+    return replace(
+        holding,
+        buying=EXACT.add(holding.buying, order.remaining),
+        buying_value=EXACT.add(holding.buying_value, value),
+    )
+
+
+async def _balance(connection: "Writer | Reader", account_id: UUID) -> tuple[Decimal, Decimal]:
+    row = await queries.balance(connection, account_id=account_id)
+    return (row["flow"], row["fees"]) if row else (Decimal(0), Decimal(0))
+
+
+async def _holdings(
+    connection: "Writer | Reader", account_id: UUID, quote_of: QuoteOf, except_number: int
+) -> dict[Symbol, Holding]:
+    rows = queries.holdings(connection, account_id=account_id, except_number=except_number)
+    return {row["symbol"]: Holding(price=quote_of(row["symbol"]).price, **row) async for row in rows}

@@ -1,0 +1,122 @@
+"""How the ledger is told what the market made of orders: executions with their fees, updates, how orders stand."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import asyncpg
+
+from openbell_server.brokers.paper.ledger import queries
+from openbell_server.brokers.paper.matching import MarketOrder, Match, after
+from openbell_server.brokers.paper.money import fee
+from openbell_server.domain.broker_orders import ReportStatus
+from openbell_server.domain.orders import EXACT, OrderSide, OrderSpec, OrderType, TimeInForce
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """One step of an order; ordinal, quantity, price and fee are those of its execution, if it is one."""
+
+    order_number: int
+    status: ReportStatus
+    filled_quantity: Decimal
+    ordinal: int | None = None
+    quantity: Decimal | None = None
+    price: Decimal | None = None
+    fee: Decimal | None = None
+
+
+def market_order(row: Mapping[str, Any]) -> MarketOrder:
+    """An order of the ledger as the market sees it."""
+    spec = OrderSpec(
+        order_type=OrderType(row["order_type"]),
+        quantity=row["quantity"],
+        limit_price=row["limit_price"],
+        stop_price=row["stop_price"],
+        time_in_force=TimeInForce(row["time_in_force"]),
+    )
+    return MarketOrder(
+        side=OrderSide(row["order_side"]), spec=spec, filled=row["filled_quantity"], triggered=row["triggered"]
+    )
+
+
+def updates_of(number: int, order: MarketOrder, matched: Match, ordinal: int = 0) -> list[Update]:
+    """What a match tells of an order with so many executions: each fill, and its end if that is none."""
+    updates: list[Update] = []
+    filled = order.filled
+    for fill in matched.fills:
+        ordinal += 1
+        filled = EXACT.add(filled, fill.quantity)
+        full = filled == order.spec.quantity
+        updates.append(
+            Update(
+                order_number=number,
+                status=matched.status if full else ReportStatus.WORKING,
+                filled_quantity=filled,
+                ordinal=ordinal,
+                quantity=fill.quantity,
+                price=fill.price,
+                fee=fee(fill.quantity, fill.price),
+            )
+        )
+    if matched.status is ReportStatus.EXPIRED:
+        updates.append(Update(order_number=number, status=matched.status, filled_quantity=filled))
+    return updates
+
+
+async def match_all(
+    connection: "asyncpg.Connection[asyncpg.Record]",
+    rows: Sequence[Mapping[str, Any]],
+    decide: Callable[[Mapping[str, Any], MarketOrder], Match],
+    now: datetime,
+) -> None:
+    """Decide on orders that work, and write what changes."""
+    updates: list[Update] = []
+    ends: list[Update] = []
+    triggers: dict[int, bool] = {}
+    for row in rows:
+        order = market_order(row)
+        matched = decide(row, order)
+        steps = updates_of(row["number"], order, matched, row["ordinal"])
+        updates += steps
+        # A stop that triggers without a fill changes too, though nobody is told.
+        if steps or matched.triggered != order.triggered:
+            filled = after(order, matched).filled
+            ends.append(Update(order_number=row["number"], status=matched.status, filled_quantity=filled))
+            triggers[row["number"]] = matched.triggered
+    if ends:
+        await change(connection, ends, triggers)
+        await append(connection, updates, now)
+
+
+async def change(
+    connection: "asyncpg.Connection[asyncpg.Record]", ends: Sequence[Update], triggers: Mapping[int, bool]
+) -> None:
+    """Write how orders stand."""
+    await queries.change_orders(
+        connection,
+        numbers=[end.order_number for end in ends],
+        statuses=[end.status for end in ends],
+        triggers=[triggers[end.order_number] for end in ends],
+        filled_quantities=[end.filled_quantity for end in ends],
+    )
+
+
+async def append(
+    connection: "asyncpg.Connection[asyncpg.Record]", updates: Sequence[Update], happened_at: datetime
+) -> None:
+    """Write what happened, with the executions, and count them into cash and positions."""
+    if updates:
+        await queries.append_updates(
+            connection,
+            order_numbers=[update.order_number for update in updates],
+            statuses=[update.status for update in updates],
+            filled_quantities=[update.filled_quantity for update in updates],
+            ordinals=[update.ordinal for update in updates],
+            quantities=[update.quantity for update in updates],
+            prices=[update.price for update in updates],
+            fees=[update.fee for update in updates],
+            happened_at=happened_at,
+        )

@@ -1,0 +1,72 @@
+"""What an operator of the paper broker may do beside trading: set prices and cash, ring bells, look at an account."""
+
+import re
+from decimal import Decimal
+from typing import Final
+from urllib.parse import unquote
+from uuid import UUID
+
+from openbell_server.brokers.paper.accounts import account, set_cash
+from openbell_server.brokers.paper.exchange import Exchange, account_of, symbol_of
+from openbell_server.brokers.paper.ledger import Ledger
+from openbell_server.brokers.paper.market import Market
+from openbell_server.brokers.paper.matching import Quote
+from openbell_server.brokers.paper.venue import Refusal
+from openbell_server.brokers.paper.wire import CashBody, PriceBody, decimal_text
+from openbell_server.domain.errors import InvalidCommand
+from openbell_server.domain.identifiers import Symbol
+from openbell_server.domain.orders import TimeInForce, exact_decimal
+
+_PRICE: Final = re.compile(r"/prices/([^/]{1,96})")
+_ACCOUNT: Final = re.compile(r"/accounts/([0-9a-f-]{36})")
+_CASH: Final = re.compile(r"/accounts/([0-9a-f-]{36})/cash")
+_BELLS: Final = {"/bells/open": TimeInForce.AT_OPEN, "/bells/close": TimeInForce.AT_CLOSE}
+
+
+class OperatorRoutes:
+    """The routes that no broker would show to its clients."""
+
+    def __init__(self, ledger: Ledger, market: Market) -> None:
+        """Nothing is kept here."""
+        self._ledger = ledger
+        self._market = market
+
+    async def answer(self, exchange: Exchange) -> bool:
+        """Answer, if the request is for one of these routes."""
+        if found := _PRICE.fullmatch(exchange.path):
+            return await self._price(exchange, symbol_of(unquote(found[1])))
+        if (found := _CASH.fullmatch(exchange.path)) and exchange.method == "PUT":
+            await self._cash(exchange, account_of(found[1]))
+        elif (found := _ACCOUNT.fullmatch(exchange.path)) and exchange.method == "GET":
+            await self._account(exchange, account_of(found[1]))
+        elif exchange.method == "POST" and exchange.path in _BELLS:
+            await self._market.ring(_BELLS[exchange.path])
+            await exchange.answer(200, {"rang": exchange.path.rpartition("/")[2]})
+        else:
+            return False
+        return True
+
+    async def _price(self, exchange: Exchange, symbol: Symbol) -> bool:
+        if exchange.method == "PUT":
+            body = await exchange.body(PriceBody)
+            try:
+                size = None if body.size is None else exact_decimal(body.size, "size")
+                await self._market.set_price(symbol, Quote(exact_decimal(body.price, "price"), size))
+            except InvalidCommand as problem:
+                raise Refusal("malformed", problem.detail) from problem
+        elif exchange.method == "DELETE":
+            await self._market.free_price(symbol)
+        elif exchange.method != "GET":
+            return False
+        quote = self._market.quote(symbol)
+        size_now = {} if quote.size is None else {"size": decimal_text(quote.size)}
+        await exchange.answer(200, {"symbol": symbol, "price": decimal_text(quote.price), **size_now})
+        return True
+
+    async def _cash(self, exchange: Exchange, account_id: UUID) -> None:
+        body = await exchange.body(CashBody)
+        await set_cash(self._ledger, account_id, Decimal(body.cash))
+        await self._account(exchange, account_id)
+
+    async def _account(self, exchange: Exchange, account_id: UUID) -> None:
+        await exchange.answer(200, await account(self._ledger, account_id, self._market.quote))
