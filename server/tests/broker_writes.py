@@ -8,8 +8,9 @@ from typing import Final
 from uuid import UUID
 
 from openbell import Action
-from openbell_server.application.ports.broker import BrokerCapabilities, IdClass
+from openbell_server.application.ports.broker import BrokerCapabilities
 from openbell_server.domain.action_lifecycle import ActionState
+from openbell_server.domain.broker_honesty import IdClass
 from openbell_server.domain.identifiers import ActionId, client_order_id
 from openbell_server.domain.intents import ActionType
 

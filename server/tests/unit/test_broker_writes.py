@@ -12,8 +12,9 @@ from broker_writes import Write, excess_writes
 
 from ledger_books import ACCOUNT, create
 from openbell import Action
-from openbell_server.application.ports.broker import BrokerCapabilities, IdClass
+from openbell_server.application.ports.broker import BrokerCapabilities
 from openbell_server.brokers.registry import BROKERS
+from openbell_server.domain.broker_honesty import IdClass
 from openbell_server.domain.identifiers import ActionId, client_order_id
 from openbell_server.domain.intents import ActionType
 
