@@ -9,13 +9,14 @@ from uuid import UUID
 
 from openbell import Action
 from openbell_server.application.ports.broker import BrokerCapabilities
+from openbell_server.demo.ledgers import Books
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.broker_honesty import IdClass
 from openbell_server.domain.identifiers import ActionId, client_order_id
 from openbell_server.domain.intents import ActionType
 
-# A command whose id the broker enforces for good may leave so often, always with that id.
-ENFORCED_WRITES_MAX: Final = 3
+# A command whose id the broker enforces for good may leave so often after its first time, always with that id.
+REPEATS_MAX: Final = 2
 _NUMBERS: Final = ("quantity", "limit_price")
 # Nothing left for a broker before one of these.
 _UNSENT: Final = frozenset({ActionState.QUEUED, ActionState.SKIPPED})
@@ -39,28 +40,33 @@ class Write:
 
 
 def excess_writes(
-    writes: Sequence[Write], actions: Sequence[Action], brokers: Mapping[str, BrokerCapabilities]
+    writes: Sequence[Write],
+    books: Books,
+    resends: Mapping[str, int],
+    brokers: Mapping[str, BrokerCapabilities],
 ) -> Iterator[str]:
-    """A sentence for every write that nothing allows; what the broker of each account can do says what is allowed.
+    """A sentence for every command that left more often than it may.
 
-    A torn write is no command to whoever receives it.
+    Once is allowed to each that passed its door, and once more for every time that was recorded beforehand as a repeat,
+    where the broker of its account makes that harmless. A torn write is no command to whoever receives it.
     """
-    asked = _Asked.of(actions)
-    counted: Counter[tuple[ActionType, str, str]] = Counter()
-    for write in writes:
-        if write.whole:
-            counted[write.action_type, write.account_id, _name(write)] += 1
-    for (action_type, account_id, name), times in counted.items():
-        able = brokers[account_id]
-        commands = asked.commands[action_type, account_id, name]
-        if action_type is ActionType.CANCEL:
-            most = times if able.repeats_cancels and commands else commands
-        elif able.id_classes.get(action_type) is IdClass.ENFORCED:
-            most = ENFORCED_WRITES_MAX * commands
-        else:
-            most = commands
-        if times > most:
-            yield f"{action_type} {name} of {account_id} left {times} times, and {most} were allowed"
+    allowed: Counter[tuple[ActionType, str, str]] = Counter()
+    for action, names in _sent(books):
+        repeats = _repeats(ActionType(action.action_type), resends.get(action.id, 0), brokers[action.account_id])
+        for name in names:
+            allowed[ActionType(action.action_type), action.account_id, name] += 1 + repeats
+    counted = Counter((write.action_type, write.account_id, _name(write)) for write in writes if write.whole)
+    for place, times in counted.items():
+        if times > allowed[place]:
+            action_type, account_id, name = place
+            yield f"{action_type} {name} of {account_id} left {times} times, and may {allowed[place]} times"
+
+
+def _repeats(action_type: ActionType, recorded: int, able: BrokerCapabilities) -> int:
+    """How many of the repeats that were recorded are allowed."""
+    if action_type is ActionType.CANCEL:
+        return recorded if able.repeats_cancels else 0
+    return min(recorded, REPEATS_MAX) if able.id_classes.get(action_type) is IdClass.ENFORCED else 0
 
 
 def _name(write: Write) -> str:
@@ -81,25 +87,17 @@ def _terms(
     return " ".join((*(word for word in (order, symbol, side) if word is not None), *numbers))
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """How many commands bear a name, by kind and account."""
-
-    commands: Counter[tuple[ActionType, str, str]] = field(default_factory=Counter)
-
-    @classmethod
-    def of(cls, actions: Sequence[Action]) -> "_Asked":
-        asked = cls()
-        orders: dict[str, set[str]] = defaultdict(set)
-        for action in actions:
-            if action.action_type == ActionType.CREATE:
-                orders[action.intent_id] |= {client_order_id(ActionId(UUID(action.id)))}
-                orders[action.intent_id] |= set(action.execution.broker_order_ids if action.execution else ())
-        for action in actions:
-            if action.state not in _UNSENT:
-                for name in _names(action, orders[action.intent_id]):
-                    asked.commands[ActionType(action.action_type), action.account_id, name] += 1
-        return asked
+def _sent(books: Books) -> Iterator[tuple[Action, set[str]]]:
+    """Every action that passed its door, with the names that it may go by where it is written."""
+    orders: dict[str, set[str]] = defaultdict(set)
+    for latest in books.intents.values():
+        orders[latest.intent_id].update(latest.execution.broker_order_ids if latest.execution else ())
+    for action in books.actions:
+        if action.action_type == ActionType.CREATE:
+            orders[action.intent_id].add(client_order_id(ActionId(UUID(action.id))))
+    for action in books.actions:
+        if action.state not in _UNSENT:
+            yield action, _names(action, orders[action.intent_id])
 
 
 def _names(action: Action, orders: set[str]) -> set[str]:

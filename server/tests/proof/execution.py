@@ -7,7 +7,7 @@ import asyncio
 import itertools
 import shutil
 from collections import Counter
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +17,11 @@ import asyncpg
 from broker_socket import BrokerSocket
 from broker_writes import Write, excess_writes
 
-from history import Call, History
+from history import Call
 from history_checker import check
 from history_recorder import read_history
-from openbell_server.application.ports.broker import BrokerCapabilities
 from openbell_server.brokers.registry import BROKERS
+from openbell_server.demo.ledgers import Books
 from openbell_server.domain.intents import ActionType
 from openbell_server.processes.local_platform import LocalPlatform
 from proof.books import event_heads
@@ -125,7 +125,7 @@ async def _prove(figures: Figures, platform: LocalPlatform, at_broker: BrokerSoc
     show_load(figures, history, following, size.intents)
     figures.exactly("orders and actions unsettled in the end", left, 0)
     await _show_doubts(figures, platform)
-    await _show_writes(figures, platform, at_broker, history)
+    await _show_writes(figures, platform, at_broker.writes, history.books)
     show_findings(figures, check(history))
 
 
@@ -160,58 +160,48 @@ def _show_trouble(figures: Figures, nemesis: Nemesis, size: Size) -> None:
 
 
 async def _show_doubts(figures: Figures, platform: LocalPlatform) -> None:
-    connection = await asyncpg.connect(platform.owner_url, timeout=10)
-    try:
-        ((doubted, flagged, unflagged),) = await connection.fetch(
-            "select count(*) filter (where unknown_since is not null or probes <> '[]'),"
-            " count(*) filter (where flagged_at is not null),"
-            " count(*) filter (where state = 'UNKNOWN' and flagged_at is null) from openbell.action_states"
-        )
-    finally:
-        await connection.close()
+    ((doubted, flagged, unflagged),) = await _rows(
+        platform.owner_url,
+        "select count(*) filter (where unknown_since is not null or probes <> '[]'),"
+        " count(*) filter (where flagged_at is not null),"
+        " count(*) filter (where state = 'UNKNOWN' and flagged_at is null) from openbell.action_states",
+    )
     figures.shown("actions whose outcome was unknown for a while", doubted)
     figures.shown("actions flagged", flagged)
     figures.exactly("actions UNKNOWN in the end and not flagged", unflagged, 0)
 
 
-async def _show_writes(figures: Figures, platform: LocalPlatform, at_broker: BrokerSocket, history: History) -> None:
-    brokers = await _brokers(platform)
+async def _show_writes(figures: Figures, platform: LocalPlatform, writes: Sequence[Write], books: Books) -> None:
     for action_type in ActionType:
-        ids = Counter(
-            (write.account_id, write.client_order_id or write.order)
-            for write in at_broker.writes
-            if write.action_type is action_type and write.whole
-        )
-        figures.shown(f"{action_type} written", ids.total())
-        figures.shown(f"{action_type} written again", ids.total() - len(ids))
-    figures.shown("writes torn", sum(not write.whole for write in at_broker.writes))
-    unseen = await _unseen(platform, at_broker.writes)
-    figures.exactly("commands in the broker's book that its socket did not see", unseen, 0)
-    excess = list(excess_writes(at_broker.writes, history.books.actions, brokers))
-    figures.exactly("writes beyond what is allowed", len(excess), 0)
+        figures.shown(f"{action_type} written", sum(w.whole and w.action_type is action_type for w in writes))
+    figures.shown("writes torn", sum(not write.whole for write in writes))
+    figures.exactly("commands in the broker's book that its socket did not see", await _unseen(platform, writes), 0)
+    rows = await _rows(platform.owner_url, "select action_id, resends from openbell.action_states where resends > 0")
+    resends = {str(row["action_id"]): row["resends"] for row in rows}
+    figures.shown("repeats recorded", sum(resends.values()))
+    rows = await _rows(platform.owner_url, "select account_id, broker from openbell.accounts")
+    brokers = {str(row["account_id"]): BROKERS[row["broker"]].capabilities for row in rows}
+    excess = list(excess_writes(writes, books, resends, brokers))
+    figures.exactly("commands written more often than allowed", len(excess), 0)
     for sentence in excess[:SENTENCES_MAX]:
         print(sentence, flush=True)
 
 
-async def _brokers(platform: LocalPlatform) -> Mapping[str, BrokerCapabilities]:
-    connection = await asyncpg.connect(platform.owner_url, timeout=10)
-    try:
-        rows = await connection.fetch("select account_id, broker from openbell.accounts")
-    finally:
-        await connection.close()
-    return {str(row["account_id"]): BROKERS[row["broker"]].capabilities for row in rows}
-
-
 async def _unseen(platform: LocalPlatform, writes: Sequence[Write]) -> int:
     """How many more commands the broker recorded than came through its socket: none, or we counted elsewhere."""
-    connection = await asyncpg.connect(platform.stack.environment["OPENBELL_PAPER_DATABASE_URL"], timeout=10)
-    try:
-        rows = await connection.fetch(
-            "select kind, account_id, count(*) from requests where kind <> 'SIGN_IN' group by kind, account_id"
-        )
-    finally:
-        await connection.close()
+    rows = await _rows(
+        platform.stack.environment["OPENBELL_PAPER_DATABASE_URL"],
+        "select kind, account_id, count(*) from requests where kind <> 'SIGN_IN' group by kind, account_id",
+    )
     kinds = {ActionType.CREATE: "SUBMIT", ActionType.REPLACE: "REPLACE", ActionType.CANCEL: "CANCEL"}
     seen = Counter((kinds[write.action_type], write.account_id) for write in writes if write.whole)
     recorded = Counter({(row["kind"], str(row["account_id"])): row["count"] for row in rows})
     return (recorded - seen).total()
+
+
+async def _rows(url: str, statement: str) -> list[asyncpg.Record]:
+    connection = await asyncpg.connect(url, timeout=10)
+    try:
+        return await connection.fetch(statement)
+    finally:
+        await connection.close()

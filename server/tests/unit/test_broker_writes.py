@@ -10,10 +10,11 @@ import pytest
 from broker_socket import Requests
 from broker_writes import Write, excess_writes
 
-from ledger_books import ACCOUNT, create
+from ledger_books import ACCOUNT, create, shown
 from openbell import Action
 from openbell_server.application.ports.broker import BrokerCapabilities
 from openbell_server.brokers.registry import BROKERS
+from openbell_server.demo.ledgers import Books
 from openbell_server.domain.broker_honesty import IdClass
 from openbell_server.domain.identifiers import ActionId, client_order_id
 from openbell_server.domain.intents import ActionType
@@ -34,8 +35,17 @@ REPLACE = Write(ActionType.REPLACE, ACCOUNT_ID, ORDER_ID, {"client_order_id": RE
 CANCEL = Write(ActionType.CANCEL, ACCOUNT_ID, ORDER_ID)
 
 
-def excess(writes: Sequence[Write], able: BrokerCapabilities, actions: Sequence[Action] = ACTIONS) -> list[str]:
-    return list(excess_writes(writes, actions, {ACCOUNT_ID: able}))
+def excess(
+    writes: Sequence[Write], able: BrokerCapabilities, actions: Sequence[Action] = ACTIONS, *, resends: int = 0
+) -> list[str]:
+    recorded = {action.id: resends for action in actions}
+    return list(excess_writes(writes, books(actions), recorded, {ACCOUNT_ID: able}))
+
+
+def books(actions: Sequence[Action]) -> Books:
+    """The broker's name for the order is P1."""
+    latest = {action.intent_id: shown(action, "NEW", broker_order_ids=("P1",)) for action in actions}
+    return Books(accepted=frozenset(), actions=actions, intents=latest, orders=[], repeated_submits=0)
 
 
 @pytest.mark.parametrize("able", [ENFORCED, ECHOED])
@@ -45,17 +55,23 @@ def test_every_command_may_be_written_once(able: BrokerCapabilities) -> None:
 
 @pytest.mark.parametrize("write", [CREATE, REPLACE, CANCEL])
 def test_no_command_may_be_written_twice_where_its_id_is_only_echoed(write: Write) -> None:
-    assert len(excess([write] * 2, ECHOED)) == 1
+    assert len(excess([write] * 2, ECHOED, resends=1)) == 1
+
+
+@pytest.mark.parametrize("write", [CREATE, REPLACE, CANCEL])
+def test_no_command_may_be_written_twice_that_was_not_recorded_as_a_repeat(write: Write) -> None:
+    assert len(excess([write] * 2, ENFORCED)) == 1
+    assert excess([write] * 2, ENFORCED, resends=1) == []
 
 
 @pytest.mark.parametrize("write", [CREATE, REPLACE])
 def test_a_command_whose_id_is_enforced_may_be_written_three_times(write: Write) -> None:
-    assert excess([write] * 3, ENFORCED) == []
-    assert len(excess([write] * 4, ENFORCED)) == 1
+    assert excess([write] * 3, ENFORCED, resends=2) == []
+    assert len(excess([write] * 4, ENFORCED, resends=3)) == 1
 
 
 def test_a_cancel_may_be_repeated_where_that_does_nothing_new() -> None:
-    assert excess([CANCEL] * 9, ENFORCED) == []
+    assert excess([CANCEL] * 9, ENFORCED, resends=8) == []
 
 
 @pytest.mark.parametrize("write", [CREATE, REPLACE, CANCEL])
@@ -70,7 +86,7 @@ def test_a_command_that_passed_no_door_may_not_be_written_at_all(state: str) -> 
 
 def test_a_write_of_another_account_is_not_allowed_by_an_action_of_this_one() -> None:
     stray = replace(CREATE, account_id="another")
-    assert len(list(excess_writes([stray], ACTIONS, {ACCOUNT_ID: ENFORCED, "another": ENFORCED}))) == 1
+    assert len(list(excess_writes([stray], books(ACTIONS), {}, {ACCOUNT_ID: ENFORCED, "another": ENFORCED}))) == 1
 
 
 def test_commands_without_ids_are_told_apart_by_what_they_ask_for() -> None:
@@ -79,6 +95,14 @@ def test_commands_without_ids_are_told_apart_by_what_they_ask_for() -> None:
     assert excess([write], WITHOUT_IDS) == []
     assert len(excess([write] * 2, WITHOUT_IDS)) == 1
     assert excess([write] * 2, WITHOUT_IDS, [create("intent", 1), create("another", 4)]) == []
+
+
+def test_orders_without_ids_are_changed_by_the_names_of_their_broker() -> None:
+    change = Write(ActionType.REPLACE, ACCOUNT_ID, "P1", {"quantity": "12"})
+    cancel = Write(ActionType.CANCEL, ACCOUNT_ID, "P1")
+    assert excess([change, cancel], WITHOUT_IDS) == []
+    assert len(excess([change, cancel] * 2, WITHOUT_IDS)) == 2
+    assert len(excess([replace(cancel, order="P2")], WITHOUT_IDS)) == 1
 
 
 def test_a_torn_write_is_no_command() -> None:
@@ -96,6 +120,7 @@ STREAM = (
     + request("PATCH", f"{ORDERS}/one", b'{"client_order_id":"two"}')
     + request("POST", f"/accounts/{ACCOUNT_ID}/session")
     + request("DELETE", f"{ORDERS}/one?valid_until=now")
+    + request("DELETE", f"/paper-c/accounts/{ACCOUNT_ID}/broker-orders/P%201?valid_until=now")
 )
 
 
@@ -110,6 +135,7 @@ def test_commands_are_read_however_their_bytes_are_cut(piece: int) -> None:
         Write(ActionType.CREATE, ACCOUNT_ID, None, {"client_order_id": "one"}),
         Write(ActionType.REPLACE, ACCOUNT_ID, "one", {"client_order_id": "two"}),
         Write(ActionType.CANCEL, ACCOUNT_ID, "one"),
+        Write(ActionType.CANCEL, ACCOUNT_ID, "P 1"),
     ]
 
 
