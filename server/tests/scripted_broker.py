@@ -68,6 +68,10 @@ class ScriptedBroker:
     sign_ins: list[tuple[AccountId, str]] = field(default_factory=list)
     keys: dict[AccountId, str] = field(default_factory=dict)
     requires_key: bool = False
+    # Whether its list is up to date; one that lags shows nothing yet. Who asked for the orders of its book.
+    lists: bool = True
+    listed: list[datetime] = field(default_factory=list)
+    owners: dict[str, AccountId] = field(default_factory=dict)
 
     async def sign_in(self, account_id: AccountId, secrets: Secrets) -> SignedIn | SignInRefused:
         self.sign_ins.append((account_id, secrets["key_id"]))
@@ -81,6 +85,7 @@ class ScriptedBroker:
 
     async def submit(self, order: BrokerOrder) -> Outcome:
         key_id = self.keys.get(order.account_id)
+        self.owners[order.client_order_id] = order.account_id
         return await self._answer(Write("submit", order.client_order_id, order.valid_until, key_id))
 
     async def replace(self, replacement: BrokerReplacement) -> Outcome:
@@ -95,13 +100,24 @@ class ScriptedBroker:
     async def find(self, account_id: AccountId, order: OrderName) -> OrderReport | None:
         if self.requires_key and account_id not in self.keys:
             raise PermissionError("sign in first")
-        self.asked.append(order.client_order_id)
-        return await self.look_up(order.client_order_id) if self.look_up else self.book.get(order.client_order_id)
+        name = order.client_order_id
+        self.asked.append(name)
+        if self.look_up is not None:
+            return await self.look_up(name)
+        by_its_own = [told for told in self.book.values() if told.broker_order_id in order.broker_order_ids]
+        # It finds by its own ids what it knows by none of ours.
+        return self.book.get(name) or next((told for told in by_its_own if told.client_order_id is None), None)
 
     async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:
-        """Its whole book: it knows no times and has one account."""
-        del account_id, since
-        return [*self.book.values()]
+        """Its book of the account; an order that it does not describe was taken at some time."""
+        self.listed.append(since)
+        return [
+            report
+            for name, report in self.book.items()
+            if self.lists
+            and self.owners.get(name, account_id) == account_id
+            and (report.description is None or report.description.accepted_at >= since)
+        ]
 
     async def reports(self) -> AsyncIterator[Item]:
         """One connect, then the feed as it is filled: it is joined once the reader has taken everything in."""
@@ -194,12 +210,12 @@ class Desk:
         assert accepted.status == "ACCEPTED"
         return accepted.intent_id
 
-    async def open_doors(self, free: int = 8) -> list[Door]:
-        return await self.execute.open_doors(self.account, free)
+    async def open_doors(self, free: int = 8, *, cancels_unseen: bool = False) -> list[Door]:
+        return await self.execute.open_doors(self.account, free, cancels_unseen=cancels_unseen)
 
-    async def work(self, free: int = 8) -> list[Door]:
+    async def work(self, free: int = 8, *, cancels_unseen: bool = False) -> list[Door]:
         """Open doors and dispatch what passed them."""
-        doors = await self.open_doors(free)
+        doors = await self.open_doors(free, cancels_unseen=cancels_unseen)
         await asyncio.gather(*(self.execute.dispatch(self.broker, door) for door in doors))
         return doors
 

@@ -43,6 +43,8 @@ NEEDS_NEWEST = {
     "credentials",
     "evidence",
     "operators",
+    "reconciliation",
+    "resting",
     "sessions",
     "outbox_health",
     "outbox_operators",

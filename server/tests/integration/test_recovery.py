@@ -152,8 +152,8 @@ async def test_reports_about_an_adopted_order_reach_its_intent(desk: Desk) -> No
     await desk.work()
     await desk.settle(0)
     assert await desk.pool.fetchval("select standing from orders") == "WORKING"
-    open_orders = await PostgresExecutionStore(desk.pool).open_orders_across_organizations("paper", [desk.account.slot])
-    assert [client_order_id(action_id) for _, action_id in open_orders] == [name]
+    async with PostgresExecutionStore(desk.pool).account_transaction(desk.account) as transaction:
+        assert [action.order_name.client_order_id for action in await transaction.open_orders()] == [name]
     await desk.report(a_report(ReportStatus.FILLED, [an_execution(1, 10)], client_order_id=name))
     assert await desk.pool.fetchval("select close_reason from orders") == "FILLED"
 

@@ -216,7 +216,13 @@ READS: dict[Role, dict[str, set[str]]] = {
             *("organization_id", "api_key_id", "key_id", "name", "environment", "permissions", "disabled"),
             *("revoked_at", "expires_at", "created_at"),
         },
-        "accounts": {"organization_id", "account_id", "broker", "slot"},
+        "accounts": {
+            *("organization_id", "account_id", "name", "broker", "environment", "credential_status", "version"),
+            *("created_at", "slot"),
+        },
+        "account_counters": {
+            *("organization_id", "account_id", "event_no", "halt_code", "halt_detail", "halted_at", "resumed_at"),
+        },
         "action_states": {
             *("organization_id", "account_id", "action_id", "intent_id", "seq", "action_type", "state"),
             *("send_started_at", "unknown_since", "flagged_at", "resends", "probes", "settled_at"),
@@ -226,7 +232,9 @@ READS: dict[Role, dict[str, set[str]]] = {
     },
     Role.EXECUTOR: {
         "accounts": {"organization_id", "account_id", "broker", "slot"},
-        "account_counters": {"account_id", "slot", "recovered_epoch", "halt_code"},
+        "account_counters": {
+            *("account_id", "slot", "recovered_epoch", "halt_code", "event_no", "reconciled_event_no"),
+        },
         "action_states": {
             *("organization_id", "account_id", "action_id", "intent_id", "seq", "slot", "state", "queued_at"),
             *("send_started_at", "updated_at", "settled_at", "probes", "known_as", "flagged_at", "unknown_since"),
@@ -273,8 +281,11 @@ LOOKING_UP = {
     "api_key_records.list_api_key_records",
     "callers.find_caller_across_organizations",
     "callers.find_organization_across_organizations",
+    "events.head",
     "organizations.read_organization",
+    "operators.find_organization_of_account_across_organizations",
     "operators.find_organization_of_key_across_organizations",
+    "operators.list_accounts_across_organizations",
     "operators.list_api_keys",
     "operators.list_audit_log_across_organizations",
     "outbox_operators.find_row_across_organizations",

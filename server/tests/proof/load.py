@@ -154,7 +154,7 @@ class Follower:
         received = 0
         async for frame in call:
             self._token, self._stands = frame.resume_token, True
-            if frame.WhichOneof("event") in {"broker_order", "intent_action", "account_changed"}:
+            if frame.WhichOneof("event") in {"broker_order", "intent_action", "account_changed", "external_order"}:
                 if self.frames and frame.prev_seq != self.frames[-1].account_seq:
                     last = self.frames[-1].account_seq
                     self.faults.append(f"{frame.account_seq} follows {frame.prev_seq}, seen {last}")

@@ -112,6 +112,12 @@ def show_event(event: Event) -> None:
         line.append(f"account {printable(', '.join(account.changed) or 'notice')}  version {account.version}  ")
         line.append_text(_state(f"credential {account.credential_status}", account.reason))
         line.append(f"  expires {_time(account.expires_at)}" if account.expires_at is not None else "")
+    elif event.external_order is not None:
+        other = event.external_order
+        line.append(f"not ours {printable(other.broker_order_id)}  {printable(other.order_side)} ")
+        line.append(f"{printable(other.symbol)}  ")
+        line.append_text(_state(other.status, None))
+        line.append(f"  {_plain(other.filled_quantity)} filled")
     console().print(line, soft_wrap=True)
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from openbell_server.application.ports.execution import AccountTransaction, TrackedAction
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.action_lifecycle import ActionState, Reason
+from openbell_server.domain.external_orders import ExternalOrder
 from openbell_server.domain.identifiers import client_order_id
 from openbell_server.domain.intents import plain
 from openbell_server.domain.order_aggregate import Order, status
@@ -79,6 +80,25 @@ def log_order(
     if notices:
         body["notices"] = notices
     transaction.append_event(EventKind.BROKER_ORDER, action.intent_id, action.seq, _text(body))
+
+
+def log_external_order(transaction: AccountTransaction, order: ExternalOrder) -> None:
+    """An order that is not ours was found, or changed."""
+    body = {
+        "broker_order_id": order.broker_order_id,
+        "client_order_id": order.client_order_id,
+        "symbol": order.symbol,
+        "order_side": order.order_side,
+        "order_type": order.order_type,
+        "quantity": plain(order.quantity),
+        "limit_price": plain(order.limit_price),
+        "stop_price": plain(order.stop_price),
+        "time_in_force": order.time_in_force,
+        "status": order.status,
+        "filled_quantity": plain(order.filled_quantity),
+        "accepted_at": order.accepted_at.isoformat(),
+    }
+    transaction.append_event(EventKind.EXTERNAL_ORDER, None, None, _text(body))
 
 
 def _reason(reason: Reason | None) -> dict[str, str | None] | None:

@@ -18,6 +18,7 @@ from openbell_server.application.execute_action import (
     ExecuteAction,
     record,
     refusals,
+    was_unseen,
 )
 from openbell_server.application.flag_unknown import doubt_abandoned, flag
 from openbell_server.application.keep_sessions import Passage
@@ -31,9 +32,9 @@ from openbell_server.application.ports.execution import (
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState
-from openbell_server.domain.action_outcomes import WRITTEN_AGAIN, after_look, after_resend, is_found
+from openbell_server.domain.action_outcomes import WRITTEN_AGAIN, after_look, after_resend, cancel_of_closed, is_found
 from openbell_server.domain.broker_honesty import RESENDS_MAX, LookUp
-from openbell_server.domain.broker_orders import OrderReport
+from openbell_server.domain.broker_orders import OrderReport, Outcome
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Standing
 
@@ -54,7 +55,7 @@ class SettleUnknown:
         doubtful, asked_at = await self._in_doubt(account, capabilities)
         look = _Look(self, account, session, capabilities, asked_at)
         failed: list[BaseException] = []
-        again: list[asyncio.Task[None]] = []
+        again: list[asyncio.Task[Outcome]] = []
         for action in doubtful:
             try:
                 door = await look.at(action)
@@ -65,7 +66,8 @@ class SettleUnknown:
                 again.append(asyncio.ensure_future(self.execute.dispatch(session, door)))
             if len(again) >= capabilities.in_flight_max:
                 break
-        failed += [end for end in await asyncio.gather(*again, return_exceptions=True) if end is not None]
+        ends = await asyncio.gather(*again, return_exceptions=True)
+        failed += [end for end in ends if isinstance(end, BaseException)]
         self.hints.events_were_written([account.account_id])
         if failed:
             raise failed[0]
@@ -115,11 +117,16 @@ class _Look:
             probed = next(each for each in history if each.action_id == action.action_id)
             if probed.state is not ActionState.UNKNOWN:
                 return None
+            if probed.action_type is ActionType.CANCEL and probed.order.standing is Standing.CLOSED:
+                await record(transaction, probed, cancel_of_closed(probed.order))
+                return None
             await transaction.add_probe(action.action_id, self.asked_at, found=is_found(report, probed.replacement))
             crash_point("executor.inside_evidence")
             assert probed.send_started_at is not None
             proof_from = probed.send_started_at + timedelta(seconds=self.capabilities.settle_seconds)
-            if self.asked_at < proof_from:
+            # A cancel that was written before its order was seen is not what the order waits for.
+            at_sight = probed.action_type is ActionType.CANCEL and was_unseen(probed, history)
+            if self.asked_at < proof_from and not at_sight:
                 return None
             if probed.action_type is not ActionType.CANCEL:
                 door = await self._conclude(transaction, probed, history, report, proof_from)
@@ -158,7 +165,7 @@ class _Look:
             refused = await refusals(transaction, [judged], account_ready=passage is Passage.OPEN)
             if not refused and transaction.halt_code is None:
                 return await self._resend(transaction, action)
-        await record(transaction, action, settlement)
+        await record(transaction, action, settlement, history)
         return None
 
     def _may_be_repeated(self, action: TrackedAction, history: list[TrackedAction]) -> bool:
@@ -195,7 +202,8 @@ class _Look:
         async with asyncio.timeout(CALL_SECONDS):
             outcome = await self.session.cancel(self.account.account_id, probed.order_name, valid_until)
         async with self.settle.store.account_transaction(self.account) as transaction:
-            for action in await transaction.of_intents([probed.intent_id]):
+            history = await transaction.of_intents([probed.intent_id])
+            for action in history:
                 if action.action_id == probed.action_id:
                     settlement = after_resend(action.action_type, action.state, action.order, outcome)
-                    await record(transaction, action, settlement)
+                    await record(transaction, action, settlement, history)

@@ -1,5 +1,6 @@
 """What follows from a broker's answer: the action's next state, and what becomes of its order."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,6 +28,7 @@ BROKER_REFUSED: Final = "BROKER_REFUSED"
 NOT_SENT: Final = "NOT_SENT"
 NO_ANSWER: Final = "NO_ANSWER"
 NOT_AT_BROKER: Final = "NOT_AT_BROKER"
+ORDER_IN_DOUBT: Final = "ORDER_IN_DOUBT"
 ORDER_TERMINAL: Final = "ORDER_TERMINAL"
 SUPERSEDED: Final = "SUPERSEDED"
 FORGOTTEN: Final = "FORGOTTEN"
@@ -50,11 +52,17 @@ class Settlement:
 
 
 def after_outcome(
-    action_type: ActionType, state: ActionState, order: Order, outcome: Outcome, replacement: Terms | None = None
+    action_type: ActionType,
+    state: ActionState,
+    order: Order,
+    outcome: Outcome,
+    replacement: Terms | None = None,
+    *,
+    unseen: bool = False,
 ) -> Settlement:
     """What an answer to a command means; an action that evidence settled meanwhile stays as it is.
 
-    Replacement is what a REPLACE asks for.
+    Replacement is what a REPLACE asks for. A CANCEL is unseen if nobody knew of its order when it was sent.
     """
     if state in SETTLED:
         return Settlement(None, None, order)
@@ -62,7 +70,7 @@ def after_outcome(
         return _after_create(state, order, outcome)
     if replacement is not None:
         return _after_replace(state, order, outcome, replacement)
-    return _after_cancel(state, order, outcome)
+    return _after_cancel(state, order, outcome, unseen=unseen)
 
 
 def after_resend(
@@ -136,10 +144,16 @@ def _not_replaced(state: ActionState, reason: Reason, order: Order, replacement:
     return Settlement(state, reason, kept, (OVERFILL,) if too_much else ())
 
 
-def _after_cancel(state: ActionState, order: Order, outcome: Outcome) -> Settlement:
+def _after_cancel(state: ActionState, order: Order, outcome: Outcome, *, unseen: bool) -> Settlement:
     if order.standing is Standing.CLOSED:
-        return _cancel_of_closed(order)
+        return cancel_of_closed(order)
     match outcome:
+        case Refused(code, text) if unseen:
+            # The order may have arrived after its cancel: such a no says nothing about the order as it is now.
+            if state is ActionState.UNKNOWN:
+                return Settlement(None, None, order)
+            reason = Reason(ORDER_IN_DOUBT, code, text)
+            return Settlement(ActionState.UNKNOWN, reason, advance(order, Doubted()))
         case Accepted():
             # The order ends when the broker reports that it did.
             return Settlement(ActionState.ACKED, None, advance(order, CancelTaken()))
@@ -153,7 +167,8 @@ def _after_cancel(state: ActionState, order: Order, outcome: Outcome) -> Settlem
             return Settlement(ActionState.UNKNOWN, Reason(NO_ANSWER, None, why), advance(order, Doubted()))
 
 
-def _cancel_of_closed(order: Order) -> Settlement:
+def cancel_of_closed(order: Order) -> Settlement:
+    """What became of a cancel of an order that has ended."""
     if order.close_reason is CloseReason.CANCELED:
         return Settlement(ActionState.ACKED, None, order)
     return Settlement(ActionState.REFUSED, Reason(ORDER_TERMINAL), order)
@@ -169,7 +184,7 @@ def after_report(
         return None
     if replacement is not None:
         return _replace_reported(order, report, replacement)
-    return _cancel_of_closed(order) if order.standing is Standing.CLOSED else None
+    return cancel_of_closed(order) if order.standing is Standing.CLOSED else None
 
 
 def _create_reported(state: ActionState, order: Order, report: OrderReport) -> Settlement | None:
@@ -214,6 +229,25 @@ def after_look(
     if report is None or report.terms is None or not missed_before:
         return Settlement(None, None, order)
     return _not_replaced(ActionState.FAILED, Reason(NOT_AT_BROKER), order, replacement)
+
+
+def with_doubt(order: Order, others: Iterable[tuple[ActionType, ActionState]]) -> Order:
+    """The order after one command was settled, as its others leave it: what was written may be pending or in doubt."""
+    if order.standing is Standing.CLOSED:
+        return order
+    for action_type, state in others:
+        if state in PAST_DOOR:
+            order = advance(order, Asked(_PENDING[action_type]))
+        if state is ActionState.UNKNOWN:
+            order = advance(order, Doubted())
+    return order
+
+
+_PENDING: Final = {
+    ActionType.CREATE: Pending.NEW,
+    ActionType.REPLACE: Pending.REPLACE,
+    ActionType.CANCEL: Pending.CANCEL,
+}
 
 
 def past_door(action_type: ActionType, order: Order) -> Order:

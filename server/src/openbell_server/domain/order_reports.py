@@ -145,6 +145,16 @@ def apply_report(order: Order, report: OrderReport, counted: Counted, in_flight:
     return order
 
 
+def tells_nothing_new(order: Order, report: OrderReport) -> bool:
+    """Whether a report says no more of an order than is known, where nothing is in flight."""
+    if report.changes or report.filled_quantity != order.filled_quantity:
+        return False
+    unchanged = Counted(
+        order.filled_quantity, order.filled_value, order.busted_quantity, changed=order.executions_changed
+    )
+    return apply_report(order, report, unchanged) == order
+
+
 def notices(
     before: Order,
     after: Order,

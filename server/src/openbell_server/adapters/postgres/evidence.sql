@@ -90,25 +90,3 @@ order by execution_id;
 select execution_id, revision, quantity, price from execution_changes
 where organization_id = :organization_id and account_id = :account_id and order_id = :order_id
 order by execution_id, revision;
-
--- name: save_external_order(organization_id, account_id, broker_order_id, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, status, filled_quantity, accepted_at)$
--- Whether it is news: nothing is written where the broker tells nothing new.
-insert into external_orders as e (
-    organization_id, account_id, broker_order_id, client_order_id, symbol, order_side, order_type, quantity, limit_price,
-    stop_price, time_in_force, status, filled_quantity, accepted_at, found_at, updated_at
-) values (
-    :organization_id, :account_id, :broker_order_id, :client_order_id, :symbol, :order_side, :order_type, :quantity,
-    :limit_price, :stop_price, :time_in_force, :status, :filled_quantity, :accepted_at, clock_timestamp(), clock_timestamp()
-)
-on conflict (account_id, broker_order_id) do update
-set quantity = excluded.quantity, limit_price = excluded.limit_price, stop_price = excluded.stop_price,
-    time_in_force = excluded.time_in_force, status = excluded.status, filled_quantity = excluded.filled_quantity,
-    updated_at = excluded.updated_at
-where (e.status, e.filled_quantity, e.quantity, e.limit_price, e.stop_price)
-    is distinct from (excluded.status, excluded.filled_quantity, excluded.quantity, excluded.limit_price, excluded.stop_price)
-returning true;
-
--- name: halt(organization_id, account_id, code, detail)$
-update account_counters set halt_code = :code, halt_detail = left(:detail, 500), halted_at = clock_timestamp()
-where organization_id = :organization_id and account_id = :account_id and halt_code is null
-returning true;

@@ -44,6 +44,9 @@ select count(*) as count, coalesce(extract(epoch from clock_timestamp() - min(un
     count(flagged_at) as flagged
 from action_states where settled_at is null and state = 'UNKNOWN';
 
+-- name: halted_accounts_across_organizations()$
+select count(*) from account_counters where halt_code is not null;
+
 -- name: count_objects_across_organizations()$
 select count(credential_id) from vault_objects;
 

@@ -13,6 +13,7 @@ import asyncpg
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import OUTDATED, Connection, Pool, Role, transaction
 from openbell_server.adapters.postgres.intents import terms_of
+from openbell_server.adapters.postgres.reconciliation import OPEN_MAX, ReconcilingTransaction
 from openbell_server.adapters.postgres.symbol_controls import read_controls
 from openbell_server.adapters.postgres.tracked_actions import door_facts_of, order_details, tracked_action
 from openbell_server.application.ports.execution import (
@@ -23,7 +24,7 @@ from openbell_server.application.ports.execution import (
 )
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
-from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange, OrderDescription, OrderReport
+from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange
 from openbell_server.domain.controls import DoorFacts, SymbolControls
 from openbell_server.domain.credentials import CredentialStatus
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol
@@ -35,10 +36,11 @@ ROUND_MAX: Final = 200
 NamedQuery = Callable[..., AsyncIterator[asyncpg.Record]]
 _queries = named_queries.load("execution")
 _evidence = named_queries.load("evidence")
+_reconciliation = named_queries.load("reconciliation")
 
 
 @dataclass(slots=True)
-class PostgresAccountTransaction:
+class PostgresAccountTransaction(ReconcilingTransaction):
     """Implements AccountTransaction."""
 
     connection: Connection
@@ -48,11 +50,7 @@ class PostgresAccountTransaction:
     was_restored: bool
     epochs: tuple[int, int]
     halt_code: str | None
-    _events: list[tuple[EventKind, IntentId, int, str]] = field(default_factory=list)
-
-    @property
-    def _where(self) -> dict[str, UUID]:
-        return {"organization_id": self.account.organization_id, "account_id": self.account.account_id}
+    _events: list[tuple[EventKind, IntentId | None, int | None, str]] = field(default_factory=list)
 
     async def superseded(self) -> list[TrackedAction]:
         """Replaces and creates that are cancelled before they were sent, with the cancels of such creates."""
@@ -64,12 +62,15 @@ class PostgresAccountTransaction:
         row = await _queries.standing(self.connection, **self._where)
         return AccountStanding(self.epochs, row["credential_version"], CredentialStatus(row["credential_status"]))
 
-    async def ready(self, limit: int, *, cancels: bool) -> list[TrackedAction]:
+    async def ready(self, limit: int, *, commands: int, cancels: bool, cancels_unseen: bool) -> list[TrackedAction]:
         """What may be sent next, cancels first, then in commit order."""
         found = []
         if cancels:
-            found = await self._tracked(_queries.ready_cancels(self.connection, **self._where, row_limit=limit))
-        others = _queries.ready_others(self.connection, **self._where, row_limit=limit - len(found))
+            ready = _queries.ready_cancels(
+                self.connection, **self._where, cancels_unseen=cancels_unseen, row_limit=limit
+            )
+            found = await self._tracked(ready)
+        others = _queries.ready_others(self.connection, **self._where, row_limit=min(commands, limit - len(found)))
         return found + await self._tracked(others, judged=True)
 
     async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:
@@ -86,6 +87,10 @@ class PostgresAccountTransaction:
     async def of_intents(self, intent_ids: Sequence[IntentId]) -> list[TrackedAction]:
         """All actions of these intents, in order."""
         return await self._tracked(_queries.of_intents(self.connection, **self._where, intent_ids=list(intent_ids)))
+
+    async def open_orders(self) -> list[TrackedAction]:
+        """Orders that the broker may have."""
+        return await self._tracked(_queries.open_orders(self.connection, **self._where, row_limit=OPEN_MAX))
 
     async def intents_of(self, action_ids: Sequence[ActionId]) -> dict[ActionId, IntentId]:
         """Which intents these actions belong to."""
@@ -231,37 +236,11 @@ class PostgresAccountTransaction:
         changes = _evidence.changes_of_order(self.connection, **self._where, order_id=intent_id)
         return [BrokerExecution(**row) async for row in executions], [ExecutionChange(**row) async for row in changes]
 
-    async def save_external_order(self, report: OrderReport, description: OrderDescription) -> bool:
-        """Keep an order that is not ours as the broker tells it; whether that is news."""
-        terms = report.terms
-        return bool(
-            await _evidence.save_external_order(
-                self.connection,
-                **self._where,
-                broker_order_id=report.broker_order_id,
-                client_order_id=report.client_order_id,
-                symbol=description.symbol,
-                order_side=description.order_side,
-                order_type=description.order_type,
-                quantity=terms and terms.quantity,
-                limit_price=terms and terms.limit_price,
-                stop_price=terms and terms.stop_price,
-                time_in_force=terms and terms.time_in_force,
-                status=report.status,
-                filled_quantity=report.filled_quantity,
-                accepted_at=description.accepted_at,
-            )
-        )
-
-    async def halt(self, code: str, detail: str) -> bool:
-        """Let no new order of the account pass; whether it was not so before."""
-        return bool(await _evidence.halt(self.connection, **self._where, code=code, detail=detail))
-
     async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
         """Count a fill."""
         await _queries.add_to_position(self.connection, **self._where, symbol=symbol, change=change)
 
-    def append_event(self, kind: EventKind, intent_id: IntentId, seq: int, body: str) -> None:
+    def append_event(self, kind: EventKind, intent_id: IntentId | None, seq: int | None, body: str) -> None:
         """Append to the account's log."""
         self._events.append((kind, intent_id, seq, body))
 
@@ -365,13 +344,17 @@ class PostgresExecutionStore:
         async with transaction(self.pool, Role.EXECUTOR) as connection:
             return [row["account_id"] async for row in query(connection, slots=list(slots), **seconds)]
 
-    async def open_orders_across_organizations(
+    async def accounts_to_reconcile_across_organizations(
         self, broker: str, slots: Collection[int]
-    ) -> list[tuple[BrokerAccount, ActionId]]:
-        """Orders of these slots that a broker may have, with the action it knows each by."""
+    ) -> tuple[list[BrokerAccount], list[BrokerAccount]]:
+        """Accounts of these slots with orders that a broker may have, and those that something happened to since."""
+        values = {"broker": broker, "slots": list(slots)}
         async with transaction(self.pool, Role.EXECUTOR) as connection:
-            rows = _queries.open_orders_across_organizations(connection, broker=broker, slots=list(slots))
-            return [
-                (BrokerAccount(row["organization_id"], row["account_id"], row["broker"], row["slot"]), row["action_id"])
-                async for row in rows
-            ]
+            rows = _queries.accounts_with_open_orders_across_organizations(connection, **values)
+            with_orders = [BrokerAccount(**row) async for row in rows]
+        try:
+            async with transaction(self.pool, Role.EXECUTOR) as connection:
+                rows = _reconciliation.accounts_touched_across_organizations(connection, **values)
+                return with_orders, [BrokerAccount(**row) async for row in rows]
+        except OUTDATED:
+            return with_orders, []

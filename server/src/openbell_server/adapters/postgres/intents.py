@@ -139,6 +139,7 @@ class PostgresIntentStore:
                 writes=row["writes"],
                 action_type=ActionType(row["action_type"]),
                 broker=row["broker"],
+                candidates=json.loads(row["candidates"] or "[]"),
             )
         return Execution(order=order_facts(row), unknown=unknown, updated_at=row["updated_at"])
 

@@ -42,7 +42,8 @@ left join lateral (
     select s.unknown_since, s.probes, s.action_type, a.broker,
         -- Read as JSON: a schema of before has no such columns.
         (to_jsonb(s) ->> 'flagged_at')::timestamptz as flagged_at,
-        1 + coalesce((to_jsonb(s) ->> 'resends')::integer, 0) as writes
+        1 + coalesce((to_jsonb(s) ->> 'resends')::integer, 0) as writes,
+        to_jsonb(s) -> 'candidates' as candidates
     from action_states s
     join accounts a on a.organization_id = s.organization_id and a.account_id = s.account_id
     where s.account_id = o.account_id and s.intent_id = o.order_id and s.state = 'UNKNOWN'

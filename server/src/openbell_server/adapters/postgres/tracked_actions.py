@@ -25,6 +25,7 @@ def tracked_action(row: asyncpg.Record, replacement: Terms | None, at_door: Door
         state=ActionState(row["state"]),
         attempt_id=row["attempt_id"],
         send_started_at=row["send_started_at"],
+        settled_at=row["settled_at"],
         order_action_id=row["order_action_id"],
         misses=[datetime.fromisoformat(p["at"]) for p in json.loads(row["probes"]) if not p["found"]],
         order=order_facts(row),

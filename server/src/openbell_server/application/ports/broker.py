@@ -123,6 +123,18 @@ class BrokerReplacement:
     valid_until: datetime
 
 
+class SlowDown(Exception):
+    """Raised by whoever asks a broker that wants calm: for how many seconds, 0 if it does not say.
+
+    A command that it turned away unread is answered with NotSent, which tells the same.
+    """
+
+    def __init__(self, retry_after: float) -> None:
+        """The broker named these seconds."""
+        super().__init__(f"the broker asks to be left alone for {retry_after:g} s")
+        self.retry_after = retry_after
+
+
 class BrokerSession(Protocol):
     """A connection to one broker. Any exception out of submit, replace or cancel counts as Unknown."""
 

@@ -96,6 +96,8 @@ class UnknownEvidence:
     # What it is about, and whom: what would settle it follows from these.
     action_type: ActionType
     broker: str
+    # Orders at the broker that may be the one, by the broker's ids.
+    candidates: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,16 @@ async def _unknown(patient: Patient) -> Said:
     return fine(f"{said}: their broker is being asked.")
 
 
+async def _halts(patient: Patient) -> Said:
+    count = await patient.database.halted_accounts()
+    if not count:
+        return fine("No account has stopped by itself.")
+    return problem(
+        f"{count} account(s) stopped by themselves: their broker has more orders under our ids than were sent.",
+        "See `openbell-server accounts list --halted`, compare with the broker, then `accounts resume`.",
+    )
+
+
 async def _queues(patient: Patient) -> Said:
     judged = {queue.queue: judge(queue) for queue in await patient.database.queues()}
     bad = [queue for queue, (verdict, _) in judged.items() if verdict in {Verdict.FAILING, Verdict.STUCK}]
@@ -52,4 +62,5 @@ CHECKS: Final = (
     Check("work", "queues", _queues, PLATFORM),
     Check("work", "executors", _executors, PLATFORM),
     Check("work", "unknown_actions", _unknown, PLATFORM),
+    Check("work", "halted_accounts", _halts, PLATFORM),
 )

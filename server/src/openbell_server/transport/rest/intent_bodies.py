@@ -237,6 +237,7 @@ class UnknownBody(Struct, frozen=True):
 
     since: Moment
     probes: list[ProbeBody]
+    candidates: Annotated[list[str], Meta(description="orders at the broker that may be the one, by its own ids")]
     writes: Annotated[int, Meta(ge=1, description="how often the command may have been written to the broker")]
     settles_by: Annotated[str, Meta(description="what would settle it at this broker, in words")]
     # Absent while nobody was asked to look at it.
@@ -307,6 +308,7 @@ def unknown_body(unknown: UnknownEvidence | None, brokers: Mapping[str, BrokerDe
     return UnknownBody(
         since=unknown.since,
         probes=[ProbeBody(at, found) for at, found in unknown.probes],
+        candidates=[*unknown.candidates],
         writes=unknown.writes,
         settles_by=brokers[unknown.broker].capabilities.settles_by(unknown.action_type),
         flagged_at=UNSET if unknown.flagged_at is None else unknown.flagged_at,

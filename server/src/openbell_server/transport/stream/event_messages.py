@@ -16,6 +16,7 @@ KINDS = {
     pb.EVENT_TYPE_BROKER_ORDER: EventKind.BROKER_ORDER,
     pb.EVENT_TYPE_INTENT_ACTION: EventKind.INTENT_ACTION,
     pb.EVENT_TYPE_ACCOUNT_CHANGED: EventKind.ACCOUNT_CHANGED,
+    pb.EVENT_TYPE_EXTERNAL_ORDER: EventKind.EXTERNAL_ORDER,
 }
 
 
@@ -60,6 +61,10 @@ def _envelope(account_id: AccountId, frame: Frame) -> pb.TradingEvent:
 
 def _fill(message: pb.TradingEvent, event: AccountEvent) -> None:
     body: dict[str, Any] = {name: value for name, value in json.loads(event.body).items() if value is not None}
+    if event.kind is EventKind.EXTERNAL_ORDER:
+        accepted_at = timestamp(datetime.fromisoformat(body.pop("accepted_at")))
+        message.external_order.CopyFrom(pb.ExternalOrder(accepted_at=accepted_at, **body))
+        return
     reason = body.pop("reason", None)
     target: pb.BrokerOrder | pb.IntentAction | pb.AccountChanged
     if event.kind is EventKind.ACCOUNT_CHANGED:
