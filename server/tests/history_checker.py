@@ -243,6 +243,9 @@ def _may_follow(state: str, following: str) -> bool:
     """Whether the log may tell of these one after the other: the door itself, DISPATCHING, writes no event."""
     if not state:
         return following == ActionState.QUEUED
+    if state == following == ActionState.UNKNOWN:
+        # A doubt is told of again when it is flagged, and when the command is written again.
+        return True
     allowed = _following(ActionState(state))
     if ActionState.DISPATCHING in allowed:
         allowed = (allowed | _following(ActionState.DISPATCHING)) - {ActionState.DISPATCHING}

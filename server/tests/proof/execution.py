@@ -32,11 +32,13 @@ from proof.persistent_load import SENTENCES_MAX, Load, end_what_rests, load_thro
 
 EXECUTORS = ("executor", "executor-2", "executor-3")
 # As often as they matter here: whoever passes doors and whoever is behind them.
-TURNS = ("executor", "api", "executor-2", "paper", "executor-3", "relay", "executor", "stream")
+TURNS = ("executor", "paper", "executor-2", "api", "executor-3", "relay", "executor", "stream")
 PROCESSES = tuple(dict.fromkeys(TURNS))
 FAULTS = (
     "seed=7,slow_ms=60,"
     "hang=0.01,accept_then_hang=0.01,accept_then_reset=0.015,error_500_after_accept=0.015,refuse=0.01,"
+    "refused_but_placed=0.01,accept_late=0.01,fill_before_ack=0.01,too_many_requests=0.01,"
+    "duplicate_fills=0.05,reorder_fills=0.05,"
     "replace_hang=0.03,replace_then_hang=0.03,replace_then_reset=0.03,error_500_after_replace=0.03,replace_refuse=0.03,"
     "cancel_hang=0.03,cancel_then_hang=0.03,cancel_then_reset=0.03,error_500_after_cancel=0.03,cancel_refuse=0.03"
 )
