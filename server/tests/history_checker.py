@@ -244,7 +244,7 @@ def _may_follow(state: str, following: str) -> bool:
     if not state:
         return following == ActionState.QUEUED
     if state == following == ActionState.UNKNOWN:
-        # A doubt is told of again when it is flagged, and when the command is written again.
+        # It was written again, or somebody was asked to look.
         return True
     allowed = _following(ActionState(state))
     if ActionState.DISPATCHING in allowed:
@@ -262,17 +262,10 @@ def _check_fills(history: History) -> Iterator[Finding]:
         for action in history.books.actions
         if action.action_type == "CREATE"
     }
-    # Where a broker has no place for our ids, its own say whose an order is.
-    named = {
-        order_id: intent_id
-        for intent_id, latest in history.books.intents.items()
-        for order_id in (latest.execution.broker_order_ids if latest.execution else ())
-    }
     theirs = {
-        intents.get(order.client_order_id or "") or named.get(order.broker_order_id, ""): {
-            fill.execution_id: Decimal(fill.quantity) for fill in order.executions
-        }
+        intents[order.client_order_id]: {fill.execution_id: Decimal(fill.quantity) for fill in order.executions}
         for order in history.books.orders
+        if order.client_order_id in intents
     }
     counted = Counter(
         [("stored", fill.account_id, fill.execution_id) for fill in history.fills]

@@ -1,7 +1,8 @@
 """One intent and the broker that has its order: every step of both in any order, and what must hold after each."""
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import reduce
@@ -35,6 +36,7 @@ from openbell_server.domain.order_aggregate import (
     ReplaceAnswered,
     Sighted,
     Standing,
+    advance,
 )
 from openbell_server.domain.order_reports import OVERFILL, RESTATED, counted_anew, counted_with, unseen_changes
 from openbell_server.domain.orders import Terms
@@ -57,12 +59,14 @@ def recorded_steps() -> Iterator[list[Step]]:
     """Every step that the domain makes of any order while the block runs."""
     steps: list[Step] = []
 
-    def advance(order: Order, event: OrderEvent) -> Order:
+    def recorded(order: Order, event: OrderEvent) -> Order:
         following = order_aggregate.advance(order, event)
         steps.append(Step(order, event, following))
         return following
 
-    with patch.object(order_reports, "advance", advance), patch.object(action_outcomes, "advance", advance):
+    with ExitStack() as patches:
+        for module in (order_reports, action_outcomes, sys.modules[__name__]):
+            patches.enter_context(patch.object(module, "advance", recorded))
         yield steps
 
 
@@ -279,7 +283,7 @@ class OrderMachine:
         action = self.intent.actions[0]
         if action.state is ActionState.UNKNOWN and pick % 3 == 0:
             if pick % 2:
-                order = action_outcomes.advance(self.intent.order, Closed(CloseReason.RECONCILED_OUT))
+                order = advance(self.intent.order, Closed(CloseReason.RECONCILED_OUT))
                 self.intent.settle(action, Settlement(ActionState.ABANDONED, None, order))
             else:
                 self.intent.settle(action, after_absence(self.intent.order))
@@ -343,7 +347,7 @@ class OrderMachine:
     def _compare(self) -> None:
         order, broker, create = self.intent.order, self.broker, self.intent.actions[0]
         if not broker.ids:
-            assert (order.standing, order.filled_quantity) == (Standing.CLOSED, 0)
+            assert (order.standing, order.filled_quantity) == (Standing.CLOSED, Decimal(0))
             return
         status = CloseReason(broker.status) if broker.status is not ReportStatus.WORKING else None
         assert (order.close_reason, order.filled_quantity, order.filled_value, order.terms, order.triggered) == (
@@ -357,7 +361,7 @@ class OrderMachine:
         assert (order.pending, order.certainty) == (Pending.NONE, Certainty.CONFIRMED)
         assert broker.ids[-1] in order.broker_order_ids
         assert all(action.state in SETTLED for action in self.intent.actions)
-        assert create.state is ActionState.ACKED or (status, broker.filled) == (CloseReason.REJECTED, 0)
+        assert create.state is ActionState.ACKED or (status, broker.filled) == (CloseReason.REJECTED, Decimal(0))
         for action in self.intent.actions[1:]:
             if not broker.restated and action.replacement is not None:
                 was_acked = action.state is ActionState.ACKED

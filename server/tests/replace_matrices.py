@@ -177,7 +177,7 @@ def wrong_rows(rows: Sequence[Row], *, by_report: bool) -> list[str]:
     for place, row in enumerate(rows, 1):
         follower.message(row.message, row.number)
         order = follower.intent.order
-        found = (order.quantity, order.filled_quantity, order.leaves_quantity, status(order))
-        if found != row[2:]:
+        found = f"{order.quantity} {order.filled_quantity} {order.leaves_quantity} {status(order)}"
+        if found != f"{row.quantity} {row.filled} {row.left} {row.word}":
             wrong.append(f"row {place}: {row} but {found}")
     return wrong

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
@@ -21,8 +22,9 @@ from openbell_server.application.execute_action import Door, ExecuteAction, Fenc
 from openbell_server.application.follow_broker import FollowBroker, Item, SignIns
 from openbell_server.application.hold_slots import HoldSlots
 from openbell_server.application.keep_sessions import Passage
-from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
+from openbell_server.application.ports.broker import BrokerDefinition, BrokerOrder, BrokerReplacement
 from openbell_server.application.ports.execution import AccountTransaction, BrokerAccount, ExecutionStore
+from openbell_server.application.reconcile_account import Pass, ReconcileAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.brokers.paper.definition import PaperBroker
@@ -237,6 +239,16 @@ class Desk:
             self.account, self.broker, capabilities
         )
 
+    async def reconcile(self, *heard: OrderReport, deep: bool = False, **can: Any) -> Pass:
+        """Compare the account with its broker once, which has these capabilities."""
+        capabilities = replace(PaperBroker.capabilities, **can)
+        reconcile = ReconcileAccount(PostgresExecutionStore(self.pool), self.track)
+        return await reconcile(self.account, self.broker, capabilities, heard, deep=deep)
+
+    async def position(self) -> int:
+        """Of the only symbol, in whole shares."""
+        return int(await self.pool.fetchval("select quantity from positions") or 0)
+
     async def report(self, *reports: OrderReport) -> list[OrderReport]:
         return await self.track(self.account, reports)
 
@@ -268,16 +280,21 @@ class Desk:
 
     @asynccontextmanager
     async def following(
-        self, slots: HoldSlots | None = None, store: ExecutionStore | None = None
+        self,
+        slots: HoldSlots | None = None,
+        store: ExecutionStore | None = None,
+        definition: BrokerDefinition | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> AsyncIterator[FollowBroker]:
         """The broker of this desk, followed until the block ends."""
         follow = FollowBroker(
-            PaperBroker(),
+            definition or PaperBroker(),
             self.broker,
             store or PostgresExecutionStore(self.pool),
             self.track,
             slots or await self.all_slots(),
             self.sign_ins,
+            clock,
         )
         running = asyncio.ensure_future(follow.run())
         try:

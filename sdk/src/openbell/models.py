@@ -188,6 +188,7 @@ class BrokerOrder(Record, frozen=True, kw_only=True):
     stop_price: Decimal | None = None
     average_price: Decimal | None = None
     reason: Reason | None = None
+    notices: tuple[str, ...] = ()
 
 
 class IntentAction(Record, frozen=True, kw_only=True):

@@ -221,6 +221,7 @@ class BrokerOrder(_message.Message):
     LEAVES_QUANTITY_FIELD_NUMBER: _builtins.int
     AVERAGE_PRICE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
     intent_id: _builtins.str
     client_order_id: _builtins.str
     client_reference_id: _builtins.str
@@ -241,6 +242,10 @@ class BrokerOrder(_message.Message):
     def broker_order_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def reason(self) -> Global___Reason: ...
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What is worth a look, in the words of docs/lifecycle.md; the reason tells the first of them where there is no other."""
+
     def __init__(
         self,
         *,
@@ -262,10 +267,11 @@ class BrokerOrder(_message.Message):
         leaves_quantity: _builtins.str = ...,
         average_price: _builtins.str | None = ...,
         reason: Global___Reason | None = ...,
+        notices: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_average_price", b"_average_price", "_limit_price", b"_limit_price", "_reason", b"_reason", "_stop_price", b"_stop_price", "average_price", b"average_price", "limit_price", b"limit_price", "reason", b"reason", "stop_price", b"stop_price"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_average_price", b"_average_price", "_limit_price", b"_limit_price", "_reason", b"_reason", "_stop_price", b"_stop_price", "average_price", b"average_price", "broker_order_ids", b"broker_order_ids", "certainty", b"certainty", "client_order_id", b"client_order_id", "client_reference_id", b"client_reference_id", "filled_quantity", b"filled_quantity", "intent_id", b"intent_id", "leaves_quantity", b"leaves_quantity", "limit_price", b"limit_price", "order_side", b"order_side", "order_type", b"order_type", "pending", b"pending", "quantity", b"quantity", "reason", b"reason", "status", b"status", "stop_price", b"stop_price", "symbol", b"symbol", "time_in_force", b"time_in_force"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_average_price", b"_average_price", "_limit_price", b"_limit_price", "_reason", b"_reason", "_stop_price", b"_stop_price", "average_price", b"average_price", "broker_order_ids", b"broker_order_ids", "certainty", b"certainty", "client_order_id", b"client_order_id", "client_reference_id", b"client_reference_id", "filled_quantity", b"filled_quantity", "intent_id", b"intent_id", "leaves_quantity", b"leaves_quantity", "limit_price", b"limit_price", "notices", b"notices", "order_side", b"order_side", "order_type", b"order_type", "pending", b"pending", "quantity", b"quantity", "reason", b"reason", "status", b"status", "stop_price", b"stop_price", "symbol", b"symbol", "time_in_force", b"time_in_force"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__average_price: _TypeAlias = _typing.Literal["average_price"]  # noqa: Y015
     _WhichOneofArgType__average_price: _TypeAlias = _typing.Literal["_average_price", b"_average_price"]  # noqa: Y015

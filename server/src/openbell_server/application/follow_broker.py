@@ -69,6 +69,7 @@ class FollowBroker:
     _connects: int = 0
     _passing: set[AccountId] = field(default_factory=set)
     _find_at: float = 0.0
+    _is_full: bool = False
     _restart: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -125,7 +126,9 @@ class FollowBroker:
                     self._begin_anew()
                 else:
                     self.echoes.hear(*item)
+                self._is_full = queue.full()
                 await queue.put(item)
+                self._is_full = False
         finally:
             if isinstance(feed, AsyncGenerator):
                 await feed.aclose()
@@ -171,13 +174,16 @@ class FollowBroker:
         """Compare every account that the broker may have orders of: what happened while nobody listened is learned."""
         connects = self._connects
         await self.sessions.begin(self.definition.name, slots)
-        found = await self.store.accounts_to_reconcile_across_organizations(self.definition.name, slots)
+        with_orders = await self.store.accounts_with_open_orders_across_organizations(self.definition.name, slots)
+        touched = await self.store.accounts_touched_across_organizations(self.definition.name, slots)
         now = self.clock()
-        plans = [[self.plan.renew(account, now) for account in accounts] for accounts in found]
-        told = await _at_once([self._pass(plan, connects, deep=False) for plan in plans[0]])
+        for account in touched:
+            self.plan.renew(account, now)
+        plans = [self.plan.renew(account, now) for account in with_orders]
+        told = await _at_once([self._pass(plan, connects, deep=False) for plan in plans])
         # A feed that was cut meanwhile may have told what we did not ask for.
         if connects == self._connects:
-            self._behind |= {p.account.account_id for p, is_told in zip(plans[0], told, strict=True) if not is_told}
+            self._behind |= {p.account.account_id for p, is_told in zip(plans, told, strict=True) if not is_told}
             self._compared |= slots
 
     async def _pass(self, plan: Plan, connects: int, *, deep: bool) -> bool:
@@ -188,7 +194,10 @@ class FollowBroker:
             self.plan.failed(plan, heard, now)
             return False
         try:
-            result = await self.reconcile(account, self.session, self.definition.capabilities, heard, deep=deep)
+            is_last = deep and self.plan.is_last(plan, now)
+            result = await self.reconcile(
+                account, self.session, self.definition.capabilities, heard, deep=deep, is_last=is_last
+            )
         except Exception as error:  # noqa: BLE001 - one account's trouble is not its neighbours'
             self.failures.append(error)
             self.plan.failed(plan, heard, self.clock())
@@ -231,7 +240,7 @@ class FollowBroker:
         held = self.slots.held()
         self.plan.forget(held)
         try:
-            with_orders, _ = await self.store.accounts_to_reconcile_across_organizations(self.definition.name, held)
+            with_orders = await self.store.accounts_with_open_orders_across_organizations(self.definition.name, held)
         except Exception as error:  # noqa: BLE001 - the next round asks again
             self.failures.append(error)
             return
@@ -240,7 +249,8 @@ class FollowBroker:
 
     def _listen(self) -> None:
         """Ask about accounts that the feed is silent about, and begin it anew; a heartbeat is no sign of its life."""
-        if not self.session.is_connected:
+        # Who does not listen cannot call the other one mute.
+        if self._is_full or not self.session.is_connected:
             return
         fallen = self.echoes.overdue()
         self.fallen_silent += fallen

@@ -11,8 +11,9 @@ from openbell_server.domain.identifiers import AccountId
 
 PASS_SECONDS: Final = 60.0
 DEEP_SECONDS: Final = 3600.0
-# An account that nothing happens to is watched this long.
+# With nothing open and nothing that happens, an account is compared each minute of an hour, then each hour of a day.
 WATCH_SECONDS: Final = 3600.0
+LATE_SECONDS: Final = 86400.0
 # What is missing is asked for after one second, two, four, eight; what keeps no door shut, up to once a minute.
 SOON_SECONDS: Final = 1.0
 UNTOLD_SECONDS_MAX: Final = 8.0
@@ -56,8 +57,9 @@ class PlanPasses:
         """Something of the account is open, or happened: compare it within a minute, each at a moment of its own."""
         if account.account_id not in self._plans:
             self.want(account, now + _spread(account))
-        elif (plan := self._plans[account.account_id]).touched_at < now:
-            plan.touched_at = now
+        else:
+            plan = self._plans[account.account_id]
+            plan.touched_at, plan.due_at = max(plan.touched_at, now), min(plan.due_at, now + PASS_SECONDS)
 
     def renew(self, account: BrokerAccount, now: float) -> Plan:
         """What happened while nobody listened is looked for far back, within a minute."""
@@ -83,16 +85,23 @@ class PlanPasses:
         self._again(plan, heard, now, UNTOLD_SECONDS_MAX)
 
     def ended(self, plan: Plan, result: Pass, now: float, *, deep: bool) -> None:
-        """The pass told what it could; an account that nothing is open of and nothing happens to is left alone."""
+        """The pass told what it could; with nothing open an account is compared ever more rarely, then no more."""
         if deep:
             plan.deep_at = now + DEEP_SECONDS
         if not result.is_complete:
             self._again(plan, [*result.left], now, PASS_SECONDS)
             return
         plan.misses = 0
-        is_quiet = not result.is_open and not plan.heard and plan.touched_at + WATCH_SECONDS < now
-        if deep and is_quiet:
+        if result.is_open or plan.heard or plan.touched_at + WATCH_SECONDS > now:
+            return
+        if deep and self.is_last(plan, now):
             self._plans.pop(plan.account.account_id, None)
+        else:
+            plan.due_at = max(plan.due_at, plan.deep_at)
+
+    def is_last(self, plan: Plan, now: float) -> bool:
+        """Whether an account with nothing open is left alone after this pass."""
+        return plan.touched_at + LATE_SECONDS <= now
 
     def forget(self, held: frozenset[int]) -> None:
         """Leave accounts of other slots to those who hold them."""

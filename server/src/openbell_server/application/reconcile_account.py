@@ -74,10 +74,12 @@ class ReconcileAccount:
         heard: Sequence[OrderReport] = (),
         *,
         deep: bool = False,
+        is_last: bool = False,
     ) -> Pass:
         """Compare; any exception means that the broker did not tell, and nothing was concluded from that.
 
-        A deep comparison looks as far back as fills of ended orders may come late.
+        A deep comparison looks as far back as fills of ended orders may come late. After the last one the account is
+        left alone until something happens to it, if nothing of it is open.
         """
         start = await self._start(account, deep=deep)
         listed = await self._list(account, session, start.since)
@@ -97,7 +99,8 @@ class ReconcileAccount:
             news = await self._news(account, reports[first : first + REPORTS_AT_ONCE_MAX])
             if news:
                 left += await self.track(account, news, unmatched)
-        left += await self._judge(account, capabilities, start, listed, unmatched)
+        left_alone = is_last and not left and not start.names
+        left += await self._judge(account, capabilities, start, listed, unmatched, left_alone=left_alone)
         self.counts["passes"] += 1
         in_doubt = {action.order_name for action in start.open_orders if action.state in PAST_DOOR}
         is_complete = not left and not [name for name in missing if name not in in_doubt and name in start.names]
@@ -160,6 +163,8 @@ class ReconcileAccount:
         start: _Start,
         listed: Sequence[OrderReport],
         unmatched: Sequence[OrderReport],
+        *,
+        left_alone: bool,
     ) -> list[OrderReport]:
         """Decide about what is not on record, and how far the account was compared; what stays undecided comes back."""
         async with self.store.account_transaction(account) as transaction:
@@ -179,7 +184,8 @@ class ReconcileAccount:
             news = await import_orders(transaction, [report for report in described if report not in waiting])
             self.counts["external_orders"] += news
             taken = [r.description.accepted_at for r in left if r.description is not None]
-            await transaction.save_reconciliation(min([start.began_at, *taken]), start.last.event_no)
+            event_no = start.last.event_no if left_alone and not left else None
+            await transaction.save_reconciliation(min([start.began_at, *taken]), event_no)
         if why is not None:
             self.track.halts.append((account.account_id, why))
         if why is not None or news:

@@ -63,6 +63,7 @@ def settle(
     as_json: AsJson = False,
 ) -> None:
     """Settle an action that is UNKNOWN. Look into the broker's books first: nothing is sent or asked here."""
+    from openbell_server.application.settle_by_hand import Verdict
     from openbell_server.domain.action_lifecycle import ActionState
     from openbell_server.domain.identifiers import ActionId
 
@@ -73,8 +74,8 @@ def settle(
         action = ActionId(UUID(action_id))
     except ValueError as error:
         raise OperatorError("An action has a UUID for an id: see `openbell-server actions list`.") from error
-    state = ActionState(ends_as.upper())
-    settled = _act(lambda operators: operators.settle(action, state, broker_order_id or None, because), acting_as)
+    verdict = Verdict(ActionState(ends_as.upper()), because, broker_order_id or None)
+    settled = _act(lambda operators: operators.settle(action, verdict), acting_as)
     show_one(settled, SETTLED, as_json=as_json)
 
 

@@ -168,6 +168,14 @@ async def test_what_nothing_would_enforce_is_not_taken_and_the_answer_names_what
         assert taken in str(said["detail"])
 
 
+async def test_the_life_of_an_order_is_set_kept_and_cleared(api: RestApi, tenant: Tenant) -> None:
+    first = (await patch(api, tenant, max_resting_millis=2_592_000_000)).json()
+    assert first["max_resting_millis"] == 2_592_000_000
+    assert (await patch(api, tenant, stale_order_millis=5)).json()["max_resting_millis"] == 2_592_000_000
+    assert "max_resting_millis" not in (await patch(api, tenant, clear=["max_resting_millis"])).json()
+    assert "max_resting_millis" not in (await shown(api, tenant, "/time")).json()
+
+
 async def test_a_patch_is_judged_together_with_what_is_there(api: RestApi, tenant: Tenant) -> None:
     await patch(api, tenant, trading_end="16:00:00")
     said = problem(await patch(api, tenant, trading_start="16:00:00"), 422, "invalid_command")

@@ -344,17 +344,19 @@ class PostgresExecutionStore:
         async with transaction(self.pool, Role.EXECUTOR) as connection:
             return [row["account_id"] async for row in query(connection, slots=list(slots), **seconds)]
 
-    async def accounts_to_reconcile_across_organizations(
+    async def accounts_with_open_orders_across_organizations(
         self, broker: str, slots: Collection[int]
-    ) -> tuple[list[BrokerAccount], list[BrokerAccount]]:
-        """Accounts of these slots with orders that a broker may have, and those that something happened to since."""
-        values = {"broker": broker, "slots": list(slots)}
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            rows = _queries.accounts_with_open_orders_across_organizations(connection, **values)
-            with_orders = [BrokerAccount(**row) async for row in rows]
+    ) -> list[BrokerAccount]:
+        """Accounts of these slots with orders that a broker may have."""
+        return await self._of_broker(_queries.accounts_with_open_orders_across_organizations, broker, slots)
+
+    async def accounts_touched_across_organizations(self, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
+        """Accounts of these slots that something happened to since they were last left alone."""
         try:
-            async with transaction(self.pool, Role.EXECUTOR) as connection:
-                rows = _reconciliation.accounts_touched_across_organizations(connection, **values)
-                return with_orders, [BrokerAccount(**row) async for row in rows]
+            return await self._of_broker(_reconciliation.accounts_touched_across_organizations, broker, slots)
         except OUTDATED:
-            return with_orders, []
+            return []
+
+    async def _of_broker(self, query: NamedQuery, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            return [BrokerAccount(**row) async for row in query(connection, broker=broker, slots=list(slots))]

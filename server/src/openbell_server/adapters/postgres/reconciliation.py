@@ -43,8 +43,8 @@ class ReconcilingTransaction:
             return None
         return LastReconciliation(row["event_no"], row["reconciled_at"], row["resumed_at"])
 
-    async def save_reconciliation(self, reconciled_at: datetime, event_no: int) -> None:
-        """The broker's list was read up to a time, and up to an event of ours."""
+    async def save_reconciliation(self, reconciled_at: datetime, event_no: int | None) -> None:
+        """The broker's list was read up to a time; with an event, nothing is to be looked for until another one."""
         await _queries.save_reconciliation(
             self.connection, **self._where, reconciled_at=reconciled_at, event_no=event_no
         )

@@ -1,11 +1,12 @@
 -- These need the newest schema.
 
 -- name: save_reconciliation(organization_id, account_id, reconciled_at, event_no)!
-update account_counters set reconciled_at = :reconciled_at, reconciled_event_no = :event_no
+update account_counters
+set reconciled_at = :reconciled_at, reconciled_event_no = coalesce(:event_no::bigint, reconciled_event_no)
 where organization_id = :organization_id and account_id = :account_id;
 
 -- name: accounts_touched_across_organizations(broker, slots)
--- Accounts that something happened to since they were last compared with the broker.
+-- Accounts that something happened to since they were last left alone.
 select a.organization_id, a.account_id, a.broker, a.slot
 from account_counters c
 join accounts a on a.account_id = c.account_id

@@ -223,8 +223,8 @@ class AccountTransaction(Protocol):
     async def last_reconciliation(self) -> LastReconciliation | None:
         """How far the account was compared with its broker; None where the schema keeps no such thing yet."""
 
-    async def save_reconciliation(self, reconciled_at: datetime, event_no: int) -> None:
-        """The broker's list was read up to a time, and up to an event of ours."""
+    async def save_reconciliation(self, reconciled_at: datetime, event_no: int | None) -> None:
+        """The broker's list was read up to a time; with an event, nothing is to be looked for until another one."""
 
     async def open_orders(self) -> list[TrackedAction]:
         """Orders that the broker may have, each as the action that asked for it; a bounded number."""
@@ -289,7 +289,10 @@ class ExecutionStore(Protocol):
     ) -> list[AccountId]:
         """Accounts of these slots that wait since a restore to be compared with their broker, for at least so long."""
 
-    async def accounts_to_reconcile_across_organizations(
+    async def accounts_with_open_orders_across_organizations(
         self, broker: str, slots: Collection[int]
-    ) -> tuple[list[BrokerAccount], list[BrokerAccount]]:
-        """Accounts of these slots with orders that a broker may have, and those with news since they were compared."""
+    ) -> list[BrokerAccount]:
+        """Accounts of these slots with orders that a broker may have."""
+
+    async def accounts_touched_across_organizations(self, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
+        """Accounts of these slots that something happened to since they were last left alone."""

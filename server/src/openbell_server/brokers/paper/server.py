@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -35,6 +36,7 @@ from openbell_server.domain.orders import Terms, exact_decimal
 
 HANG_SECONDS_MAX: Final = 10
 HEARTBEAT_SECONDS: Final = 5
+LOST_MAX: Final = 100_000
 _ORDERS: Final = re.compile(r"/accounts/([0-9a-f-]{36})/orders")
 _ORDER: Final = re.compile(r"/accounts/([0-9a-f-]{36})/orders/([^/]{1,192})")
 _SESSION: Final = re.compile(r"/accounts/([0-9a-f-]{36})/session")
@@ -49,6 +51,8 @@ class PaperApplication:
         self._venue = PaperVenue(ledger, market)
         self._operator = OperatorRoutes(ledger, market)
         self._faults = faults
+        # Commands that hung, by id: how often.
+        self._lost: Counter[str] = Counter()
         self._closing = asyncio.Event()
 
     def close(self) -> None:
@@ -149,9 +153,12 @@ class PaperApplication:
         """Do a command the way the fault plan says."""
         assert command.client_order_id is not None
         await self._admit(command, exchange.key)
-        fault = self._faults.fault_of(command.kind, command.client_order_id)
+        fault = self._faults.fault_of(command.kind, command.client_order_id, self._lost[command.client_order_id])
         await asyncio.sleep(self._faults.delay_seconds(command.kind, command.client_order_id))
         if fault is Fault.HANG:
+            if len(self._lost) >= LOST_MAX:
+                self._lost.clear()
+            self._lost[command.client_order_id] += 1
             return await self._hang(exchange)
         if fault is Fault.REFUSE:
             refusal = Refusal("refused", "the fault plan refuses this command")

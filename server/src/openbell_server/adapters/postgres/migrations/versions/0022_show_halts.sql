@@ -1,6 +1,7 @@
 -- Accounts are compared with their brokers as a whole, again and again; what that finds can be read.
 
--- Up to when the account's list at the broker was read, by which event of ours, and when an operator last let it go on.
+-- Up to when the account's list at the broker was read, after which event of ours the account was left alone because
+-- nothing more could happen to its orders, and when an operator last let it go on.
 alter table account_counters add column if not exists reconciled_at timestamptz;
 alter table account_counters add column if not exists reconciled_event_no bigint not null default 0;
 alter table account_counters add column if not exists resumed_at timestamptz;
