@@ -9,7 +9,7 @@ import pytest
 from builders import Tenant, a_limit_create, a_report, a_tenant, an_execution, described, new_id
 from command_line import CommandLine
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.application.ports.broker import LookUp
+from openbell_server.domain.broker_honesty import LookUp
 from openbell_server.domain.broker_orders import ReportStatus, Unknown
 from openbell_server.domain.identifiers import ActionId, client_order_id
 from openbell_server.domain.orders import OrderSide, Terms, TimeInForce
