@@ -241,14 +241,13 @@ def _plain_values() -> dict[str, Any]:
         | {"provider": "dev", "subject": DELETED, "reason": "left", "hold_seconds": 5.0}
         | {"backoff_seconds_max": 60.0, "role_names": list(Role)}
         | {"queue": "accounts", "queues": list(Queue), "statuses": list(OutboxStatus)}
-        | {"operator": "olga", "requeued_as": None}
+        | {"operator": "olga", "requeued_as": None, "cancels_unseen": True, "max_resting_millis": 1_000}
         | {"settle_seconds": 0.0, "epoch": 1, "key": KEY}
         | {"disabled": False, "internal": False, "revoked": False, "expires_at": None}
         | {"audit_id": new_id(), "principal_type": "USER", "principal_id": "p", "operation": "o", "object_id": "i"}
         | {"fact_before": None, "fact_after": "{}"}
         | {"manually_disabled": True, "manual_reason": None, "principal_type": "API_KEY", "receipt": "{}"}
         | {"trading_start": None, "trading_end": None, "timezone": "UTC", "days": None, "stale_order_millis": 1}
-        | {"max_resting_millis": 1_000, "cancels_unseen": True}
         | {"event_type": "account.updated", "payload": "{}", "closed": False, "disabled_reason": None}
         | {
             "connected": True,
