@@ -21,8 +21,8 @@ from openbell_server.domain.intents import Command, intent_of
 from openbell_server.domain.outbox import Queue
 from simulation import memory_accept
 from simulation.memory_database import Book, MemoryDatabase
-from simulation.memory_execution import MemoryExecutionStore
 from simulation.memory_queues import MemoryLeaseStore, MemoryOutboxStore
+from simulation.memory_sweeps import MemoryExecutionStore
 
 # The path of an action through the table of states to each of them.
 PATHS = {

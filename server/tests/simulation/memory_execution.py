@@ -1,8 +1,6 @@
 """Execution's store in memory, held to the same contract suite as PostgreSQL's."""
 
-import math
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -10,8 +8,6 @@ from uuid import UUID
 
 from openbell_server.application.ports.execution import (
     AccountStanding,
-    AccountTransaction,
-    BrokerAccount,
     Hold,
     TrackedAction,
 )
@@ -20,17 +16,15 @@ from openbell_server.domain.accounts import Environment
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
 from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange
 from openbell_server.domain.controls import DoorFacts, SymbolControls
-from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol, client_order_id
+from openbell_server.domain.identifiers import ActionId, IntentId, Symbol, client_order_id
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order, Standing
 from openbell_server.domain.orders import exact_total
-from simulation.memory_database import ActionRow, Book, Event, MemoryDatabase
+from simulation.memory_database import ActionRow, Event
 from simulation.memory_reconciliation import ReconcilingTransaction
 
 ROUND_MAX = 200
 PROBES_MAX = 50
-NEAR_SECONDS = 20
-PROBE_SECONDS_MAX = 30
 DATABASE_EPOCH = 1
 
 
@@ -70,14 +64,14 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         await self.statement()
         found = []
         for intent, rows in self._by_intent().items():
-            cancel = next((r for r in rows if r.action_type is ActionType.CANCEL and _is_queued(r)), None)
+            cancel = next((r for r in rows if r.action_type is ActionType.CANCEL and is_queued(r)), None)
             if cancel is None:
                 continue
-            unsent = _is_queued(self._first(intent))
+            unsent = is_queued(self._first(intent))
             found += [
                 row
                 for row in rows
-                if row.seq <= cancel.seq and _is_queued(row) and (unsent or row.action_type is ActionType.REPLACE)
+                if row.seq <= cancel.seq and is_queued(row) and (unsent or row.action_type is ActionType.REPLACE)
             ]
         return self._tracked(found)[:ROUND_MAX]
 
@@ -93,8 +87,8 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         for rows in self._by_intent().values():
             for place, row in enumerate(rows):
                 if row.action_type is not ActionType.CANCEL:
-                    others += [row] if _is_queued(row) and place == 0 else []
-                elif cancels and _is_queued(row) and all(_may_be_passed(each, cancels_unseen) for each in rows[:place]):
+                    others += [row] if is_queued(row) and place == 0 else []
+                elif cancels and is_queued(row) and all(_may_be_passed(each, cancels_unseen) for each in rows[:place]):
                     first.append(row)
         found = self._tracked(first)[:limit]
         judged = [replace(action, at_door=self._door_facts(action)) for action in self._tracked(others)]
@@ -163,7 +157,7 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         now = self.database.clock()
         opened = {}
         for action_id in action_ids:
-            if _is_queued(self.book.actions[action_id]):
+            if is_queued(self.book.actions[action_id]):
                 self._change(action_id, state=ActionState.DISPATCHING, attempt_id=attempt_id, send_started_at=now)
                 opened[action_id] = now
                 self.database.note(f"door {client_order_id(action_id)}")
@@ -208,7 +202,7 @@ class MemoryAccountTransaction(ReconcilingTransaction):
     async def to_flag(self, stuck_after_seconds: float, flag_after_seconds: float) -> list[TrackedAction]:
         """Actions abandoned past their door, and those UNKNOWN for long that nobody was told to look at."""
         await self.statement()
-        is_due = _to_flag(self.database.clock(), stuck_after_seconds, flag_after_seconds)
+        is_due = is_to_flag(self.database.clock(), stuck_after_seconds, flag_after_seconds)
         return self._tracked([row for row in self.book.actions.values() if is_due(row)])[:ROUND_MAX]
 
     async def count_repeat(self, action: TrackedAction) -> None:
@@ -226,7 +220,7 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         """Orders that the broker may have, each as the action that asked for it."""
         await self.statement()
         firsts = [self._first(intent_id) for intent_id in self.book.intents]
-        open_now = [row for row in firsts if not _is_queued(row) and _is_open(self.book.orders[row.intent_id])]
+        open_now = [row for row in firsts if not is_queued(row) and is_open(self.book.orders[row.intent_id])]
         return self._tracked(open_now)
 
     async def record_resend(self, action: TrackedAction, attempt_id: UUID) -> datetime:
@@ -325,100 +319,8 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryExecutionStore:
-    """Implements ExecutionStore."""
-
-    database: MemoryDatabase
-
-    def account_transaction(self, account: BrokerAccount) -> AbstractAsyncContextManager[AccountTransaction]:
-        """A transaction under the account's lock."""
-        return MemoryAccountTransaction(self.database, account)
-
-    async def find_account_across_organizations(self, account_id: AccountId) -> BrokerAccount | None:
-        """Whose account this is, and where it trades."""
-        await self.database.trip()
-        book = self.database.books.get(account_id)
-        return None if book is None else book.account
-
-    async def accounts_waiting_across_organizations(
-        self, slots: Collection[int], older_than_seconds: float
-    ) -> list[AccountId]:
-        """Accounts of these slots with an action that has been queued for long."""
-        await self.database.trip()
-        before = self.database.clock() - timedelta(seconds=older_than_seconds)
-        return self._accounts(slots, lambda row: _is_queued(row) and row.queued_at < before)
-
-    async def accounts_in_doubt_across_organizations(
-        self, slots: Collection[int], stuck_after_seconds: float
-    ) -> list[AccountId]:
-        """Accounts of these slots with an action that passed the door and has no outcome."""
-        await self.database.trip()
-        now = self.database.clock()
-
-        def is_due(row: ActionRow) -> bool:
-            if row.send_started_at is None:
-                return False
-            if row.state is ActionState.DISPATCHING:
-                return row.send_started_at < now - timedelta(seconds=stuck_after_seconds)
-            near = row.send_started_at > now - timedelta(seconds=NEAR_SECONDS)
-            wait = 1.0 if near else min(PROBE_SECONDS_MAX, math.pow(2, min(10, len(row.probes))))
-            return row.state is ActionState.UNKNOWN and row.updated_at < now - timedelta(seconds=wait)
-
-        return self._accounts(slots, is_due)
-
-    async def accounts_held_across_organizations(
-        self, slots: Collection[int], settle_seconds: float
-    ) -> list[AccountId]:
-        """Accounts of these slots that must be compared with their broker before anything is sent."""
-        await self.database.trip()
-        before = self.database.clock() - timedelta(seconds=settle_seconds)
-        return [
-            account_id
-            for account_id, book in self.database.books.items()
-            if book.account.slot in slots and book.hold and book.hold.began_at and book.hold.began_at < before
-        ]
-
-    async def accounts_to_flag_across_organizations(
-        self, slots: Collection[int], stuck_after_seconds: float, flag_after_seconds: float
-    ) -> list[AccountId]:
-        """Accounts of these slots with an action whose doubt nobody sees yet, or nobody was told to look at."""
-        await self.database.trip()
-        return self._accounts(slots, _to_flag(self.database.clock(), stuck_after_seconds, flag_after_seconds))
-
-    async def accounts_with_open_orders_across_organizations(
-        self, broker: str, slots: Collection[int]
-    ) -> list[BrokerAccount]:
-        """Accounts of these slots with orders that a broker may have."""
-        await self.database.trip()
-        return [
-            book.account
-            for book in self._at(broker, slots)
-            if any(
-                not _is_queued(book.actions[action_ids[0]]) and _is_open(book.orders[intent_id])
-                for intent_id, action_ids in book.intents.items()
-            )
-        ]
-
-    async def accounts_touched_across_organizations(self, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
-        """Accounts of these slots that something happened to since they were last compared with a broker."""
-        await self.database.trip()
-        return [book.account for book in self._at(broker, slots) if len(book.events) > book.reconciled_event]
-
-    def _at(self, broker: str, slots: Collection[int]) -> list[Book]:
-        books = self.database.books.values()
-        return [book for book in books if book.account.broker == broker and book.account.slot in slots]
-
-    def _accounts(self, slots: Collection[int], is_due: Callable[[ActionRow], bool]) -> list[AccountId]:
-        return [
-            account_id
-            for account_id, book in self.database.books.items()
-            if book.account.slot in slots
-            and any(row.settled_at is None and is_due(row) for row in book.actions.values())
-        ]
-
-
-def _is_queued(row: ActionRow) -> bool:
+def is_queued(row: ActionRow) -> bool:
+    """Whether it waits for its door."""
     return row.state is ActionState.QUEUED
 
 
@@ -428,11 +330,13 @@ def _may_be_passed(row: ActionRow, cancels_unseen: bool) -> bool:
     return row.state is ActionState.UNKNOWN and not is_unseen
 
 
-def _is_open(order: Order) -> bool:
+def is_open(order: Order) -> bool:
+    """Whether the broker may have it."""
     return order.standing is not Standing.CLOSED
 
 
-def _to_flag(now: datetime, stuck_after_seconds: float, flag_after_seconds: float) -> Callable[[ActionRow], bool]:
+def is_to_flag(now: datetime, stuck_after_seconds: float, flag_after_seconds: float) -> Callable[[ActionRow], bool]:
+    """What tells whether somebody must be told of a row."""
     stuck, long = now - timedelta(seconds=stuck_after_seconds), now - timedelta(seconds=flag_after_seconds)
 
     def is_due(row: ActionRow) -> bool:

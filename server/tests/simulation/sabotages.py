@@ -31,7 +31,8 @@ from openbell_server.domain.order_aggregate import Ended, Order
 from openbell_server.domain.orders import OrderSide, exact_total
 from simulation.bus import BusTeller
 from simulation.memory_database import MemoryDatabase
-from simulation.memory_execution import MemoryAccountTransaction, MemoryExecutionStore
+from simulation.memory_execution import MemoryAccountTransaction
+from simulation.memory_sweeps import MemoryExecutionStore
 from simulation.venue import Venue, VenueOrder
 
 RECLAIM_SECONDS: Final = 5

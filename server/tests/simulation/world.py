@@ -23,8 +23,8 @@ from openbell_server.domain.identifiers import AccountId, uuid7
 from simulation.bus import Bus, BusFaults, BusTeller, NoHints
 from simulation.loop import PROCESS, Process, SimulatedLoop
 from simulation.memory_database import DatabaseAway, MemoryDatabase
-from simulation.memory_execution import MemoryExecutionStore
 from simulation.memory_queues import MemoryLeaseStore, MemoryOutboxStore, MemorySessionStore
+from simulation.memory_sweeps import MemoryExecutionStore
 from simulation.profiles import Profile
 from simulation.venue import BrokerFaults, Venue
 from simulation.venue_session import VenueSession
