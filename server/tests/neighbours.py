@@ -235,7 +235,6 @@ def _plain_values() -> dict[str, Any]:
         | {"busted_quantity": Decimal(0), "executions_changed": False, "ended_filled": Decimal(0)}
         | {"attempt_before": uuid4(), "broker_order_id": "x1", "client_order_id": None, "status": "WORKING"}
         | {"order_side": "BUY", "order_type": "MARKET", "accepted_at": now, "code": "c", "detail": "d"}
-        | {"client_order_ids": ["c"], "candidates": ["b9"], "reconciled_at": now, "event_no": 1, "halted_only": False}
         | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
         | {"quantity": Decimal(10), "limit_price": None, "stop_price": None, "time_in_force": "DAY"}
         | {"provider": "dev", "subject": DELETED, "reason": "left", "hold_seconds": 5.0}
@@ -253,7 +252,6 @@ def _plain_values() -> dict[str, Any]:
             "connected": True,
             "compared": [1],
             "signing_in": [],
-            "mute": [],
             "read_at": now,
             "is_valid": True,
             "refusal_code": None,
@@ -270,7 +268,19 @@ def _plain_values() -> dict[str, Any]:
         | {"after_credential_id": UUID(int=0), "after_version": 0, "versions": [1]}
         | {"earlier_key_ids": ["old"], "wrapping_key_ids": ["new"], "wrapped_keys": [b"n"]}
         | _values_of_the_accept_step()
+        | _values_of_reconciliation()
     )
+
+
+def _values_of_reconciliation() -> dict[str, Any]:
+    return {
+        "client_order_ids": ["c"],
+        "candidates": ["b9"],
+        "reconciled_at": datetime.now(UTC),
+        "event_no": 1,
+        "halted_only": False,
+        "mute": [],
+    }
 
 
 def _values_of_the_accept_step() -> dict[str, Any]:
