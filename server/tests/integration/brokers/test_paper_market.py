@@ -118,14 +118,18 @@ async def test_an_order_that_filled_in_part_is_replaced_by_its_total_and_cancele
 async def test_a_price_that_was_set_is_held_until_it_is_freed(ledger_url: str) -> None:
     settings = settings_of(ledger_url, prices="walk:seed=7,step_ms=20,bps=50")
     async with running(settings) as session:
-        await set_price(settings, "1.25")
-        order = new_order(OrderType.LIMIT, limit_price=Decimal("1.24"))
-        await session.submit(order)
-        await asyncio.sleep(0.2)
-        assert (await ask(settings, "GET", "/prices/AAPL")).json() == {"symbol": "AAPL", "price": "1.25"}
-        freed = (await ask(settings, "DELETE", "/prices/aapl")).json()
-        assert (Decimal(freed["price"]) > 10, freed["size"]) == (True, "1000")
+        await set_price(settings, "10000")
+        order = new_order(OrderType.LIMIT, limit_price=Decimal(9000))
+        other = new_order(symbol=Symbol("MSFT"), quantity=Decimal(2500))
+        for each in (order, other):
+            await session.submit(each)
+        # By then the other symbol has moved twice.
+        await until(lambda: has_status(session, other, ReportStatus.FILLED))
         assert await has_status(session, order, ReportStatus.WORKING)
+        assert (await ask(settings, "GET", "/prices/AAPL")).json() == {"symbol": "AAPL", "price": "10000"}
+        freed = (await ask(settings, "DELETE", "/prices/aapl")).json()
+        assert (Decimal(freed["price"]) < 1000, freed["size"]) == (True, "1000")
+        assert await has_status(session, order, ReportStatus.FILLED)
 
 
 async def test_a_walk_fills_a_limit_in_lots_sooner_or_later(ledger_url: str) -> None:
