@@ -10,9 +10,9 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--custom-compile-command 'make lock'
 WIRE := sdk/src/openbell/wire
 TEST_SEED ?= $(shell date +%s)
-PROOF_PARTS := e2e frontdoor restart isolation commit upgrade contract authz tokens fuzz-http paging errors limits outbox health vault credentials secrets doctor
+PROOF_PARTS := e2e frontdoor restart isolation commit upgrade contract authz tokens fuzz-http paging errors limits outbox health vault credentials secrets doctor simulation crashpoints races sabotage execution
 
-.PHONY: help setup lock generate format check test e2e services-up services-down dev demo docs bench proof oracle clean
+.PHONY: help setup lock generate format check test e2e services-up services-down dev demo docs bench proof oracle sim clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -39,7 +39,7 @@ lock: ## compile requirements/*.txt and the lock of the tests' OpenID provider a
 	$(COMPILE) --all-extras --no-emit-package openbell sdk/pyproject.toml server/pyproject.toml requirements/tools.in -o requirements/dev.txt
 	$(BIN)/npm install --prefix $(OIDC) --package-lock-only --ignore-scripts --no-audit --no-fund --silent
 
-generate: setup ## make the gRPC code from proto/, and the OpenAPI document and the pages of errors from the code
+generate: setup ## make the gRPC code from proto/, and the OpenAPI document and the pages of errors, metrics and the lifecycle from the code
 	@$(BIN)/python -m grpc_tools.protoc -Iopenbell/wire=proto --python_out=sdk/src --grpc_python_out=sdk/src \
 		--plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
 		--mypy_out=quiet:sdk/src --mypy_grpc_out=quiet:sdk/src openbell/wire/trading.proto
@@ -85,6 +85,12 @@ bench: setup ## how fast the accept step and the whole path are on this machine
 proof: setup ## measure one part: make proof PART=e2e [SIZE=gate]
 	@test -n "$(PART)" || { echo "Say which part: make proof PART=<$(PROOF_PARTS)>"; exit 2; }
 	@PYTHONPATH=server/tests $(BIN)/python -m proof $(PART) $(if $(SIZE),--size $(SIZE))
+
+sim: setup ## run one simulation again and print its trace: make sim SEED=7, with whatever else a failing run says
+	@test -n "$(SEED)" || { echo "Say which seed: make sim SEED=7"; exit 2; }
+	@PYTHONPATH=server/tests $(BIN)/python -m simulation --seed $(SEED) $(if $(CLASS),--class $(CLASS)) \
+		$(if $(CRASH),--crash-at $(CRASH) --reach $(or $(REACH),1) --command $(or $(COMMAND),CREATE) --mood $(or $(MOOD),honest)) \
+		$(if $(SABOTAGE),--sabotage "$(SABOTAGE)")
 
 # An engine of other people's making, in an environment of its own: nothing else needs it.
 $(ORACLE)/.ready:

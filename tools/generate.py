@@ -1,4 +1,4 @@
-"""Makes what is generated from the code: docs/openapi.json, docs/errors.md and docs/metrics.md."""
+"""Makes what is generated from the code: docs/openapi.json, errors.md, lifecycle.md and metrics.md."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -7,6 +7,7 @@ from litestar.testing import TestClient
 
 from openbell_server.processes.api import rest_app
 from openbell_server.processes.metrics_page import metrics_page
+from openbell_server.processes.order_lifecycle_page import order_lifecycle_page
 from openbell_server.transport.rest.openapi.errors_page import errors_page
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -17,6 +18,7 @@ def main() -> None:
     app = rest_app(cast("Any", None), cast("Any", None), b"", *[cast("Any", None)] * 6)
     (DOCS / "openapi.json").write_text(TestClient(app).get("/openapi.json").raise_for_status().text)
     (DOCS / "errors.md").write_text(errors_page())
+    (DOCS / "lifecycle.md").write_text(order_lifecycle_page())
     (DOCS / "metrics.md").write_text(metrics_page())
 
 

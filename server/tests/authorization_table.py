@@ -6,7 +6,7 @@ own.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 # Routes that take no credential, because they show nothing of anybody.
@@ -336,6 +336,7 @@ ROWS = (
     _read("stats", "/stats", ACCOUNTS),
     _read("latest", "/{intent_id}", INTENTS),
     _read("actions", "/{intent_id}/actions", INTENTS),
+    replace(_read("external orders", "", ACCOUNTS), route=f"GET {_ACCOUNT}/external-orders"),
     _control_write("put control", f"PUT {_SYMBOL}"),
     _control_write("patch time control", f"PATCH {_SYMBOL}/time"),
     _control_read("show control", f"GET {_SYMBOL}"),

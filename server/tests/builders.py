@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, localcontext
 from uuid import UUID
 
@@ -19,7 +19,7 @@ from openbell_server.adapters.postgres.organizations import (
 from openbell_server.application.ports.stores import Acceptance, Submission
 from openbell_server.domain import api_keys
 from openbell_server.domain.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment, TradingAccount
-from openbell_server.domain.broker_orders import BrokerExecution, OrderReport, ReportStatus
+from openbell_server.domain.broker_orders import BrokerExecution, OrderDescription, OrderReport, ReportStatus
 from openbell_server.domain.identifiers import (
     AccountId,
     ActionId,
@@ -122,6 +122,21 @@ def a_report(
         executions=tuple(fills if told is None else told),
         terms=terms,
     )
+
+
+def described(
+    report: OrderReport,
+    broker_order_id: str | None = None,
+    *,
+    age: timedelta = timedelta(),
+    side: OrderSide = OrderSide.BUY,
+    kind: OrderType = OrderType.LIMIT,
+) -> OrderReport:
+    """The report with what its order was when the broker took it, so long ago."""
+    description = OrderDescription(
+        symbol=Symbol("AAPL"), order_side=side, order_type=kind, accepted_at=datetime.now(UTC) - age
+    )
+    return replace(report, broker_order_id=broker_order_id or report.broker_order_id, description=description)
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,6 +243,9 @@ def _may_follow(state: str, following: str) -> bool:
     """Whether the log may tell of these one after the other: the door itself, DISPATCHING, writes no event."""
     if not state:
         return following == ActionState.QUEUED
+    if state == following == ActionState.UNKNOWN:
+        # It was written again, or somebody was asked to look.
+        return True
     allowed = _following(ActionState(state))
     if ActionState.DISPATCHING in allowed:
         allowed = (allowed | _following(ActionState.DISPATCHING)) - {ActionState.DISPATCHING}
@@ -259,10 +262,17 @@ def _check_fills(history: History) -> Iterator[Finding]:
         for action in history.books.actions
         if action.action_type == "CREATE"
     }
+    # Where a broker has no place for our ids, its own say whose an order is.
+    named = {
+        order_id: intent_id
+        for intent_id, latest in history.books.intents.items()
+        for order_id in (latest.execution.broker_order_ids if latest.execution else ())
+    }
     theirs = {
-        intents[order.client_order_id]: {fill.execution_id: Decimal(fill.quantity) for fill in order.executions}
+        intents.get(order.client_order_id or "") or named.get(order.broker_order_id, ""): {
+            fill.execution_id: Decimal(fill.quantity) for fill in order.executions
+        }
         for order in history.books.orders
-        if order.client_order_id in intents
     }
     counted = Counter(
         [("stored", fill.account_id, fill.execution_id) for fill in history.fills]

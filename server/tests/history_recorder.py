@@ -129,6 +129,9 @@ def _stored_event(row: asyncpg.Record) -> LoggedEvent:
     body = json.loads(row["body"] or "{}")
     if kind is EventKind.ACCOUNT_CHANGED:
         return LoggedEvent(row["event_no"], kind, "", None, body["credential_status"], None)
+    if kind is EventKind.EXTERNAL_ORDER:
+        filled = Decimal(body["filled_quantity"])
+        return LoggedEvent(row["event_no"], kind, "", None, body["status"], filled)
     if kind is EventKind.INTENT_ACTION:
         # An event without a body is an action just recorded.
         state = body.get("state", ActionState.QUEUED)
@@ -142,6 +145,10 @@ def told_event(frame: pb.TradingEvent) -> LoggedEvent:
     if frame.WhichOneof("event") == "account_changed":
         status = frame.account_changed.credential_status
         return LoggedEvent(frame.account_seq, EventKind.ACCOUNT_CHANGED, "", None, status, None)
+    if frame.WhichOneof("event") == "external_order":
+        theirs = frame.external_order
+        filled = Decimal(theirs.filled_quantity)
+        return LoggedEvent(frame.account_seq, EventKind.EXTERNAL_ORDER, "", None, theirs.status, filled)
     if frame.WhichOneof("event") == "intent_action":
         action = frame.intent_action
         return LoggedEvent(frame.account_seq, EventKind.INTENT_ACTION, action.intent_id, action.seq, action.state, None)

@@ -18,6 +18,7 @@ from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
 from openbell_server.application.delete_user import UserDeletion
+from openbell_server.application.import_orders import import_orders
 from openbell_server.domain.broker_orders import ExecutionChange, OrderDescription, ReportStatus, Unknown
 from openbell_server.domain.controls import ManualControl
 from openbell_server.domain.credentials import NewCredential, SealedSecrets, SecretPlace
@@ -102,7 +103,8 @@ async def a_neighbour(pool: Pool) -> Neighbour:
             order_type=OrderType.MARKET,
             accepted_at=datetime.now(UTC),
         )
-        assert await transaction.save_external_order(replace(report, broker_order_id="theirs"), described)
+        theirs = replace(report, broker_order_id="theirs", description=described)
+        assert await import_orders(transaction, [theirs]) == 1
     await lose_users(pool, desk.tenant.account.organization_id)
     executor_id = uuid4()
     leases = PostgresLeaseStore(pool)
@@ -224,6 +226,7 @@ def _plain_values() -> dict[str, Any]:
             "wait_seconds": [1.0],
         }
         | {"older_than_seconds": 0.0, "stuck_after_seconds": 0.0, "attempt_id": uuid4(), "asked_at": now}
+        | {"flag_after_seconds": 0.0, "states": ["UNKNOWN", "DISPATCHING"]}
         | {"found": False, "previous": "QUEUED", "state": "SKIPPED", "settled": True, "reason_code": None}
         | {"broker_code": None, "broker_text": None, "filled_quantity": Decimal(1), "filled_value": Decimal(1)}
         | {"standing": "WORKING", "close_reason": None, "pending": "NONE", "certainty": "CONFIRMED"}
@@ -232,6 +235,7 @@ def _plain_values() -> dict[str, Any]:
         | {"busted_quantity": Decimal(0), "executions_changed": False, "ended_filled": Decimal(0)}
         | {"attempt_before": uuid4(), "broker_order_id": "x1", "client_order_id": None, "status": "WORKING"}
         | {"order_side": "BUY", "order_type": "MARKET", "accepted_at": now, "code": "c", "detail": "d"}
+        | {"client_order_ids": ["c"], "candidates": ["b9"], "reconciled_at": now, "event_no": 1, "halted_only": False}
         | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
         | {"quantity": Decimal(10), "limit_price": None, "stop_price": None, "time_in_force": "DAY"}
         | {"provider": "dev", "subject": DELETED, "reason": "left", "hold_seconds": 5.0}
@@ -244,11 +248,13 @@ def _plain_values() -> dict[str, Any]:
         | {"fact_before": None, "fact_after": "{}"}
         | {"manually_disabled": True, "manual_reason": None, "principal_type": "API_KEY", "receipt": "{}"}
         | {"trading_start": None, "trading_end": None, "timezone": "UTC", "days": None, "stale_order_millis": 1}
+        | {"max_resting_millis": 1_000, "cancels_unseen": True}
         | {"event_type": "account.updated", "payload": "{}", "closed": False, "disabled_reason": None}
         | {
             "connected": True,
             "compared": [1],
             "signing_in": [],
+            "mute": [],
             "read_at": now,
             "is_valid": True,
             "refusal_code": None,

@@ -1,11 +1,14 @@
 """A broker that answers by script and remembers every write, with the executor's parts around it."""
 
 import asyncio
+import json
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 from uuid import uuid4
 
 import asyncpg
@@ -19,16 +22,19 @@ from openbell_server.application.execute_action import Door, ExecuteAction, Fenc
 from openbell_server.application.follow_broker import FollowBroker, Item, SignIns
 from openbell_server.application.hold_slots import HoldSlots
 from openbell_server.application.keep_sessions import Passage
-from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
+from openbell_server.application.ports.broker import BrokerDefinition, BrokerOrder, BrokerReplacement
 from openbell_server.application.ports.execution import AccountTransaction, BrokerAccount, ExecutionStore
+from openbell_server.application.reconcile_account import Pass, ReconcileAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.brokers.paper.definition import PaperBroker
 from openbell_server.brokers.paper.profiles import PAPER
+from openbell_server.domain.account_events import EventKind
+from openbell_server.domain.broker_honesty import IdClass
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderName, OrderReport, Outcome
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, IntentId, client_order_id
-from openbell_server.domain.intents import Command
+from openbell_server.domain.intents import ActionType, Command
 from paper_broker import until
 from rest_api import RecordedHints
 
@@ -65,6 +71,10 @@ class ScriptedBroker:
     sign_ins: list[tuple[AccountId, str]] = field(default_factory=list)
     keys: dict[AccountId, str] = field(default_factory=dict)
     requires_key: bool = False
+    # Whether its list is up to date; one that lags shows nothing yet. Who asked for the orders of its book.
+    lists: bool = True
+    listed: list[datetime] = field(default_factory=list)
+    owners: dict[str, AccountId] = field(default_factory=dict)
 
     async def sign_in(self, account_id: AccountId, secrets: Secrets) -> SignedIn | SignInRefused:
         self.sign_ins.append((account_id, secrets["key_id"]))
@@ -78,6 +88,7 @@ class ScriptedBroker:
 
     async def submit(self, order: BrokerOrder) -> Outcome:
         key_id = self.keys.get(order.account_id)
+        self.owners[order.client_order_id] = order.account_id
         return await self._answer(Write("submit", order.client_order_id, order.valid_until, key_id))
 
     async def replace(self, replacement: BrokerReplacement) -> Outcome:
@@ -92,13 +103,24 @@ class ScriptedBroker:
     async def find(self, account_id: AccountId, order: OrderName) -> OrderReport | None:
         if self.requires_key and account_id not in self.keys:
             raise PermissionError("sign in first")
-        self.asked.append(order.client_order_id)
-        return await self.look_up(order.client_order_id) if self.look_up else self.book.get(order.client_order_id)
+        name = order.client_order_id
+        self.asked.append(name)
+        if self.look_up is not None:
+            return await self.look_up(name)
+        by_its_own = [told for told in self.book.values() if told.broker_order_id in order.broker_order_ids]
+        # It finds by its own ids what it knows by none of ours.
+        return self.book.get(name) or next((told for told in by_its_own if told.client_order_id is None), None)
 
     async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:
-        """Its whole book: it knows no times and has one account."""
-        del account_id, since
-        return [*self.book.values()]
+        """Its book of the account; an order that it does not describe was taken at some time."""
+        self.listed.append(since)
+        return [
+            report
+            for name, report in self.book.items()
+            if self.lists
+            and self.owners.get(name, account_id) == account_id
+            and (report.description is None or report.description.accepted_at >= since)
+        ]
 
     async def reports(self) -> AsyncIterator[Item]:
         """One connect, then the feed as it is filled: it is joined once the reader has taken everything in."""
@@ -191,12 +213,12 @@ class Desk:
         assert accepted.status == "ACCEPTED"
         return accepted.intent_id
 
-    async def open_doors(self, free: int = 8) -> list[Door]:
-        return await self.execute.open_doors(self.account, free)
+    async def open_doors(self, free: int = 8, *, cancels_unseen: bool = False) -> list[Door]:
+        return await self.execute.open_doors(self.account, free, cancels_unseen=cancels_unseen)
 
-    async def work(self, free: int = 8) -> list[Door]:
+    async def work(self, free: int = 8, *, cancels_unseen: bool = False) -> list[Door]:
         """Open doors and dispatch what passed them."""
-        doors = await self.open_doors(free)
+        doors = await self.open_doors(free, cancels_unseen=cancels_unseen)
         await asyncio.gather(*(self.execute.dispatch(self.broker, door) for door in doors))
         return doors
 
@@ -206,11 +228,27 @@ class Desk:
         (door,) = await self.work()
         return intent, client_order_id(door.action.order_action_id)
 
-    async def settle(self, settle_seconds: float, *, repeats_cancels: bool = False) -> None:
-        capabilities = replace(PAPER.capabilities, settle_seconds=settle_seconds, repeats_cancels=repeats_cancels)
-        await SettleUnknown(PostgresExecutionStore(self.pool), self.track, self.hints)(
+    async def settle(self, settle_seconds: float, id_class: IdClass = IdClass.ECHOED, **honesty: Any) -> None:
+        """Look at what is in doubt, as at a broker that is so honest; nothing is written again unless it says A."""
+        capabilities = replace(
+            PAPER.capabilities,
+            settle_seconds=settle_seconds,
+            id_classes=dict.fromkeys(ActionType, id_class),
+            **{"repeats_cancels": False, **honesty},
+        )
+        await SettleUnknown(PostgresExecutionStore(self.pool), self.track, self.hints, self.execute)(
             self.account, self.broker, capabilities
         )
+
+    async def reconcile(self, *heard: OrderReport, deep: bool = False, **can: Any) -> Pass:
+        """Compare the account with its broker once, which has these capabilities."""
+        capabilities = replace(PAPER.capabilities, **can)
+        reconcile = ReconcileAccount(PostgresExecutionStore(self.pool), self.track)
+        return await reconcile(self.account, self.broker, capabilities, heard, deep=deep)
+
+    async def position(self) -> int:
+        """Of the only symbol, in whole shares."""
+        return int(await self.pool.fetchval("select quantity from positions") or 0)
 
     async def report(self, *reports: OrderReport) -> list[OrderReport]:
         return await self.track(self.account, reports)
@@ -219,6 +257,16 @@ class Desk:
         """Each action in commit order: its type, state and reason."""
         rows = await self.pool.fetch("select action_type, state, reason_code from action_states order by action_no")
         return [tuple(row) for row in rows]
+
+    async def told(self, code: str) -> dict[str, Any]:
+        """The one event of an action that gives this reason."""
+        rows = await self.pool.fetch(
+            "select body from account_events where body::jsonb -> 'reason' ->> 'code' = $1 and kind = $2",
+            code,
+            EventKind.INTENT_ACTION,
+        )
+        (body,) = [json.loads(row["body"]) for row in rows]
+        return dict(body)
 
     async def order(self, intent_id: IntentId) -> asyncpg.Record:
         row = await self.pool.fetchrow("select * from orders where order_id = $1", intent_id)
@@ -233,16 +281,21 @@ class Desk:
 
     @asynccontextmanager
     async def following(
-        self, slots: HoldSlots | None = None, store: ExecutionStore | None = None
+        self,
+        slots: HoldSlots | None = None,
+        store: ExecutionStore | None = None,
+        definition: BrokerDefinition | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> AsyncIterator[FollowBroker]:
         """The broker of this desk, followed until the block ends."""
         follow = FollowBroker(
-            PaperBroker(PAPER),
+            definition or PaperBroker(PAPER),
             self.broker,
             store or PostgresExecutionStore(self.pool),
             self.track,
             slots or await self.all_slots(),
             self.sign_ins,
+            clock,
         )
         running = asyncio.ensure_future(follow.run())
         try:

@@ -52,12 +52,22 @@ CROSSING = {
     },
     **{
         (table, "find_work"): ("openbell_executor", "SELECT")
-        for table in ("accounts", "account_counters", "orders", "action_states", "forgotten_orders", "credentials")
+        for table in (
+            "accounts",
+            "account_counters",
+            "orders",
+            "action_states",
+            "forgotten_orders",
+            "credentials",
+            "symbol_time_controls",
+        )
     },
     ("organizations", "find_caller"): ("openbell_keys", "SELECT"),
     ("api_keys", "find_key"): ("openbell_keys", "SELECT"),
     ("api_keys", "find_key_to_change"): ("openbell_operator", "SELECT"),
     ("organizations", "list_organizations"): ("openbell_operator", "SELECT"),
+    ("action_states", "list_actions"): ("openbell_operator", "SELECT"),
+    **{(table, "list_accounts"): ("openbell_operator", "SELECT") for table in ("accounts", "account_counters")},
     **{
         (table, "relay"): ("openbell_relay", "ALL")
         for table in ("intent_outbox", "account_outbox", "user_deletions", "user_outbox", "vault_objects")
@@ -81,7 +91,8 @@ OPERATING = {
     "organizations": "ALL",
     "api_keys": "ALL",
     "accounts": "INSERT",
-    "account_counters": "INSERT",
+    "account_counters": "ALL",
+    "account_events": "INSERT",
     "account_outbox": "INSERT",
     "intent_outbox": "INSERT",
     "user_outbox": "INSERT",

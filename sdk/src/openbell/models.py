@@ -40,6 +40,9 @@ class Unknown(Record, frozen=True, kw_only=True):
 
     since: datetime
     probes: tuple[Probe, ...] = ()
+    # How often the command may have been written to the broker, and since when somebody was asked to look at it.
+    writes: int = 1
+    flagged_at: datetime | None = None
     settles_by: str | None = None
 
 
@@ -113,7 +116,7 @@ class SymbolControl(Record, frozen=True, kw_only=True):
 
 
 class SymbolTime(Record, frozen=True, kw_only=True):
-    """When a symbol may be traded on an account, and how old a command may be when it is sent."""
+    """When a symbol may be traded on an account, how old a command may be when sent, and how long an order may work."""
 
     account_id: str
     organization_id: str
@@ -126,6 +129,7 @@ class SymbolTime(Record, frozen=True, kw_only=True):
     timezone: str | None = None
     days: tuple[str, ...] | None = None
     stale_order_millis: int | None = None
+    max_resting_millis: int | None = None
 
 
 class Page(Record, frozen=True, kw_only=True):
@@ -192,6 +196,7 @@ class BrokerOrder(Record, frozen=True, kw_only=True):
     stop_price: Decimal | None = None
     average_price: Decimal | None = None
     reason: Reason | None = None
+    notices: tuple[str, ...] = ()
 
 
 class IntentAction(Record, frozen=True, kw_only=True):
@@ -204,6 +209,8 @@ class IntentAction(Record, frozen=True, kw_only=True):
     state: str
     client_reference_id: str | None = None
     reason: Reason | None = None
+    # Where something was done about an action that stays UNKNOWN.
+    unknown: Unknown | None = None
 
 
 class AccountChanged(Record, frozen=True, kw_only=True):
@@ -216,8 +223,25 @@ class AccountChanged(Record, frozen=True, kw_only=True):
     reason: Reason | None = None
 
 
+class ExternalOrder(Record, frozen=True, kw_only=True):
+    """An order at the broker that nobody asked for here, as the broker tells it."""
+
+    broker_order_id: str
+    client_order_id: str | None = None
+    symbol: str
+    order_side: str
+    order_type: str
+    quantity: Decimal | None = None
+    limit_price: Decimal | None = None
+    stop_price: Decimal | None = None
+    time_in_force: str | None = None
+    status: str
+    filled_quantity: Decimal
+    accepted_at: datetime
+
+
 class Event(Record, frozen=True, kw_only=True):
-    """One event of an account; exactly one of broker_order, intent_action and account_changed is there."""
+    """One event of an account; exactly one of what it may be about is there."""
 
     trading_account_id: str
     account_seq: int
@@ -227,3 +251,4 @@ class Event(Record, frozen=True, kw_only=True):
     broker_order: BrokerOrder | None = None
     intent_action: IntentAction | None = None
     account_changed: AccountChanged | None = None
+    external_order: ExternalOrder | None = None

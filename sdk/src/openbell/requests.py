@@ -77,6 +77,7 @@ class TimeOptions(TypedDict, total=False):
     timezone: str | None
     days: Sequence[str] | None
     stale_order_millis: int | None
+    max_resting_millis: int | None
     clear: Sequence[str]
 
 

@@ -131,11 +131,16 @@ def test_show_gives_the_evidence_of_an_unknown_outcome(platform: Platform, recor
         "unknown": {
             "since": "2026-11-02T14:30:05Z",
             "probes": [{"at": "2026-11-02T14:30:06Z", "found": False}],
+            "writes": 2,
+            "flagged_at": "2026-11-02T14:30:25Z",
             "settles_by": "the broker's evidence",
         },
     }
-    platform.answers = [httpx.Response(200, json=record)]
+    platform.answers = [httpx.Response(200, json=record | {"state": "UNKNOWN"})]
     out, _ = run("intents", "show", INTENT)
+    assert "UNKNOWN: nobody knows yet whether it reached the broker" in " ".join(out.split())
+    assert "needs attention since 2026-11-02 14:30:25Z" in " ".join(out.split())
+    assert "written 2 times, with the same id" in " ".join(out.split())
     assert "unknown since 2026-11-02 14:30:05Z" in " ".join(out.split())
     assert "found: nothing" in out
     assert "the broker's evidence" in out

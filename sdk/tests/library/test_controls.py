@@ -101,17 +101,20 @@ def test_a_symbol_is_switched_off_and_on_by_command(platform: Platform, control:
 
 def test_trading_times_are_set_by_command(platform: Platform, control: dict[str, Any]) -> None:
     times = {"trading_start": "09:30:00", "trading_end": "16:00:00", "timezone": "America/New_York"}
-    platform.answers = [httpx.Response(200, json=control | times | {"days": ["mon"], "stale_order_millis": 5})]
+    limits = {"stale_order_millis": 5, "max_resting_millis": 60_000}
+    platform.answers = [httpx.Response(200, json=control | times | limits | {"days": ["mon"]})]
     options = ["--start", "09:30:00", "--end", "16:00:00", "--timezone", "America/New_York", "--days", "mon,tue"]
-    said = run("window", "BRK/B", *options, "--stale-millis", "5", "--clear", "days", "--clear", "timezone")
+    options += ["--stale-millis", "5", "--resting-millis", "60000"]
+    said = run("window", "BRK/B", *options, "--clear", "days", "--clear", "timezone")
     assert said == (
-        "BRK/B trades from 09:30:00 until 16:00:00 America/New_York on mon not older than 5 ms (version 2)\n"
+        "BRK/B trades from 09:30:00 until 16:00:00 America/New_York on mon not older than 5 ms"
+        " in orders of at most 60000 ms (version 2)\n"
     )
     (sent,) = platform.sent
     assert sent == (
         "PATCH",
         f"{PATH}/time",
-        times | {"days": ["mon", "tue"], "stale_order_millis": 5, "clear": ["days", "timezone"]},
+        times | limits | {"days": ["mon", "tue"], "clear": ["days", "timezone"]},
     )
 
 

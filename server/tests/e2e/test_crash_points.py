@@ -33,7 +33,7 @@ def accepted(platform: LocalPlatform) -> Iterator[list[Action]]:
     yield intents
 
     async def judge() -> None:
-        assert await until_settled(platform, 90) == 0
+        assert await until_settled(platform, 180) == 0
         async with clients(platform, 1) as (client,):
             comparison = compare(await read_books(platform, client, intents))
         assert {fault: comparison.findings[fault] for fault in FAULTS} == {fault: [] for fault in FAULTS}

@@ -1,5 +1,6 @@
 """A broker that takes orders without answering: doubt is shown, asked about, and ended by evidence only."""
 
+import httpx
 import pytest
 
 from openbell import Action, Client, Market
@@ -16,19 +17,24 @@ def latest(client: Client, intents: list[str]) -> list[Action]:
     return [client.intent(intent_id) for intent_id in intents]
 
 
-def test_a_successor_asks_the_broker_and_never_sends(client: Client, platform: LocalPlatform) -> None:
+def test_a_successor_asks_the_broker_and_sends_again_only_what_never_arrived(
+    client: Client, platform: LocalPlatform
+) -> None:
     intents = [client.buy("AAPL", Market(1)).intent_id for _ in range(8)]
     assert wait_until(lambda: any(action.state == "DISPATCHING" for action in latest(client, intents)), 15)
     platform.stack.kill("executor")
     platform.stack.start("executor")
-    assert wait_until(lambda: all(a.state in {"ACKED", "FAILED"} for a in latest(client, intents)), 45)
+    assert wait_until(lambda: all(a.state in {"ACKED", "FAILED"} for a in latest(client, intents)), 90)
     ends = {
         (a.state, a.execution.state, a.reason.code if a.reason else None)
         for a in latest(client, intents)
         if a.execution
     }
-    # About half were taken in silence, and half never arrived.
+    # About half were taken in silence, and half never arrived: those go out again, and three in a row may be lost.
     assert ends <= {("ACKED", "FILLED", None), ("FAILED", "FAILED", "NOT_AT_BROKER")}
+    assert ("ACKED", "FILLED", None) in ends
+    books = httpx.get(f"{platform.paper_url}/ledger/summary", timeout=10).json()
+    assert books["repeated_submits"] == 0
 
 
 def test_silence_is_shown_as_unknown_with_its_evidence(client: Client) -> None:
@@ -44,3 +50,4 @@ def test_silence_is_shown_as_unknown_with_its_evidence(client: Client) -> None:
         assert action.execution is not None
         assert (action.execution.state, action.execution.certainty) == ("UNKNOWN", "unknown")
         assert action.execution.unknown is not None
+        assert action.execution.unknown.settles_by

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_replace, a_tenant, accept
+from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_replace, a_report, a_tenant, accept
 from openbell_server.adapters.postgres.backup import check_backup
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.domain.accounts import Environment
+from openbell_server.domain.broker_orders import Accepted, Outcome, ReportStatus, Unknown
 from openbell_server.domain.controls import Day, ManualControl, TimeControl
-from openbell_server.domain.identifiers import Symbol
+from openbell_server.domain.identifiers import Symbol, client_order_id
 from rest_api import create_body, rest_api
 from scripted_broker import Desk, until_so
 
@@ -169,6 +170,22 @@ async def test_a_live_account_without_controls_sends_nothing_that_waited_for_mor
     await pool.execute("update action_states set queued_at = queued_at - make_interval(secs => $1)", float(seconds))
     await desk.work()
     assert await desk.states() == [("CREATE", state, "STALE_ORDER" if state == "SKIPPED" else None)]
+
+
+@pytest.mark.parametrize("answer", [Accepted("b1"), Unknown("no answer")])
+async def test_what_passed_its_door_does_not_grow_too_old(pool: Pool, answer: Outcome) -> None:
+    desk = Desk(pool, await a_tenant(pool, environment=Environment.LIVE))
+    await desk.accept()
+    (door,) = await desk.open_doors()
+    await pool.execute("update action_states set queued_at = queued_at - interval '1 hour'")
+    desk.broker.script.append(answer)
+    await desk.execute.dispatch(desk.broker, door)
+    assert await desk.open_doors() == []
+    if isinstance(answer, Unknown):
+        order_id = client_order_id(door.action.action_id)
+        desk.broker.book[order_id] = a_report(ReportStatus.WORKING, client_order_id=order_id)
+        await desk.settle(0)
+    assert await desk.states() == [("CREATE", "ACKED", None)]
 
 
 async def test_however_many_are_refused_those_behind_them_pass_in_the_same_round(pool: Pool, desk: Desk) -> None:

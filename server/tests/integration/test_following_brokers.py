@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 
 import pytest
 
@@ -22,11 +23,14 @@ from paper_broker import until
 from scripted_broker import Clock, Desk, LookUp, ScriptedBroker, until_so
 
 CALLS_AT_ONCE = PAPER.capabilities.calls_at_once_max
+# Some places are for cancels and look-ups only.
+CALLS_AT_ONCE -= ceil(CALLS_AT_ONCE * PAPER.capabilities.calls_reserved)
 
 
 @pytest.fixture
 async def desk(pool: Pool) -> Desk:
-    return Desk(pool, await a_tenant(pool))
+    # A list that lags: whatever is found is found by name.
+    return Desk(pool, await a_tenant(pool), ScriptedBroker(lists=False))
 
 
 def slow(broker: ScriptedBroker, gate: asyncio.Event) -> LookUp:
@@ -158,7 +162,7 @@ async def test_a_report_that_met_a_lapsed_lease_is_learned_once_the_slot_is_held
 
 def the_work_of(desk: Desk, follow: FollowBroker, slots: HoldSlots) -> WorkAccounts:
     store = PostgresExecutionStore(desk.pool)
-    settle, recover = SettleUnknown(store, desk.track, desk.hints), RecoverAccount(store, desk.track)
+    settle, recover = SettleUnknown(store, desk.track, desk.hints, desk.execute), RecoverAccount(store, desk.track)
     return WorkAccounts(store, desk.execute, settle, recover, {"paper": follow}, slots)
 
 

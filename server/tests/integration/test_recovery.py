@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 from typer.testing import CliRunner
 
-from builders import Tenant, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution
+from builders import Tenant, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution, described
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.migrate import migrate
@@ -21,6 +21,7 @@ from openbell_server.cli import app
 from openbell_server.domain.broker_orders import OrderReport, ReportStatus
 from openbell_server.domain.identifiers import AccountId, ActionId, client_order_id
 from openbell_server.domain.intents import CreateIntent
+from openbell_server.domain.orders import OrderType
 from openbell_server.processes.local_services import LocalServices
 from paper_broker import until
 from scripted_broker import Desk
@@ -142,6 +143,26 @@ async def test_a_command_that_comes_again_gets_the_order_the_broker_has(desk: De
     assert (standing.accounts_held, list(standing.forgotten_orders)) == (0, [])
 
 
+async def test_a_forgotten_order_counts_at_once_and_once_when_its_command_comes_again(desk: Desk) -> None:
+    name = at_broker(desk, await forget(desk, "k"))
+    desk.broker.book[name] = described(desk.broker.book[name], kind=OrderType.MARKET)
+    await restored(desk.pool)
+    await PostgresRecoveryStore(desk.pool).notice_restore()
+    assert await recover(desk)
+    assert await desk.position() == 10
+    await desk.reconcile()
+    kept = "select client_order_id, status, filled_quantity from external_orders"
+    assert [tuple(row) for row in await desk.pool.fetch(kept)] == [(name, "FILLED", 10)]
+    assert await desk.pool.fetchval("select halt_code from account_counters") is None
+    await retry(desk, "k")
+    await desk.work()
+    await desk.settle(0)
+    await desk.reconcile()
+    assert await desk.states() == [("CREATE", "ACKED", None)]
+    assert await desk.position() == 10
+    assert [tuple(row) for row in await desk.pool.fetch(kept)] == [(name, "ADOPTED", 0)]
+
+
 async def test_reports_about_an_adopted_order_reach_its_intent(desk: Desk) -> None:
     lost = await forget(desk, "k", a_limit_create())
     name = at_broker(desk, lost, ReportStatus.WORKING)
@@ -152,8 +173,8 @@ async def test_reports_about_an_adopted_order_reach_its_intent(desk: Desk) -> No
     await desk.work()
     await desk.settle(0)
     assert await desk.pool.fetchval("select standing from orders") == "WORKING"
-    open_orders = await PostgresExecutionStore(desk.pool).open_orders_across_organizations("paper", [desk.account.slot])
-    assert [client_order_id(action_id) for _, action_id in open_orders] == [name]
+    async with PostgresExecutionStore(desk.pool).account_transaction(desk.account) as transaction:
+        assert [action.order_name.client_order_id for action in await transaction.open_orders()] == [name]
     await desk.report(a_report(ReportStatus.FILLED, [an_execution(1, 10)], client_order_id=name))
     assert await desk.pool.fetchval("select close_reason from orders") == "FILLED"
 

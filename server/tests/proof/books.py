@@ -19,20 +19,45 @@ async def read_books(platform: LocalPlatform, client: AsyncClient, accepted: lis
     return await reading.read_books(client, platform.paper_url, accounts, [action.intent_id for action in accepted])
 
 
-async def until_settled(platform: LocalPlatform, seconds: float) -> int:
-    """Wait until no order is open and no action unsettled; how many still are when time is up."""
+_FLAGGED = (
+    " and not exists (select 1 from openbell.action_states f where f.account_id = {0}.account_id"
+    " and f.intent_id = {0}.{1} and f.settled_at is null and f.flagged_at is not null)"
+)
+
+
+async def until_settled(platform: LocalPlatform, seconds: float, *, but_flagged: bool = False) -> int:
+    """Wait until no order is open and no action unsettled; how many still are when time is up.
+
+    On request, but for those whose intent waits for a person.
+    """
+    orders, actions = (_FLAGGED.format("o", "order_id"), _FLAGGED.format("s", "intent_id")) if but_flagged else ("", "")
     connection = await asyncpg.connect(platform.owner_url, timeout=10)
     try:
         left = -1
         deadline = asyncio.get_running_loop().time() + seconds
         while left != 0 and asyncio.get_running_loop().time() < deadline:
             left = await connection.fetchval(
-                "select (select count(*) from openbell.orders where standing <> 'CLOSED')"
-                " + (select count(*) from openbell.action_states where settled_at is null)"
+                f"select (select count(*) from openbell.orders o where standing <> 'CLOSED'{orders})"
+                f" + (select count(*) from openbell.action_states s where settled_at is null{actions})"
             )
             if left:
                 await asyncio.sleep(POLL_SECONDS)
         return left
+    finally:
+        await connection.close()
+
+
+async def resting_orders(platform: LocalPlatform) -> list[tuple[str, str]]:
+    """Account and intent of every open order of which nothing more is asked."""
+    connection = await asyncpg.connect(platform.owner_url, timeout=10)
+    try:
+        rows = await connection.fetch(
+            "select account_id, order_id from openbell.orders o where standing <> 'CLOSED' and not exists ("
+            " select 1 from openbell.action_states s"
+            " where s.account_id = o.account_id and s.intent_id = o.order_id and s.settled_at is null)"
+            " order by account_id, order_id"
+        )
+        return [(str(row["account_id"]), str(row["order_id"])) for row in rows]
     finally:
         await connection.close()
 

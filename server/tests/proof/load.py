@@ -53,19 +53,28 @@ async def clients(
         ]
 
 
-async def submit_mixed(client: AsyncClient, account_id: str, number: int, key: str | None = None) -> Action:
+def accounts_of(platform: LocalPlatform) -> list[str]:
+    """The accounts that were opened, as clients name them."""
+    return [str(account_id) for account_id in platform.seeded.account_ids]
+
+
+async def submit_mixed(
+    client: AsyncClient, account_id: str, number: int, key: str | None = None, rest_seconds: float = 0
+) -> Action:
     """One intent; of twenty, one rests at the broker and is cancelled, one rests and is replaced by more that fills.
 
-    With a key it may be repeated as a whole.
+    With a key it may be repeated as a whole. What rests for a while is at the broker by the time it is changed.
     """
     symbol = SYMBOLS[number % len(SYMBOLS)]
     options = _under(account_id, key)
     if number % 20 == 0:
         resting = await client.buy(symbol, Limit(5, price="0.01"), **options)
+        await asyncio.sleep(rest_seconds)
         await client.cancel_intent(resting.intent_id, **_under(account_id, key and f"{key}-cancel"))
         return resting
     if number % 20 == 10:
         resting = await client.buy(symbol, Limit(5, price="0.01"), **options)
+        await asyncio.sleep(rest_seconds)
         marketable = Limit(7, price="1000000")
         await client.replace_intent(resting.intent_id, marketable, **_under(account_id, key and f"{key}-replace"))
         return resting
@@ -84,7 +93,7 @@ async def submit_all(
     platform: LocalPlatform, intents: int, client_count: int, at: "dict[int, asyncio.Event] | None" = None
 ) -> list[Action]:
     """Submit from many clients over all accounts; the event of a number is set when that many were accepted."""
-    accounts = [str(account_id) for account_id in platform.seeded.account_ids]
+    accounts = accounts_of(platform)
     numbers = itertools.count()
     accepted: list[Action] = []
 
@@ -145,7 +154,7 @@ class Follower:
         received = 0
         async for frame in call:
             self._token, self._stands = frame.resume_token, True
-            if frame.WhichOneof("event") in {"broker_order", "intent_action", "account_changed"}:
+            if frame.WhichOneof("event") in {"broker_order", "intent_action", "account_changed", "external_order"}:
                 if self.frames and frame.prev_seq != self.frames[-1].account_seq:
                     last = self.frames[-1].account_seq
                     self.faults.append(f"{frame.account_seq} follows {frame.prev_seq}, seen {last}")

@@ -34,6 +34,10 @@ class Nemesis:
     """Carries out its plan and counts what it did; one hand at a time on one process, the rest at once."""
 
     platform: LocalPlatform
+    # How long the shortest and the longest pause last.
+    stop_seconds: tuple[float, float] = STOP_SECONDS
+    # Whether a paused executor needs another beside it, because there is none otherwise.
+    lone_executor: bool = True
     kills: Counter[str] = field(default_factory=Counter)
     stops: Counter[str] = field(default_factory=Counter)
     services: Counter[str] = field(default_factory=Counter)
@@ -51,13 +55,14 @@ class Nemesis:
             await asyncio.sleep(pause)
 
     async def stop_all(self, processes: Sequence[str], pause: float) -> None:
-        """Pause one after the other."""
-        shortest, longest = STOP_SECONDS
+        """Pause one after the other, each for longer than the last by the same factor."""
+        shortest, longest = self.stop_seconds
         for place, process in enumerate(processes):
             await asyncio.sleep(pause)
-            seconds = shortest + (longest - shortest) * place / max(1, len(processes) - 1)
+            seconds = shortest * (longest / shortest) ** (place / max(1, len(processes) - 1))
+            alone = self.lone_executor and process == "executor"
             async with self._hands[process]:
-                await (self._stop_beside_another(seconds) if process == "executor" else self._stop(process, seconds))
+                await (self._stop_beside_another(seconds) if alone else self._stop(process, seconds))
 
     async def trouble_all(self, services: Sequence[str], pause: float) -> None:
         """PostgreSQL and NATS: gone, and back a moment later; a wipe loses all that JetStream held."""

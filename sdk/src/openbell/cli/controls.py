@@ -48,6 +48,9 @@ def window(
     timezone: Annotated[str | None, typer.Option("--timezone", help="Such as America/New_York.")] = None,
     days: Annotated[str | None, typer.Option("--days", help="Such as mon,tue,wed,thu,fri.")] = None,
     stale_millis: Annotated[int | None, typer.Option("--stale-millis", help="Oldest age of what is sent.")] = None,
+    resting_millis: Annotated[
+        int | None, typer.Option("--resting-millis", help="How long an order may work before it is cancelled.")
+    ] = None,
     clear: Annotated[list[str] | None, typer.Option("--clear", help="A field to remove; may be repeated.")] = None,
     account: Account = None,
     url: Url = None,
@@ -63,6 +66,7 @@ def window(
             timezone=timezone,
             days=None if days is None else days.split(","),
             stale_order_millis=stale_millis,
+            max_resting_millis=resting_millis,
             clear=clear or [],
         )
         _show_times(times, as_json=as_json)
@@ -99,6 +103,7 @@ def _show_times(times: "SymbolTime", *, as_json: bool) -> None:
         times.timezone or "UTC",
         f"on {', '.join(times.days)}" if times.days else "",
         f"not older than {times.stale_order_millis} ms" if times.stale_order_millis else "",
+        f"in orders of at most {times.max_resting_millis} ms" if times.max_resting_millis else "",
     ]
     text = f"{times.symbol} trades {' '.join(part for part in parts if part)} (version {times.version})"
     typer.echo(times.to_json() if as_json else printable(text))

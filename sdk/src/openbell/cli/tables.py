@@ -14,6 +14,8 @@ from openbell.models import Action, Event, Execution, Reason, Statistics
 
 # Rich cuts columns at 80 where there is no terminal; an id that is cut is of no use in a pipe.
 PIPE_WIDTH: Final = 240
+_DOUBT: Final = "nobody knows yet whether it reached the broker"
+_ATTENTION: Final = "it did not settle by itself, and a person should look at it"
 
 _STYLES: Final = {
     "FILLED": "green",
@@ -103,11 +105,19 @@ def show_event(event: Event) -> None:
         action = event.intent_action
         line.append(f"action  {printable(action.intent_id)}  {action.seq} {printable(action.action_type)}  ")
         line.append_text(_state(action.state, action.reason))
+        if action.unknown is not None:
+            line.append(f"  since {_time(action.unknown.since)}, written {action.unknown.writes}x")
     elif event.account_changed is not None:
         account = event.account_changed
         line.append(f"account {printable(', '.join(account.changed) or 'notice')}  version {account.version}  ")
         line.append_text(_state(f"credential {account.credential_status}", account.reason))
         line.append(f"  expires {_time(account.expires_at)}" if account.expires_at is not None else "")
+    elif event.external_order is not None:
+        other = event.external_order
+        line.append(f"not ours {printable(other.broker_order_id)}  {printable(other.order_side)} ")
+        line.append(f"{printable(other.symbol)}  ")
+        line.append_text(_state(other.status, None))
+        line.append(f"  {_plain(other.filled_quantity)} filled")
     console().print(line, soft_wrap=True)
 
 
@@ -127,11 +137,15 @@ def _add_execution(table: Table, execution: Execution) -> None:
         table.add_row("broker order", _cell(", ".join(execution.broker_order_ids)))
     table.add_row("updated", _time(execution.updated_at))
     if execution.unknown is not None:
-        table.add_row("unknown since", _time(execution.unknown.since))
-        for probe in execution.unknown.probes:
+        unknown = execution.unknown
+        table.add_row("unknown since", _time(unknown.since))
+        if unknown.flagged_at is not None:
+            table.add_row("needs attention", _cell(f"since {_time(unknown.flagged_at)}: {_ATTENTION}"))
+        table.add_row("written", "once" if unknown.writes == 1 else f"{unknown.writes} times, with the same id")
+        for probe in unknown.probes:
             table.add_row("looked", _cell(f"{_time(probe.at)}, found: {_found(probe.found)}"))
-        if execution.unknown.settles_by:
-            table.add_row("settles by", _cell(execution.unknown.settles_by))
+        if unknown.settles_by:
+            table.add_row("settles by", _cell(unknown.settles_by))
 
 
 def _found(found: bool | str | None) -> str:
@@ -142,6 +156,8 @@ def _found(found: bool | str | None) -> str:
 
 def _state(state: str, reason: Reason | None) -> Text:
     text = Text(printable(state), style=_STYLES.get(state, ""))
+    if state == "UNKNOWN":
+        text.append(f": {_DOUBT}")
     if reason is not None:
         words = " ".join(word for word in (reason.code, reason.broker_code, reason.broker_text) if word)
         text.append(f" ({printable(words)})", style="dim")

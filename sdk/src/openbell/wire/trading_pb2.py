@@ -25,31 +25,35 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bopenbell/wire/trading.proto\x12\x07trading\x1a\x1fgoogle/protobuf/timestamp.proto\"h\n\tSubscribe\x12\x1a\n\x12trading_account_id\x18\x01 \x01(\t\x12)\n\rsubscriptions\x18\x02 \x03(\x0e\x32\x12.trading.EventType\x12\x14\n\x0cresume_token\x18\x03 \x01(\t\"\x87\x03\n\x0cTradingEvent\x12\x1a\n\x12trading_account_id\x18\x01 \x01(\t\x12\x13\n\x0b\x61\x63\x63ount_seq\x18\x02 \x01(\x03\x12\x10\n\x08prev_seq\x18\x03 \x01(\x03\x12\x14\n\x0cresume_token\x18\x04 \x01(\t\x12/\n\x0boccurred_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\theartbeat\x18\n \x01(\x0b\x32\x12.trading.HeartbeatH\x00\x12)\n\nsubscribed\x18\x0b \x01(\x0b\x32\x13.trading.SubscribedH\x00\x12,\n\x0c\x62roker_order\x18\x0c \x01(\x0b\x32\x14.trading.BrokerOrderH\x00\x12.\n\rintent_action\x18\r \x01(\x0b\x32\x15.trading.IntentActionH\x00\x12\x32\n\x0f\x61\x63\x63ount_changed\x18\x0e \x01(\x0b\x32\x17.trading.AccountChangedH\x00\x42\x07\n\x05\x65vent\"7\n\nSubscribed\x12)\n\rsubscriptions\x18\x01 \x03(\x0e\x32\x12.trading.EventType\"8\n\tHeartbeat\x12+\n\x07sent_at\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"@\n\x06Reason\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x13\n\x0b\x62roker_code\x18\x02 \x01(\t\x12\x13\n\x0b\x62roker_text\x18\x03 \x01(\t\"\xe8\x03\n\x0b\x42rokerOrder\x12\x11\n\tintent_id\x18\x01 \x01(\t\x12\x18\n\x10\x62roker_order_ids\x18\x02 \x03(\t\x12\x17\n\x0f\x63lient_order_id\x18\x03 \x01(\t\x12\x1b\n\x13\x63lient_reference_id\x18\x04 \x01(\t\x12\x0e\n\x06symbol\x18\x05 \x01(\t\x12\x12\n\norder_side\x18\x06 \x01(\t\x12\x12\n\norder_type\x18\x07 \x01(\t\x12\x10\n\x08quantity\x18\x08 \x01(\t\x12\x18\n\x0blimit_price\x18\t \x01(\tH\x00\x88\x01\x01\x12\x17\n\nstop_price\x18\n \x01(\tH\x01\x88\x01\x01\x12\x15\n\rtime_in_force\x18\x0b \x01(\t\x12\x0e\n\x06status\x18\x0c \x01(\t\x12\x0f\n\x07pending\x18\r \x01(\t\x12\x11\n\tcertainty\x18\x0e \x01(\t\x12\x17\n\x0f\x66illed_quantity\x18\x0f \x01(\t\x12\x17\n\x0fleaves_quantity\x18\x10 \x01(\t\x12\x1a\n\raverage_price\x18\x11 \x01(\tH\x02\x88\x01\x01\x12$\n\x06reason\x18\x12 \x01(\x0b\x32\x0f.trading.ReasonH\x03\x88\x01\x01\x42\x0e\n\x0c_limit_priceB\r\n\x0b_stop_priceB\x10\n\x0e_average_priceB\t\n\x07_reason\"\xb3\x01\n\x0cIntentAction\x12\x11\n\taction_id\x18\x01 \x01(\t\x12\x11\n\tintent_id\x18\x02 \x01(\t\x12\x0b\n\x03seq\x18\x03 \x01(\x05\x12\x13\n\x0b\x61\x63tion_type\x18\x04 \x01(\t\x12\r\n\x05state\x18\x05 \x01(\t\x12$\n\x06reason\x18\x06 \x01(\x0b\x32\x0f.trading.ReasonH\x00\x88\x01\x01\x12\x1b\n\x13\x63lient_reference_id\x18\x07 \x01(\tB\t\n\x07_reason\"\xc2\x01\n\x0e\x41\x63\x63ountChanged\x12\x0f\n\x07\x63hanged\x18\x01 \x03(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x19\n\x11\x63redential_status\x18\x03 \x01(\t\x12\x33\n\nexpires_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x12$\n\x06reason\x18\x05 \x01(\x0b\x32\x0f.trading.ReasonH\x01\x88\x01\x01\x42\r\n\x0b_expires_atB\t\n\x07_reason*\x82\x01\n\tEventType\x12\x1a\n\x16\x45VENT_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x45VENT_TYPE_BROKER_ORDER\x10\x01\x12\x1c\n\x18\x45VENT_TYPE_INTENT_ACTION\x10\x02\x12\x1e\n\x1a\x45VENT_TYPE_ACCOUNT_CHANGED\x10\x03\x32P\n\x0eTradingService\x12>\n\x0fSubscribeEvents\x12\x12.trading.Subscribe\x1a\x15.trading.TradingEvent0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bopenbell/wire/trading.proto\x12\x07trading\x1a\x1fgoogle/protobuf/timestamp.proto\"h\n\tSubscribe\x12\x1a\n\x12trading_account_id\x18\x01 \x01(\t\x12)\n\rsubscriptions\x18\x02 \x03(\x0e\x32\x12.trading.EventType\x12\x14\n\x0cresume_token\x18\x03 \x01(\t\"\xb9\x03\n\x0cTradingEvent\x12\x1a\n\x12trading_account_id\x18\x01 \x01(\t\x12\x13\n\x0b\x61\x63\x63ount_seq\x18\x02 \x01(\x03\x12\x10\n\x08prev_seq\x18\x03 \x01(\x03\x12\x14\n\x0cresume_token\x18\x04 \x01(\t\x12/\n\x0boccurred_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\theartbeat\x18\n \x01(\x0b\x32\x12.trading.HeartbeatH\x00\x12)\n\nsubscribed\x18\x0b \x01(\x0b\x32\x13.trading.SubscribedH\x00\x12,\n\x0c\x62roker_order\x18\x0c \x01(\x0b\x32\x14.trading.BrokerOrderH\x00\x12.\n\rintent_action\x18\r \x01(\x0b\x32\x15.trading.IntentActionH\x00\x12\x32\n\x0f\x61\x63\x63ount_changed\x18\x0e \x01(\x0b\x32\x17.trading.AccountChangedH\x00\x12\x30\n\x0e\x65xternal_order\x18\x0f \x01(\x0b\x32\x16.trading.ExternalOrderH\x00\x42\x07\n\x05\x65vent\"7\n\nSubscribed\x12)\n\rsubscriptions\x18\x01 \x03(\x0e\x32\x12.trading.EventType\"8\n\tHeartbeat\x12+\n\x07sent_at\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"@\n\x06Reason\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x13\n\x0b\x62roker_code\x18\x02 \x01(\t\x12\x13\n\x0b\x62roker_text\x18\x03 \x01(\t\"\xf9\x03\n\x0b\x42rokerOrder\x12\x11\n\tintent_id\x18\x01 \x01(\t\x12\x18\n\x10\x62roker_order_ids\x18\x02 \x03(\t\x12\x17\n\x0f\x63lient_order_id\x18\x03 \x01(\t\x12\x1b\n\x13\x63lient_reference_id\x18\x04 \x01(\t\x12\x0e\n\x06symbol\x18\x05 \x01(\t\x12\x12\n\norder_side\x18\x06 \x01(\t\x12\x12\n\norder_type\x18\x07 \x01(\t\x12\x10\n\x08quantity\x18\x08 \x01(\t\x12\x18\n\x0blimit_price\x18\t \x01(\tH\x00\x88\x01\x01\x12\x17\n\nstop_price\x18\n \x01(\tH\x01\x88\x01\x01\x12\x15\n\rtime_in_force\x18\x0b \x01(\t\x12\x0e\n\x06status\x18\x0c \x01(\t\x12\x0f\n\x07pending\x18\r \x01(\t\x12\x11\n\tcertainty\x18\x0e \x01(\t\x12\x17\n\x0f\x66illed_quantity\x18\x0f \x01(\t\x12\x17\n\x0fleaves_quantity\x18\x10 \x01(\t\x12\x1a\n\raverage_price\x18\x11 \x01(\tH\x02\x88\x01\x01\x12$\n\x06reason\x18\x12 \x01(\x0b\x32\x0f.trading.ReasonH\x03\x88\x01\x01\x12\x0f\n\x07notices\x18\x13 \x03(\tB\x0e\n\x0c_limit_priceB\r\n\x0b_stop_priceB\x10\n\x0e_average_priceB\t\n\x07_reason\"\xe7\x01\n\x0cIntentAction\x12\x11\n\taction_id\x18\x01 \x01(\t\x12\x11\n\tintent_id\x18\x02 \x01(\t\x12\x0b\n\x03seq\x18\x03 \x01(\x05\x12\x13\n\x0b\x61\x63tion_type\x18\x04 \x01(\t\x12\r\n\x05state\x18\x05 \x01(\t\x12$\n\x06reason\x18\x06 \x01(\x0b\x32\x0f.trading.ReasonH\x00\x88\x01\x01\x12\x1b\n\x13\x63lient_reference_id\x18\x07 \x01(\t\x12&\n\x07unknown\x18\x08 \x01(\x0b\x32\x10.trading.UnknownH\x01\x88\x01\x01\x42\t\n\x07_reasonB\n\n\x08_unknown\"\x9c\x01\n\x07Unknown\x12)\n\x05since\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\nflagged_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x12\x0e\n\x06writes\x18\x03 \x01(\x05\x12\x12\n\nsettles_by\x18\x04 \x01(\tB\r\n\x0b_flagged_at\"\xc2\x01\n\x0e\x41\x63\x63ountChanged\x12\x0f\n\x07\x63hanged\x18\x01 \x03(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x19\n\x11\x63redential_status\x18\x03 \x01(\t\x12\x33\n\nexpires_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x12$\n\x06reason\x18\x05 \x01(\x0b\x32\x0f.trading.ReasonH\x01\x88\x01\x01\x42\r\n\x0b_expires_atB\t\n\x07_reason\"\xe0\x02\n\rExternalOrder\x12\x17\n\x0f\x62roker_order_id\x18\x01 \x01(\t\x12\x17\n\x0f\x63lient_order_id\x18\x02 \x01(\t\x12\x0e\n\x06symbol\x18\x03 \x01(\t\x12\x12\n\norder_side\x18\x04 \x01(\t\x12\x12\n\norder_type\x18\x05 \x01(\t\x12\x15\n\x08quantity\x18\x06 \x01(\tH\x00\x88\x01\x01\x12\x18\n\x0blimit_price\x18\x07 \x01(\tH\x01\x88\x01\x01\x12\x17\n\nstop_price\x18\x08 \x01(\tH\x02\x88\x01\x01\x12\x15\n\rtime_in_force\x18\t \x01(\t\x12\x0e\n\x06status\x18\n \x01(\t\x12\x17\n\x0f\x66illed_quantity\x18\x0b \x01(\t\x12/\n\x0b\x61\x63\x63\x65pted_at\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x0b\n\t_quantityB\x0e\n\x0c_limit_priceB\r\n\x0b_stop_price*\xa1\x01\n\tEventType\x12\x1a\n\x16\x45VENT_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x45VENT_TYPE_BROKER_ORDER\x10\x01\x12\x1c\n\x18\x45VENT_TYPE_INTENT_ACTION\x10\x02\x12\x1e\n\x1a\x45VENT_TYPE_ACCOUNT_CHANGED\x10\x03\x12\x1d\n\x19\x45VENT_TYPE_EXTERNAL_ORDER\x10\x04\x32P\n\x0eTradingService\x12>\n\x0fSubscribeEvents\x12\x12.trading.Subscribe\x1a\x15.trading.TradingEvent0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'openbell.wire.trading_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_EVENTTYPE']._serialized_start=1625
-  _globals['_EVENTTYPE']._serialized_end=1755
+  _globals['_EVENTTYPE']._serialized_start=2258
+  _globals['_EVENTTYPE']._serialized_end=2419
   _globals['_SUBSCRIBE']._serialized_start=73
   _globals['_SUBSCRIBE']._serialized_end=177
   _globals['_TRADINGEVENT']._serialized_start=180
-  _globals['_TRADINGEVENT']._serialized_end=571
-  _globals['_SUBSCRIBED']._serialized_start=573
-  _globals['_SUBSCRIBED']._serialized_end=628
-  _globals['_HEARTBEAT']._serialized_start=630
-  _globals['_HEARTBEAT']._serialized_end=686
-  _globals['_REASON']._serialized_start=688
-  _globals['_REASON']._serialized_end=752
-  _globals['_BROKERORDER']._serialized_start=755
-  _globals['_BROKERORDER']._serialized_end=1243
-  _globals['_INTENTACTION']._serialized_start=1246
-  _globals['_INTENTACTION']._serialized_end=1425
-  _globals['_ACCOUNTCHANGED']._serialized_start=1428
-  _globals['_ACCOUNTCHANGED']._serialized_end=1622
-  _globals['_TRADINGSERVICE']._serialized_start=1757
-  _globals['_TRADINGSERVICE']._serialized_end=1837
+  _globals['_TRADINGEVENT']._serialized_end=621
+  _globals['_SUBSCRIBED']._serialized_start=623
+  _globals['_SUBSCRIBED']._serialized_end=678
+  _globals['_HEARTBEAT']._serialized_start=680
+  _globals['_HEARTBEAT']._serialized_end=736
+  _globals['_REASON']._serialized_start=738
+  _globals['_REASON']._serialized_end=802
+  _globals['_BROKERORDER']._serialized_start=805
+  _globals['_BROKERORDER']._serialized_end=1310
+  _globals['_INTENTACTION']._serialized_start=1313
+  _globals['_INTENTACTION']._serialized_end=1544
+  _globals['_UNKNOWN']._serialized_start=1547
+  _globals['_UNKNOWN']._serialized_end=1703
+  _globals['_ACCOUNTCHANGED']._serialized_start=1706
+  _globals['_ACCOUNTCHANGED']._serialized_end=1900
+  _globals['_EXTERNALORDER']._serialized_start=1903
+  _globals['_EXTERNALORDER']._serialized_end=2255
+  _globals['_TRADINGSERVICE']._serialized_start=2421
+  _globals['_TRADINGSERVICE']._serialized_end=2501
 # @@protoc_insertion_point(module_scope)

@@ -30,6 +30,7 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     EVENT_TYPE_BROKER_ORDER: _EventType.ValueType  # 1
     EVENT_TYPE_INTENT_ACTION: _EventType.ValueType  # 2
     EVENT_TYPE_ACCOUNT_CHANGED: _EventType.ValueType  # 3
+    EVENT_TYPE_EXTERNAL_ORDER: _EventType.ValueType  # 4
 
 class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper): ...
 
@@ -37,6 +38,7 @@ EVENT_TYPE_UNSPECIFIED: EventType.ValueType  # 0
 EVENT_TYPE_BROKER_ORDER: EventType.ValueType  # 1
 EVENT_TYPE_INTENT_ACTION: EventType.ValueType  # 2
 EVENT_TYPE_ACCOUNT_CHANGED: EventType.ValueType  # 3
+EVENT_TYPE_EXTERNAL_ORDER: EventType.ValueType  # 4
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
 
 @_typing.final
@@ -80,6 +82,7 @@ class TradingEvent(_message.Message):
     BROKER_ORDER_FIELD_NUMBER: _builtins.int
     INTENT_ACTION_FIELD_NUMBER: _builtins.int
     ACCOUNT_CHANGED_FIELD_NUMBER: _builtins.int
+    EXTERNAL_ORDER_FIELD_NUMBER: _builtins.int
     trading_account_id: _builtins.str
     account_seq: _builtins.int
     """1, 2, 3 … without gaps over all events of the account; a subscription that filters checks prev_seq."""
@@ -98,6 +101,8 @@ class TradingEvent(_message.Message):
     def intent_action(self) -> Global___IntentAction: ...
     @_builtins.property
     def account_changed(self) -> Global___AccountChanged: ...
+    @_builtins.property
+    def external_order(self) -> Global___ExternalOrder: ...
     def __init__(
         self,
         *,
@@ -111,12 +116,13 @@ class TradingEvent(_message.Message):
         broker_order: Global___BrokerOrder | None = ...,
         intent_action: Global___IntentAction | None = ...,
         account_changed: Global___AccountChanged | None = ...,
+        external_order: Global___ExternalOrder | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "broker_order", b"broker_order", "event", b"event", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "subscribed", b"subscribed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "broker_order", b"broker_order", "event", b"event", "external_order", b"external_order", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "subscribed", b"subscribed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "account_seq", b"account_seq", "broker_order", b"broker_order", "event", b"event", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "prev_seq", b"prev_seq", "resume_token", b"resume_token", "subscribed", b"subscribed", "trading_account_id", b"trading_account_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "account_seq", b"account_seq", "broker_order", b"broker_order", "event", b"event", "external_order", b"external_order", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "prev_seq", b"prev_seq", "resume_token", b"resume_token", "subscribed", b"subscribed", "trading_account_id", b"trading_account_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["heartbeat", "subscribed", "broker_order", "intent_action", "account_changed"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["heartbeat", "subscribed", "broker_order", "intent_action", "account_changed", "external_order"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -215,6 +221,7 @@ class BrokerOrder(_message.Message):
     LEAVES_QUANTITY_FIELD_NUMBER: _builtins.int
     AVERAGE_PRICE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
     intent_id: _builtins.str
     client_order_id: _builtins.str
     client_reference_id: _builtins.str
@@ -235,6 +242,10 @@ class BrokerOrder(_message.Message):
     def broker_order_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def reason(self) -> Global___Reason: ...
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What is worth a look, in the words of docs/lifecycle.md; the reason tells the first of them where there is no other."""
+
     def __init__(
         self,
         *,
@@ -256,10 +267,11 @@ class BrokerOrder(_message.Message):
         leaves_quantity: _builtins.str = ...,
         average_price: _builtins.str | None = ...,
         reason: Global___Reason | None = ...,
+        notices: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_average_price", b"_average_price", "_limit_price", b"_limit_price", "_reason", b"_reason", "_stop_price", b"_stop_price", "average_price", b"average_price", "limit_price", b"limit_price", "reason", b"reason", "stop_price", b"stop_price"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_average_price", b"_average_price", "_limit_price", b"_limit_price", "_reason", b"_reason", "_stop_price", b"_stop_price", "average_price", b"average_price", "broker_order_ids", b"broker_order_ids", "certainty", b"certainty", "client_order_id", b"client_order_id", "client_reference_id", b"client_reference_id", "filled_quantity", b"filled_quantity", "intent_id", b"intent_id", "leaves_quantity", b"leaves_quantity", "limit_price", b"limit_price", "order_side", b"order_side", "order_type", b"order_type", "pending", b"pending", "quantity", b"quantity", "reason", b"reason", "status", b"status", "stop_price", b"stop_price", "symbol", b"symbol", "time_in_force", b"time_in_force"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_average_price", b"_average_price", "_limit_price", b"_limit_price", "_reason", b"_reason", "_stop_price", b"_stop_price", "average_price", b"average_price", "broker_order_ids", b"broker_order_ids", "certainty", b"certainty", "client_order_id", b"client_order_id", "client_reference_id", b"client_reference_id", "filled_quantity", b"filled_quantity", "intent_id", b"intent_id", "leaves_quantity", b"leaves_quantity", "limit_price", b"limit_price", "notices", b"notices", "order_side", b"order_side", "order_type", b"order_type", "pending", b"pending", "quantity", b"quantity", "reason", b"reason", "status", b"status", "stop_price", b"stop_price", "symbol", b"symbol", "time_in_force", b"time_in_force"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__average_price: _TypeAlias = _typing.Literal["average_price"]  # noqa: Y015
     _WhichOneofArgType__average_price: _TypeAlias = _typing.Literal["_average_price", b"_average_price"]  # noqa: Y015
@@ -293,6 +305,7 @@ class IntentAction(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     CLIENT_REFERENCE_ID_FIELD_NUMBER: _builtins.int
+    UNKNOWN_FIELD_NUMBER: _builtins.int
     action_id: _builtins.str
     intent_id: _builtins.str
     seq: _builtins.int
@@ -301,6 +314,10 @@ class IntentAction(_message.Message):
     client_reference_id: _builtins.str
     @_builtins.property
     def reason(self) -> Global___Reason: ...
+    @_builtins.property
+    def unknown(self) -> Global___Unknown:
+        """Where something was done about an action that stays UNKNOWN; reason tells what."""
+
     def __init__(
         self,
         *,
@@ -311,16 +328,60 @@ class IntentAction(_message.Message):
         state: _builtins.str = ...,
         reason: Global___Reason | None = ...,
         client_reference_id: _builtins.str = ...,
+        unknown: Global___Unknown | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "reason", b"reason"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "_unknown", b"_unknown", "reason", b"reason", "unknown", b"unknown"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "action_id", b"action_id", "action_type", b"action_type", "client_reference_id", b"client_reference_id", "intent_id", b"intent_id", "reason", b"reason", "seq", b"seq", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "_unknown", b"_unknown", "action_id", b"action_id", "action_type", b"action_type", "client_reference_id", b"client_reference_id", "intent_id", b"intent_id", "reason", b"reason", "seq", b"seq", "state", b"state", "unknown", b"unknown"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__reason: _TypeAlias = _typing.Literal["reason"]  # noqa: Y015
     _WhichOneofArgType__reason: _TypeAlias = _typing.Literal["_reason", b"_reason"]  # noqa: Y015
+    _WhichOneofReturnType__unknown: _TypeAlias = _typing.Literal["unknown"]  # noqa: Y015
+    _WhichOneofArgType__unknown: _TypeAlias = _typing.Literal["_unknown", b"_unknown"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__unknown) -> _WhichOneofReturnType__unknown | None: ...
 
 Global___IntentAction: _TypeAlias = IntentAction  # noqa: Y015
+
+@_typing.final
+class Unknown(_message.Message):
+    """What is known of an outcome that is not."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SINCE_FIELD_NUMBER: _builtins.int
+    FLAGGED_AT_FIELD_NUMBER: _builtins.int
+    WRITES_FIELD_NUMBER: _builtins.int
+    SETTLES_BY_FIELD_NUMBER: _builtins.int
+    writes: _builtins.int
+    """How often the command may have been written to the broker."""
+    settles_by: _builtins.str
+    """What would settle it at this broker, in words."""
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def flagged_at(self) -> _timestamp_pb2.Timestamp:
+        """Since when somebody was asked to look at it."""
+
+    def __init__(
+        self,
+        *,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        flagged_at: _timestamp_pb2.Timestamp | None = ...,
+        writes: _builtins.int = ...,
+        settles_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_flagged_at", b"_flagged_at", "flagged_at", b"flagged_at", "since", b"since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_flagged_at", b"_flagged_at", "flagged_at", b"flagged_at", "settles_by", b"settles_by", "since", b"since", "writes", b"writes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__flagged_at: _TypeAlias = _typing.Literal["flagged_at"]  # noqa: Y015
+    _WhichOneofArgType__flagged_at: _TypeAlias = _typing.Literal["_flagged_at", b"_flagged_at"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__flagged_at) -> _WhichOneofReturnType__flagged_at | None: ...
+
+Global___Unknown: _TypeAlias = Unknown  # noqa: Y015
 
 @_typing.final
 class AccountChanged(_message.Message):
@@ -369,3 +430,70 @@ class AccountChanged(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
 
 Global___AccountChanged: _TypeAlias = AccountChanged  # noqa: Y015
+
+@_typing.final
+class ExternalOrder(_message.Message):
+    """An order at the broker that nobody asked for here, when it is found and when it changes; what it fills counts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_ORDER_ID_FIELD_NUMBER: _builtins.int
+    CLIENT_ORDER_ID_FIELD_NUMBER: _builtins.int
+    SYMBOL_FIELD_NUMBER: _builtins.int
+    ORDER_SIDE_FIELD_NUMBER: _builtins.int
+    ORDER_TYPE_FIELD_NUMBER: _builtins.int
+    QUANTITY_FIELD_NUMBER: _builtins.int
+    LIMIT_PRICE_FIELD_NUMBER: _builtins.int
+    STOP_PRICE_FIELD_NUMBER: _builtins.int
+    TIME_IN_FORCE_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    FILLED_QUANTITY_FIELD_NUMBER: _builtins.int
+    ACCEPTED_AT_FIELD_NUMBER: _builtins.int
+    broker_order_id: _builtins.str
+    client_order_id: _builtins.str
+    """As the broker has it; one of ours where a restored database had forgotten the order."""
+    symbol: _builtins.str
+    order_side: _builtins.str
+    order_type: _builtins.str
+    quantity: _builtins.str
+    limit_price: _builtins.str
+    stop_price: _builtins.str
+    time_in_force: _builtins.str
+    status: _builtins.str
+    filled_quantity: _builtins.str
+    @_builtins.property
+    def accepted_at(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        broker_order_id: _builtins.str = ...,
+        client_order_id: _builtins.str = ...,
+        symbol: _builtins.str = ...,
+        order_side: _builtins.str = ...,
+        order_type: _builtins.str = ...,
+        quantity: _builtins.str | None = ...,
+        limit_price: _builtins.str | None = ...,
+        stop_price: _builtins.str | None = ...,
+        time_in_force: _builtins.str = ...,
+        status: _builtins.str = ...,
+        filled_quantity: _builtins.str = ...,
+        accepted_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit_price", b"_limit_price", "_quantity", b"_quantity", "_stop_price", b"_stop_price", "accepted_at", b"accepted_at", "limit_price", b"limit_price", "quantity", b"quantity", "stop_price", b"stop_price"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit_price", b"_limit_price", "_quantity", b"_quantity", "_stop_price", b"_stop_price", "accepted_at", b"accepted_at", "broker_order_id", b"broker_order_id", "client_order_id", b"client_order_id", "filled_quantity", b"filled_quantity", "limit_price", b"limit_price", "order_side", b"order_side", "order_type", b"order_type", "quantity", b"quantity", "status", b"status", "stop_price", b"stop_price", "symbol", b"symbol", "time_in_force", b"time_in_force"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__limit_price: _TypeAlias = _typing.Literal["limit_price"]  # noqa: Y015
+    _WhichOneofArgType__limit_price: _TypeAlias = _typing.Literal["_limit_price", b"_limit_price"]  # noqa: Y015
+    _WhichOneofReturnType__quantity: _TypeAlias = _typing.Literal["quantity"]  # noqa: Y015
+    _WhichOneofArgType__quantity: _TypeAlias = _typing.Literal["_quantity", b"_quantity"]  # noqa: Y015
+    _WhichOneofReturnType__stop_price: _TypeAlias = _typing.Literal["stop_price"]  # noqa: Y015
+    _WhichOneofArgType__stop_price: _TypeAlias = _typing.Literal["_stop_price", b"_stop_price"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit_price) -> _WhichOneofReturnType__limit_price | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__quantity) -> _WhichOneofReturnType__quantity | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stop_price) -> _WhichOneofReturnType__stop_price | None: ...
+
+Global___ExternalOrder: _TypeAlias = ExternalOrder  # noqa: Y015

@@ -1,36 +1,64 @@
 """Writes what happened to an action and its order into the account's log, in the words of the event stream."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from openbell_server.application.ports.execution import AccountTransaction, TrackedAction
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.action_lifecycle import ActionState, Reason
+from openbell_server.domain.external_orders import ExternalOrder
 from openbell_server.domain.identifiers import client_order_id
 from openbell_server.domain.intents import plain
 from openbell_server.domain.order_aggregate import Order, status
 
 
 def log_action(
-    transaction: AccountTransaction, action: TrackedAction, state: ActionState, reason: Reason | None
+    transaction: AccountTransaction,
+    action: TrackedAction,
+    state: ActionState,
+    reason: Reason | None,
+    unknown: Mapping[str, object] | None = None,
 ) -> None:
     """An action came to stand somewhere."""
-    body = {
+    body: dict[str, object] = {
         "action_id": str(action.action_id),
         "action_type": action.action_type,
         "state": state,
         "reason": _reason(reason),
         "client_reference_id": action.terms.client_reference_id,
     }
+    if unknown is not None:
+        body["unknown"] = unknown
     transaction.append_event(EventKind.INTENT_ACTION, action.intent_id, action.seq, _text(body))
 
 
-def log_order(
-    transaction: AccountTransaction, action: TrackedAction, order: Order, reason: Reason | None = None
+def log_doubt(
+    transaction: AccountTransaction, action: TrackedAction, code: str, flagged_at: datetime | None, settles_by: str
 ) -> None:
-    """An order changed."""
+    """Something was done about an action that stays in doubt."""
+    assert action.unknown_since is not None
+    unknown = {
+        "since": action.unknown_since.isoformat(),
+        "flagged_at": flagged_at and flagged_at.isoformat(),
+        "writes": action.writes,
+        "settles_by": settles_by,
+    }
+    log_action(transaction, action, ActionState.UNKNOWN, Reason(code), unknown)
+
+
+def log_order(
+    transaction: AccountTransaction,
+    action: TrackedAction,
+    order: Order,
+    reason: Reason | None = None,
+    notices: Sequence[str] = (),
+) -> None:
+    """An order changed, with all that is worth a look; the first of it is the reason where there is no other."""
     terms = action.terms
-    body = {
+    if reason is None and notices:
+        reason = Reason(notices[0])
+    body: dict[str, object] = {
         "broker_order_ids": order.broker_order_ids,
         "client_order_id": client_order_id(action.order_action_id),
         "client_reference_id": terms.client_reference_id,
@@ -49,7 +77,28 @@ def log_order(
         "average_price": plain(order.average_price),
         "reason": _reason(reason),
     }
+    if notices:
+        body["notices"] = notices
     transaction.append_event(EventKind.BROKER_ORDER, action.intent_id, action.seq, _text(body))
+
+
+def log_external_order(transaction: AccountTransaction, order: ExternalOrder) -> None:
+    """An order that is not ours was found, or changed."""
+    body = {
+        "broker_order_id": order.broker_order_id,
+        "client_order_id": order.client_order_id,
+        "symbol": order.symbol,
+        "order_side": order.order_side,
+        "order_type": order.order_type,
+        "quantity": plain(order.quantity),
+        "limit_price": plain(order.limit_price),
+        "stop_price": plain(order.stop_price),
+        "time_in_force": order.time_in_force,
+        "status": order.status,
+        "filled_quantity": plain(order.filled_quantity),
+        "accepted_at": order.accepted_at.isoformat(),
+    }
+    transaction.append_event(EventKind.EXTERNAL_ORDER, None, None, _text(body))
 
 
 def _reason(reason: Reason | None) -> dict[str, str | None] | None:

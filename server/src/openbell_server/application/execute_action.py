@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
@@ -10,6 +10,7 @@ from uuid import UUID
 
 from openbell_server.application.account_log import log_action, log_order
 from openbell_server.application.crash_points import crash_point
+from openbell_server.application.import_orders import release_orders
 from openbell_server.application.keep_sessions import Passage
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, BrokerSession
 from openbell_server.application.ports.execution import (
@@ -28,7 +29,9 @@ from openbell_server.domain.action_outcomes import (
     SUPERSEDED,
     Settlement,
     after_outcome,
+    after_resend,
     past_door,
+    with_doubt,
 )
 from openbell_server.domain.broker_orders import NotSent, Outcome, Unknown
 from openbell_server.domain.controls import NO_CONTROLS_EPOCH, SymbolControls, refusal_at_door
@@ -66,6 +69,15 @@ class Door:
 
 
 @dataclass(frozen=True, slots=True)
+class _Limits:
+    """How many doors may open, how many of them for other than cancels, and what may be cancelled."""
+
+    free: int
+    commands: int
+    cancels_unseen: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ExecuteAction:
     """Opens doors, calls the broker, records outcomes."""
 
@@ -79,17 +91,24 @@ class ExecuteAction:
     # Since the process started: doors, and by state what became of the actions behind them.
     counts: Counter[str] = field(default_factory=Counter)
 
-    async def open_doors(self, account: BrokerAccount, free: int) -> list[Door]:
-        """Commit the door for the next actions of an account, at most as many as may be in flight."""
+    async def open_doors(
+        self, account: BrokerAccount, free: int, *, commands: int | None = None, cancels_unseen: bool = False
+    ) -> list[Door]:
+        """Commit the door for the next actions of an account, at most as many as may be in flight.
+
+        At most so many of them are other than cancels; orders that the broker has not shown yet are cancelled where
+        it knows them by our id.
+        """
         doors: list[Door] = []
+        limits = _Limits(free, free if commands is None else min(free, commands), cancels_unseen)
         for _ in range(REFUSING_ROUNDS_MAX):
-            doors, refused = await self._open_doors(account, free)
+            doors, refused = await self._open_doors(account, limits)
             self.counts["doors"] += len(doors)
             if doors or not refused:
                 break
         return doors
 
-    async def _open_doors(self, account: BrokerAccount, free: int) -> tuple[list[Door], bool]:
+    async def _open_doors(self, account: BrokerAccount, limits: "_Limits") -> tuple[list[Door], bool]:
         """One round, and whether it met actions that may not pass any more."""
         crash_point("executor.before_door")
         attempt_id = self.new_id()
@@ -101,7 +120,13 @@ class ExecuteAction:
             passage = await self.sessions.passage(account, transaction)
             found = []
             if passage is not Passage.WAIT:
-                found = await transaction.ready(free, cancels=passage is Passage.OPEN)
+                cancels = passage is Passage.OPEN
+                found = await transaction.ready(
+                    limits.free, commands=limits.commands, cancels=cancels, cancels_unseen=limits.cancels_unseen
+                )
+            if transaction.halt_code is not None:
+                # What waits stays queued until an operator lifts the halt, and is judged then.
+                found = [action for action in found if action.action_type is ActionType.CANCEL]
             ready = await _skip_needless(transaction, found)
             needless = len(found) - len(ready)
             adopted = await _adopt(transaction, ready, attempt_id)
@@ -121,14 +146,20 @@ class ExecuteAction:
         doors = [Door(account, action, attempt_id, opened[action.action_id], opened_monotonic) for action in ready]
         return doors, bool(refused) or needless > 0
 
-    async def dispatch(self, session: BrokerSession, door: Door) -> None:
-        """Call the broker once and record its answer; nothing past the door is ever cancelled half-way."""
+    async def dispatch(
+        self, session: BrokerSession, door: Door, hear: Callable[[Outcome], None] = lambda _: None
+    ) -> Outcome:
+        """Call the broker once, and record and return its answer; nothing past the door is ever cancelled half-way.
+
+        Whatever it says is heard at once: that it wants calm, too.
+        """
         crash_point("executor.after_door")
-        outcome = await self._call(session, door)
+        outcome = await self._call(session, door, hear)
         crash_point("executor.after_answer")
         await self._keep(door, outcome)
         crash_point("executor.after_outcome")
         self.hints.events_were_written([door.account.account_id])
+        return outcome
 
     async def _keep(self, door: Door, outcome: Outcome) -> None:
         """Record an answer, again while the store is away: one that was recorded unnoticed changes nothing anew."""
@@ -145,18 +176,29 @@ class ExecuteAction:
     async def _settle(self, door: Door, outcome: Outcome) -> None:
         settled: ActionState | None = None
         async with self.store.account_transaction(door.account) as transaction:
-            for action in await transaction.of_intents([door.action.intent_id]):
+            history = await transaction.of_intents([door.action.intent_id])
+            for action in history:
                 if action.action_id == door.action.action_id and action.attempt_id == door.attempt_id:
-                    settlement = after_outcome(
-                        action.action_type, action.state, action.order, outcome, action.replacement
-                    )
-                    await record(transaction, action, settlement)
+                    if action.state is ActionState.UNKNOWN and action.resends:
+                        settlement = after_resend(
+                            action.action_type, action.state, action.order, outcome, action.replacement
+                        )
+                    else:
+                        settlement = after_outcome(
+                            action.action_type,
+                            action.state,
+                            action.order,
+                            outcome,
+                            action.replacement,
+                            unseen=was_unseen(action, history),
+                        )
+                    await record(transaction, action, settlement, history)
                     settled = settlement.state
             crash_point("executor.inside_outcome")
         if settled is not None:
             self.counts[settled] += 1
 
-    async def _call(self, session: BrokerSession, door: Door) -> Outcome:
+    async def _call(self, session: BrokerSession, door: Door, hear: Callable[[Outcome], None]) -> Outcome:
         while True:
             if self.monotonic() - door.opened_monotonic > DOOR_SECONDS:
                 return NotSent("the door was opened too long ago to write")
@@ -167,12 +209,14 @@ class ExecuteAction:
                 return Unknown(f"no answer within {CALL_SECONDS:g} s")
             except Exception as error:  # noqa: BLE001 - whatever went wrong, the command may have left
                 return Unknown(f"{type(error).__name__}: {error}")
+            hear(outcome)
             if not isinstance(outcome, NotSent):
                 return outcome
-            # Provably nothing left, so the one who opened the door may try again while it is fresh.
-            if self.monotonic() - door.opened_monotonic > DOOR_SECONDS - NOT_SENT_RETRY_SECONDS:
+            # Provably nothing was taken, so the one who opened the door may try again while it is fresh.
+            wait = max(NOT_SENT_RETRY_SECONDS, outcome.retry_after or 0.0)
+            if outcome.retry_after == 0 or self.monotonic() - door.opened_monotonic > DOOR_SECONDS - wait:
                 return outcome
-            await asyncio.sleep(NOT_SENT_RETRY_SECONDS)
+            await asyncio.sleep(wait)
 
 
 async def _write(session: BrokerSession, door: Door) -> Outcome:
@@ -208,15 +252,29 @@ async def _write(session: BrokerSession, door: Door) -> Outcome:
     )
 
 
-async def record(transaction: AccountTransaction, action: TrackedAction, settlement: Settlement) -> None:
-    """Write a settlement and log it."""
+def was_unseen(action: TrackedAction, history: Sequence[TrackedAction]) -> bool:
+    """Whether the intent's create was in doubt when this action of it was written."""
+    created = history[0]
+    assert action.send_started_at is not None
+    return created is not action and (created.settled_at is None or created.settled_at > action.send_started_at)
+
+
+async def record(
+    transaction: AccountTransaction,
+    action: TrackedAction,
+    settlement: Settlement,
+    history: Sequence[TrackedAction] = (),
+) -> None:
+    """Write a settlement and log it; what other actions of the intent leave in doubt stays so."""
+    others = [(other.action_type, other.state) for other in history if other.action_id != action.action_id]
+    settlement = replace(settlement, order=with_doubt(settlement.order, others))
     if settlement.order != action.order:
         await transaction.save_order(action, settlement.order)
     if settlement.state is not None:
         await transaction.save_action(action, settlement.state, settlement.reason)
         log_action(transaction, action, settlement.state, settlement.reason)
     if settlement.order != action.order:
-        log_order(transaction, action, settlement.order, settlement.reason)
+        log_order(transaction, action, settlement.order, settlement.reason, settlement.notices)
 
 
 async def _adopt(
@@ -229,6 +287,7 @@ async def _adopt(
     adopted = await transaction.adopt_forgotten_orders([action.action_id for action in creates])
     if adopted:
         await transaction.open_doors(list(adopted), attempt_id)
+        await release_orders(transaction, [client_order_id(known_as) for known_as in adopted.values()])
     for action in creates:
         if action.action_id in adopted:
             unknown = Settlement(ActionState.UNKNOWN, Reason(FORGOTTEN), advance(action.order, Doubted()))
@@ -266,20 +325,31 @@ async def _skip_superseded(transaction: AccountTransaction, needless: list[Track
 async def _skip_refused(
     transaction: AccountTransaction, ready: list[TrackedAction], *, account_ready: bool
 ) -> set[ActionId]:
-    """Skip what may not pass the door any more: a control says so, or what it was sent with is switched off."""
-    judged = [(action, action.at_door) for action in ready if action.at_door is not None]
-    symbols = {action.terms.symbol for action, facts in judged if facts.control_epoch != NO_CONTROLS_EPOCH}
-    controls = await transaction.controls_of(symbols) if symbols else {}
-    refused = set()
-    for action, facts in judged:
-        found = controls.get(action.terms.symbol, SymbolControls())
-        code = refusal_at_door(facts, found, account_ready=account_ready)
-        if code is not None:
+    """Skip what may not pass the door any more."""
+    refused = await refusals(transaction, ready, account_ready=account_ready)
+    for action in ready:
+        if action.action_id in refused:
             order = action.order
             if action.action_type is ActionType.CREATE:
                 order = advance(order, Closed(CloseReason.SKIPPED))
             else:
                 order = advance(order, ReplaceAnswered(order.terms))
-            await record(transaction, action, Settlement(ActionState.SKIPPED, Reason(code), order))
-            refused.add(action.action_id)
+            reason = Reason(refused[action.action_id])
+            await record(transaction, action, Settlement(ActionState.SKIPPED, reason, order))
+    return {*refused}
+
+
+async def refusals(
+    transaction: AccountTransaction, actions: Sequence[TrackedAction], *, account_ready: bool
+) -> dict[ActionId, str]:
+    """Why some of these may not pass the door: a control says so, or what they were sent with is switched off."""
+    judged = [(action, action.at_door) for action in actions if action.at_door is not None]
+    symbols = {action.terms.symbol for action, facts in judged if facts.control_epoch != NO_CONTROLS_EPOCH}
+    controls = await transaction.controls_of(symbols) if symbols else {}
+    refused = {}
+    for action, facts in judged:
+        found = controls.get(action.terms.symbol, SymbolControls())
+        code = refusal_at_door(facts, found, account_ready=account_ready)
+        if code is not None:
+            refused[action.action_id] = code
     return refused

@@ -1,26 +1,30 @@
-"""Follow one broker: compare open orders with it at every connect, then apply its reports as they come."""
+"""Follow one broker: compare our orders with it at every connect and again and again, and apply its reports."""
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
-from openbell_server.application.execute_action import CALL_SECONDS
+from openbell_server.application.execute_action import Door
 from openbell_server.application.hold_slots import HoldSlots
+from openbell_server.application.plan_passes import POLL_SECONDS, SOON_SECONDS, Plan, PlanPasses
 from openbell_server.application.ports.broker import BrokerDefinition, BrokerSession
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
+from openbell_server.application.reconcile_account import ReconcileAccount
 from openbell_server.application.track_orders import TrackOrders
-from openbell_server.domain.broker_orders import OrderName, OrderReport
-from openbell_server.domain.identifiers import AccountId, ActionId, client_order_id
+from openbell_server.application.watch_echoes import WatchEchoes
+from openbell_server.domain.broker_orders import Accepted, OrderReport, Outcome
+from openbell_server.domain.identifiers import AccountId, client_order_id
 
-LOOK_UPS_AT_ONCE_MAX: Final = 8
+ACCOUNTS_AT_ONCE_MAX: Final = 8
 REPORTS_AT_ONCE_MAX: Final = 256
 REPORTS_WAITING_MAX: Final = 10_000
 QUIET_SECONDS: Final = 0.25
-ASK_SECONDS: Final = 1.0
-# An account that stays untold is asked for in every second, fourth, eighth round.
-ASK_ROUNDS_MAX: Final = 3
+# How often is looked for accounts whose comparison is due, and for those that should be compared at all.
+ROUND_SECONDS: Final = 0.5
+PASSES_AT_ONCE_MAX: Final = 8
+FIND_ACCOUNTS_SECONDS: Final = 20.0
 
 Item = tuple[AccountId, OrderReport] | None
 Answer = TypeVar("Answer")
@@ -50,15 +54,27 @@ class FollowBroker:
     track: TrackOrders
     slots: HoldSlots
     sessions: SignIns
+    clock: Callable[[], float]
     failures: list[Exception] = field(default_factory=list)
+    # Accounts that the feed has fallen silent about since somebody looked.
+    fallen_silent: list[AccountId] = field(default_factory=list)
+    reconcile: ReconcileAccount = field(init=False)
+    echoes: WatchEchoes = field(init=False)
+    plan: PlanPasses = field(default_factory=PlanPasses)
     _compared: set[int] = field(default_factory=set)
-    # Accounts of compared slots with an order that the broker has not told us about, and how often it did not.
-    _behind: dict[AccountId, int] = field(default_factory=dict)
-    _rounds: int = 0
+    # Accounts of compared slots with an order that the broker has not told us about.
+    _behind: set[AccountId] = field(default_factory=set)
     _changes: int = 0
     _connects: int = 0
-    # Orders the broker did not know, or told us less of than it counts: asked for again.
-    _to_ask: dict[str, BrokerAccount] = field(default_factory=dict)
+    _passing: set[AccountId] = field(default_factory=set)
+    _find_at: float = 0.0
+    _is_full: bool = False
+    _restart: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        """Nothing is expected of the feed yet."""
+        self.reconcile = ReconcileAccount(self.store, self.track)
+        self.echoes = WatchEchoes(self.definition.capabilities.echo_seconds, self.clock)
 
     def take_failures(self) -> list[Exception]:
         """What went wrong since this was last asked; the process logs it."""
@@ -76,30 +92,64 @@ class FollowBroker:
         is_ours = account.slot in self._compared and account.slot in self.slots.held()
         return is_known and is_ours and self.session.is_connected
 
+    def expect_echo(self, mark: int, door: Door, outcome: Outcome) -> None:
+        """The feed must tell of an order whose command was taken, soon or since the mark."""
+        if isinstance(outcome, Accepted):
+            ids = {client_order_id(door.action.order_action_id), client_order_id(door.action.action_id)}
+            names = ids | {outcome.broker_order_id, *door.action.order.broker_order_ids}
+            self.echoes.expect(mark, door.account.account_id, names)
+            self.plan.keep(door.account, self.clock())
+
     async def run(self) -> None:
         """Read the feed until cancelled; a full queue makes the broker wait, not us grow."""
         queue: asyncio.Queue[Item] = asyncio.Queue(REPORTS_WAITING_MAX)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._apply(queue))
-            tasks.create_task(self._ask_again())
-            async for item in self.session.reports():
+            tasks.create_task(self._pass_again(tasks))
+            is_mute = True
+            while is_mute:
+                reading, restarting = tasks.create_task(self._read(queue)), tasks.create_task(self._restart.wait())
+                await asyncio.wait({reading, restarting}, return_when=asyncio.FIRST_COMPLETED)
+                is_mute = not reading.done()
+                for task in (reading, restarting):
+                    task.cancel()
+                await asyncio.wait({reading, restarting})
+                self._restart.clear()
+                self._begin_anew()
+
+    async def _read(self, queue: asyncio.Queue[Item]) -> None:
+        feed = self.session.reports()
+        try:
+            async for item in feed:
                 if item is None:
-                    self._connects += 1
-                    self._compared.clear()
-                    self._behind.clear()
+                    self._begin_anew()
+                else:
+                    self.echoes.hear(*item)
+                self._is_full = queue.full()
                 await queue.put(item)
+                self._is_full = False
+        finally:
+            if isinstance(feed, AsyncGenerator):
+                await feed.aclose()
+
+    def _begin_anew(self) -> None:
+        self._connects += 1
+        self._compared.clear()
+        self._behind.clear()
+        self.echoes.begin()
 
     async def _apply(self, queue: asyncio.Queue[Item]) -> None:
+        """Compare first, then apply: what came meanwhile waits in its order; what is old by then changes nothing."""
         while True:
             items = await _next_items(queue)
             held = self.slots.held()
             self._compared &= held
+            if self.session.is_connected and held - self._compared:
+                await self._compare(held - self._compared)
             by_account: dict[AccountId, list[OrderReport]] = {}
             for account_id, report in (item for item in items if item is not None):
                 by_account.setdefault(account_id, []).append(report)
             await _at_once([self._apply_account(account, reports) for account, reports in by_account.items()])
-            if self.session.is_connected and held - self._compared:
-                await self._compare(held - self._compared)
 
     async def _apply_account(self, account_id: AccountId, reports: Sequence[OrderReport]) -> None:
         try:
@@ -110,79 +160,102 @@ class FollowBroker:
                 # What is not applied must be asked for, should the slot still be ours.
                 self._compared.discard(account.slot)
                 return
-            for report in await self.track(account, reports):
-                if report.client_order_id is not None:
-                    self._to_ask[report.client_order_id] = account
+            now, unmatched = self.clock(), list[OrderReport]()
+            incomplete = await self.track(account, reports, unmatched)
+            self.plan.keep(account, now)
+            if incomplete or unmatched:
+                self.plan.want(account, now + SOON_SECONDS, incomplete + unmatched)
         except Exception as error:  # noqa: BLE001 - one account's trouble is not its neighbours'
             self.failures.append(error)
             self._compared.clear()
 
     async def _compare(self, slots: frozenset[int]) -> None:
-        """Ask for every order the broker may have: what happened while nobody listened is learned here."""
+        """Compare every account that the broker may have orders of: what happened while nobody listened is learned."""
         connects = self._connects
         await self.sessions.begin(self.definition.name, slots)
-        orders = await self.store.open_orders_across_organizations(self.definition.name, slots)
-        behind = await self._untold(orders)
+        with_orders = await self.store.accounts_with_open_orders_across_organizations(self.definition.name, slots)
+        touched = await self.store.accounts_touched_across_organizations(self.definition.name, slots)
+        now = self.clock()
+        for account in touched:
+            self.plan.renew(account, now)
+        plans = [self.plan.renew(account, now) for account in with_orders]
+        told = await _at_once([self._pass(plan, connects, deep=False) for plan in plans])
         # A feed that was cut meanwhile may have told what we did not ask for.
         if connects == self._connects:
-            self._behind |= dict.fromkeys(behind, 0)
+            self._behind |= {p.account.account_id for p, is_told in zip(plans, told, strict=True) if not is_told}
             self._compared |= slots
 
-    async def _untold(self, orders: Sequence[tuple[BrokerAccount, ActionId]]) -> set[AccountId]:
-        """Ask for these orders; the accounts with one that the broker did not tell about."""
-        untold = {account.account_id for account, _ in orders if self.sessions.is_pending(account.account_id)}
-        asked = [(account, action_id) for account, action_id in orders if account.account_id not in untold]
-        answered = await _at_once([self._ask(account, client_order_id(action_id)) for account, action_id in asked])
-        return untold | {account.account_id for (account, _), told in zip(asked, answered, strict=True) if not told}
-
-    async def _ask_again(self) -> None:
-        """Beside the reports, for as long as they are read: ask for what was missing while its order is open here."""
-        while True:
-            await asyncio.sleep(ASK_SECONDS)
-            if self.session.is_connected and (self._to_ask or self._behind):
-                await self._catch_up()
-
-    async def _catch_up(self) -> None:
-        connects, to_ask = self._connects, [*self._to_ask]
-        orders = await self.store.open_orders_across_organizations(self.definition.name, self.slots.held())
-        for ended in {*to_ask} - {client_order_id(action_id) for _, action_id in orders}:
-            self._to_ask.pop(ended, None)
-        due = self._due()
-        missing = [
-            (account, action_id)
-            for account, action_id in orders
-            if account.account_id in due
-            or (account.account_id not in self._behind and client_order_id(action_id) in self._to_ask)
-        ]
-        untold = await self._untold(missing)
-        if connects == self._connects:
-            for account_id in due - untold:
-                self._behind.pop(account_id, None)
-            self._behind |= {account_id: self._behind.get(account_id, 0) + 1 for account_id in due & untold}
-
-    def _due(self) -> set[AccountId]:
-        """Accounts to be asked for as a whole: ever more rarely, until something changes that may make them known."""
-        self._rounds += 1
-        is_new, self._changes = self.sessions.changes != self._changes, self.sessions.changes
-        return {
-            account_id
-            for account_id, failures in self._behind.items()
-            if (is_new or self._rounds % 2 ** min(failures, ASK_ROUNDS_MAX) == 0)
-            and not self.sessions.is_pending(account_id)
-        }
-
-    async def _ask(self, account: BrokerAccount, order_id: str) -> bool:
-        """Look an order up and apply it; whether the broker answered. What it could not tell now is asked again."""
-        self._to_ask[order_id] = account
-        try:
-            async with asyncio.timeout(CALL_SECONDS):
-                report = await self.session.find(account.account_id, OrderName(client_order_id=order_id))
-            if report is not None and not await self.track(account, [report]):
-                self._to_ask.pop(order_id, None)
-        except Exception as error:  # noqa: BLE001 - one order's trouble is not its neighbours'
-            self.failures.append(error)
+    async def _pass(self, plan: Plan, connects: int, *, deep: bool) -> bool:
+        """Compare one account; whether the broker told. What it could not tell now is asked again."""
+        account, now = plan.account, self.clock()
+        heard = self.plan.take(plan, now)
+        if self.sessions.is_pending(account.account_id):
+            self.plan.failed(plan, heard, now)
             return False
+        try:
+            is_last = deep and self.plan.is_last(plan, now)
+            result = await self.reconcile(
+                account, self.session, self.definition.capabilities, heard, deep=deep, is_last=is_last
+            )
+        except Exception as error:  # noqa: BLE001 - one account's trouble is not its neighbours'
+            self.failures.append(error)
+            self.plan.failed(plan, heard, self.clock())
+            return False
+        self.plan.ended(plan, result, self.clock(), deep=deep)
+        if connects == self._connects:
+            self._behind.discard(account.account_id)
+            if not result.is_open:
+                # Nothing is left that the feed could be silent about.
+                self.echoes.mute.discard(account.account_id)
         return True
+
+    async def _pass_again(self, tasks: asyncio.TaskGroup) -> None:
+        """Beside the reports, for as long as they are read: begin the comparisons whose time has come."""
+        while True:
+            await asyncio.sleep(ROUND_SECONDS)
+            self._listen()
+            if not self.session.is_connected or not self._compared:
+                continue
+            now = self.clock()
+            if now >= self._find_at:
+                self._find_at = now + FIND_ACCOUNTS_SECONDS
+                await self._find_accounts()
+            if self._changes != self.sessions.changes:
+                self._changes = self.sessions.changes
+                self.plan.hurry(self._behind, now)
+            self.plan.hurry(self.echoes.mute, now, POLL_SECONDS)
+            for plan in self.plan.due(now, PASSES_AT_ONCE_MAX - len(self._passing), self._passing):
+                self._passing.add(plan.account.account_id)
+                tasks.create_task(self._planned(plan))
+
+    async def _planned(self, plan: Plan) -> None:
+        try:
+            await self._pass(plan, self._connects, deep=plan.deep_at <= self.clock())
+        finally:
+            self._passing.discard(plan.account.account_id)
+
+    async def _find_accounts(self) -> None:
+        """Plan for every account that something is open of; those of slots that are another's are left to them."""
+        held = self.slots.held()
+        self.plan.forget(held)
+        try:
+            with_orders = await self.store.accounts_with_open_orders_across_organizations(self.definition.name, held)
+        except Exception as error:  # noqa: BLE001 - the next round asks again
+            self.failures.append(error)
+            return
+        for account in with_orders:
+            self.plan.keep(account, self.clock())
+
+    def _listen(self) -> None:
+        """Ask about accounts that the feed is silent about, and begin it anew; a heartbeat is no sign of its life."""
+        # Who does not listen cannot call the other one mute.
+        if self._is_full or not self.session.is_connected:
+            return
+        fallen = self.echoes.overdue()
+        self.fallen_silent += fallen
+        self.plan.hurry(fallen, self.clock())
+        if self.echoes.may_restart():
+            self._restart.set()
 
 
 async def _next_items(queue: asyncio.Queue[Item]) -> list[Item]:
@@ -197,7 +270,7 @@ async def _next_items(queue: asyncio.Queue[Item]) -> list[Item]:
 
 
 async def _at_once(calls: Sequence[Coroutine[None, None, Answer]]) -> list[Answer]:
-    places = asyncio.Semaphore(LOOK_UPS_AT_ONCE_MAX)
+    places = asyncio.Semaphore(ACCOUNTS_AT_ONCE_MAX)
 
     async def one(call: Coroutine[None, None, Answer]) -> Answer:
         async with places:

@@ -1,6 +1,7 @@
 """Keep every account of our slots signed in at its broker with the credential that it has now."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -17,6 +18,7 @@ from openbell_server.domain.credentials import NOT_READY, CredentialStatus, Sign
 from openbell_server.domain.identifiers import AccountId
 
 SIGN_IN_SECONDS: Final = 3.0
+# At each broker: one that is slow to let accounts in keeps no other's waiting.
 AT_ONCE_MAX: Final = 16
 # Places for what somebody waits for, however many accounts a takeover brings.
 RESERVED: Final = 4
@@ -72,6 +74,7 @@ class KeepSessions:
     _urgent: dict[AccountId, BrokerAccount] = field(default_factory=dict)
     _queued: dict[AccountId, BrokerAccount] = field(default_factory=dict)
     _running: dict[AccountId, asyncio.Task[None]] = field(default_factory=dict)
+    _busy: Counter[str] = field(default_factory=Counter)
     _database_epoch: int | None = None
     _closing: bool = False
 
@@ -166,16 +169,26 @@ class KeepSessions:
 
     def _pump(self) -> None:
         for waiting, places in ((self._urgent, AT_ONCE_MAX), (self._queued, AT_ONCE_MAX - RESERVED)):
-            while not self._closing and len(self._running) < places:
-                account_id = next((each for each in waiting if each not in self._running), None)
-                if account_id is None:
-                    break
-                task = asyncio.ensure_future(self._refresh(waiting.pop(account_id)))
-                self._running[account_id] = task
-                task.add_done_callback(partial(self._end, account_id))
+            for account in self._due(waiting, places):
+                del waiting[account.account_id]
+                task = asyncio.ensure_future(self._refresh(account))
+                self._running[account.account_id] = task
+                task.add_done_callback(partial(self._end, account))
 
-    def _end(self, account_id: AccountId, _: asyncio.Task[None]) -> None:
-        del self._running[account_id]
+    def _due(self, waiting: Mapping[AccountId, BrokerAccount], places: int) -> list[BrokerAccount]:
+        """Who may begin now, the longest waiting of each broker first; their places are taken."""
+        due: list[BrokerAccount] = []
+        for account in waiting.values():
+            if self._closing or all(self._busy[broker] >= places for broker in self.sessions):
+                break
+            if self._busy[account.broker] < places and account.account_id not in self._running:
+                self._busy[account.broker] += 1
+                due.append(account)
+        return due
+
+    def _end(self, account: BrokerAccount, _: asyncio.Task[None]) -> None:
+        del self._running[account.account_id]
+        self._busy[account.broker] -= 1
         self._pump()
 
     async def _refresh(self, account: BrokerAccount) -> None:

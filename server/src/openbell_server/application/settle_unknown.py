@@ -1,23 +1,43 @@
-"""Find out what became of actions that passed the door without an outcome: ask the broker, send no order again."""
+"""Find out what became of actions that passed the door without an outcome: ask the broker, by its declared honesty.
+
+Nothing is written again but what provably never arrived, under an id that the broker enforces, and cancels whose repeat
+can do nothing new.
+"""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from openbell_server.application.account_log import log_doubt
 from openbell_server.application.crash_points import crash_point
-from openbell_server.application.execute_action import CALL_SECONDS, DOOR_SECONDS, record
+from openbell_server.application.execute_action import (
+    CALL_SECONDS,
+    DOOR_SECONDS,
+    Door,
+    ExecuteAction,
+    record,
+    refusals,
+    was_unseen,
+)
+from openbell_server.application.flag_unknown import doubt_abandoned, flag
+from openbell_server.application.keep_sessions import Passage
 from openbell_server.application.ports.broker import BrokerCapabilities, BrokerSession
-from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore, TrackedAction
+from openbell_server.application.ports.execution import (
+    AccountTransaction,
+    BrokerAccount,
+    ExecutionStore,
+    TrackedAction,
+)
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.domain.action_lifecycle import ActionState
-from openbell_server.domain.action_outcomes import after_look, after_outcome, is_found
-from openbell_server.domain.broker_orders import NotSent, OrderReport, Unknown
+from openbell_server.domain.action_outcomes import WRITTEN_AGAIN, after_look, after_resend, cancel_of_closed, is_found
+from openbell_server.domain.broker_honesty import RESENDS_MAX, LookUp
+from openbell_server.domain.broker_orders import OrderReport, Outcome
 from openbell_server.domain.intents import ActionType
+from openbell_server.domain.order_aggregate import Standing
 
-# Longer than any call of a living executor, so that only an abandoned action is found in DISPATCHING.
-STUCK_SECONDS: Final = DOOR_SECONDS + CALL_SECONDS + 1.0
 MISS_SPACING_SECONDS: Final = 1.0
 
 
@@ -28,93 +48,163 @@ class SettleUnknown:
     store: ExecutionStore
     track: TrackOrders
     hints: Hints
+    execute: ExecuteAction
 
     async def __call__(self, account: BrokerAccount, session: BrokerSession, capabilities: BrokerCapabilities) -> None:
         """Look at every action of the account that is in doubt; one that cannot be looked up keeps no other waiting."""
-        doubtful, asked_at = await self._in_doubt(account)
-        failed: list[Exception] = []
+        doubtful, asked_at = await self._in_doubt(account, capabilities)
+        look = _Look(self, account, session, capabilities, asked_at)
+        failed: list[BaseException] = []
+        again: list[asyncio.Task[Outcome]] = []
         for action in doubtful:
             try:
-                await self._probe(account, session, capabilities, action, asked_at)
+                door = await look.at(action)
             except Exception as error:  # noqa: BLE001 - told at the end, when every other action had its turn
                 failed.append(error)
+                continue
+            if door is not None:
+                again.append(asyncio.ensure_future(self.execute.dispatch(session, door)))
+            if len(again) >= capabilities.in_flight_max:
+                break
+        ends = await asyncio.gather(*again, return_exceptions=True)
+        failed += [end for end in ends if isinstance(end, BaseException)]
         self.hints.events_were_written([account.account_id])
         if failed:
             raise failed[0]
 
-    async def _probe(
-        self,
-        account: BrokerAccount,
-        session: BrokerSession,
-        capabilities: BrokerCapabilities,
-        action: TrackedAction,
-        asked_at: datetime,
-    ) -> None:
-        async with asyncio.timeout(CALL_SECONDS):
-            report = await session.find(account.account_id, action.order_name)
-        crash_point("executor.after_probe")
-        if report is not None:
-            await self.track(account, [report])
-        if await self._keep_evidence(account, action, report, capabilities, asked_at):
-            await self._repeat_cancel(account, session, action)
+    async def _in_doubt(
+        self, account: BrokerAccount, capabilities: BrokerCapabilities
+    ) -> tuple[list[TrackedAction], datetime]:
+        """Unknown actions, and the time; those abandoned in DISPATCHING become UNKNOWN first: the doubt is visible.
 
-    async def _in_doubt(self, account: BrokerAccount) -> tuple[list[TrackedAction], datetime]:
-        """Unknown actions, and the time; those abandoned in DISPATCHING become UNKNOWN first: the doubt is visible."""
-        doubtful = []
+        What the broker cannot be asked about waits for its report, or for a person, who is told at once.
+        """
         async with self.store.account_transaction(account) as transaction:
-            abandoned = transaction.now - timedelta(seconds=STUCK_SECONDS)
-            for action in await transaction.in_doubt():
-                if action.state is ActionState.UNKNOWN:
-                    doubtful.append(action)
-                elif action.send_started_at is not None and action.send_started_at < abandoned:
-                    lost = Unknown("whoever sent it ended before recording an answer")
-                    settlement = after_outcome(action.action_type, action.state, action.order, lost, action.replacement)
-                    await record(transaction, action, settlement)
-                    crash_point("executor.inside_doubt")
+            found = await transaction.in_doubt()
+            abandoned = await doubt_abandoned(transaction, found)
+            doubtful = []
+            for action in found:
+                is_unknown = action.state is ActionState.UNKNOWN
+                if capabilities.look_up is LookUp.BROKER_ID and not action.order.broker_order_ids:
+                    if is_unknown:
+                        await flag(transaction, action, capabilities)
+                elif is_unknown or action.action_id in abandoned:
                     doubtful.append(action)
             return doubtful, transaction.now
 
-    async def _keep_evidence(
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look at all that is in doubt of an account."""
+
+    settle: SettleUnknown
+    account: BrokerAccount
+    session: BrokerSession
+    capabilities: BrokerCapabilities
+    # When it began: a pause between asking and recording makes no old answer new.
+    asked_at: datetime
+
+    async def at(self, action: TrackedAction) -> Door | None:
+        """Look one up and record what that proves; a door, freshly opened, where it is to be written again."""
+        async with asyncio.timeout(CALL_SECONDS):
+            report = await self.session.find(self.account.account_id, action.order_name)
+        crash_point("executor.after_probe")
+        if report is not None:
+            await self.settle.track(self.account, [report])
+        door = None
+        async with self.settle.store.account_transaction(self.account) as transaction:
+            history = await transaction.of_intents([action.intent_id])
+            probed = next(each for each in history if each.action_id == action.action_id)
+            if probed.state is not ActionState.UNKNOWN:
+                return None
+            if probed.action_type is ActionType.CANCEL and probed.order.standing is Standing.CLOSED:
+                await record(transaction, probed, cancel_of_closed(probed.order))
+                return None
+            await transaction.add_probe(action.action_id, self.asked_at, found=is_found(report, probed.replacement))
+            crash_point("executor.inside_evidence")
+            assert probed.send_started_at is not None
+            proof_from = probed.send_started_at + timedelta(seconds=self.capabilities.settle_seconds)
+            # A cancel that was written before its order was seen is not what the order waits for.
+            at_sight = probed.action_type is ActionType.CANCEL and was_unseen(probed, history)
+            if self.asked_at < proof_from and not at_sight:
+                return None
+            if probed.action_type is not ActionType.CANCEL:
+                door = await self._conclude(transaction, probed, history, report, proof_from)
+        if action.action_type is ActionType.CANCEL and report is not None and self.capabilities.repeats_cancels:
+            # What became of a cancel shows in its order only: it ends when that does, or by asking again.
+            await self._repeat_cancel(action)
+        if door is not None:
+            crash_point("executor.after_resend")
+        return door
+
+    async def _conclude(
         self,
-        account: BrokerAccount,
-        probed: TrackedAction,
+        transaction: AccountTransaction,
+        action: TrackedAction,
+        history: list[TrackedAction],
         report: OrderReport | None,
-        capabilities: BrokerCapabilities,
-        asked_at: datetime,
-    ) -> bool:
-        """Store the look-up; two misses after every delay bound has passed prove that a command never arrived.
+        proof_from: datetime,
+    ) -> Door | None:
+        """What a look-up past every delay says; a door where the command, which provably never arrived, goes again.
 
-        A replace is found where its order shows what it asked for; that too counts only once no look-up can be old.
-        True where the broker still works on an order whose cancel may be repeated. What counts is when the look-up
-        was begun: a pause between asking and recording makes no old answer new.
+        Two misses are proof only where the broker shows orders that ended too. A replace is found where its order shows
+        what it asked for; that too counts only once no look-up can be old.
         """
-        async with self.store.account_transaction(account) as transaction:
-            for action in await transaction.of_intents([probed.intent_id]):
-                if action.action_id != probed.action_id or action.state is not ActionState.UNKNOWN:
-                    continue
-                found = is_found(report, action.replacement)
-                await transaction.add_probe(action.action_id, asked_at, found=found)
-                crash_point("executor.inside_evidence")
-                assert action.send_started_at is not None
-                proof_from = action.send_started_at + timedelta(seconds=capabilities.settle_seconds)
-                if asked_at < proof_from:
-                    continue
-                if action.action_type is ActionType.CANCEL:
-                    # What became of a cancel shows in its order only: it ends when that does, or by asking again.
-                    return report is not None and capabilities.repeats_cancels
-                misses = [at for at in action.misses if at >= proof_from]
-                spaced = bool(misses) and asked_at - misses[0] >= timedelta(seconds=MISS_SPACING_SECONDS)
-                settlement = after_look(action.order, report, action.replacement, missed_before=spaced)
-                await record(transaction, action, settlement)
-        return False
+        misses = [at for at in action.misses if at >= proof_from]
+        spaced = bool(misses) and self.asked_at - misses[0] >= timedelta(seconds=MISS_SPACING_SECONDS)
+        settlement = after_look(action.order, report, action.replacement, missed_before=spaced)
+        if report is None and self.capabilities.look_up is not LookUp.EVERY_ORDER:
+            if spaced:
+                await flag(transaction, action, self.capabilities)
+            return None
+        if settlement.state is ActionState.FAILED and self._may_be_repeated(action, history):
+            passage = await self.settle.execute.sessions.passage(self.account, transaction)
+            if transaction.hold is not None or passage is Passage.WAIT:
+                return None
+            judged = replace(action, at_door=await transaction.door_facts(action))
+            refused = await refusals(transaction, [judged], account_ready=passage is Passage.OPEN)
+            if not refused and transaction.halt_code is None:
+                return await self._resend(transaction, action)
+        await record(transaction, action, settlement, history)
+        return None
 
-    async def _repeat_cancel(self, account: BrokerAccount, session: BrokerSession, probed: TrackedAction) -> None:
-        async with self.store.account_transaction(account) as transaction:
+    def _may_be_repeated(self, action: TrackedAction, history: list[TrackedAction]) -> bool:
+        """Whether the broker enforces its id, it is wanted still, and it was not repeated often enough."""
+        # Whatever became of the cancel: nobody wants it any more.
+        is_cancelled = any(a.action_type is ActionType.CANCEL and a.seq > action.seq for a in history)
+        is_needed = action.order.standing is not Standing.CLOSED and (
+            action.replacement is None or action.replacement.quantity > action.order.filled_quantity
+        )
+        # An order from before a restore went out under the id of a command that is forgotten.
+        is_its_own = action.action_type is not ActionType.CREATE or action.order_action_id == action.action_id
+        return (
+            self.capabilities.may_repeat(action.action_type)
+            and action.resends is not None
+            and action.resends < RESENDS_MAX
+            and is_needed
+            and is_its_own
+            and not is_cancelled
+        )
+
+    async def _resend(self, transaction: AccountTransaction, action: TrackedAction) -> Door:
+        """A door like the first: counted and committed before anything is written, with clocks that start now."""
+        attempt_id, opened_monotonic = self.settle.execute.new_id(), self.settle.execute.monotonic()
+        opened_at = await transaction.record_resend(action, attempt_id)
+        crash_point("executor.inside_resend")
+        again = replace(action, attempt_id=attempt_id, resends=action.writes)
+        log_doubt(transaction, again, WRITTEN_AGAIN, again.flagged_at, self.capabilities.settles_by(action.action_type))
+        self.settle.execute.counts["resends"] += 1
+        return Door(self.account, again, attempt_id, opened_at, opened_monotonic)
+
+    async def _repeat_cancel(self, probed: TrackedAction) -> None:
+        async with self.settle.store.account_transaction(self.account) as transaction:
+            await transaction.count_repeat(probed)
             valid_until = transaction.now + timedelta(seconds=DOOR_SECONDS)
         async with asyncio.timeout(CALL_SECONDS):
-            outcome = await session.cancel(account.account_id, probed.order_name, valid_until)
-        async with self.store.account_transaction(account) as transaction:
-            for action in await transaction.of_intents([probed.intent_id]):
-                if action.action_id == probed.action_id and not isinstance(outcome, NotSent):
-                    settlement = after_outcome(action.action_type, action.state, action.order, outcome)
-                    await record(transaction, action, settlement)
+            outcome = await self.session.cancel(self.account.account_id, probed.order_name, valid_until)
+        async with self.settle.store.account_transaction(self.account) as transaction:
+            history = await transaction.of_intents([probed.intent_id])
+            for action in history:
+                if action.action_id == probed.action_id:
+                    settlement = after_resend(action.action_type, action.state, action.order, outcome)
+                    await record(transaction, action, settlement, history)

@@ -1,12 +1,13 @@
 """Broker reports → executions, positions, orders, settled actions and events, in one transaction per account."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
 
 from openbell_server.application.account_log import log_action, log_order
 from openbell_server.application.crash_points import crash_point
+from openbell_server.application.import_orders import stop_account
 from openbell_server.application.ports.execution import (
     AccountTransaction,
     BrokerAccount,
@@ -14,12 +15,13 @@ from openbell_server.application.ports.execution import (
     TrackedAction,
 )
 from openbell_server.application.ports.hints import Hints
-from openbell_server.domain.action_lifecycle import PAST_DOOR, ActionState, Reason
-from openbell_server.domain.action_outcomes import after_report
-from openbell_server.domain.broker_orders import OrderReport
-from openbell_server.domain.identifiers import IntentId, action_of
+from openbell_server.domain.action_lifecycle import ActionState
+from openbell_server.domain.action_outcomes import with_doubt
+from openbell_server.domain.broker_orders import ExecutionChange, OrderReport
+from openbell_server.domain.identifiers import AccountId, IntentId, action_of
+from openbell_server.domain.intent_reports import after_report_of_intent
 from openbell_server.domain.order_aggregate import Counted
-from openbell_server.domain.order_reports import apply_report, counted_anew, counted_with, notices
+from openbell_server.domain.order_reports import counted_anew, counted_with, unseen_changes
 from openbell_server.domain.orders import EXACT, OrderSide
 
 FORGOTTEN_ATTEMPT: Final = UUID(int=0)
@@ -31,28 +33,44 @@ class TrackOrders:
 
     store: ExecutionStore
     hints: Hints
+    # Accounts that this stopped since somebody looked, and why.
+    halts: list[tuple[AccountId, str]] = field(default_factory=list)
 
-    async def __call__(self, account: BrokerAccount, reports: Sequence[OrderReport]) -> list[OrderReport]:
-        """Apply reports about one account; those that count fills we have not been told of come back."""
-        incomplete = []
+    async def __call__(
+        self, account: BrokerAccount, reports: Sequence[OrderReport], unmatched: list[OrderReport] | None = None
+    ) -> list[OrderReport]:
+        """Apply reports about one account; those that count fills we have not been told of come back.
+
+        Orders that are not on record are added to unmatched.
+        """
+        incomplete, why = [], None
         async with self.store.account_transaction(account) as transaction:
-            intents = await _intents(transaction, reports)
+            intents = await intents_of_reports(transaction, reports)
             histories: dict[IntentId, list[TrackedAction]] = {}
             for report, intent_id in zip(reports, intents, strict=True):
-                # An order that is not ours is not lost: it stays in the broker's books, where it came from.
                 if intent_id is None:
+                    if unmatched is not None:
+                        unmatched.append(report)
                     continue
                 history = histories.get(intent_id) or await transaction.of_intents([intent_id])
+                if history[0].state is ActionState.QUEUED and transaction.hold is None:
+                    # No restore can have forgotten its door: somebody sends what we did not.
+                    said = (
+                        f"order {report.broker_order_id} belongs to action {history[0].action_id}, which was never sent"
+                    )
+                    why = await stop_account(transaction, [said]) or why
                 histories[intent_id] = history = await _apply(transaction, history, report)
                 if report.filled_quantity > history[0].order.filled_quantity:
                     incomplete.append(report)
             crash_point("executor.inside_report")
         crash_point("executor.after_report")
+        if why is not None:
+            self.halts.append((account.account_id, why))
         self.hints.events_were_written([account.account_id])
         return incomplete
 
 
-async def _intents(transaction: AccountTransaction, reports: Sequence[OrderReport]) -> list[IntentId | None]:
+async def intents_of_reports(transaction: AccountTransaction, reports: Sequence[OrderReport]) -> list[IntentId | None]:
     """Whose orders the reports are about: by our id where the broker knows it, else by its own."""
     actions = [None if report.client_order_id is None else action_of(report.client_order_id) for report in reports]
     ours = await transaction.intents_of([action_id for action_id in actions if action_id is not None])
@@ -73,35 +91,40 @@ async def _apply(
         # The broker has what we never sent by our record: a restored or promoted database forgot the door.
         await transaction.open_doors([first.action_id], FORGOTTEN_ATTEMPT)
         history = [replace(first, state=ActionState.DISPATCHING), *history[1:]]
-    counted = await _count(transaction, first, report)
-    # One command of an intent is in flight at a time.
-    in_flight = next((a.replacement for a in history if a.replacement and a.state in PAST_DOOR), None)
-    order = apply_report(first.order, report, counted, in_flight)
+    counted, news = await _count(transaction, first, report)
+    reported = after_report_of_intent(first.order, history, report, counted, news)
+    order = reported.order
     change = EXACT.subtract(order.filled_quantity, first.order.filled_quantity)
     if change:
         signed = change if first.terms.order_side is OrderSide.BUY else -change
         await transaction.add_to_position(first.terms.symbol, signed)
-    said = notices(first.order, order, report, in_flight)
     following = []
-    for action in history:
-        settlement = after_report(action.action_type, action.state, order, report, action.replacement)
+    for action, settlement in zip(history, reported.settlements, strict=True):
+        state = action.state
         if settlement is not None and settlement.state is not None:
-            order = settlement.order
-            await transaction.save_action(action, settlement.state, settlement.reason)
-            log_action(transaction, action, settlement.state, settlement.reason)
-            action = replace(action, state=settlement.state)
-        following.append(action)
+            state = settlement.state
+            await transaction.save_action(action, state, settlement.reason)
+            log_action(transaction, action, state, settlement.reason)
+        following.append(replace(action, state=state))
+    # A cancel may have been sent before the order was seen.
+    order = with_doubt(order, [(action.action_type, action.state) for action in following])
     if order != first.order:
         await transaction.save_order(first, order)
-        log_order(transaction, first, order, Reason(said[0]) if said else None)
+    if order != first.order or reported.notices:
+        log_order(transaction, first, order, notices=reported.notices)
     return [replace(action, order=order) for action in following]
 
 
-async def _count(transaction: AccountTransaction, action: TrackedAction, report: OrderReport) -> Counted:
-    """What all executions of the order come to with those of a report; each is counted once."""
+async def _count(
+    transaction: AccountTransaction, action: TrackedAction, report: OrderReport
+) -> tuple[Counted, list[ExecutionChange]]:
+    """What all executions of the order come to with those of a report, each counted once; and what changed of them."""
     unseen_ids = await transaction.add_executions(action.intent_id, report.executions)
-    if report.changes or action.order.executions_changed:
-        await transaction.add_execution_changes(action.intent_id, report.changes)
-        return counted_anew(*await transaction.executions_of(action.intent_id))
-    unseen = {fill.execution_id: fill for fill in report.executions if fill.execution_id in unseen_ids}
-    return counted_with(action.order, unseen.values())
+    if not report.changes and not action.order.executions_changed:
+        unseen = {fill.execution_id: fill for fill in report.executions if fill.execution_id in unseen_ids}
+        return counted_with(action.order, unseen.values()), []
+    executions, known = await transaction.executions_of(action.intent_id)
+    news = unseen_changes(known, report.changes)
+    if news:
+        await transaction.add_execution_changes(action.intent_id, news)
+    return counted_anew(executions, [*known, *news]), news

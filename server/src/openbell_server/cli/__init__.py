@@ -6,6 +6,7 @@ import typer
 
 from openbell_server.cli import (
     accounts,
+    actions,
     audit,
     backup,
     database,
@@ -39,6 +40,7 @@ keys.register(app)
 users.register(app)
 tokens.register(app)
 outbox.register(app)
+actions.register(app)
 audit.register(app)
 recovery.register(app)
 backup.register(app)

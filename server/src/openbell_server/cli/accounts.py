@@ -1,20 +1,25 @@
 """Commands about trading accounts."""
 
 from typing import Annotated
+from uuid import UUID
 
 import typer
 
-from openbell_server.cli.operators import ActingAs, AsJson, known, operate, plain_name, show_one
+from openbell_server.cli.operators import ActingAs, AsJson, known, operate, plain_name, show_list, show_one
 from openbell_server.cli.organizations import OrganizationArgument
 from openbell_server.domain.accounts import Environment, NewAccount
 
 COLUMNS = ("account_id", "name", "broker", "environment")
+LISTED = ("account_id", "organization_id", "name", "broker", "environment", "halt_code", "halted_at", "halt_detail")
+RESUMED = ("account_id", "halt_code", "resumed_at")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     accounts = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     accounts.command("create")(create)
+    accounts.command("list")(show_all)
+    accounts.command("resume")(resume)
     app.add_typer(accounts, name="accounts", help="Where organizations trade.")
 
 
@@ -35,3 +40,25 @@ def create(
     new, status = NewAccount(name=name, broker=broker, environment=environment), first_status(BROKERS[broker])
     created = operate(lambda store: store.create_account(organization, new, status), acting_as)
     show_one(created, COLUMNS, as_json=as_json)
+
+
+def show_all(
+    organization: Annotated[UUID | None, typer.Option(help="Of this organization only.")] = None,
+    halted: Annotated[bool, typer.Option("--halted", help="Only those that stopped by themselves.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List accounts, the oldest first, with why they stopped if they did."""
+    found = operate(lambda store: store.list_accounts(organization, halted_only=halted))
+    show_list("accounts", found, LISTED, as_json=as_json)
+
+
+def resume(
+    account: Annotated[UUID, typer.Argument(metavar="ACCOUNT", help="Its id, as `accounts list` shows it.")],
+    because: Annotated[str, typer.Option(help="Why it may go on, for the audit log.")],
+    acting_as: ActingAs = "",
+    as_json: AsJson = False,
+) -> None:
+    """Let an account go on that stopped by itself; what its broker has by now counts as looked at."""
+    plain_name(because, "--because")
+    resumed = operate(lambda store: store.resume_account(account, because), acting_as)
+    show_one(resumed, RESUMED, as_json=as_json)

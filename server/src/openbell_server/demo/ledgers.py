@@ -95,9 +95,13 @@ def compare(books: Books) -> Comparison:
     matched: dict[str, list[LedgerOrderBody]] = defaultdict(list)
     findings: dict[Finding, list[str]] = {finding: [] for finding in Finding}
     findings[Finding.DOUBLED] += ["the broker refused an order that it had been sent before"] * books.repeated_submits
+    doubts = Counter(_terms(create) for create in creates.values() if _is_unknown(books.intents.get(create.intent_id)))
     for order in books.orders:
         intent_id = intents.get(order.client_order_id or "") or adopted.get(order.broker_order_id)
-        if intent_id is None:
+        if intent_id is None and not order.client_order_id and doubts[_terms_at_broker(order)]:
+            # It bears no id, so nobody can say whose it is; of one that is unknown here it may be what became.
+            doubts[_terms_at_broker(order)] -= 1
+        elif intent_id is None:
             findings[Finding.LOST].append(f"the broker has {order.broker_order_id}, which we do not show")
         else:
             matched[intent_id].append(order)
@@ -108,6 +112,19 @@ def compare(books: Books) -> Comparison:
         for finding, what in _judge(create, asked, books.intents.get(intent_id), matched[intent_id]):
             findings[finding].append(f"{create.symbol} {create.order_side} {create.quantity} ({intent_id}): {what}")
     return Comparison(_our_side(books), _their_side(books), findings)
+
+
+def _is_unknown(latest: Action | None) -> bool:
+    return latest is not None and latest.execution is not None and latest.execution.certainty == "unknown"
+
+
+def _terms(create: Action) -> tuple[object, ...]:
+    return create.account_id, create.symbol, create.order_side, create.quantity, create.limit_price
+
+
+def _terms_at_broker(order: LedgerOrderBody) -> tuple[object, ...]:
+    limit_price = None if order.limit_price is None else Decimal(order.limit_price)
+    return str(order.account_id), order.symbol, order.side.value, Decimal(order.quantity), limit_price
 
 
 def _judge(

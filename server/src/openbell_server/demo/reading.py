@@ -9,6 +9,7 @@ import msgspec
 
 from openbell import Action, AsyncClient
 from openbell_server.brokers.paper.wire import LedgerOrderBody, LedgerSummary, OrderPage
+from openbell_server.brokers.registry import BROKERS
 from openbell_server.demo.board import DOUBTS_SHOWN, Board, Sight
 from openbell_server.demo.ledgers import Books
 
@@ -34,7 +35,7 @@ async def look(client: AsyncClient, accounts: Sequence[str], board: Board) -> No
 async def read_books(client: AsyncClient, paper_url: str, accounts: Sequence[str], accepted: Iterable[str]) -> Books:
     """Every action, every intent and every order, read anew."""
     async with httpx.AsyncClient(base_url=paper_url, timeout=_TIMEOUT_SECONDS, trust_env=False) as broker:
-        orders = [order for account in accounts for order in await _read_orders_of(broker, account)]
+        orders = [o for account in accounts for kind in BROKERS for o in await _read_orders_of(broker, kind, account)]
         summary = (await broker.get("/ledger/summary")).raise_for_status()
     actions = await read_actions(client, accounts)
     intents = await read_intents(client, [action for action in actions if action.action_type == "CREATE"])
@@ -64,11 +65,13 @@ async def read_intents(client: AsyncClient, creates: Sequence[Action]) -> dict[s
     return {action.intent_id: action for action in latest}
 
 
-async def _read_orders_of(broker: httpx.AsyncClient, account: str) -> list[LedgerOrderBody]:
+async def _read_orders_of(broker: httpx.AsyncClient, kind: str, account: str) -> list[LedgerOrderBody]:
+    """An account's orders at one kind of the paper broker."""
+    path = f"/accounts/{account}/orders" if kind == "paper" else f"/{kind}/accounts/{account}/orders"
     orders: list[LedgerOrderBody] = []
     after: int | None = 0
     for _ in range(_PAGES_MAX):
-        response = await broker.get(f"/accounts/{account}/orders", params={"after": after})
+        response = await broker.get(path, params={"after": after})
         page = msgspec.json.decode(response.raise_for_status().content, type=OrderPage)
         orders += page.orders
         after = page.next

@@ -13,6 +13,7 @@ class EventKind(IntEnum):
     INTENT_ACTION = 1
     BROKER_ORDER = 2
     ACCOUNT_CHANGED = 3
+    EXTERNAL_ORDER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

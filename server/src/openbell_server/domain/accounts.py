@@ -38,8 +38,10 @@ class SessionState(StrEnum):
     CONNECTING = "connecting"
     # What we know is being compared with what the broker says.
     RECONCILING = "reconciling"
-    # The broker cannot be heard.
+    # The broker cannot be heard, or its feed is silent where it must speak.
     DEGRADED = "degraded"
+    # It stopped by itself: nothing but cancels is sent until an operator lets it go on.
+    HALTED = "halted"
     READY = "ready"
 
 
@@ -103,6 +105,10 @@ class AccountRecord:
     created_at: datetime
     updated_at: datetime
     version: int
+    # Why it stopped by itself, and when; None where it did not.
+    halt_code: str | None = None
+    halt_detail: str | None = None
+    halted_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +167,7 @@ def session_state(
     is_held_back: bool,
     is_compared: bool,
     is_signing_in: bool,
+    is_halted: bool = False,
 ) -> SessionState:
     """How an account stands with the executors, the first that applies.
 
@@ -168,6 +175,8 @@ def session_state(
     """
     if closed:
         return SessionState.CLOSED
+    if is_halted:
+        return SessionState.HALTED
     if credential_status in NOT_READY:
         return SessionState.BLOCKED
     if not has_executor or credential_status is CredentialStatus.UNVERIFIED or is_signing_in:

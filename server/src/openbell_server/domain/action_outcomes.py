@@ -1,6 +1,7 @@
 """What follows from a broker's answer: the action's next state, and what becomes of its order."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from openbell_server.domain.action_lifecycle import PAST_DOOR, SETTLED, ActionState, Reason, may_become
@@ -20,18 +21,23 @@ from openbell_server.domain.order_aggregate import (
     Standing,
     advance,
 )
-from openbell_server.domain.order_reports import CLOSES, SIGHTED_LATE
+from openbell_server.domain.order_reports import CLOSES, OVERFILL, SIGHTED_LATE
 from openbell_server.domain.orders import Terms
 
 BROKER_REFUSED: Final = "BROKER_REFUSED"
 NOT_SENT: Final = "NOT_SENT"
 NO_ANSWER: Final = "NO_ANSWER"
 NOT_AT_BROKER: Final = "NOT_AT_BROKER"
+ORDER_IN_DOUBT: Final = "ORDER_IN_DOUBT"
 ORDER_TERMINAL: Final = "ORDER_TERMINAL"
 SUPERSEDED: Final = "SUPERSEDED"
 FORGOTTEN: Final = "FORGOTTEN"
 NOTHING_SENT: Final = "NOTHING_SENT"
 QUANTITY_NOT_ABOVE_FILLED: Final = "QUANTITY_NOT_ABOVE_FILLED"
+# What an event says beside the state of an action that is still in doubt.
+NEEDS_ATTENTION: Final = "NEEDS_ATTENTION"
+WRITTEN_AGAIN: Final = "WRITTEN_AGAIN"
+SETTLED_BY_OPERATOR: Final = "SETTLED_BY_OPERATOR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +47,22 @@ class Settlement:
     state: ActionState | None
     reason: Reason | None
     order: Order
+    # What of it is worth a look, in the words of the log.
+    notices: tuple[str, ...] = ()
 
 
 def after_outcome(
-    action_type: ActionType, state: ActionState, order: Order, outcome: Outcome, replacement: Terms | None = None
+    action_type: ActionType,
+    state: ActionState,
+    order: Order,
+    outcome: Outcome,
+    replacement: Terms | None = None,
+    *,
+    unseen: bool = False,
 ) -> Settlement:
     """What an answer to a command means; an action that evidence settled meanwhile stays as it is.
 
-    Replacement is what a REPLACE asks for.
+    Replacement is what a REPLACE asks for. A CANCEL is unseen if nobody knew of its order when it was sent.
     """
     if state in SETTLED:
         return Settlement(None, None, order)
@@ -56,7 +70,35 @@ def after_outcome(
         return _after_create(state, order, outcome)
     if replacement is not None:
         return _after_replace(state, order, outcome, replacement)
-    return _after_cancel(state, order, outcome)
+    return _after_cancel(state, order, outcome, unseen=unseen)
+
+
+def after_resend(
+    action_type: ActionType, state: ActionState, order: Order, outcome: Outcome, replacement: Terms | None = None
+) -> Settlement:
+    """What an answer to a command that was written before means: that nothing left this time says nothing of then."""
+    if isinstance(outcome, NotSent):
+        return Settlement(None, None, order)
+    return after_outcome(action_type, state, order, outcome, replacement)
+
+
+def after_operator(
+    action_type: ActionType, order: Order, ends_as: ActionState, found: str, replacement: Terms | None = None
+) -> Settlement:
+    """What becomes of an action in doubt that an operator settles; found is the broker's id of an acknowledged order.
+
+    An order that is given up is out of our books; should its broker ever show it, it is back in them.
+    """
+    outcomes: dict[ActionState, Outcome] = {
+        ActionState.ACKED: Accepted(found),
+        ActionState.REFUSED: Refused("", ""),
+        ActionState.FAILED: NotSent(""),
+        ActionState.ABANDONED: NotSent(""),
+    }
+    settled = after_outcome(action_type, ActionState.UNKNOWN, order, outcomes[ends_as], replacement)
+    if ends_as is ActionState.ABANDONED and action_type is ActionType.CREATE:
+        return replace(settled, state=ends_as, order=advance(order, Closed(CloseReason.RECONCILED_OUT)))
+    return replace(settled, state=ends_as)
 
 
 def _after_create(state: ActionState, order: Order, outcome: Outcome) -> Settlement:
@@ -80,16 +122,13 @@ def _after_create(state: ActionState, order: Order, outcome: Outcome) -> Settlem
 
 def _after_replace(state: ActionState, order: Order, outcome: Outcome, replacement: Terms) -> Settlement:
     match outcome:
-        case Accepted(broker_order_id):
+        case Accepted(broker_order_id, version):
             order = advance(order, Sighted(broker_order_id))
-            return Settlement(ActionState.ACKED, None, advance(order, ReplaceAnswered(replacement)))
+            return Settlement(ActionState.ACKED, None, advance(order, ReplaceAnswered(replacement, version)))
         case Refused(code, text):
-            reason = Reason(BROKER_REFUSED, code, text)
-            return Settlement(ActionState.REFUSED, reason, advance(order, ReplaceAnswered(order.terms)))
+            return _not_replaced(ActionState.REFUSED, Reason(BROKER_REFUSED, code, text), order, replacement)
         case NotSent(why):
-            return Settlement(
-                ActionState.FAILED, Reason(NOT_SENT, None, why), advance(order, ReplaceAnswered(order.terms))
-            )
+            return _not_replaced(ActionState.FAILED, Reason(NOT_SENT, None, why), order, replacement)
         case Unknown(why):
             if state is ActionState.UNKNOWN:
                 return Settlement(None, None, order)
@@ -98,10 +137,23 @@ def _after_replace(state: ActionState, order: Order, outcome: Outcome, replaceme
             return Settlement(ActionState.UNKNOWN, Reason(NO_ANSWER, None, why), doubted)
 
 
-def _after_cancel(state: ActionState, order: Order, outcome: Outcome) -> Settlement:
+def _not_replaced(state: ActionState, reason: Reason, order: Order, replacement: Terms) -> Settlement:
+    """The order keeps its terms; what filled beyond them while they might have been others is too much after all."""
+    too_much = order.overfilled_quantity() > order.overfilled_quantity(replacement)
+    kept = advance(order, ReplaceAnswered(order.terms))
+    return Settlement(state, reason, kept, (OVERFILL,) if too_much else ())
+
+
+def _after_cancel(state: ActionState, order: Order, outcome: Outcome, *, unseen: bool) -> Settlement:
     if order.standing is Standing.CLOSED:
-        return _cancel_of_closed(order)
+        return cancel_of_closed(order)
     match outcome:
+        case Refused(code, text) if unseen:
+            # The order may have arrived after its cancel: such a no says nothing about the order as it is now.
+            if state is ActionState.UNKNOWN:
+                return Settlement(None, None, order)
+            reason = Reason(ORDER_IN_DOUBT, code, text)
+            return Settlement(ActionState.UNKNOWN, reason, advance(order, Doubted()))
         case Accepted():
             # The order ends when the broker reports that it did.
             return Settlement(ActionState.ACKED, None, advance(order, CancelTaken()))
@@ -115,7 +167,8 @@ def _after_cancel(state: ActionState, order: Order, outcome: Outcome) -> Settlem
             return Settlement(ActionState.UNKNOWN, Reason(NO_ANSWER, None, why), advance(order, Doubted()))
 
 
-def _cancel_of_closed(order: Order) -> Settlement:
+def cancel_of_closed(order: Order) -> Settlement:
+    """What became of a cancel of an order that has ended."""
     if order.close_reason is CloseReason.CANCELED:
         return Settlement(ActionState.ACKED, None, order)
     return Settlement(ActionState.REFUSED, Reason(ORDER_TERMINAL), order)
@@ -131,7 +184,7 @@ def after_report(
         return None
     if replacement is not None:
         return _replace_reported(order, report, replacement)
-    return _cancel_of_closed(order) if order.standing is Standing.CLOSED else None
+    return cancel_of_closed(order) if order.standing is Standing.CLOSED else None
 
 
 def _create_reported(state: ActionState, order: Order, report: OrderReport) -> Settlement | None:
@@ -175,7 +228,26 @@ def after_look(
     # An order that is not shown at all says nothing about a change of it.
     if report is None or report.terms is None or not missed_before:
         return Settlement(None, None, order)
-    return Settlement(ActionState.FAILED, Reason(NOT_AT_BROKER), advance(order, ReplaceAnswered(order.terms)))
+    return _not_replaced(ActionState.FAILED, Reason(NOT_AT_BROKER), order, replacement)
+
+
+def with_doubt(order: Order, others: Iterable[tuple[ActionType, ActionState]]) -> Order:
+    """The order after one command was settled, as its others leave it: what was written may be pending or in doubt."""
+    if order.standing is Standing.CLOSED:
+        return order
+    for action_type, state in others:
+        if state in PAST_DOOR:
+            order = advance(order, Asked(_PENDING[action_type]))
+        if state is ActionState.UNKNOWN:
+            order = advance(order, Doubted())
+    return order
+
+
+_PENDING: Final = {
+    ActionType.CREATE: Pending.NEW,
+    ActionType.REPLACE: Pending.REPLACE,
+    ActionType.CANCEL: Pending.CANCEL,
+}
 
 
 def past_door(action_type: ActionType, order: Order) -> Order:

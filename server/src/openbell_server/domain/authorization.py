@@ -120,6 +120,8 @@ def require(caller: Caller, operation: Operation) -> None:
             _require_one(rule, rule.scopes, caller.permissions, "scope")
         case PrincipalKind.USER:
             _require_user(rule, caller)
+        case PrincipalKind.SYSTEM:
+            raise Problem(rule.stranger, "no credential speaks for the platform itself")
 
 
 def _require_one(rule: Rule, needed: frozenset[str] | None, held: frozenset[str], what: str) -> None:

@@ -14,6 +14,8 @@ class Accepted:
     """The broker took the command."""
 
     broker_order_id: str
+    # Of the terms that a replace made, from a broker whose reports tell it.
+    terms_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +28,11 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
-    """Provably nothing left this machine."""
+    """Provably nothing was taken: it never left this machine, or its broker turned it away unread."""
 
     why: str
+    # For how many seconds a broker that turned it away wants calm: 0 if it does not say, None if it wants none.
+    retry_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

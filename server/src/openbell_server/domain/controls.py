@@ -14,6 +14,7 @@ from openbell_server.domain.time_zones import DEFAULT_ZONE, check_zone, zone_of
 SYMBOL_DISABLED: Final = "SYMBOL_DISABLED"
 OUTSIDE_TRADING_WINDOW: Final = "OUTSIDE_TRADING_WINDOW"
 STALE_ORDER: Final = "STALE_ORDER"
+RESTING_TOO_LONG: Final = "RESTING_TOO_LONG"
 ORGANIZATION_DISABLED: Final = "ORGANIZATION_DISABLED"
 ACCOUNT_DISABLED: Final = "ACCOUNT_DISABLED"
 ACCOUNT_NOT_READY: Final = "ACCOUNT_NOT_READY"
@@ -22,6 +23,8 @@ PRINCIPAL_REVOKED: Final = "PRINCIPAL_REVOKED"
 # The epoch of an account on which no control was ever set.
 NO_CONTROLS_EPOCH: Final = 1
 STALE_MILLIS_MAX: Final = 86_400_000
+RESTING_MILLIS_MIN: Final = 1_000
+RESTING_MILLIS_MAX: Final = 30 * 86_400_000
 # What an outage may leave in the queue of a live account is not sent into another market; a control sets another limit.
 STALE_MILLIS_DEFAULT: Final = {Environment.LIVE: 60_000}
 
@@ -53,7 +56,10 @@ class ManualControl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeControl:
-    """When a symbol may be traded, and how old a command may be when it is sent; None restricts nothing."""
+    """When a symbol may be traded, how old a command may be when it is sent, and how long its order may work.
+
+    None restricts nothing.
+    """
 
     trading_start: time | None = None
     trading_end: time | None = None
@@ -62,6 +68,7 @@ class TimeControl:
     # Days on which a window opens, in the order of the week; all of them if there are none.
     days: tuple[Day, ...] | None = None
     stale_order_millis: int | None = None
+    max_resting_millis: int | None = None
 
 
 TIME_FIELDS: Final = tuple(field.name for field in fields(TimeControl))
@@ -141,6 +148,13 @@ def patch_time(current: TimeControl, change: TimeControl, clear: Sequence[str]) 
             "/stale_order_millis",
             f"must be 1 to {STALE_MILLIS_MAX}; clear it to have the default: 60000 on live accounts, none on paper",
         )
+    if merged.max_resting_millis is not None and not (
+        RESTING_MILLIS_MIN <= merged.max_resting_millis <= RESTING_MILLIS_MAX
+    ):
+        raise InvalidCommand(
+            "/max_resting_millis",
+            f"must be {RESTING_MILLIS_MIN} to {RESTING_MILLIS_MAX}, which is thirty days; clear it to let orders rest",
+        )
     return replace(merged, days=_in_week_order(merged.days))
 
 
@@ -203,6 +217,18 @@ def _stale_findings(
     # Rounded up, so that what is too old by less than a millisecond shows as more than the limit.
     observed = -(-age // timedelta(milliseconds=1))
     return [_finding(STALE_ORDER, limit, observed, version, passes=age <= timedelta(milliseconds=limit))]
+
+
+def resting_finding(limit: int, observed: int, version: int) -> Finding:
+    """Why the platform cancels an order by itself: the line of the cancel's receipt, in milliseconds."""
+    return Finding(
+        code=RESTING_TOO_LONG,
+        scope="symbol",
+        verdict="EXCEEDED",
+        limit=limit,
+        observed=observed,
+        control_version=version,
+    )
 
 
 def window_opened_on(control: TimeControl, now: datetime) -> date | None:

@@ -66,7 +66,7 @@ class Order:
     terms_version: int = 1
     # The most that was ever asked for, where that is more than now.
     highest_quantity: Decimal | None = None
-    # What was executed and taken back again: executions that were seen count for an end, whatever became of them.
+    # What was executed and taken back again.
     busted_quantity: Decimal = Decimal(0)
     # Whether the broker ever took back or corrected an execution, so that sums must be made anew.
     executions_changed: bool = False
@@ -86,11 +86,11 @@ class Order:
             return Decimal(0)
         return max(Decimal(0), EXACT.subtract(self.quantity, self.filled_quantity))
 
-    @property
-    def overfilled_quantity(self) -> Decimal:
-        """What was filled beyond the most that was ever asked for."""
+    def overfilled_quantity(self, in_flight: Terms | None = None) -> Decimal:
+        """What was filled beyond the most that was ever asked for; a replace in flight asks too."""
         highest = max(self.quantity, self.highest_quantity or self.quantity)
-        return max(Decimal(0), EXACT.subtract(self.filled_quantity, highest))
+        asked = max(highest, in_flight.quantity) if in_flight else highest
+        return max(Decimal(0), EXACT.subtract(self.filled_quantity, asked))
 
     @property
     def average_price(self) -> Decimal | None:
@@ -158,9 +158,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceAnswered:
-    """A replace was answered; the terms are those it has now."""
+    """A replace was answered; the terms are those it has now, with the broker's count of them if it was told."""
 
     terms: Terms
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,18 +201,20 @@ _NONE, _WORKING, _CLOSED = Standing.NONE, Standing.WORKING, Standing.CLOSED
 STEPS: Final[dict[type[OrderEvent], dict[Standing, frozenset[Standing]]]] = {
     # Closed → working: we had closed it without the broker ever having shown it, and it shows it.
     Sighted: {_NONE: frozenset({_WORKING}), _WORKING: frozenset({_WORKING}), _CLOSED: frozenset({_CLOSED, _WORKING})},
-    # Closed → working: an execution was taken back.
+    # Closed → working: it was full, and is not: an execution was taken back, or the broker told of a higher quantity.
     Counted: {_WORKING: frozenset({_WORKING, _CLOSED}), _CLOSED: frozenset({_CLOSED, _WORKING})},
     # Working → working: it counts fills that were not seen yet.
     Ended: {_WORKING: frozenset({_WORKING, _CLOSED}), _CLOSED: frozenset({_CLOSED})},
     Triggered: {_WORKING: frozenset({_WORKING}), _CLOSED: frozenset({_CLOSED})},
-    Restated: {_WORKING: frozenset({_WORKING, _CLOSED}), _CLOSED: frozenset({_CLOSED, _WORKING})},
+    # Whether it is over by the new terms, the count says that follows.
+    Restated: {_WORKING: frozenset({_WORKING}), _CLOSED: frozenset({_CLOSED})},
     Asked: {_NONE: frozenset({_NONE}), _WORKING: frozenset({_WORKING})},
     Answered: {_NONE: frozenset({_NONE}), _WORKING: frozenset({_WORKING}), _CLOSED: frozenset({_CLOSED})},
+    # Closed → working: it was full by its old quantity when the replace came, and the broker took it all the same.
     ReplaceAnswered: {
         _NONE: frozenset({_NONE}),
         _WORKING: frozenset({_WORKING, _CLOSED}),
-        _CLOSED: frozenset({_CLOSED}),
+        _CLOSED: frozenset({_CLOSED, _WORKING}),
     },
     CancelTaken: {_NONE: frozenset({_NONE}), _WORKING: frozenset({_WORKING})},
     Doubted: {_NONE: frozenset({_NONE}), _WORKING: frozenset({_WORKING})},
@@ -272,10 +275,13 @@ def _counted(order: Order, event: Counted) -> Order:
 
 
 def _ended(order: Order, event: Ended) -> Order:
-    reason, filled = event.reason, max(event.filled_quantity, order.ended_filled)
-    if order.ended is not None and _RANK.index(order.ended) > _RANK.index(reason):
-        reason = order.ended
-    return _resting(replace(order, ended=reason, ended_filled=filled))
+    filled = event.filled_quantity
+    if order.ended is event.reason:
+        # Fills may follow an end, so the most that was told counts, unless some were taken back since.
+        filled = (min if order.executions_changed else max)(filled, order.ended_filled)
+    elif order.ended is not None and _RANK.index(order.ended) > _RANK.index(event.reason):
+        return _resting(order)
+    return _resting(replace(order, ended=event.reason, ended_filled=filled))
 
 
 def _triggered(order: Order, _: Triggered) -> Order:
@@ -283,9 +289,7 @@ def _triggered(order: Order, _: Triggered) -> Order:
 
 
 def _restated(order: Order, event: Restated) -> Order:
-    if event.version <= order.terms_version:
-        return order
-    return _resting(replace(_with_terms(order, event.terms), terms_version=event.version))
+    return _with_terms(order, event.terms, event.version)
 
 
 def _asked(order: Order, event: Asked) -> Order:
@@ -295,22 +299,27 @@ def _asked(order: Order, event: Asked) -> Order:
 
 
 def _answered(order: Order, _: Answered) -> Order:
+    if order.pending is Pending.NEW:
+        # What is in doubt is whether the order itself is there, and this does not answer it.
+        return order
     return replace(order, pending=Pending.NONE, certainty=Certainty.CONFIRMED)
 
 
 def _replace_answered(order: Order, event: ReplaceAnswered) -> Order:
     """Full by its terms, the order has ended; a cancel that waits behind the replace stays pending."""
-    version = order.terms_version if event.terms == order.terms else order.terms_version + 1
-    order = replace(_with_terms(order, event.terms), terms_version=version)
+    version = event.version or order.terms_version + (event.terms != order.terms)
+    before, order = order, _with_terms(order, event.terms, version)
     if order.standing is Standing.CLOSED:
-        return order
-    pending = Pending.NONE if order.pending is Pending.REPLACE else order.pending
-    order = replace(order, pending=pending, certainty=Certainty.CONFIRMED)
+        was_full = order.close_reason is CloseReason.FILLED and order.terms != before.terms
+        return _resting(order) if was_full else order
+    if order.pending is not Pending.NEW:
+        pending = Pending.NONE if order.pending is Pending.REPLACE else order.pending
+        order = replace(order, pending=pending, certainty=Certainty.CONFIRMED)
     return _resting(order) if order.standing is Standing.WORKING else order
 
 
 def _cancel_taken(order: Order, _: CancelTaken) -> Order:
-    return replace(order, certainty=Certainty.CONFIRMED)
+    return order if order.pending is Pending.NEW else replace(order, certainty=Certainty.CONFIRMED)
 
 
 def _doubted(order: Order, _: Doubted) -> Order:
@@ -336,24 +345,33 @@ _EFFECTS: Final[dict[type[OrderEvent], Callable[[Order, Any], Order]]] = {
 }
 
 
-def _with_terms(order: Order, terms: Terms) -> Order:
-    highest = max(order.highest_quantity or order.quantity, order.quantity)
-    return replace(order, terms=terms, highest_quantity=highest if highest > terms.quantity else None)
+def _with_terms(order: Order, terms: Terms, version: int) -> Order:
+    """Of two terms the later are the order's; both were asked for, whichever is told first."""
+    highest = max(order.highest_quantity or order.quantity, order.quantity, terms.quantity)
+    if version > order.terms_version:
+        if order.ended is CloseReason.FILLED:
+            order = _without_end(order)
+        order = replace(order, terms=terms, terms_version=version)
+    return replace(order, highest_quantity=highest if highest > order.quantity else None)
 
 
 def _resting(order: Order, in_flight: Terms | None = None) -> Order:
     """Whether the order is over, by all that is known: full, or ended with every fill seen that the end counts."""
     wanted = max(order.quantity, in_flight.quantity if in_flight else order.quantity)
     if order.ended is CloseReason.FILLED and order.busted_quantity:
-        # Full it was before something was taken back; whether it is again, its executions say.
-        order = replace(order, ended=None, ended_filled=Decimal(0))
+        order = _without_end(order)
     if order.filled_quantity >= wanted:
         return _close(order, CloseReason.FILLED)
-    if order.ended is not None and EXACT.add(order.filled_quantity, order.busted_quantity) >= order.ended_filled:
+    if order.ended is not None and order.filled_quantity >= order.ended_filled:
         return _close(order, order.ended)
-    if order.close_reason is CloseReason.FILLED:
+    if order.close_reason is CloseReason.FILLED and order.filled_quantity < order.quantity:
         return replace(order, standing=Standing.WORKING, close_reason=None)
     return order
+
+
+def _without_end(order: Order) -> Order:
+    """Full it was, by other terms or before something was taken back; whether it is now, its executions say."""
+    return replace(order, ended=None, ended_filled=Decimal(0))
 
 
 def _close(order: Order, reason: CloseReason) -> Order:
@@ -364,6 +382,6 @@ def _close(order: Order, reason: CloseReason) -> Order:
         pending=Pending.NONE,
         certainty=Certainty.CONFIRMED,
         # How full it is, its executions say; any other end holds, should one of them be taken back.
-        ended=None if order.ended is CloseReason.FILLED and not order.leaves_quantity else order.ended,
+        ended=None if order.ended is CloseReason.FILLED and order.filled_quantity >= order.quantity else order.ended,
         ended_filled=Decimal(0),
     )

@@ -29,6 +29,8 @@ class PrincipalKind(StrEnum):
     API_KEY = "API_KEY"
     USER = "USER"
     SERVICE = "SERVICE"
+    # The platform itself, by a control that somebody set; no credential speaks for it.
+    SYSTEM = "SYSTEM"
 
 
 class Role(StrEnum):

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from functools import partial
 
 from litestar.types import ASGIApp, ControllerRouterHandler
 
@@ -25,6 +26,7 @@ from openbell_server.adapters.postgres.intent_statistics import PostgresStatisti
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.outbox_health import count_account_outbox, read_queues
+from openbell_server.adapters.postgres.reconciliation import list_external_orders
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
@@ -39,6 +41,7 @@ from openbell_server.application.ports.fault_plans import FaultPlans
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.ports.identity_provider import IdentityProvider
 from openbell_server.application.ports.vault import Sealer
+from openbell_server.application.read_external_orders import ReadExternalOrders
 from openbell_server.application.read_intents import ReadIntents
 from openbell_server.application.read_statistics import ReadStatistics
 from openbell_server.application.set_fault_plan import SetFaultPlan
@@ -61,6 +64,7 @@ from openbell_server.transport.rest.controls import control_routes
 from openbell_server.transport.rest.credentials import credential_routes
 from openbell_server.transport.rest.entry import Enter
 from openbell_server.transport.rest.error_responses import error_renderer
+from openbell_server.transport.rest.external_orders import external_order_route
 from openbell_server.transport.rest.fault_plans import fault_plan_routes
 from openbell_server.transport.rest.intents import intent_routes
 from openbell_server.transport.rest.operations import operations_route
@@ -89,6 +93,7 @@ def rest_app(
     enter = Enter(authenticate, limit)
     submit = SubmitIntent(organizations, intents, controls, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
     read = ReadIntents(organizations, intents, BROKERS, cursor_key)
+    external_orders = ReadExternalOrders(organizations, partial(list_external_orders, pool), cursor_key)
     statistics = ReadStatistics(organizations, PostgresStatisticsStore(pool))
     account_records = PostgresAccountRecords(pool, ids)
     manage_accounts = ManageAccounts(organizations, account_records, BROKERS, hints, cursor_key)
@@ -98,6 +103,7 @@ def rest_app(
         account_routes(enter, manage_accounts),
         fault_plan_routes(enter, SetFaultPlan(organizations, account_records, plans)),
         intent_routes(enter, submit, read, statistics),
+        external_order_route(enter, external_orders),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
         credential_routes(enter, ManageCredentials(organizations, credentials, BROKERS, ids, vault, hints)),
         api_key_routes(enter, ManageApiKeys(PostgresApiKeyRecords(pool, ids), cursor_key, os.urandom)),

@@ -15,11 +15,16 @@ from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.consumer import consume_work
 from openbell_server.adapters.postgres.connection import UNAVAILABLE, DatabaseClock, open_pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
+from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
+from openbell_server.adapters.postgres.resting import PostgresRestingStore
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.sessions import PostgresSessionStore
 from openbell_server.adapters.postgres.vault_objects import PostgresVaultObjects
+from openbell_server.application.broker_budget import BrokerBudget, BudgetedSession
+from openbell_server.application.end_resting import EndResting
 from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import RENEW_SECONDS, HoldSlots, run_id
@@ -27,11 +32,11 @@ from openbell_server.application.keep_sessions import KeepSessions
 from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
-from openbell_server.application.work_accounts import SWEEP_SECONDS, WorkAccounts
+from openbell_server.application.work_accounts import SWEEP_SECONDS, Bulkhead, WorkAccounts
 from openbell_server.brokers.paper.profiles import PROFILES
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.processes.execution_metrics import watch_execution
+from openbell_server.processes.execution_metrics import watch_budgets, watch_execution, watch_reconciliation
 from openbell_server.processes.lifecycle import boot_time, notify_ready
 from openbell_server.processes.observed_session import BrokerMetrics
 from openbell_server.processes.operations import Operations
@@ -56,9 +61,14 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         slots = HoldSlots(PostgresLeaseStore(pool), _identity(settings), boot_time)
         track = TrackOrders(store, hints)
         watched = BrokerMetrics(operations)
-        at_brokers = {
-            name: watched.watch(name, await broker.open_session(addresses[name])) for name, broker in BROKERS.items()
+        bulkheads = {
+            name: Bulkhead(
+                BrokerBudget(broker.capabilities, boot_time),
+                watched.watch(name, await broker.open_session(addresses[name])),
+            )
+            for name, broker in BROKERS.items()
         }
+        at_brokers = {name: BudgetedSession(each.session, each.budget) for name, each in bulkheads.items()}
         session_store = PostgresSessionStore(pool, DatabaseClock(pool))
         sessions = KeepSessions(
             session_store,
@@ -71,15 +81,24 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
             lambda account_id: desk.hear(account_id),
         )
         brokers = {
-            name: FollowBroker(BROKERS[name], session, store, track, slots, sessions)
+            name: FollowBroker(BROKERS[name], session, store, track, slots, sessions, boot_time)
             for name, session in at_brokers.items()
         }
         execute = ExecuteAction(store, sessions, hints, uuid4, boot_time, UNAVAILABLE)
         watch_execution(operations, pool, slots, execute)
-        desk = WorkAccounts(
-            store, execute, SettleUnknown(store, track, hints), RecoverAccount(store, track), brokers, slots
-        )
+        watch_reconciliation(operations, pool, brokers)
+        watch_budgets(operations, {name: each.budget for name, each in bulkheads.items()})
+        settle, recover = SettleUnknown(store, track, hints, execute), RecoverAccount(store, track)
+        desk = WorkAccounts(store, execute, settle, recover, brokers, slots, bulkheads)
 
+        resting = EndResting(
+            PostgresRestingStore(pool),
+            PostgresOrganizationStore(pool),
+            PostgresIntentStore(pool),
+            DatabaseClock(pool),
+            hints,
+            desk.hear,
+        )
         _listen(hints, desk, sessions)
         background = [
             asyncio.ensure_future(hints.run()),
@@ -91,7 +110,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         ]
         notify_ready()
         try:
-            await _sweep_until(stopping, desk, sessions)
+            await _sweep_until(stopping, desk, sessions, resting)
             await desk.drain()
         finally:
             await sessions.close()
@@ -147,6 +166,8 @@ class _Feeds:
     brokers: Mapping[str, FollowBroker]
     signing_in: Callable[[], frozenset[AccountId]]
     _told: dict[str, tuple[float, bool, frozenset[int], frozenset[AccountId]]] = field(default_factory=dict)
+    # What the feeds are silent about, as it was last told: mostly nothing, which needs no telling.
+    _mute: dict[str, frozenset[AccountId]] = field(default_factory=dict)
 
     async def tell(self) -> None:
         for name, broker in self.brokers.items():
@@ -155,20 +176,30 @@ class _Feeds:
             if not connected and name not in self._told:
                 # Nobody trades there, or nobody can: either is what others see of a broker of which nothing was told.
                 continue
+            mute = frozenset(broker.echoes.mute)
+            news = mute if mute != self._mute.get(name, frozenset()) else None
             told_at, *told = self._told.get(name, (float("-inf"),))
-            if told != [connected, compared, signing_in] or now - told_at > TELL_SECONDS:
+            if news is not None or told != [connected, compared, signing_in] or now - told_at > TELL_SECONDS:
                 await self.store.tell_feed(
-                    self.slots.executor_id, name, connected=connected, compared=compared, signing_in=signing_in
+                    self.slots.executor_id,
+                    name,
+                    connected=connected,
+                    compared=compared,
+                    signing_in=signing_in,
+                    mute=news,
                 )
-                self._told[name] = (now, connected, compared, signing_in)
+                self._told[name], self._mute[name] = (now, connected, compared, signing_in), mute
 
 
-async def _sweep_until(stopping: asyncio.Event, desk: WorkAccounts, sessions: KeepSessions) -> None:
+async def _sweep_until(
+    stopping: asyncio.Event, desk: WorkAccounts, sessions: KeepSessions, resting: EndResting
+) -> None:
     log = structlog.get_logger()
     while not stopping.is_set():
         try:
             await desk.sweep()
             await sessions.sweep()
+            await resting.sweep(desk.slots.held())
         except UNAVAILABLE as error:
             log.warning("sweep_failed", error=repr(error))
         except Exception:
@@ -176,11 +207,21 @@ async def _sweep_until(stopping: asyncio.Event, desk: WorkAccounts, sessions: Ke
         desk.failures += [failure for broker in desk.brokers.values() for failure in broker.take_failures()]
         while desk.failures:
             log.error("execution_failed", exc_info=desk.failures.pop())
+        _tell_of_accounts(desk, log)
         while sessions.failures:
             account_id, why = sessions.failures.pop()
             log.warning("sign_in_failed", account_id=str(account_id), why=why)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stopping.wait(), SWEEP_SECONDS)
+
+
+def _tell_of_accounts(desk: WorkAccounts, log: structlog.stdlib.BoundLogger) -> None:
+    for name, broker in desk.brokers.items():
+        while broker.track.halts:
+            account_id, why = broker.track.halts.pop()
+            log.error("account_halted", broker=name, account_id=str(account_id), why=why)
+        while broker.fallen_silent:
+            log.warning("feed_is_mute", broker=name, account_id=str(broker.fallen_silent.pop()))
 
 
 def _identity(settings: Settings) -> UUID:

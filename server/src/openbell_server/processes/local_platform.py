@@ -1,8 +1,9 @@
 """A whole platform on this machine, from nothing: services, databases, schema, an organization, every process."""
 
 import asyncio
+import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
@@ -51,17 +52,19 @@ class LocalPlatform:
         accounts: int = 1,
         revision: str = "head",
         *,
+        brokers: Sequence[str] = ("paper",),
         with_limits: bool = False,
         with_redis: bool = False,
     ) -> None:
-        """Settings are OPENBELL_* variables that win over the defaults; accounts are paper accounts to open.
+        """Settings are OPENBELL_* variables that win over the defaults.
 
+        Accounts are paper accounts to open, at these brokers in turn.
         Without limits it takes what load one key of a demonstration or a proof brings.
         """
         self.services = LocalServices(with_redis=with_redis)
         self._log_folder = log_folder
         self._settings = {**({} if with_limits else _NO_LIMITS), **(settings or {})}
-        self._accounts = accounts
+        self._accounts = [broker for _, broker in zip(range(accounts), itertools.cycle(brokers), strict=False)]
         self._revision = revision
 
     def start(self) -> None:
@@ -137,11 +140,11 @@ def _vault_keys(folder: Path) -> tuple[Path, Path]:
     return private, public
 
 
-async def _seed(url: str, accounts: int, provider: str) -> Seeded:
-    """Two organizations, one internal; paper accounts and a key that may do everything with them."""
+async def _seed(url: str, brokers: Sequence[str], provider: str) -> Seeded:
+    """Two organizations, one internal; a paper account per broker named, a key that may do everything with them."""
     key, presented = api_keys.mint(Environment.PAPER, os.urandom(api_keys.ENTROPY_BYTES))
     async with await open_pool(url) as pool:
-        acme, internal, key_id, *opened = await DatabaseClock(pool).new_ids(3 + accounts)
+        acme, internal, key_id, *opened = await DatabaseClock(pool).new_ids(3 + len(brokers))
         seeded = Seeded(OrganizationId(acme), OrganizationId(internal), [AccountId(account) for account in opened], key)
         for organization, external_id, name in (
             (seeded.organization_id, ACME, "Acme Trading"),
@@ -157,13 +160,13 @@ async def _seed(url: str, accounts: int, provider: str) -> Seeded:
                     entitlements=[TRADING_LIVE, CONTROLS_PREMIUM],
                 )
         async with transaction(pool, Role.TENANT, acme) as connection:
-            for number, account in enumerate(seeded.account_ids, 1):
+            for number, (account, broker) in enumerate(zip(seeded.account_ids, brokers, strict=True), 1):
                 await add_account(
                     connection,
                     seeded.organization_id,
                     account,
                     name=f"Paper {number}",
-                    broker="paper",
+                    broker=broker,
                     environment=Environment.PAPER,
                 )
             await add_api_key(

@@ -2,7 +2,7 @@
 
 from typing import Any, Final, cast
 
-from openbell_server.processes.execution_metrics import watch_execution, watch_queues
+from openbell_server.processes.execution_metrics import watch_budgets, watch_execution, watch_queues
 from openbell_server.processes.limits import watch_limits
 from openbell_server.processes.metrics import watch_followers, watch_requests, watch_rounds
 from openbell_server.processes.observed_session import BrokerMetrics
@@ -22,7 +22,7 @@ of the database are read when somebody looks, at most every five seconds. Made b
 |---|---|---|---|---|
 """
 _ALERTS: Final = """
-[alerts.yml](alerts.yml) has rules for Prometheus about the five things that somebody must know of.
+[alerts.yml](alerts.yml) has rules for Prometheus about the things that somebody must know of.
 
 With `OPENBELL_OTLP_URL` each REST request, each round of a relay that had rows, and each command to a broker is also a
 span for an OpenTelemetry collector (OTLP over HTTP), with the route and the status, the queue and its counts, or the
@@ -44,6 +44,7 @@ def described_metrics() -> dict[str, list[Described]]:
     watch_queues(relay, _NOTHING)
     watch_rounds(relay)
     watch_execution(executor, _NOTHING, _NOTHING, _NOTHING)
+    watch_budgets(executor, {})
     BrokerMetrics(executor)
     return {each.process: each.instruments.described for each in (api, stream, relay, executor, paper)}
 

@@ -14,7 +14,7 @@ from openbell_server.application.ports.fault_plans import FaultPlan
 from openbell_server.brokers.paper.fault_client import fault_plans
 from openbell_server.brokers.paper.profiles import PAPER, PAPER_B, Profile
 from openbell_server.brokers.paper.session import PaperSession
-from openbell_server.domain.broker_orders import Accepted, OrderReport, Outcome, ReportStatus, Unknown
+from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome, ReportStatus, Unknown
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.settings import Settings
 from paper_broker import (
@@ -84,8 +84,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         ("refused_but_placed", 1),
         ("session_reset", 1),
         ("hang", 0),
-        ("too_many_requests", 0),
-        ("too_many_requests_until", 0),
     ],
 )
 async def test_an_answer_that_proves_nothing_leaves_the_outcome_unknown(
@@ -112,6 +110,10 @@ async def test_too_many_requests_come_with_and_without_a_time_to_come_back(
         body |= {"valid_until": "2099-01-01T00:00:00Z", "client_order_id": "abc"}
         answer = await ask(told.settings, "POST", f"/accounts/{ACCOUNT}/orders", body)
         assert (answer.status_code, answer.headers.get("retry-after")) == (429, seconds)
+        outcome = await told.session.submit(resting())
+        assert isinstance(outcome, NotSent)
+        assert outcome.retry_after == float(seconds or 0)
+        assert await told.placed() == 0
 
 
 @pytest.mark.usefixtures("impatient")

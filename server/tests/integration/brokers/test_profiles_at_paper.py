@@ -35,7 +35,7 @@ async def test_no_order_is_doubled_and_one_that_cannot_be_asked_for_stays_unknow
         doubtful = [state for _, state, _ in await desk.states()].count("UNKNOWN")
         assert 0 < doubtful < INTENTS
         capabilities = replace(profile.capabilities, settle_seconds=0.5)
-        settle = SettleUnknown(PostgresExecutionStore(pool), desk.track, desk.hints)
+        settle = SettleUnknown(PostgresExecutionStore(pool), desk.track, desk.hints, desk.execute)
         for _ in range(3):
             with contextlib.suppress(CannotAsk):
                 await settle(desk.account, session, capabilities)

@@ -37,7 +37,9 @@ class PaperDesk:
     async def settle(self) -> None:
         """Ask about what is in doubt until nothing is."""
         capabilities = replace(PAPER.capabilities, settle_seconds=SETTLE_SECONDS)
-        settle = SettleUnknown(PostgresExecutionStore(self.desk.pool), self.desk.track, self.desk.hints)
+        settle = SettleUnknown(
+            PostgresExecutionStore(self.desk.pool), self.desk.track, self.desk.hints, self.desk.execute
+        )
 
         async def nothing_in_doubt() -> bool:
             await settle(self.desk.account, self.session, capabilities)

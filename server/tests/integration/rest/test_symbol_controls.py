@@ -133,6 +133,8 @@ WRONG_PATCHES: list[tuple[str, dict[str, Any]]] = [
     ("/stale_order_millis", {"stale_order_millis": 86_400_001}),
     ("/stale_order_millis", {"stale_order_millis": "5"}),
     ("/stale_order_millis", {"stale_order_millis": True}),
+    ("/max_resting_millis", {"max_resting_millis": 999}),
+    ("/max_resting_millis", {"max_resting_millis": 30 * 86_400_000 + 1}),
     ("/trading_start", {"trading_start": "09:30:00", "clear": ["trading_start"]}),
     ("/clear/0", {"clear": ["manually_disabled"]}),
     ("/on_close", {"on_close": "cancel"}),
@@ -148,14 +150,30 @@ async def test_a_patch_that_is_wrong_says_where(
     problem(await shown(api, tenant, "/time"), 404, "not_found")
 
 
-@pytest.mark.parametrize("field", ["calendar", "session", "max_resting_millis", "on_close"])
+@pytest.mark.parametrize("field", ["calendar", "session", "on_close"])
 async def test_what_nothing_would_enforce_is_not_taken_and_the_answer_names_what_is(
     api: RestApi, tenant: Tenant, field: str
 ) -> None:
     said = problem(await call(api, tenant, "PATCH", path_of(tenant) + "/time", {field: 5}), 422, "invalid_command")
     assert field in str(said["detail"])
-    for taken in ("trading_start", "trading_end", "timezone", "days", "stale_order_millis", "clear"):
+    for taken in (
+        "trading_start",
+        "trading_end",
+        "timezone",
+        "days",
+        "stale_order_millis",
+        "max_resting_millis",
+        "clear",
+    ):
         assert taken in str(said["detail"])
+
+
+async def test_the_life_of_an_order_is_set_kept_and_cleared(api: RestApi, tenant: Tenant) -> None:
+    first = (await patch(api, tenant, max_resting_millis=2_592_000_000)).json()
+    assert first["max_resting_millis"] == 2_592_000_000
+    assert (await patch(api, tenant, stale_order_millis=5)).json()["max_resting_millis"] == 2_592_000_000
+    assert "max_resting_millis" not in (await patch(api, tenant, clear=["max_resting_millis"])).json()
+    assert "max_resting_millis" not in (await shown(api, tenant, "/time")).json()
 
 
 async def test_a_patch_is_judged_together_with_what_is_there(api: RestApi, tenant: Tenant) -> None:

@@ -53,6 +53,17 @@ def with_first_order(books: Books, **changes: Any) -> Books:
     return replace(books, orders=[msgspec.structs.replace(books.orders[0], **changes), *books.orders[1:]])
 
 
+def test_an_order_without_an_id_may_be_what_became_of_one_that_is_unknown() -> None:
+    books = true_books()
+    nameless = order(99, 9, ReportStatus.FILLED, "10")
+    nameless = msgspec.structs.replace(nameless, client_order_id="")
+    assert compare(replace(books, orders=[*books.orders, nameless])).agree
+    once_too_often = compare(replace(books, orders=[*books.orders, nameless, nameless]))
+    assert len(once_too_often.findings[Finding.LOST]) == 1
+    other = msgspec.structs.replace(nameless, symbol="MSFT")
+    assert len(compare(replace(books, orders=[*books.orders, other])).findings[Finding.LOST]) == 1
+
+
 def test_true_books_agree_and_every_intent_is_accounted_for() -> None:
     comparison = compare(true_books())
     assert comparison.agree

@@ -189,6 +189,7 @@ def test_a_command_past_the_door_shows_on_an_order_that_waits_for_nothing_above_
     assert past_door(ActionType(command), order).pending == DOORS[pending, command]
 
 
+NOT_FULL = [reason for reason in CloseReason if reason is not CloseReason.FILLED]
 # What is known of an order that ended while its replace was in flight, by the answer that comes after.
 OF_ENDED = {
     "Accepted": ("ACKED", ASKED),
@@ -198,7 +199,7 @@ OF_ENDED = {
 }
 
 
-@pytest.mark.parametrize(("ended", "outcome"), list(product(CloseReason, OF_ENDED)))
+@pytest.mark.parametrize(("ended", "outcome"), list(product(NOT_FULL, OF_ENDED)))
 def test_an_answer_to_a_replace_of_an_order_that_ended_reopens_nothing(ended: CloseReason, outcome: str) -> None:
     order = advance(REPLACING, Closed(ended))
     settlement = answered("REPLACE", ActionState.DISPATCHING, order, outcome)
@@ -207,6 +208,29 @@ def test_an_answer_to_a_replace_of_an_order_that_ended_reopens_nothing(ended: Cl
         state,
         replace(order, terms=terms, terms_version=1 if terms == order.terms else 2),
     )
+
+
+# An order of 5 that was full when the broker answered its replace, by what was asked for: whether it works on.
+OF_FULL = {
+    ("Accepted", 8): ("ACKED", "WORKING", 8),
+    ("Accepted", 5): ("ACKED", "CLOSED", 5),
+    ("Accepted", 4): ("ACKED", "CLOSED", 4),
+    ("Refused", 8): ("REFUSED", "CLOSED", 5),
+    ("NotSent", 8): ("FAILED", "CLOSED", 5),
+    ("Unknown", 8): ("UNKNOWN", "CLOSED", 5),
+}
+
+
+@pytest.mark.parametrize(("outcome", "asked"), list(OF_FULL))
+def test_a_full_order_works_on_only_if_the_broker_took_a_replace_by_more(outcome: str, asked: int) -> None:
+    full = advance(replace(REPLACING, filled_quantity=Decimal(5)), Closed(CloseReason.FILLED))
+    settlement = after_outcome(
+        ActionType.REPLACE, ActionState.DISPATCHING, full, OUTCOMES[outcome], replace(ASKED, quantity=Decimal(asked))
+    )
+    after = settlement.order
+    assert (settlement.state, after.standing, int(after.quantity)) == OF_FULL[outcome, asked]
+    assert after.leaves_quantity == (3 if after.standing is Standing.WORKING else 0)
+    assert after.pending is Pending.NONE
 
 
 def test_a_replace_below_what_filled_meanwhile_ends_the_order_as_filled() -> None:

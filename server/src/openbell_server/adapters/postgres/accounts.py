@@ -29,6 +29,8 @@ from openbell_server.domain.principals import Principal
 
 # Of every change, and of what is derived when it is read.
 _UNTOLD: Final = frozenset({"id", "account_id", "organization_id", "session_state", "updated_at", "version"})
+# What is derived when it is read, or told when it happens.
+_UNCHANGED: Final = frozenset({"session_state", "halt_code", "halt_detail", "halted_at"})
 _queries = named_queries.load("accounts")
 
 
@@ -208,7 +210,7 @@ def _facts(account: AccountRecord) -> Facts:
     return {
         name: value.isoformat() if isinstance(value, datetime) else str(value) if isinstance(value, UUID) else value
         for name, value in asdict(account).items()
-        if name != "session_state"
+        if name not in _UNCHANGED
     }
 
 
@@ -234,9 +236,14 @@ def _record(row: asyncpg.Record) -> AccountRecord:
             is_held_back=row["is_held_back"],
             is_compared=row["is_compared"],
             is_signing_in=row["is_signing_in"],
+            is_halted=row.get("halt_code") is not None,
         ),
         closed_at=row["closed_at"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         version=row["version"],
+        # A schema of before has none of these.
+        halt_code=row.get("halt_code"),
+        halt_detail=row.get("halt_detail"),
+        halted_at=row.get("halted_at"),
     )

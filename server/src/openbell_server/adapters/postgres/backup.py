@@ -19,6 +19,9 @@ OFFENDERS_NAMED: Final = 5
 STATEMENT_SECONDS: Final = 3600
 ROWS_AT_ONCE: Final = 1000
 _queries = named_queries.load("backup")
+_reconciliation = named_queries.load("reconciliation")
+# From this schema on, positions count what others ordered at the broker too.
+_WITH_EXTERNAL_ORDERS: Final = "0022_show_halts"
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -194,6 +197,8 @@ async def _check(connection: Connection) -> BackupReport:
     revision = await _known_revision(connection)
     findings = [Finding(LOGIN), Finding(SCHEMA), *await _follow_chains(connection)]
     for check, statement in _STATEMENTS:
+        if statement == _queries.miscounted_positions_across_organizations and revision >= _WITH_EXTERNAL_ORDERS:
+            statement = _reconciliation.miscounted_positions_across_organizations
         finding = Finding(check)
         findings.append(finding)
         async with _reading(connection, finding):

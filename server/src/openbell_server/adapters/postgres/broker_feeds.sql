@@ -11,3 +11,8 @@ from executors where executor_id = :executor_id
 on conflict (executor_id, broker) do update
 set connected = excluded.connected, compared = excluded.compared, signing_in = excluded.signing_in,
     told_at = excluded.told_at;
+
+-- name: tell_mute(executor_id, broker, mute)!
+-- Of which accounts the feed was silent when it had to speak.
+update broker_feeds set mute = array(select hashtextextended(t.account_id::text, 0) from unnest(:mute::uuid[]) t (account_id))
+where executor_id = :executor_id and broker = :broker;

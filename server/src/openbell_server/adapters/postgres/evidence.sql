@@ -6,9 +6,56 @@ set triggered = :triggered, terms_version = :terms_version, highest_quantity = :
     ended_filled = :ended_filled, updated_at = clock_timestamp()
 where organization_id = :organization_id and account_id = :account_id and order_id = :order_id;
 
--- name: flag_action(organization_id, account_id, action_id)!
+-- name: flag_action(organization_id, account_id, action_id)$
 update action_states set flagged_at = clock_timestamp(), updated_at = clock_timestamp()
-where organization_id = :organization_id and account_id = :account_id and action_id = :action_id and flagged_at is null;
+where organization_id = :organization_id and account_id = :account_id and action_id = :action_id and flagged_at is null
+returning flagged_at;
+
+-- name: accounts_to_flag_across_organizations(slots, stuck_after_seconds, flag_after_seconds)
+select distinct account_id from action_states
+where settled_at is null and slot = any(:slots::smallint[])
+    and (
+        (state = 'DISPATCHING' and send_started_at < clock_timestamp() - make_interval(secs => :stuck_after_seconds))
+        or (
+            state = 'UNKNOWN' and flagged_at is null
+            and unknown_since < clock_timestamp() - make_interval(secs => :flag_after_seconds)
+        )
+    )
+limit 1000;
+
+-- name: to_flag(organization_id, account_id, stuck_after_seconds, flag_after_seconds, row_limit)
+select * from tracked_actions
+where organization_id = :organization_id and account_id = :account_id and settled_at is null
+    and (
+        (state = 'DISPATCHING' and send_started_at < clock_timestamp() - make_interval(secs => :stuck_after_seconds))
+        or (
+            state = 'UNKNOWN' and flagged_at is null
+            and unknown_since < clock_timestamp() - make_interval(secs => :flag_after_seconds)
+        )
+    )
+order by action_no
+limit :row_limit;
+
+-- name: count_repeat(organization_id, account_id, action_id)!
+update action_states set resends = resends + 1
+where organization_id = :organization_id and account_id = :account_id and action_id = :action_id;
+
+-- name: door_facts(organization_id, account_id, action_id)^
+-- What the door judges by, of one action that has passed it before.
+select clock_timestamp() as now, s.queued_at, a.environment, c.control_epoch,
+    o.disabled as organization_disabled, a.disabled as account_disabled,
+    exists (
+        select 1 from api_keys k
+        where k.organization_id = :organization_id and k.revoked_at is not null and i.principal_type = 'API_KEY'
+            and k.api_key_id::text = i.principal_id
+    ) as principal_revoked
+from action_states s
+join intent_actions i on i.organization_id = s.organization_id and i.account_id = s.account_id
+    and i.intent_id = s.intent_id and i.seq = s.seq
+join organizations o on o.organization_id = s.organization_id
+join accounts a on a.organization_id = s.organization_id and a.account_id = s.account_id
+join account_counters c on c.organization_id = s.organization_id and c.account_id = s.account_id
+where s.organization_id = :organization_id and s.account_id = :account_id and s.action_id = :action_id;
 
 -- name: record_resend(organization_id, account_id, action_id, attempt_before, attempt_id)$
 -- One more write of an action in doubt: only who has its last attempt in hand counts another. Its look-ups begin anew.
@@ -43,25 +90,3 @@ order by execution_id;
 select execution_id, revision, quantity, price from execution_changes
 where organization_id = :organization_id and account_id = :account_id and order_id = :order_id
 order by execution_id, revision;
-
--- name: save_external_order(organization_id, account_id, broker_order_id, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, status, filled_quantity, accepted_at)$
--- Whether it is news: nothing is written where the broker tells nothing new.
-insert into external_orders as e (
-    organization_id, account_id, broker_order_id, client_order_id, symbol, order_side, order_type, quantity, limit_price,
-    stop_price, time_in_force, status, filled_quantity, accepted_at, found_at, updated_at
-) values (
-    :organization_id, :account_id, :broker_order_id, :client_order_id, :symbol, :order_side, :order_type, :quantity,
-    :limit_price, :stop_price, :time_in_force, :status, :filled_quantity, :accepted_at, clock_timestamp(), clock_timestamp()
-)
-on conflict (account_id, broker_order_id) do update
-set quantity = excluded.quantity, limit_price = excluded.limit_price, stop_price = excluded.stop_price,
-    time_in_force = excluded.time_in_force, status = excluded.status, filled_quantity = excluded.filled_quantity,
-    updated_at = excluded.updated_at
-where (e.status, e.filled_quantity, e.quantity, e.limit_price, e.stop_price)
-    is distinct from (excluded.status, excluded.filled_quantity, excluded.quantity, excluded.limit_price, excluded.stop_price)
-returning true;
-
--- name: halt(organization_id, account_id, code, detail)$
-update account_counters set halt_code = :code, halt_detail = left(:detail, 500), halted_at = clock_timestamp()
-where organization_id = :organization_id and account_id = :account_id and halt_code is null
-returning true;

@@ -9,7 +9,7 @@ from typing import Final
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool, Role, open_pool, transaction
+from openbell_server.adapters.postgres.connection import OUTDATED, Pool, Role, open_pool, transaction
 from openbell_server.adapters.postgres.outbox_health import read_queues
 from openbell_server.domain.credentials import SealedSecrets, SecretPlace
 from openbell_server.domain.outbox_health import QueueStanding
@@ -114,11 +114,19 @@ class Examination:
                 async for row in rows
             ]
 
-    async def unknown_actions(self) -> tuple[int, float]:
-        """How many actions are UNKNOWN, and for how many seconds the oldest."""
+    async def halted_accounts(self) -> int:
+        """How many accounts stopped by themselves and wait for an operator; none where the schema knows no halts."""
+        try:
+            async with transaction(self.pool, Role.EXECUTOR) as connection:
+                return int(await _queries.halted_accounts_across_organizations(connection))
+        except OUTDATED:
+            return 0
+
+    async def unknown_actions(self) -> tuple[int, float, int]:
+        """How many actions are UNKNOWN, for how many seconds the oldest, and how many of them are flagged."""
         async with transaction(self.pool, Role.EXECUTOR) as connection:
             row = await _queries.unknown_actions_across_organizations(connection)
-        return row["count"], row["oldest"]
+        return row["count"], row["oldest"], row["flagged"]
 
 
 @contextlib.asynccontextmanager

@@ -39,9 +39,13 @@ select (
 ) as held;
 
 -- name: unknown_actions_across_organizations()^
--- Actions that nobody knows the outcome of, and the seconds since the oldest of them passed its door.
-select count(*) as count, coalesce(extract(epoch from clock_timestamp() - min(send_started_at)), 0)::double precision as oldest
+-- Actions that nobody knows the outcome of, the seconds for which the oldest of them has been so, and how many need a look.
+select count(*) as count, coalesce(extract(epoch from clock_timestamp() - min(unknown_since)), 0)::double precision as oldest,
+    count(flagged_at) as flagged
 from action_states where settled_at is null and state = 'UNKNOWN';
+
+-- name: halted_accounts_across_organizations()$
+select count(*) from account_counters where halt_code is not null;
 
 -- name: count_objects_across_organizations()$
 select count(credential_id) from vault_objects;

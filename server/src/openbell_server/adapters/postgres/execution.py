@@ -1,6 +1,5 @@
 """Execution: doors, outcomes, reports, each in one transaction under the account's lock."""
 
-import json
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,35 +11,36 @@ from uuid import UUID
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
-from openbell_server.adapters.postgres.intents import order_facts, terms_of
+from openbell_server.adapters.postgres.connection import OUTDATED, Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.intents import terms_of
+from openbell_server.adapters.postgres.reconciliation import OPEN_MAX, ReconcilingTransaction
 from openbell_server.adapters.postgres.symbol_controls import read_controls
+from openbell_server.adapters.postgres.tracked_actions import door_facts_of, order_details, tracked_action
 from openbell_server.application.ports.execution import (
     AccountStanding,
     BrokerAccount,
     Hold,
-    OrderTerms,
     TrackedAction,
 )
 from openbell_server.domain.account_events import EventKind
-from openbell_server.domain.accounts import Environment
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
-from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange, OrderDescription, OrderReport
+from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange
 from openbell_server.domain.controls import DoorFacts, SymbolControls
 from openbell_server.domain.credentials import CredentialStatus
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol
 from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import TOLD_ENDS, Order
-from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms
+from openbell_server.domain.order_aggregate import Order
+from openbell_server.domain.orders import Terms
 
 ROUND_MAX: Final = 200
 NamedQuery = Callable[..., AsyncIterator[asyncpg.Record]]
 _queries = named_queries.load("execution")
 _evidence = named_queries.load("evidence")
+_reconciliation = named_queries.load("reconciliation")
 
 
 @dataclass(slots=True)
-class PostgresAccountTransaction:
+class PostgresAccountTransaction(ReconcilingTransaction):
     """Implements AccountTransaction."""
 
     connection: Connection
@@ -50,11 +50,7 @@ class PostgresAccountTransaction:
     was_restored: bool
     epochs: tuple[int, int]
     halt_code: str | None
-    _events: list[tuple[EventKind, IntentId, int, str]] = field(default_factory=list)
-
-    @property
-    def _where(self) -> dict[str, UUID]:
-        return {"organization_id": self.account.organization_id, "account_id": self.account.account_id}
+    _events: list[tuple[EventKind, IntentId | None, int | None, str]] = field(default_factory=list)
 
     async def superseded(self) -> list[TrackedAction]:
         """Replaces and creates that are cancelled before they were sent, with the cancels of such creates."""
@@ -66,12 +62,15 @@ class PostgresAccountTransaction:
         row = await _queries.standing(self.connection, **self._where)
         return AccountStanding(self.epochs, row["credential_version"], CredentialStatus(row["credential_status"]))
 
-    async def ready(self, limit: int, *, cancels: bool) -> list[TrackedAction]:
+    async def ready(self, limit: int, *, commands: int, cancels: bool, cancels_unseen: bool) -> list[TrackedAction]:
         """What may be sent next, cancels first, then in commit order."""
         found = []
         if cancels:
-            found = await self._tracked(_queries.ready_cancels(self.connection, **self._where, row_limit=limit))
-        others = _queries.ready_others(self.connection, **self._where, row_limit=limit - len(found))
+            ready = _queries.ready_cancels(
+                self.connection, **self._where, cancels_unseen=cancels_unseen, row_limit=limit
+            )
+            found = await self._tracked(ready)
+        others = _queries.ready_others(self.connection, **self._where, row_limit=min(commands, limit - len(found)))
         return found + await self._tracked(others, judged=True)
 
     async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:
@@ -88,6 +87,10 @@ class PostgresAccountTransaction:
     async def of_intents(self, intent_ids: Sequence[IntentId]) -> list[TrackedAction]:
         """All actions of these intents, in order."""
         return await self._tracked(_queries.of_intents(self.connection, **self._where, intent_ids=list(intent_ids)))
+
+    async def open_orders(self) -> list[TrackedAction]:
+        """Orders that the broker may have."""
+        return await self._tracked(_queries.open_orders(self.connection, **self._where, row_limit=OPEN_MAX))
 
     async def intents_of(self, action_ids: Sequence[ActionId]) -> dict[ActionId, IntentId]:
         """Which intents these actions belong to."""
@@ -158,14 +161,35 @@ class PostgresAccountTransaction:
             certainty=order.certainty,
             broker_order_ids=list(order.broker_order_ids),
         )
-        if _details(order) != _details(action.order):
+        if order_details(order) != order_details(action.order):
             await _evidence.save_order_details(
-                self.connection, **self._where, order_id=action.intent_id, **_details(order)
+                self.connection, **self._where, order_id=action.intent_id, **order_details(order)
             )
 
-    async def flag_action(self, action_id: ActionId) -> None:
+    async def flag_action(self, action_id: ActionId) -> datetime | None:
         """Mark an action as one that somebody should look at, once."""
-        await _evidence.flag_action(self.connection, **self._where, action_id=action_id)
+        flagged_at: datetime | None = await _evidence.flag_action(self.connection, **self._where, action_id=action_id)
+        return flagged_at
+
+    async def to_flag(self, stuck_after_seconds: float, flag_after_seconds: float) -> list[TrackedAction]:
+        """Doubts that must be shown."""
+        rows = _evidence.to_flag(
+            self.connection,
+            **self._where,
+            stuck_after_seconds=stuck_after_seconds,
+            flag_after_seconds=flag_after_seconds,
+            row_limit=ROUND_MAX,
+        )
+        return await self._tracked(rows)
+
+    async def count_repeat(self, action: TrackedAction) -> None:
+        """Count one more write of a cancel in doubt."""
+        if action.resends is not None:
+            await _evidence.count_repeat(self.connection, **self._where, action_id=action.action_id)
+
+    async def door_facts(self, action: TrackedAction) -> DoorFacts:
+        """What an action past its door would be judged by."""
+        return door_facts_of(await _evidence.door_facts(self.connection, **self._where, action_id=action.action_id))
 
     async def record_resend(self, action: TrackedAction, attempt_id: UUID) -> datetime:
         """Count one more write of an action in doubt."""
@@ -212,37 +236,11 @@ class PostgresAccountTransaction:
         changes = _evidence.changes_of_order(self.connection, **self._where, order_id=intent_id)
         return [BrokerExecution(**row) async for row in executions], [ExecutionChange(**row) async for row in changes]
 
-    async def save_external_order(self, report: OrderReport, description: OrderDescription) -> bool:
-        """Keep an order that is not ours as the broker tells it; whether that is news."""
-        terms = report.terms
-        return bool(
-            await _evidence.save_external_order(
-                self.connection,
-                **self._where,
-                broker_order_id=report.broker_order_id,
-                client_order_id=report.client_order_id,
-                symbol=description.symbol,
-                order_side=description.order_side,
-                order_type=description.order_type,
-                quantity=terms and terms.quantity,
-                limit_price=terms and terms.limit_price,
-                stop_price=terms and terms.stop_price,
-                time_in_force=terms and terms.time_in_force,
-                status=report.status,
-                filled_quantity=report.filled_quantity,
-                accepted_at=description.accepted_at,
-            )
-        )
-
-    async def halt(self, code: str, detail: str) -> bool:
-        """Let no new order of the account pass; whether it was not so before."""
-        return bool(await _evidence.halt(self.connection, **self._where, code=code, detail=detail))
-
     async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
         """Count a fill."""
         await _queries.add_to_position(self.connection, **self._where, symbol=symbol, change=change)
 
-    def append_event(self, kind: EventKind, intent_id: IntentId, seq: int, body: str) -> None:
+    def append_event(self, kind: EventKind, intent_id: IntentId | None, seq: int | None, body: str) -> None:
         """Append to the account's log."""
         self._events.append((kind, intent_id, seq, body))
 
@@ -254,7 +252,9 @@ class PostgresAccountTransaction:
         if replaced:
             terms = _queries.replacements(self.connection, **self._where, intent_ids=list(replaced))
             asked = {row["action_id"]: terms_of(row) async for row in terms}
-        return [_tracked(row, asked.get(row["action_id"]), _at_door(row) if judged else None) for row in found]
+        return [
+            tracked_action(row, asked.get(row["action_id"]), door_facts_of(row) if judged else None) for row in found
+        ]
 
     async def flush_events(self) -> None:
         """Number and write what was appended."""
@@ -320,6 +320,20 @@ class PostgresExecutionStore:
             _queries.accounts_in_doubt_across_organizations, slots, stuck_after_seconds=stuck_after_seconds
         )
 
+    async def accounts_to_flag_across_organizations(
+        self, slots: Collection[int], stuck_after_seconds: float, flag_after_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots with a doubt that must be shown; none on a schema that has no place for a flag."""
+        try:
+            return await self._accounts(
+                _evidence.accounts_to_flag_across_organizations,
+                slots,
+                stuck_after_seconds=stuck_after_seconds,
+                flag_after_seconds=flag_after_seconds,
+            )
+        except OUTDATED:
+            return []
+
     async def accounts_held_across_organizations(
         self, slots: Collection[int], settle_seconds: float
     ) -> list[AccountId]:
@@ -330,66 +344,19 @@ class PostgresExecutionStore:
         async with transaction(self.pool, Role.EXECUTOR) as connection:
             return [row["account_id"] async for row in query(connection, slots=list(slots), **seconds)]
 
-    async def open_orders_across_organizations(
+    async def accounts_with_open_orders_across_organizations(
         self, broker: str, slots: Collection[int]
-    ) -> list[tuple[BrokerAccount, ActionId]]:
-        """Orders of these slots that a broker may have, with the action it knows each by."""
+    ) -> list[BrokerAccount]:
+        """Accounts of these slots with orders that a broker may have."""
+        return await self._of_broker(_queries.accounts_with_open_orders_across_organizations, broker, slots)
+
+    async def accounts_touched_across_organizations(self, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
+        """Accounts of these slots that something happened to since they were last left alone."""
+        try:
+            return await self._of_broker(_reconciliation.accounts_touched_across_organizations, broker, slots)
+        except OUTDATED:
+            return []
+
+    async def _of_broker(self, query: NamedQuery, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
         async with transaction(self.pool, Role.EXECUTOR) as connection:
-            rows = _queries.open_orders_across_organizations(connection, broker=broker, slots=list(slots))
-            return [
-                (BrokerAccount(row["organization_id"], row["account_id"], row["broker"], row["slot"]), row["action_id"])
-                async for row in rows
-            ]
-
-
-def _tracked(row: asyncpg.Record, replacement: Terms | None, at_door: DoorFacts | None) -> TrackedAction:
-    return TrackedAction(
-        action_id=row["action_id"],
-        intent_id=row["intent_id"],
-        seq=row["seq"],
-        action_type=ActionType(row["action_type"]),
-        state=ActionState(row["state"]),
-        attempt_id=row["attempt_id"],
-        send_started_at=row["send_started_at"],
-        order_action_id=row["order_action_id"],
-        misses=[datetime.fromisoformat(p["at"]) for p in json.loads(row["probes"]) if not p["found"]],
-        order=order_facts(row),
-        terms=OrderTerms(
-            symbol=row["symbol"],
-            order_side=OrderSide(row["order_side"]),
-            order_type=OrderType(row["order_type"]),
-            route_strategy=RouteStrategy(row["route_strategy"]),
-            client_reference_id=row["client_reference_id"],
-        ),
-        replacement=replacement,
-        at_door=at_door,
-        # A schema of before has none of these.
-        resends=row.get("resends", 0),
-        flagged_at=row.get("flagged_at"),
-        unknown_since=row.get("unknown_since"),
-    )
-
-
-def _details(order: Order) -> dict[str, object]:
-    """What few orders have; an end is among it where the close reason does not say it."""
-    return {
-        "triggered": order.triggered,
-        "terms_version": order.terms_version,
-        "highest_quantity": order.highest_quantity,
-        "busted_quantity": order.busted_quantity,
-        "executions_changed": order.executions_changed,
-        "ended": None if order.ended is order.close_reason and order.ended in TOLD_ENDS else order.ended,
-        "ended_filled": order.ended_filled,
-    }
-
-
-def _at_door(row: asyncpg.Record) -> DoorFacts:
-    return DoorFacts(
-        now=row["now"],
-        queued_at=row["queued_at"],
-        environment=Environment(row["environment"]),
-        control_epoch=row["control_epoch"],
-        organization_disabled=row["organization_disabled"],
-        account_disabled=row["account_disabled"],
-        principal_revoked=row["principal_revoked"],
-    )
+            return [BrokerAccount(**row) async for row in query(connection, broker=broker, slots=list(slots))]

@@ -8,6 +8,21 @@ from account_counters c, this_incarnation i
 where c.organization_id = :organization_id and c.account_id = :account_id
 for no key update of c;
 
+-- name: last_reconciliation(organization_id, account_id)^
+-- Read as JSON: a schema of before keeps none.
+select jsonb_exists(to_jsonb(c), 'reconciled_at') as is_kept, c.event_no,
+    (to_jsonb(c) ->> 'reconciled_at')::timestamptz as reconciled_at,
+    (to_jsonb(c) ->> 'resumed_at')::timestamptz as resumed_at
+from account_counters c where c.organization_id = :organization_id and c.account_id = :account_id;
+
+-- name: open_orders(organization_id, account_id, row_limit)
+-- Orders that the broker may have, each as the action that asked for it.
+select * from tracked_actions
+where organization_id = :organization_id and account_id = :account_id and seq = 1 and standing <> 'CLOSED'
+    and state <> 'QUEUED'
+order by action_no
+limit :row_limit;
+
 -- name: standing(organization_id, account_id)^
 -- Read as JSON: a schema of before has no such columns, and no account has a credential.
 select (to_jsonb(a) ->> 'credential_version')::integer as credential_version,
@@ -38,11 +53,21 @@ where t.organization_id = :organization_id and t.account_id = :account_id and t.
     and t.state = 'QUEUED' and (k.is_unsent or t.action_type = 'REPLACE')
 order by t.action_no;
 
--- name: ready_cancels(organization_id, account_id, row_limit)
-select * from tracked_actions
-where organization_id = :organization_id and account_id = :account_id and settled_at is null
-    and action_type = 'CANCEL' and state = 'QUEUED' and not earlier_unsettled
-order by action_no
+-- name: ready_cancels(organization_id, account_id, cancels_unseen, row_limit)
+-- What is in doubt holds up no cancel of it, but for a new order that its broker could not name.
+select * from tracked_actions t
+where t.organization_id = :organization_id and t.account_id = :account_id and t.settled_at is null
+    and t.action_type = 'CANCEL' and t.state = 'QUEUED'
+    and (
+        not t.earlier_unsettled
+        or not exists (
+            select 1 from action_states e
+            where e.organization_id = :organization_id and e.account_id = :account_id and e.intent_id = t.intent_id
+                and e.seq < t.seq and e.settled_at is null
+                and (e.state <> 'UNKNOWN' or (e.action_type = 'CREATE' and not :cancels_unseen::boolean))
+        )
+    )
+order by t.action_no
 limit :row_limit;
 
 -- name: ready_others(organization_id, account_id, row_limit)
@@ -218,8 +243,8 @@ join account_counters c on c.recovered_epoch < i.epoch and c.slot = any(:slots::
 where i.held_at < clock_timestamp() - make_interval(secs => :settle_seconds)
 limit 1000;
 
--- name: open_orders_across_organizations(broker, slots)
-select o.organization_id, o.account_id, a.broker, a.slot, coalesce(s.known_as, s.action_id) as action_id
+-- name: accounts_with_open_orders_across_organizations(broker, slots)
+select distinct o.organization_id, o.account_id, a.broker, a.slot
 from orders o
 join accounts a on a.organization_id = o.organization_id and a.account_id = o.account_id
 join action_states s on s.account_id = o.account_id and s.intent_id = o.order_id and s.seq = 1

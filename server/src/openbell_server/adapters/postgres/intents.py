@@ -132,7 +132,15 @@ class PostgresIntentStore:
         unknown = None
         if row["unknown_since"] is not None:
             probes = [(datetime.fromisoformat(probe["at"]), probe["found"]) for probe in json.loads(row["probes"])]
-            unknown = UnknownEvidence(since=row["unknown_since"], probes=probes)
+            unknown = UnknownEvidence(
+                since=row["unknown_since"],
+                probes=probes,
+                flagged_at=row["flagged_at"],
+                writes=row["writes"],
+                action_type=ActionType(row["action_type"]),
+                broker=row["broker"],
+                candidates=json.loads(row["candidates"] or "[]"),
+            )
         return Execution(order=order_facts(row), unknown=unknown, updated_at=row["updated_at"])
 
     async def list_actions(

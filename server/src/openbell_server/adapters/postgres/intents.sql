@@ -36,10 +36,16 @@ where k.organization_id = :organization_id and k.account_id = :account_id and k.
 
 -- name: find_execution(organization_id, account_id, intent_id)^
 select o.quantity, o.limit_price, o.stop_price, o.time_in_force, o.filled_quantity, o.filled_value, o.standing, o.close_reason,
-    o.pending, o.certainty, o.broker_order_ids, o.updated_at, u.unknown_since, u.probes
+    o.pending, o.certainty, o.broker_order_ids, o.updated_at, u.*
 from orders o
 left join lateral (
-    select s.unknown_since, s.probes from action_states s
+    select s.unknown_since, s.probes, s.action_type, a.broker,
+        -- Read as JSON: a schema of before has no such columns.
+        (to_jsonb(s) ->> 'flagged_at')::timestamptz as flagged_at,
+        1 + coalesce((to_jsonb(s) ->> 'resends')::integer, 0) as writes,
+        to_jsonb(s) -> 'candidates' as candidates
+    from action_states s
+    join accounts a on a.organization_id = s.organization_id and a.account_id = s.account_id
     where s.account_id = o.account_id and s.intent_id = o.order_id and s.state = 'UNKNOWN'
     order by s.seq desc limit 1
 ) u on true

@@ -137,6 +137,36 @@ class PostgresOperatorStore:
             await account_changes.tell(connection, change)
         return after
 
+    async def list_accounts(self, organization_id: UUID | None, *, halted_only: bool) -> list[Facts]:
+        """Accounts of all organizations or of one, the oldest first, with why they stopped by themselves."""
+        async with transaction(self.pool, Role.OPERATOR, organization_id) as connection:
+            if organization_id is not None:
+                await self._lock_organization(connection, organization_id)
+            rows = _queries.list_accounts_across_organizations(
+                connection, organization_id=organization_id, halted_only=halted_only, row_limit=LISTED_MAX
+            )
+            return [facts_of(row) async for row in rows]
+
+    async def resume_account(self, account_id: UUID, because: str) -> Facts:
+        """Let an account go on that stopped by itself; how it stands afterwards."""
+        (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
+        async with transaction(self.pool, Role.OPERATOR) as connection:
+            organization_id = await _queries.find_organization_of_account_across_organizations(
+                connection, account_id=account_id
+            )
+        if organization_id is None:
+            raise OperatorError(f"There is no account {account_id}: see `openbell-server accounts list`.")
+        where = {"organization_id": organization_id, "account_id": account_id}
+        async with transaction(self.pool, Role.OPERATOR, organization_id) as connection:
+            before = facts_of(await _queries.lock_halt(connection, **where))
+            if before["halt_code"] is None:
+                raise OperatorError(f"Account {account_id} did not stop: there is nothing to resume.")
+            await _queries.resume_account(connection, **where)
+            after = facts_of(await _queries.lock_halt(connection, **where))
+            audited = {**after, "because": because}
+            await self._audit(connection, organization_id, audit_id, "accounts resume", account_id, before, audited)
+        return after
+
     async def create_api_key(
         self,
         organization_id: UUID,

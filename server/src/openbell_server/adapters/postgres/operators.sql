@@ -53,3 +53,39 @@ cross join lateral (
 ) a
 where :organization_id::uuid is null or o.organization_id = :organization_id
 order by a.audit_id desc limit :row_limit;
+
+-- name: list_accounts_across_organizations(organization_id, halted_only, row_limit)
+-- The oldest first; of all organizations, or of one.
+select a.organization_id, a.account_id, a.name, a.broker, a.environment, c.halt_code, c.halted_at, c.halt_detail
+from accounts a
+join account_counters c on c.organization_id = a.organization_id and c.account_id = a.account_id
+where (:organization_id::uuid is null or a.organization_id = :organization_id)
+    and (c.halt_code is not null or not :halted_only::boolean)
+order by a.created_at, a.account_id limit :row_limit;
+
+-- name: find_organization_of_account_across_organizations(account_id)$
+select organization_id from accounts where account_id = :account_id;
+
+-- name: lock_halt(organization_id, account_id)^
+-- The account's lock.
+select account_id, halt_code, halt_detail, halted_at, resumed_at from account_counters
+where organization_id = :organization_id and account_id = :account_id
+for no key update;
+
+-- name: resume_account(organization_id, account_id)!
+-- Lets the account go on, and says so in its log: what its broker has by now counts as looked at.
+with counted as (
+    update account_counters
+    set halt_code = null, halt_detail = null, halted_at = null, resumed_at = clock_timestamp(), event_no = event_no + 1
+    where organization_id = :organization_id and account_id = :account_id and halt_code is not null
+    returning event_no
+)
+insert into account_events (organization_id, account_id, event_no, kind, body, occurred_at)
+select a.organization_id, a.account_id, n.event_no, 3,
+    json_build_object(
+        'changed', array['halt_code'], 'version', a.version, 'credential_status', a.credential_status,
+        'expires_at', null, 'reason', null
+    )::text,
+    clock_timestamp()
+from counted n
+join accounts a on a.organization_id = :organization_id and a.account_id = :account_id;

@@ -109,8 +109,12 @@ class PostgresSessionStore:
         connected: bool,
         compared: Collection[int],
         signing_in: Collection[AccountId],
+        mute: Collection[AccountId] | None = None,
     ) -> None:
-        """Say how an executor stands with a broker, for those who want to know how accounts do."""
+        """Say how an executor stands with a broker, for those who want to know how accounts do.
+
+        Accounts that the feed is silent about are told where there is something to tell.
+        """
         with contextlib.suppress(*OUTDATED):
             async with transaction(self.pool, Role.EXECUTOR) as connection:
                 await _feed_queries.tell_feed(
@@ -121,6 +125,8 @@ class PostgresSessionStore:
                     compared=sorted(compared),
                     signing_in=list(signing_in),
                 )
+                if mute is not None:
+                    await _feed_queries.tell_mute(connection, executor_id=executor_id, broker=broker, mute=list(mute))
 
     async def _accounts(
         self, query: Callable[..., AsyncIterator[asyncpg.Record]], slots: Collection[int], **values: object

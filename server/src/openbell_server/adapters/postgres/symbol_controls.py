@@ -18,6 +18,7 @@ from openbell_server.domain.principals import Principal
 from openbell_server.domain.receipts import Receipt
 
 _queries = named_queries.load("symbol_controls")
+_resting = named_queries.load("resting")
 
 
 async def read_controls(
@@ -72,7 +73,17 @@ class PostgresControlStore:
         async with self._changing(organization_id, account_id, symbol, principal) as changing:
             before = (await changing.read()).time
             changed = change(TimeControl() if before is None else before.control)
-            await changing.run(_queries.save_time_control, **asdict(changed))
+            facts = asdict(changed)
+            max_resting_millis = facts.pop("max_resting_millis")
+            await changing.run(_queries.save_time_control, **facts)
+            if max_resting_millis != (before and before.control.max_resting_millis):
+                await _resting.save_resting_limit(
+                    changing.connection,
+                    organization_id=organization_id,
+                    account_id=account_id,
+                    symbol=symbol,
+                    max_resting_millis=max_resting_millis,
+                )
             after = (await changing.read()).time
             assert after is not None
             await changing.audit("controls time", before, after)
@@ -165,6 +176,7 @@ def _controls(row: asyncpg.Record) -> SymbolControls:
                 timezone=row["timezone"],
                 days=None if row["days"] is None else tuple(Day(day) for day in row["days"]),
                 stale_order_millis=row["stale_order_millis"],
+                max_resting_millis=row["max_resting_millis"],
             ),
             version=row["time_version"],
             created_at=row["time_created_at"],

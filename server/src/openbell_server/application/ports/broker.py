@@ -7,6 +7,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
 
+from openbell_server.domain.broker_honesty import SETTLES_BY, IdClass, LookUp
 from openbell_server.domain.broker_orders import OrderName, OrderReport, Outcome
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, Symbol
@@ -22,30 +23,6 @@ class ReplaceSupport(StrEnum):
     # Its own quantity is what may still fill: the session converts, both ways.
     NATIVE_REMAINING = "native_remaining"
     NONE = "none"
-
-
-class IdClass(StrEnum):
-    """What a broker does with the id that a client gives a command."""
-
-    # It refuses a second command with the same id, for good: such a one may be written again.
-    ENFORCED = "A"
-    # It refuses one for a while, or while the order is open.
-    FOR_A_WHILE = "W"
-    # It takes both and tells the id back.
-    ECHOED = "B"
-    # It has no place for an id.
-    NONE = "C"
-
-
-class LookUp(StrEnum):
-    """What a broker can be asked about an order."""
-
-    # By our id, orders that ended too: not to be found there is evidence.
-    EVERY_ORDER = "every_order"
-    # Open orders only: one that is missing may have ended.
-    OPEN_ORDERS = "open_orders"
-    # By the broker's own id only, which is known once it took the order.
-    BROKER_ID = "broker_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +54,20 @@ class BrokerCapabilities:
     # How long after the door a look-up that finds nothing proves that nothing is there, and one that shows an order
     # unchanged proves that nothing will change it.
     settle_seconds: float
+
+    def settles_by(self, command: ActionType) -> str:
+        """What would end a doubt about such a command, in words."""
+        return SETTLES_BY[command, self.look_up, self.id_classes.get(command, IdClass.NONE)]
+
+    def may_repeat(self, command: ActionType) -> bool:
+        """Whether one that provably never arrived may be written again: a second copy would be refused, or be the same.
+
+        A CANCEL has no proof of its own, and repeats_cancels says all about it.
+        """
+        harmless = command is ActionType.CREATE or (
+            command is ActionType.REPLACE and self.replace is ReplaceSupport.NATIVE_TOTAL
+        )
+        return harmless and self.id_classes.get(command) is IdClass.ENFORCED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +121,18 @@ class BrokerReplacement:
     # What had filled when the door opened, for brokers that count what may still fill.
     filled_quantity: Decimal
     valid_until: datetime
+
+
+class SlowDown(Exception):
+    """Raised by whoever asks a broker that wants calm: for how many seconds, 0 if it does not say.
+
+    A command that it turned away unread is answered with NotSent, which tells the same.
+    """
+
+    def __init__(self, retry_after: float) -> None:
+        """The broker named these seconds."""
+        super().__init__(f"the broker asks to be left alone for {retry_after:g} s")
+        self.retry_after = retry_after
 
 
 class BrokerSession(Protocol):

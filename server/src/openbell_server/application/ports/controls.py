@@ -1,12 +1,12 @@
 """What use cases need to keep the controls of symbols, and to explain refusals."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from openbell_server.domain.controls import ManualControl, Recorded, SymbolControls, TimeControl
-from openbell_server.domain.identifiers import AccountId, OrganizationId, ReceiptId, Symbol
+from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, ReceiptId, Symbol
 from openbell_server.domain.principals import Principal
 from openbell_server.domain.receipts import Receipt
 
@@ -18,6 +18,32 @@ class ControlsNow:
     controls: SymbolControls
     account_epoch: int
     now: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestingOrder:
+    """An order that has worked for longer than a control allows."""
+
+    intent_id: IntentId
+    symbol: Symbol
+    seen_at: datetime
+    control_version: int
+    max_resting_millis: int
+    rested_millis: int
+    # How many cancels the platform has asked for by itself.
+    cancels: int
+
+
+class RestingStore(Protocol):
+    """Finds orders that have worked for too long."""
+
+    async def accounts_resting_across_organizations(
+        self, slots: Collection[int]
+    ) -> list[tuple[OrganizationId, AccountId]]:
+        """Accounts of these slots that may have such an order."""
+
+    async def resting_too_long(self, organization_id: OrganizationId, account_id: AccountId) -> list[RestingOrder]:
+        """The account's, the oldest first: only those that the broker surely has and that wait for no cancel."""
 
 
 class ControlStore(Protocol):

@@ -13,12 +13,11 @@ from openbell_server.domain.action_lifecycle import ActionState, Reason
 from openbell_server.domain.broker_orders import (
     BrokerExecution,
     ExecutionChange,
-    OrderDescription,
     OrderName,
-    OrderReport,
 )
 from openbell_server.domain.controls import DoorFacts, SymbolControls
 from openbell_server.domain.credentials import CredentialStatus
+from openbell_server.domain.external_orders import ExternalOrder
 from openbell_server.domain.identifiers import (
     AccountId,
     ActionId,
@@ -64,6 +63,7 @@ class TrackedAction:
     state: ActionState
     attempt_id: UUID | None
     send_started_at: datetime | None
+    settled_at: datetime | None
     # The action whose client order id the broker knows the order by.
     order_action_id: ActionId
     misses: Sequence[datetime]
@@ -73,10 +73,16 @@ class TrackedAction:
     replacement: Terms | None = None
     # What it is judged by at the door; a cancel, and whatever is past it, is not judged.
     at_door: DoorFacts | None = None
-    # How often it was written again after its first door, and since when somebody should look at it.
-    resends: int = 0
+    # How often it was written again after its first door, None on a schema that cannot count it; and since when
+    # somebody should look at it.
+    resends: int | None = 0
     flagged_at: datetime | None = None
     unknown_since: datetime | None = None
+
+    @property
+    def writes(self) -> int:
+        """How often it may have been written to the broker."""
+        return 1 + (self.resends or 0)
 
     @property
     def order_name(self) -> OrderName:
@@ -104,6 +110,18 @@ class AccountStanding:
     # The version of its credential that must be used; None while it has none.
     credential_version: int | None
     credential_status: CredentialStatus
+
+
+@dataclass(frozen=True, slots=True)
+class LastReconciliation:
+    """How far an account was compared with its broker."""
+
+    # Of our log, now.
+    event_no: int
+    # The broker's list was read up to then; None: never.
+    reconciled_at: datetime | None
+    # When an operator last let the account go on; what was there by then has been looked at.
+    resumed_at: datetime | None
 
 
 class AccountTransaction(Protocol):
@@ -135,8 +153,12 @@ class AccountTransaction(Protocol):
     async def standing(self) -> AccountStanding:
         """How the account stands with its broker."""
 
-    async def ready(self, limit: int, *, cancels: bool) -> list[TrackedAction]:
-        """Queued actions that wait for no other of their intent: cancels first, if at all, then in commit order."""
+    async def ready(self, limit: int, *, commands: int, cancels: bool, cancels_unseen: bool) -> list[TrackedAction]:
+        """Queued actions that wait for no other of their intent: cancels first, if at all, then in commit order.
+
+        At most so many of them are other than cancels. A cancel waits for no command in doubt, unless that is a new
+        order, and unseen ones cannot be cancelled.
+        """
 
     async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:
         """The controls of these symbols, which nobody changes before this transaction ends."""
@@ -174,8 +196,17 @@ class AccountTransaction(Protocol):
     async def save_order(self, action: TrackedAction, order: Order) -> None:
         """Write the facts of an action's order, where they differ from those it has."""
 
-    async def flag_action(self, action_id: ActionId) -> None:
-        """Mark an action as one that somebody should look at, once."""
+    async def flag_action(self, action_id: ActionId) -> datetime | None:
+        """Mark an action as one that somebody should look at, once; since when, or None if it was marked before."""
+
+    async def to_flag(self, stuck_after_seconds: float, flag_after_seconds: float) -> list[TrackedAction]:
+        """Actions abandoned past their door, and those UNKNOWN for long that nobody was told to look at; bounded."""
+
+    async def count_repeat(self, action: TrackedAction) -> None:
+        """Count one more write of a cancel in doubt, where that can be counted."""
+
+    async def door_facts(self, action: TrackedAction) -> DoorFacts:
+        """What an action past its door would be judged by, were it to pass once more."""
 
     async def record_resend(self, action: TrackedAction, attempt_id: UUID) -> datetime:
         """Count one more write of an action in doubt, in other hands, and say when; its look-ups begin anew."""
@@ -189,8 +220,35 @@ class AccountTransaction(Protocol):
     async def executions_of(self, intent_id: IntentId) -> tuple[list[BrokerExecution], list[ExecutionChange]]:
         """All fills of an order, and all that was said of them afterwards."""
 
-    async def save_external_order(self, report: OrderReport, description: OrderDescription) -> bool:
-        """Keep an order that is not ours as the broker tells it; whether that is news."""
+    async def last_reconciliation(self) -> LastReconciliation | None:
+        """How far the account was compared with its broker; None where the schema keeps no such thing yet."""
+
+    async def save_reconciliation(self, reconciled_at: datetime, event_no: int | None) -> None:
+        """The broker's list was read up to a time; with an event, nothing is to be looked for until another one."""
+
+    async def open_orders(self) -> list[TrackedAction]:
+        """Orders that the broker may have, each as the action that asked for it; a bounded number."""
+
+    async def forgotten_among(self, action_ids: Collection[ActionId]) -> set[ActionId]:
+        """Those that a restored database forgot."""
+
+    async def skipped_among(self, action_ids: Collection[ActionId]) -> set[ActionId]:
+        """Those that were never sent and never will be."""
+
+    async def external_orders_among(self, broker_order_ids: Collection[str]) -> dict[str, ExternalOrder]:
+        """Orders that are not ours and are kept, by the broker's ids."""
+
+    async def external_orders_named(self, client_order_ids: Collection[str]) -> list[ExternalOrder]:
+        """Those of them that bear these ids of ours."""
+
+    async def open_external_orders(self) -> list[ExternalOrder]:
+        """Those of them that may still fill; a bounded number."""
+
+    async def save_external_order(self, order: ExternalOrder) -> None:
+        """Keep an order that is not ours as the broker tells it."""
+
+    async def set_candidates(self, action_id: ActionId, broker_order_ids: Sequence[str]) -> None:
+        """Say which orders at the broker may be an action's; nobody guesses which."""
 
     async def halt(self, code: str, detail: str) -> bool:
         """Let no new order of the account pass, until an operator lifts it; whether it was not so before."""
@@ -198,7 +256,7 @@ class AccountTransaction(Protocol):
     async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
         """Count a fill."""
 
-    def append_event(self, kind: EventKind, intent_id: IntentId, seq: int, body: str) -> None:
+    def append_event(self, kind: EventKind, intent_id: IntentId | None, seq: int | None, body: str) -> None:
         """Append to the account's log; numbered when the transaction ends."""
 
 
@@ -221,12 +279,20 @@ class ExecutionStore(Protocol):
     ) -> list[AccountId]:
         """Accounts of these slots with an action that passed the door and has no outcome."""
 
+    async def accounts_to_flag_across_organizations(
+        self, slots: Collection[int], stuck_after_seconds: float, flag_after_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots with an action whose doubt nobody sees yet, or nobody was told to look at."""
+
     async def accounts_held_across_organizations(
         self, slots: Collection[int], settle_seconds: float
     ) -> list[AccountId]:
         """Accounts of these slots that wait since a restore to be compared with their broker, for at least so long."""
 
-    async def open_orders_across_organizations(
+    async def accounts_with_open_orders_across_organizations(
         self, broker: str, slots: Collection[int]
-    ) -> list[tuple[BrokerAccount, ActionId]]:
-        """Orders of these slots that a broker may have, with the action it knows each by."""
+    ) -> list[BrokerAccount]:
+        """Accounts of these slots with orders that a broker may have."""
+
+    async def accounts_touched_across_organizations(self, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
+        """Accounts of these slots that something happened to since they were last left alone."""

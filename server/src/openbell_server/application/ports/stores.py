@@ -90,6 +90,14 @@ class UnknownEvidence:
 
     since: datetime
     probes: Sequence[tuple[datetime, bool]]
+    # Since when somebody was asked to look at it, and how often the command may have been written.
+    flagged_at: datetime | None
+    writes: int
+    # What it is about, and whom: what would settle it follows from these.
+    action_type: ActionType
+    broker: str
+    # Orders at the broker that may be the one, by the broker's ids.
+    candidates: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,9 +117,9 @@ class Faults:
     # How long after the plan was made the feed tells nothing, then or later, of what happens.
     mute_ms: int = 0
 
-    def fault_of(self, kind: CommandKind, client_order_id: str) -> Fault:
-        """The fault this command meets, each time it is sent."""
-        chance = self._chance(kind, client_order_id)
+    def fault_of(self, kind: CommandKind, client_order_id: str, lost_before: int = 0) -> Fault:
+        """The fault this command meets, each time it is sent; one that was lost on its way has another chance."""
+        chance = self._chance(kind, client_order_id, *([str(lost_before)] if lost_before else []))
         for of_kind, fault, rate in self.rates:
             if of_kind is kind:
                 if chance < rate:

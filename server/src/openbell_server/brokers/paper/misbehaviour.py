@@ -17,7 +17,7 @@ from openbell_server.brokers.paper.ledger import Ledger, number_of
 from openbell_server.brokers.paper.market import Market
 from openbell_server.brokers.paper.plans import Plans
 from openbell_server.brokers.paper.venue import Command, PaperVenue, Refusal
-from openbell_server.brokers.paper.wire import AcceptedBody
+from openbell_server.brokers.paper.wire import REFUSALS, TOO_MANY_REQUESTS, AcceptedBody, RefusalBody
 
 HANG_SECONDS_MAX: Final = 10
 # Long enough for the feed to be first.
@@ -25,6 +25,7 @@ _ACK_SECONDS: Final = 0.5
 _RETRY_AFTER_SECONDS: Final = 2
 # What is to come late is forgotten beyond these, and when the process ends.
 _LATE_MAX: Final = 1_000
+_LOST_MAX: Final = 100_000
 _DENIED: Final = {"code": "order_not_permitted", "text": "the fault plan says no to what was done"}
 
 Act = Callable[[], Awaitable[str]]
@@ -45,6 +46,8 @@ class Misbehaviour:
         self._closing = closing
         self._late: set[asyncio.Task[None]] = set()
         self._nameless: Counter[tuple[UUID, int]] = Counter()
+        # Commands that were lost on their way: how often.
+        self._lost: Counter[str] = Counter()
 
     def close(self) -> None:
         """Forget what was to come late."""
@@ -55,16 +58,20 @@ class Misbehaviour:
         """Do a command and answer it."""
         plan = self._plans.of(command.account_id)
         key = command.client_order_id or self._count(command.account_id, plan)
-        fault = plan.fault_of(command.kind, key)
+        fault = plan.fault_of(command.kind, key, self._lost[key])
         await asyncio.sleep(plan.delay_seconds(command.kind, key))
         if fault is Fault.HANG:
+            if len(self._lost) >= _LOST_MAX:
+                self._lost.clear()
+            self._lost[key] += 1
             return await self._hang(exchange)
         if fault is Fault.DONE_LATE:
             self._later(plan, act)
             return await self._hang(exchange)
         if fault in {Fault.TOO_MANY, Fault.TOO_MANY_UNTIL}:
             retry_after = _RETRY_AFTER_SECONDS if fault is Fault.TOO_MANY_UNTIL else None
-            return await exchange.answer(429, {"error": "too many requests"}, retry_after=retry_after)
+            turned_away = RefusalBody(TOO_MANY_REQUESTS, "too many requests; nothing was done")
+            return await exchange.answer(REFUSALS[TOO_MANY_REQUESTS], turned_away, retry_after=retry_after)
         if fault is Fault.REFUSE:
             refusal = Refusal("refused", "the fault plan refuses this command")
             await self._venue.refuse(command, refusal)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from openbell_server.application.ports.broker import BrokerCapabilities, IdClass, LookUp, ReplaceSupport
+from openbell_server.application.ports.broker import BrokerCapabilities, ReplaceSupport
+from openbell_server.domain.broker_honesty import IdClass, LookUp
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderType, RouteStrategy, TimeInForce
 

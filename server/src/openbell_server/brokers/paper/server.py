@@ -11,7 +11,6 @@ from uuid import UUID
 
 import msgspec
 
-from openbell_server.application.ports.broker import LookUp
 from openbell_server.brokers.paper.exchange import ClientLeft, Exchange, Message, Receive, Send, account_of, symbol_of
 from openbell_server.brokers.paper.faults import CommandKind, Faults
 from openbell_server.brokers.paper.feed import Feeds
@@ -32,6 +31,7 @@ from openbell_server.brokers.paper.wire import (
     ReplacementBody,
     SessionBody,
 )
+from openbell_server.domain.broker_honesty import LookUp
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.orders import Terms, exact_decimal
 

@@ -19,6 +19,7 @@ from openbell_server.brokers.paper.profiles import PAPER, Profile
 from openbell_server.brokers.paper.wire import (
     DUPLICATE_ID,
     REFUSALS,
+    TOO_MANY_REQUESTS,
     UNKNOWN_ORDER,
     AcceptedBody,
     FeedLine,
@@ -237,9 +238,17 @@ class PaperSession:
         if refusal is not None and refusal.code == DUPLICATE_ID:
             # It proves that a command with our id was taken, not that this one is refused.
             return Unknown(refusal.text)
+        if refusal is not None and refusal.code == TOO_MANY_REQUESTS:
+            return NotSent(refusal.text, _retry_after(response))
         if refusal is not None:
             return Refused(refusal.code, refusal.text)
         return Unknown(f"the broker answered {response.status_code}")
+
+
+def _retry_after(response: httpx.Response) -> float:
+    """For how many seconds it wants calm; 0 where it does not say so in whole seconds."""
+    text = response.headers.get("retry-after", "")
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0.0
 
 
 def _signed(secrets: Secrets) -> dict[str, str]:

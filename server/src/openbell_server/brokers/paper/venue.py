@@ -8,7 +8,6 @@ from uuid import UUID
 
 import asyncpg
 
-from openbell_server.application.ports.broker import IdClass
 from openbell_server.brokers.paper.accounts import is_affordable
 from openbell_server.brokers.paper.booking import Update, append, change, market_order, match_all, updates_of
 from openbell_server.brokers.paper.days import due_at
@@ -18,6 +17,7 @@ from openbell_server.brokers.paper.market import Market
 from openbell_server.brokers.paper.matching import MarketOrder, after, cannot_be_asked, match, replaced
 from openbell_server.brokers.paper.profiles import Profile
 from openbell_server.brokers.paper.wire import DUPLICATE_ID, REFUSALS, UNKNOWN_ORDER
+from openbell_server.domain.broker_honesty import IdClass
 from openbell_server.domain.broker_orders import ReportStatus
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import Symbol

@@ -24,6 +24,7 @@ ClientOrderId = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z_-]{1,64}$", max
 
 DUPLICATE_ID: Final = "duplicate_client_order_id"
 UNKNOWN_ORDER: Final = "unknown_order"
+TOO_MANY_REQUESTS: Final = "too_many_requests"
 # Every definite no, with its status; a 4xx without one of these codes says nothing about the command.
 REFUSALS: Final[dict[str, int]] = {
     "malformed": 400,
@@ -31,6 +32,7 @@ REFUSALS: Final[dict[str, int]] = {
     KEY_EXPIRED: 401,
     UNKNOWN_ORDER: 404,
     DUPLICATE_ID: 409,
+    TOO_MANY_REQUESTS: 429,
     "order_closed": 409,
     "expired": 422,
     "insufficient_buying_power": 422,

@@ -6,9 +6,6 @@ from openbell_server.domain.identifiers import SLOTS
 from openbell_server.domain.outbox_health import Verdict, judge
 from openbell_server.processes.doctor.findings import PLATFORM, Check, Patient, Said, fine, problem, warning
 
-# By then most doubts are settled by asking the broker.
-UNKNOWN_SECONDS: Final = 60.0
-
 
 async def _executors(patient: Patient) -> Said:
     living, held = await patient.database.executors()
@@ -26,13 +23,27 @@ async def _executors(patient: Patient) -> Said:
 
 
 async def _unknown(patient: Patient) -> Said:
-    count, oldest = await patient.database.unknown_actions()
+    count, oldest, flagged = await patient.database.unknown_actions()
     if not count:
         return fine("No action is UNKNOWN.")
     said = f"{count} action(s) are UNKNOWN, the oldest for {oldest:.0f} s"
-    if oldest < UNKNOWN_SECONDS:
-        return fine(f"{said}: their broker is being asked.")
-    return warning(f"{said}.", "See whether their broker answers look-ups; nothing is sent again, and none is guessed.")
+    if flagged:
+        return warning(
+            f"{said}; {flagged} of them did not settle by themselves.",
+            "See `openbell-server actions list --unknown` and whether their broker answers look-ups; what only its"
+            " books can tell, settle with `openbell-server actions settle`.",
+        )
+    return fine(f"{said}: their broker is being asked.")
+
+
+async def _halts(patient: Patient) -> Said:
+    count = await patient.database.halted_accounts()
+    if not count:
+        return fine("No account has stopped by itself.")
+    return problem(
+        f"{count} account(s) stopped by themselves: their broker has more orders under our ids than were sent.",
+        "See `openbell-server accounts list --halted`, compare with the broker, then `accounts resume`.",
+    )
 
 
 async def _queues(patient: Patient) -> Said:
@@ -51,4 +62,5 @@ CHECKS: Final = (
     Check("work", "queues", _queues, PLATFORM),
     Check("work", "executors", _executors, PLATFORM),
     Check("work", "unknown_actions", _unknown, PLATFORM),
+    Check("work", "halted_accounts", _halts, PLATFORM),
 )

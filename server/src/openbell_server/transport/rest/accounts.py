@@ -108,6 +108,9 @@ class AccountBody(Struct, frozen=True):
     external_account_id: str | UnsetType = UNSET
     disabled_reason: str | UnsetType = UNSET
     closed_at: Moment | UnsetType = UNSET
+    halt_code: str | UnsetType = UNSET
+    halt_detail: str | UnsetType = UNSET
+    halted_at: Moment | UnsetType = UNSET
 
 
 class AccountPageBody(Struct, frozen=True):
@@ -190,4 +193,7 @@ def _body(record: AccountRecord) -> AccountBody:
         external_account_id=record.external_account_id or UNSET,
         disabled_reason=record.disabled_reason or UNSET,
         closed_at=record.closed_at or UNSET,
+        halt_code=record.halt_code or UNSET,
+        halt_detail=record.halt_detail or UNSET,
+        halted_at=record.halted_at or UNSET,
     )

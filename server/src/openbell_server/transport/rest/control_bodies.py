@@ -9,6 +9,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from openbell_server.application.set_symbol_controls import TimePatch
 from openbell_server.domain.controls import (
+    RESTING_MILLIS_MAX,
+    RESTING_MILLIS_MIN,
     STALE_MILLIS_MAX,
     TIME_FIELDS,
     Day,
@@ -38,6 +40,13 @@ StaleMillis = Annotated[
         extra_json_schema={"minimum": 1, "maximum": STALE_MILLIS_MAX},
     ),
 ]
+RestingMillis = Annotated[
+    int,
+    Meta(
+        description="how long an order may work before it is cancelled, in milliseconds since it was accepted",
+        extra_json_schema={"minimum": RESTING_MILLIS_MIN, "maximum": RESTING_MILLIS_MAX},
+    ),
+]
 Days = Annotated[list[Day], Meta(max_length=7, extra_json_schema={"minItems": 1})]
 FieldName = Annotated[str, Meta(description="a field that is removed", extra_json_schema={"enum": list(TIME_FIELDS)})]
 
@@ -61,6 +70,7 @@ class TimeControlRequest(Struct, forbid_unknown_fields=True, frozen=True):
     timezone: ZoneText | None = None
     days: Days | None = None
     stale_order_millis: StaleMillis | None = None
+    max_resting_millis: RestingMillis | None = None
     clear: Annotated[list[FieldName], Meta(max_length=16)] | None = None
 
     def to_patch(self) -> TimePatch:
@@ -71,6 +81,7 @@ class TimeControlRequest(Struct, forbid_unknown_fields=True, frozen=True):
             timezone=self.timezone,
             days=None if self.days is None else tuple(self.days),
             stale_order_millis=self.stale_order_millis,
+            max_resting_millis=self.max_resting_millis,
         )
         return TimePatch(change, self.clear or [])
 
@@ -110,6 +121,7 @@ class TimeControlBody(Struct, frozen=True):
     trading_end: str | UnsetType = UNSET
     timezone: str | UnsetType = UNSET
     days: list[Day] | UnsetType = UNSET
+    max_resting_millis: int | UnsetType = UNSET
 
 
 def manual_control_body(
@@ -146,4 +158,5 @@ def time_control_body(
         trading_end=UNSET if control.trading_end is None else control.trading_end.isoformat(),
         timezone=UNSET if control.timezone is None else control.timezone,
         days=UNSET if control.days is None else list(control.days),
+        max_resting_millis=UNSET if control.max_resting_millis is None else control.max_resting_millis,
     )

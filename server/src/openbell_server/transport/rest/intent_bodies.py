@@ -1,5 +1,6 @@
 """Request and response shapes of the intent routes."""
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated
 from uuid import UUID
@@ -7,7 +8,7 @@ from uuid import UUID
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from openbell_server.application.ports.broker import BrokerDefinition
-from openbell_server.application.ports.stores import Execution, RecordedAction
+from openbell_server.application.ports.stores import Execution, RecordedAction, UnknownEvidence
 from openbell_server.application.read_intents import Page
 from openbell_server.domain.action_lifecycle import ActionState, Reason
 from openbell_server.domain.errors import InvalidCommand
@@ -236,7 +237,11 @@ class UnknownBody(Struct, frozen=True):
 
     since: Moment
     probes: list[ProbeBody]
-    settles_by: str = "the broker's evidence, or an operator"
+    candidates: Annotated[list[str], Meta(description="orders at the broker that may be the one, by its own ids")]
+    writes: Annotated[int, Meta(ge=1, description="how often the command may have been written to the broker")]
+    settles_by: Annotated[str, Meta(description="what would settle it at this broker, in words")]
+    # Absent while nobody was asked to look at it.
+    flagged_at: Moment | UnsetType = UNSET
 
 
 class ExecutionBody(Struct, frozen=True):
@@ -296,9 +301,23 @@ def _reason(reason: Reason | None) -> ReasonBody | UnsetType:
     return UNSET if reason is None else ReasonBody(reason.code, reason.broker_code, reason.broker_text)
 
 
-def execution_body(execution: Execution) -> ExecutionBody:
+def unknown_body(unknown: UnknownEvidence | None, brokers: Mapping[str, BrokerDefinition]) -> UnknownBody | UnsetType:
+    """The evidence of a doubt, and what would end it."""
+    if unknown is None:
+        return UNSET
+    return UnknownBody(
+        since=unknown.since,
+        probes=[ProbeBody(at, found) for at, found in unknown.probes],
+        candidates=[*unknown.candidates],
+        writes=unknown.writes,
+        settles_by=brokers[unknown.broker].capabilities.settles_by(unknown.action_type),
+        flagged_at=UNSET if unknown.flagged_at is None else unknown.flagged_at,
+    )
+
+
+def execution_body(execution: Execution, brokers: Mapping[str, BrokerDefinition]) -> ExecutionBody:
     """An execution as callers see it."""
-    order, unknown = execution.order, execution.unknown
+    order = execution.order
     return ExecutionBody(
         state=status(order),
         filled_quantity=format(order.filled_quantity, "f"),
@@ -307,14 +326,12 @@ def execution_body(execution: Execution) -> ExecutionBody:
         certainty=order.certainty.lower(),
         updated_at=execution.updated_at,
         average_price=_decimal(order.average_price),
-        unknown=UNSET
-        if unknown is None
-        else UnknownBody(since=unknown.since, probes=[ProbeBody(at, found) for at, found in unknown.probes]),
+        unknown=unknown_body(execution.unknown, brokers),
     )
 
 
-def action_body(recorded: RecordedAction, execution: Execution | None = None) -> ActionBody:
-    """An action as callers see it."""
+def action_body(recorded: RecordedAction, execution: ExecutionBody | UnsetType = UNSET) -> ActionBody:
+    """An action as callers see it, where asked for one intent with how its order stands."""
     action = recorded.action
     return ActionBody(
         id=action.id,
@@ -339,7 +356,7 @@ def action_body(recorded: RecordedAction, execution: Execution | None = None) ->
         client_reference_id=UNSET if action.client_reference_id is None else action.client_reference_id,
         reason=_reason(recorded.reason),
         settled_at=UNSET if recorded.settled_at is None else recorded.settled_at,
-        execution=UNSET if execution is None else execution_body(execution),
+        execution=execution,
     )
 
 

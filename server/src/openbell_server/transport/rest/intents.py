@@ -18,7 +18,14 @@ from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId, IntentId
 from openbell_server.domain.intents import Command
 from openbell_server.transport.rest.entry import Enter, idempotency_key_of
-from openbell_server.transport.rest.intent_bodies import ActionBody, PageBody, SubmitBody, action_body, page_body
+from openbell_server.transport.rest.intent_bodies import (
+    ActionBody,
+    PageBody,
+    SubmitBody,
+    action_body,
+    execution_body,
+    page_body,
+)
 from openbell_server.transport.rest.intent_queries import filter_of, page_of, window_of
 from openbell_server.transport.rest.statistics_bodies import StatisticsBody, statistics_body
 from openbell_server.transport.rest.strict_json import decode_json, read_shape
@@ -43,7 +50,8 @@ def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents, read_st
         headers = {"location": f"/v1/accounts/{account_id}/intents/{action.intent_id}"}
         if submitted.replayed:
             headers["idempotency-replayed"] = "true"
-        return Response(action_body(submitted.recorded, submitted.execution), headers=headers)
+        execution = execution_body(submitted.execution, read.brokers)
+        return Response(action_body(submitted.recorded, execution), headers=headers)
 
     @get("/")
     async def list_intents(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> PageBody:
@@ -63,7 +71,8 @@ def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents, read_st
     ) -> ActionBody:
         """The latest action of an intent, and how its order stands."""
         caller = await enter(request, Operation.READ_INTENTS)
-        return action_body(*await read.latest(caller, AccountId(account_id), IntentId(intent_id)))
+        recorded, execution = await read.latest(caller, AccountId(account_id), IntentId(intent_id))
+        return action_body(recorded, execution_body(execution, read.brokers))
 
     @get("/{intent_id:uuid}/actions")
     async def list_actions(

@@ -1,6 +1,7 @@
 """Events as protobuf messages."""
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ KINDS = {
     pb.EVENT_TYPE_BROKER_ORDER: EventKind.BROKER_ORDER,
     pb.EVENT_TYPE_INTENT_ACTION: EventKind.INTENT_ACTION,
     pb.EVENT_TYPE_ACCOUNT_CHANGED: EventKind.ACCOUNT_CHANGED,
+    pb.EVENT_TYPE_EXTERNAL_ORDER: EventKind.EXTERNAL_ORDER,
 }
 
 
@@ -59,6 +61,10 @@ def _envelope(account_id: AccountId, frame: Frame) -> pb.TradingEvent:
 
 def _fill(message: pb.TradingEvent, event: AccountEvent) -> None:
     body: dict[str, Any] = {name: value for name, value in json.loads(event.body).items() if value is not None}
+    if event.kind is EventKind.EXTERNAL_ORDER:
+        accepted_at = timestamp(datetime.fromisoformat(body.pop("accepted_at")))
+        message.external_order.CopyFrom(pb.ExternalOrder(accepted_at=accepted_at, **body))
+        return
     reason = body.pop("reason", None)
     target: pb.BrokerOrder | pb.IntentAction | pb.AccountChanged
     if event.kind is EventKind.ACCOUNT_CHANGED:
@@ -72,6 +78,17 @@ def _fill(message: pb.TradingEvent, event: AccountEvent) -> None:
     else:
         target = message.intent_action
         assert event.seq is not None
+        if (unknown := body.pop("unknown", None)) is not None:
+            body["unknown"] = _unknown(unknown)
         target.CopyFrom(pb.IntentAction(intent_id=str(event.intent_id), seq=event.seq, **body))
     if reason is not None:
         target.reason.CopyFrom(pb.Reason(**{name: text for name, text in reason.items() if text is not None}))
+
+
+def _unknown(told: Mapping[str, Any]) -> pb.Unknown:
+    moments = {
+        name: timestamp(datetime.fromisoformat(told[name]))
+        for name in ("since", "flagged_at")
+        if told[name] is not None
+    }
+    return pb.Unknown(writes=told["writes"], settles_by=told["settles_by"], **moments)

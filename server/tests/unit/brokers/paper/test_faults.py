@@ -80,6 +80,16 @@ def test_a_text_that_cannot_be_meant_is_refused(text: str) -> None:
         parse_faults(text)
 
 
+def test_a_command_that_was_lost_has_another_chance_each_time_the_same() -> None:
+    plan = parse_faults("seed=7,hang=0.3")
+    lost = [name for name in IDS if plan.fault_of(CommandKind.SUBMIT, name) is Fault.HANG]
+    again = [plan.fault_of(CommandKind.SUBMIT, name, 1) for name in lost]
+    assert 0.2 < again.count(Fault.HANG) / len(lost) < 0.4
+    assert again == [plan.fault_of(CommandKind.SUBMIT, name, 1) for name in lost]
+    always = parse_faults("hang=1")
+    assert {always.fault_of(CommandKind.SUBMIT, "a", times) for times in range(5)} == {Fault.HANG}
+
+
 def test_an_order_is_odd_by_a_chance_of_its_own() -> None:
     plan = plan_of(7, {"duplicate_fills": 0.5, "bust": 0.5})
     twice, busted = ({name for name in IDS if plan.is_odd(odd, name)} for odd in (Oddity.DUPLICATE_FILLS, Oddity.BUST))

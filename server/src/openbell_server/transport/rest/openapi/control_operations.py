@@ -40,6 +40,7 @@ _TIME: Final = TimeControlBody(
     trading_end="16:00:00",
     timezone="America/New_York",
     days=[Day.MONDAY, Day.TUESDAY, Day.WEDNESDAY, Day.THURSDAY, Day.FRIDAY],
+    max_resting_millis=3_600_000,
 )
 
 CONTROL_OPERATIONS: Final = (

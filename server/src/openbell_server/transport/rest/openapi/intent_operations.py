@@ -6,8 +6,10 @@ from uuid import UUID
 
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.authorization import Operation
+from openbell_server.domain.external_orders import ExternalStatus
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
+from openbell_server.transport.rest.external_orders import ExternalOrderBody, ExternalOrderPageBody
 from openbell_server.transport.rest.intent_bodies import ActionBody, ExecutionBody, PageBody, SubmitBody
 from openbell_server.transport.rest.openapi.described import (
     FILTERS,
@@ -70,6 +72,26 @@ def _create(**spec: object) -> dict[str, object]:
         "client_reference_id": "rebalance-0042",
     }
 
+
+_EXTERNAL: Final = ExternalOrderPageBody(
+    [
+        ExternalOrderBody(
+            broker_order_id="P-000071",
+            symbol="AAPL",
+            order_side=OrderSide.SELL,
+            order_type=OrderType.LIMIT,
+            status=ExternalStatus.FILLED,
+            filled_quantity="25",
+            accepted_at=datetime(2026, 1, 5, 14, 31, 7, tzinfo=UTC),
+            client_order_id="by-phone-17",
+            quantity="25",
+            limit_price="191.20",
+            time_in_force=TimeInForce.DAY,
+        )
+    ],
+    None,
+    "AAAAAAAAACpTb3B1YmJsaWNfa2V",
+)
 
 INTENT_OPERATIONS: Final = (
     Described(
@@ -179,6 +201,20 @@ INTENT_OPERATIONS: Final = (
         operation=Operation.READ_INTENTS,
         answer=PageBody,
         answer_example=_PAGE,
+        parameters=(NEXT_CURSOR, LIMIT),
+        codes=("invalid_cursor",),
+    ),
+    Described(
+        method="GET",
+        path=f"{_INTENTS.removesuffix('/intents')}/external-orders",
+        operation_id="listExternalOrders",
+        tag="Intents",
+        summary="List orders that nobody asked for here",
+        description="Orders that the broker has for the account and that no intent asked for, in the order they were "
+        "found, as the broker last told them. What they filled counts in the account's positions.",
+        operation=Operation.READ_INTENTS,
+        answer=ExternalOrderPageBody,
+        answer_example=_EXTERNAL,
         parameters=(NEXT_CURSOR, LIMIT),
         codes=("invalid_cursor",),
     ),

@@ -1,0 +1,250 @@
+"""Compare an account with its broker as a whole: apply what we missed, keep what is not ours, stop on too many."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from openbell_server.application.execute_action import CALL_SECONDS
+from openbell_server.application.import_orders import import_orders, stop_account
+from openbell_server.application.ports.broker import BrokerCapabilities, BrokerSession
+from openbell_server.application.ports.execution import (
+    AccountTransaction,
+    BrokerAccount,
+    ExecutionStore,
+    LastReconciliation,
+    TrackedAction,
+)
+from openbell_server.application.track_orders import TrackOrders, intents_of_reports
+from openbell_server.domain.action_lifecycle import PAST_DOOR, SETTLED, ActionState
+from openbell_server.domain.broker_honesty import LookUp
+from openbell_server.domain.broker_orders import OrderName, OrderReport
+from openbell_server.domain.external_orders import excess, own_action
+from openbell_server.domain.identifiers import ActionId, IntentId
+from openbell_server.domain.intents import ActionType
+from openbell_server.domain.order_reports import tells_nothing_new
+
+LIST_SECONDS: Final = 30.0
+# Clocks differ, and a list may lag.
+OVERLAP: Final = timedelta(minutes=5)
+# How long after its end a fill of an order is still looked for.
+LATE: Final = timedelta(days=1)
+REPORTS_AT_ONCE_MAX: Final = 200
+LOOK_UPS_AT_ONCE_MAX: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a comparison came to."""
+
+    # Whether the broker told all that it must know of.
+    is_complete: bool
+    # Reports that are to be looked at again: they count fills that nobody told, or an order that is nobody's yet.
+    left: tuple[OrderReport, ...]
+    # Whether something of the account is open at the broker.
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    began_at: datetime
+    last: LastReconciliation | None
+    since: datetime
+    open_orders: list[TrackedAction]
+    names: list[OrderName]
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileAccount:
+    """One account at a time is compared by one executor; a comparison that fails half-way is begun again."""
+
+    store: ExecutionStore
+    track: TrackOrders
+    # passes, and external orders that were news.
+    counts: Counter[str] = field(default_factory=Counter)
+    _look_ups: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LOOK_UPS_AT_ONCE_MAX))
+
+    async def __call__(
+        self,
+        account: BrokerAccount,
+        session: BrokerSession,
+        capabilities: BrokerCapabilities,
+        heard: Sequence[OrderReport] = (),
+        *,
+        deep: bool = False,
+        is_last: bool = False,
+    ) -> Pass:
+        """Compare; any exception means that the broker did not tell, and nothing was concluded from that.
+
+        A deep comparison looks as far back as fills of ended orders may come late. After the last one the account is
+        left alone until something happens to it, if nothing of it is open.
+        """
+        start = await self._start(account, deep=deep)
+        listed = await self._list(account, session, start.since)
+        names = _not_listed([*start.names, *(_name(report) for report in heard)], listed)
+        found = await self._find(account, session, capabilities, names)
+        missing = [name for name, report in found if report is None]
+        if missing and capabilities.look_up is LookUp.OPEN_ORDERS:
+            # Ended, or lost: only the list can tell, from before the oldest of them.
+            doors = [a.send_started_at for a in start.open_orders if a.order_name in missing and a.send_started_at]
+            if doors:
+                listed = await self._list(account, session, min(doors) - OVERLAP)
+                missing = _not_listed(missing, listed)
+        reports = [*listed, *(report for _, report in found if report is not None)]
+        unmatched: list[OrderReport] = []
+        left: list[OrderReport] = []
+        for first in range(0, len(reports), REPORTS_AT_ONCE_MAX):
+            news = await self._news(account, reports[first : first + REPORTS_AT_ONCE_MAX])
+            if news:
+                left += await self.track(account, news, unmatched)
+        left_alone = is_last and not left and not start.names
+        left += await self._judge(account, capabilities, start, listed, unmatched, left_alone=left_alone)
+        self.counts["passes"] += 1
+        in_doubt = {action.order_name for action in start.open_orders if action.state in PAST_DOOR}
+        is_complete = not left and not [name for name in missing if name not in in_doubt and name in start.names]
+        return Pass(is_complete, tuple(left), is_open=bool(start.names))
+
+    async def _start(self, account: BrokerAccount, *, deep: bool) -> _Start:
+        async with self.store.account_transaction(account) as transaction:
+            now, last = transaction.now, await transaction.last_reconciliation()
+            open_orders = await transaction.open_orders()
+            external = [] if last is None else await transaction.open_external_orders()
+        up_to = (last and last.reconciled_at) or now
+        names = [action.order_name for action in open_orders]
+        # Ours are named by our ids; another's is found by whatever it has.
+        names += [
+            OrderName(client_order_id=order.client_order_id or "", broker_order_ids=(order.broker_order_id,))
+            for order in external
+        ]
+        return _Start(now, last, up_to - (LATE if deep else OVERLAP), open_orders, names)
+
+    async def _list(self, account: BrokerAccount, session: BrokerSession, since: datetime) -> list[OrderReport]:
+        async with self._look_ups, asyncio.timeout(LIST_SECONDS):
+            return await session.orders_since(account.account_id, since)
+
+    async def _find(
+        self,
+        account: BrokerAccount,
+        session: BrokerSession,
+        capabilities: BrokerCapabilities,
+        names: Sequence[OrderName],
+    ) -> list[tuple[OrderName, OrderReport | None]]:
+        """Look orders up by name; one that has no name the broker understands is not asked for."""
+
+        async def one(name: OrderName) -> tuple[OrderName, OrderReport | None]:
+            async with self._look_ups, asyncio.timeout(CALL_SECONDS):
+                return name, await session.find(account.account_id, name)
+
+        by_broker_id = capabilities.look_up is LookUp.BROKER_ID
+        known = [name for name in names if (name.broker_order_ids if by_broker_id else name.client_order_id)]
+        return await asyncio.gather(*(one(name) for name in known))
+
+    async def _news(self, account: BrokerAccount, reports: Sequence[OrderReport]) -> list[OrderReport]:
+        """Those that tell more than our record: most of a list does not, and need not be applied one by one."""
+        async with self.store.account_transaction(account) as transaction:
+            intents = await intents_of_reports(transaction, reports)
+            histories: dict[IntentId, list[TrackedAction]] = {}
+            for action in await transaction.of_intents([*{i for i in intents if i is not None}]):
+                histories.setdefault(action.intent_id, []).append(action)
+        news = []
+        for report, intent_id in zip(reports, intents, strict=True):
+            history = histories.get(intent_id, []) if intent_id is not None else []
+            is_settled = all(action.state in SETTLED for action in history)
+            if not (history and is_settled and tells_nothing_new(history[0].order, report)):
+                news.append(report)
+        return news
+
+    async def _judge(
+        self,
+        account: BrokerAccount,
+        capabilities: BrokerCapabilities,
+        start: _Start,
+        listed: Sequence[OrderReport],
+        unmatched: Sequence[OrderReport],
+        *,
+        left_alone: bool,
+    ) -> list[OrderReport]:
+        """Decide about what is not on record, and how far the account was compared; what stays undecided comes back."""
+        async with self.store.account_transaction(account) as transaction:
+            # While the database may have forgotten, a recovery comes first.
+            if transaction.hold is not None or start.last is None:
+                return [*unmatched]
+            kept = await transaction.external_orders_among([report.broker_order_id for report in unmatched])
+            unsent = await transaction.skipped_among(_own(listed))
+            unrecorded = _own([report for report in unmatched if report.broker_order_id not in kept])
+            unrecorded -= await transaction.forgotten_among(unrecorded)
+            said = excess([*listed, *unmatched], unsent, unrecorded, start.last.resumed_at)
+            why = await stop_account(transaction, said) if said else None
+            left = [report for report in unmatched if report.description is None]
+            described = [report for report in unmatched if report.description is not None]
+            waiting = await _candidates(transaction, capabilities, described, set(kept))
+            left += waiting
+            news = await import_orders(transaction, [report for report in described if report not in waiting])
+            self.counts["external_orders"] += news
+            taken = [r.description.accepted_at for r in left if r.description is not None]
+            event_no = start.last.event_no if left_alone and not left else None
+            await transaction.save_reconciliation(min([start.began_at, *taken]), event_no)
+        if why is not None:
+            self.track.halts.append((account.account_id, why))
+        if why is not None or news:
+            self.track.hints.events_were_written([account.account_id])
+        return left
+
+
+async def _candidates(
+    transaction: AccountTransaction,
+    capabilities: BrokerCapabilities,
+    strangers: Sequence[OrderReport],
+    kept: set[str],
+) -> list[OrderReport]:
+    """Orders that may be our own where the broker knows no ids of ours: they wait, named as what they may be."""
+    if capabilities.look_up is not LookUp.BROKER_ID:
+        return []
+    creates = [action for action in await transaction.in_doubt() if action.action_type is ActionType.CREATE]
+    candidates: dict[ActionId, list[str]] = {
+        action.action_id: [] for action in creates if action.state is ActionState.UNKNOWN
+    }
+    young = transaction.now - timedelta(seconds=capabilities.settle_seconds)
+    waiting = []
+    for report in strangers:
+        description = report.description
+        if description is None or report.client_order_id is not None or report.broker_order_id in kept:
+            continue
+        rivals = [action for action in creates if _may_be(action, report)]
+        for action in rivals:
+            if action.action_id in candidates:
+                candidates[action.action_id].append(report.broker_order_id)
+        if rivals or description.accepted_at > young:
+            waiting.append(report)
+    for action_id, found in candidates.items():
+        await transaction.set_candidates(action_id, found)
+    return waiting
+
+
+def _may_be(action: TrackedAction, report: OrderReport) -> bool:
+    """Whether an order could be the one that an action asked for."""
+    told, asked = report.description, action.terms
+    assert told is not None
+    alike = (told.symbol, told.order_side, told.order_type) == (asked.symbol, asked.order_side, asked.order_type)
+    return alike and (report.terms is None or report.terms.quantity == action.order.quantity)
+
+
+def _own(reports: Sequence[OrderReport]) -> set[ActionId]:
+    """The actions of ours whose ids they bear."""
+    return {action_id for report in reports if (action_id := own_action(report.client_order_id)) is not None}
+
+
+def _name(report: OrderReport) -> OrderName:
+    return OrderName(client_order_id=report.client_order_id or "", broker_order_ids=(report.broker_order_id,))
+
+
+def _not_listed(names: Sequence[OrderName], listed: Sequence[OrderReport]) -> list[OrderName]:
+    """Each of them once that the list does not tell of."""
+    told = {report.client_order_id for report in listed} | {report.broker_order_id for report in listed}
+    wanted: dict[str, OrderName] = {}
+    for name in names:
+        if name.client_order_id not in told and told.isdisjoint(name.broker_order_ids):
+            wanted.setdefault(name.client_order_id or name.broker_order_ids[0], name)
+    return [*wanted.values()]

@@ -1,0 +1,85 @@
+"""Commands about actions that nobody knows the outcome of."""
+
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, TypeVar
+from uuid import UUID
+
+import typer
+
+from openbell_server.cli.operators import AsJson, RowLimit, operate, plain_name, short_age, show_list, show_one
+from openbell_server.domain.errors import OperatorError
+
+if TYPE_CHECKING:
+    from openbell_server.adapters.postgres.action_operators import PostgresActionOperators
+
+T = TypeVar("T")
+IN_DOUBT = ("action_id", "action_type", "broker", "state", "for", "writes", "look_ups", "flagged", "account_id")
+SETTLED = ("action_id", "action_type", "state", "order", "order_closed_as", "broker_order_ids", "settled_now")
+
+
+class EndsAs(StrEnum):
+    """How an operator may say that an action ended."""
+
+    ACKED = "acked"
+    REFUSED = "refused"
+    FAILED = "failed"
+    ABANDONED = "abandoned"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    actions = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+    actions.command("list")(show_all)
+    actions.command("settle")(settle)
+    app.add_typer(actions, name="actions", help="Actions that nobody knows the outcome of, and how to settle them.")
+
+
+def show_all(
+    unknown: Annotated[bool, typer.Option("--unknown", help="Only those that are UNKNOWN.")] = False,
+    limit: RowLimit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List actions past their door without an outcome, those in doubt for longest first."""
+    from openbell_server.domain.action_lifecycle import PAST_DOOR, ActionState
+
+    states = [ActionState.UNKNOWN] if unknown else sorted(PAST_DOOR)
+    rows = _act(lambda operators: operators.list_in_doubt(states, limit))
+    if as_json:
+        show_list("actions", rows, IN_DOUBT, as_json=True)
+        return
+    shown = [row | {"for": short_age(row["age_seconds"]), "flagged": row["flagged_at"] is not None} for row in rows]
+    show_list("actions", shown, IN_DOUBT, as_json=False)
+    if len(rows) == limit:
+        typer.echo(f"\nThese are the oldest {limit}: there may be more, see --limit.")
+
+
+def settle(
+    action_id: Annotated[str, typer.Argument(metavar="ACTION", help="The action, as `actions list` shows it.")],
+    ends_as: Annotated[EndsAs, typer.Option("--as", help="What the broker's books say became of it.")],
+    because: Annotated[str, typer.Option(help="What you saw, and where, for those who ask later.")],
+    broker_order_id: Annotated[str, typer.Option(help="The order's id at its broker; with --as acked.")] = "",
+    acting_as: Annotated[str, typer.Option("--by", help="Who acts. Default: the user of this system.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Settle an action that is UNKNOWN. Look into the broker's books first: nothing is sent or asked here."""
+    from openbell_server.application.settle_by_hand import Verdict
+    from openbell_server.domain.action_lifecycle import ActionState
+    from openbell_server.domain.identifiers import ActionId
+
+    plain_name(because, "--because")
+    if broker_order_id:
+        plain_name(broker_order_id, "--broker-order-id")
+    try:
+        action = ActionId(UUID(action_id))
+    except ValueError as error:
+        raise OperatorError("An action has a UUID for an id: see `openbell-server actions list`.") from error
+    verdict = Verdict(ActionState(ends_as.upper()), because, broker_order_id or None)
+    settled = _act(lambda operators: operators.settle(action, verdict), acting_as)
+    show_one(settled, SETTLED, as_json=as_json)
+
+
+def _act(act: Callable[["PostgresActionOperators"], Awaitable[T]], acting_as: str = "") -> T:
+    from openbell_server.adapters.postgres.action_operators import PostgresActionOperators
+
+    return operate(lambda store: act(PostgresActionOperators(store.pool, store.operator)), acting_as)

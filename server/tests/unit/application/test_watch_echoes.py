@@ -1,0 +1,97 @@
+"""The canary of a feed: an answer must be followed by a word about its order, whatever else is heard."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from builders import a_report
+from openbell_server.application.watch_echoes import HEARD_MAX, RESTART_SECONDS, WatchEchoes
+from openbell_server.domain.broker_orders import ReportStatus
+from openbell_server.domain.identifiers import AccountId
+from scripted_broker import Clock
+
+ACCOUNT, OTHER = AccountId(UUID(int=1)), AccountId(UUID(int=2))
+REPORT = a_report(ReportStatus.WORKING, client_order_id="c1")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def echoes(clock: Clock) -> WatchEchoes:
+    return WatchEchoes(10.0, clock)
+
+
+def test_a_feed_that_does_not_tell_of_a_taken_order_in_time_is_mute(echoes: WatchEchoes, clock: Clock) -> None:
+    echoes.expect(echoes.mark(), ACCOUNT, {"c1", "b1"})
+    clock.seconds = 9.9
+    assert echoes.overdue() == set()
+    clock.seconds = 10.0
+    assert echoes.overdue() == {ACCOUNT}
+    assert echoes.overdue() == set()
+    assert (echoes.mute, echoes.silences) == ({ACCOUNT}, 1)
+
+
+@pytest.mark.parametrize("report", [REPORT, replace(REPORT, client_order_id=None)])
+def test_an_echo_by_either_id_will_do(echoes: WatchEchoes, clock: Clock, report: object) -> None:
+    echoes.expect(echoes.mark(), ACCOUNT, {"c1", "b1"})
+    echoes.hear(ACCOUNT, report)  # type: ignore[arg-type]
+    clock.seconds = 11.0
+    assert echoes.overdue() == set()
+
+
+def test_an_echo_may_come_before_the_answer(echoes: WatchEchoes, clock: Clock) -> None:
+    mark = echoes.mark()
+    echoes.hear(ACCOUNT, REPORT)
+    echoes.expect(mark, ACCOUNT, {"c1"})
+    clock.seconds = 11.0
+    assert echoes.overdue() == set()
+
+
+def test_what_was_heard_before_the_command_is_no_echo_of_it(echoes: WatchEchoes, clock: Clock) -> None:
+    echoes.hear(ACCOUNT, REPORT)
+    echoes.expect(echoes.mark(), ACCOUNT, {"c1"})
+    clock.seconds = 11.0
+    assert echoes.overdue() == {ACCOUNT}
+
+
+def test_a_word_about_another_order_is_no_echo_but_ends_the_silence_of_its_account(
+    echoes: WatchEchoes, clock: Clock
+) -> None:
+    echoes.expect(echoes.mark(), ACCOUNT, {"c1"})
+    echoes.hear(OTHER, replace(REPORT, client_order_id="c2", broker_order_id="b2"))
+    clock.seconds = 11.0
+    assert echoes.overdue() == {ACCOUNT}
+    echoes.hear(OTHER, replace(REPORT, client_order_id="c3", broker_order_id="b3"))
+    assert echoes.mute == {ACCOUNT}
+    echoes.hear(ACCOUNT, replace(REPORT, client_order_id="c4", broker_order_id="b4"))
+    assert echoes.mute == set()
+
+
+def test_a_feed_is_begun_anew_while_it_is_mute_and_not_too_often(echoes: WatchEchoes, clock: Clock) -> None:
+    assert not echoes.may_restart()
+    echoes.expect(echoes.mark(), ACCOUNT, {"c1"})
+    clock.seconds = 10.0
+    echoes.overdue()
+    assert echoes.may_restart()
+    clock.seconds += RESTART_SECONDS - 0.1
+    assert not echoes.may_restart()
+    clock.seconds += 0.1
+    assert echoes.may_restart()
+    assert echoes.restarts == 2
+
+
+def test_what_a_feed_begun_anew_did_not_tell_is_not_expected_of_it(echoes: WatchEchoes, clock: Clock) -> None:
+    echoes.expect(echoes.mark(), ACCOUNT, {"c1"})
+    echoes.begin()
+    clock.seconds = 11.0
+    assert echoes.overdue() == set()
+
+
+def test_what_was_heard_is_remembered_up_to_a_bound(echoes: WatchEchoes) -> None:
+    for number in range(HEARD_MAX + 10):
+        echoes.hear(ACCOUNT, replace(REPORT, client_order_id=None, broker_order_id=f"b{number}"))
+    assert len(echoes._heard) == HEARD_MAX

@@ -1,0 +1,42 @@
+"""Events as protobuf messages."""
+
+import json
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+
+from openbell.events import Subscription
+from openbell.models import Unknown
+from openbell_server.application.follow_events import Frame
+from openbell_server.domain.account_events import AccountEvent, EventKind
+from openbell_server.domain.identifiers import AccountId, IntentId
+from openbell_server.transport.stream.event_messages import event_message
+
+NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("flagged_at", [None, NOON])
+def test_a_doubt_arrives_with_its_writes_its_flag_and_what_would_settle_it(flagged_at: datetime | None) -> None:
+    unknown = {
+        "since": NOON.isoformat(),
+        "flagged_at": flagged_at and flagged_at.isoformat(),
+        "writes": 2,
+        "settles_by": "a sentence",
+    }
+    body = {"action_id": "a", "action_type": "CREATE", "state": "UNKNOWN", "reason": {"code": "NEEDS_ATTENTION"}}
+    account_id = AccountId(uuid4())
+    event = AccountEvent(
+        account_id=account_id,
+        number=1,
+        kind=EventKind.INTENT_ACTION,
+        intent_id=IntentId(uuid4()),
+        seq=1,
+        body=json.dumps(body | {"unknown": unknown}),
+        occurred_at=NOON,
+    )
+    message = event_message(account_id, Frame(event, 1, 0, "token"))
+    heard = Subscription(str(account_id), None).accept(message)
+    assert heard is not None
+    assert heard.intent_action is not None
+    assert heard.intent_action.unknown == Unknown(since=NOON, flagged_at=flagged_at, writes=2, settles_by="a sentence")
