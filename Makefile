@@ -12,7 +12,7 @@ WIRE := sdk/src/openbell/wire
 TEST_SEED ?= $(shell date +%s)
 PROOF_PARTS := e2e frontdoor restart isolation commit upgrade contract authz tokens fuzz-http paging errors limits outbox health vault credentials secrets doctor
 
-.PHONY: help setup lock generate format check test e2e services-up services-down dev demo docs bench proof oracle clean
+.PHONY: help setup lock generate format check test e2e services-up services-down dev demo docs bench proof oracle sim clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -85,6 +85,12 @@ bench: setup ## how fast the accept step and the whole path are on this machine
 proof: setup ## measure one part: make proof PART=e2e [SIZE=gate]
 	@test -n "$(PART)" || { echo "Say which part: make proof PART=<$(PROOF_PARTS)>"; exit 2; }
 	@PYTHONPATH=server/tests $(BIN)/python -m proof $(PART) $(if $(SIZE),--size $(SIZE))
+
+sim: setup ## run one simulation again and print its trace: make sim SEED=7, with whatever else a failing run says
+	@test -n "$(SEED)" || { echo "Say which seed: make sim SEED=7"; exit 2; }
+	@PYTHONPATH=server/tests $(BIN)/python -m simulation --seed $(SEED) $(if $(CLASS),--class $(CLASS)) \
+		$(if $(CRASH),--crash-at $(CRASH) --reach $(or $(REACH),1) --command $(or $(COMMAND),CREATE) --mood $(or $(MOOD),honest)) \
+		$(if $(SABOTAGE),--sabotage "$(SABOTAGE)")
 
 # An engine of other people's making, in an environment of its own: nothing else needs it.
 $(ORACLE)/.ready:

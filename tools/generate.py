@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 def main() -> None:
     """Ask the application itself; it needs no database to tell."""
-    app = rest_app(cast("Any", None), cast("Any", None), b"", *[cast("Any", None)] * 5)
+    app = rest_app(cast("Any", None), cast("Any", None), b"", *[cast("Any", None)] * 6)
     (DOCS / "openapi.json").write_text(TestClient(app).get("/openapi.json").raise_for_status().text)
     (DOCS / "errors.md").write_text(errors_page())
     (DOCS / "lifecycle.md").write_text(order_lifecycle_page())

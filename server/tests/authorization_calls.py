@@ -153,6 +153,7 @@ BODIES: dict[str, dict[str, object]] = {
     # As it is: a change would let commands of other cells be evaluated again.
     "change account": {"timezone": "UTC"},
     "put credential": {"fields": {"key_id": "made by a test", "secret": "of a test"}},
+    "put fault plan": {"seed": 7, "faults": {"hang": 0.5}},
     "put control": {"manually_disabled": False},
     "patch time control": {"trading_start": "00:00:00"},
     "create key": {"name": "made by a test", "environment": "paper", "permissions": ["intent:read"]},

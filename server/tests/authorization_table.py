@@ -212,7 +212,6 @@ _INTENTS = "/v1/accounts/{account_id}/intents"
 _SYMBOL = "/v1/controls/accounts/{account_id}/symbols/{symbol}"
 _KEYS = "/v1/api-keys"
 _ORGANIZATION = frozenset({Object.DISABLED_ORGANIZATION})
-_EITHER = frozenset({Object.DISABLED_ACCOUNT, Object.DISABLED_ORGANIZATION})
 
 
 def _account_write(name: str, route: str, success: int, objects: tuple[Object, ...]) -> Row:
@@ -256,7 +255,7 @@ def _submit(command: str, objects: tuple[Object, ...], *, opens: bool) -> Row:
         objects=objects,
         api_key=_only("intent:edit"),
         trading=opens,
-        stopped_by=_EITHER if opens else frozenset(),
+        stopped_by=frozenset({Object.DISABLED_ACCOUNT, Object.DISABLED_ORGANIZATION}) if opens else frozenset(),
     )
 
 
@@ -315,6 +314,9 @@ ROWS = (
     _account_read("show account", f"GET {_ACCOUNT}", ACCOUNTS),
     _account_write("change account", f"PATCH {_ACCOUNT}", 200, ACCOUNTS),
     _account_write("close account", f"DELETE {_ACCOUNT}", 204, ACCOUNTS),
+    _account_read("show fault plan", f"GET {_ACCOUNT}/paper/faults", ACCOUNTS),
+    _account_write("put fault plan", f"PUT {_ACCOUNT}/paper/faults", 200, ACCOUNTS),
+    _account_write("delete fault plan", f"DELETE {_ACCOUNT}/paper/faults", 204, ACCOUNTS),
     _credential_write("put credential", f"PUT {_CREDENTIAL}", 200),
     _credential_write("delete credential", f"DELETE {_CREDENTIAL}", 204),
     _credential_write("verify credential", f"POST {_CREDENTIAL}/verify", 200),

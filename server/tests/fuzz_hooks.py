@@ -24,11 +24,12 @@ HONEST = (
     "must be later than created_after",
     # What a broker asks for is its own form.
     "/fields",
+    "/faults",
     "is only for an account that is disabled",
 )
 
-# They disable or close accounts: those that others trade on are not theirs.
-CHANGING = {"changeAccount", "closeAccount"}
+# They disable, close or break accounts: those that others trade on are not theirs.
+CHANGING = {"changeAccount", "closeAccount", "putFaultPlan"}
 # Only what has its shape is replaced by what exists: what is malformed on purpose stays so.
 PLAIN, CURSOR = re.compile(r"[ -~]+"), re.compile(r"[A-Za-z0-9_-]{27}")
 PRINTABLE = strategies.text(strategies.characters(codec="utf-8"), min_size=1, max_size=64).filter(str.isprintable)
@@ -83,6 +84,8 @@ def map_body(context: HookContext, body: Any) -> Any:
         payload["ref_intent_id"] = _often(payload["ref_intent_id"], WORLD["ids"]["intent_id"])
     if isinstance(body, dict) and isinstance(body.get("fields"), dict) and len(str(body["fields"])) % 2:
         body["fields"] = {"key_id": "PK-2026-K7Q2", "secret": "of the fuzzer"}
+    if isinstance(body, dict) and isinstance(body.get("faults"), dict) and len(str(body["faults"])) % 2:
+        body["faults"] = {"slow_ms": 1, "duplicate_fills": 0.5}
     key = body.get("api_key") if isinstance(body, dict) else None
     if isinstance(key, str) and PLAIN.fullmatch(key) and len(key) % 2:
         body["api_key"] = WORLD["api_key"]

@@ -72,8 +72,10 @@ def order(
         limit_price=None,
         stop_price=None,
         time_in_force=TimeInForce.DAY,
+        terms_version=1,
         accepted_at=NOON,
         status=status,
+        triggered=False,
         filled_quantity=str(sum((Decimal(quantity) for quantity in fills), Decimal(0))),
         executions=executions,
     )

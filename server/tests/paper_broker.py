@@ -15,6 +15,7 @@ from pydantic import SecretStr
 
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
 from openbell_server.brokers.paper.matching import reference_price
+from openbell_server.brokers.paper.profiles import PAPER, Profile
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.domain.broker_orders import (
     OrderName,
@@ -60,11 +61,11 @@ async def healthy(address: str) -> bool:
 
 
 @asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[PaperSession]:
+async def running(settings: Settings, profile: Profile = PAPER) -> AsyncIterator[PaperSession]:
     """The process's own `serve` in this loop, and a session with it."""
     stopping = asyncio.Event()
     serving = asyncio.ensure_future(serve(settings, stopping, Operations("paper")))
-    session = PaperSession(settings.paper_url)
+    session = PaperSession(settings.paper_url, profile)
     try:
         await until(lambda: healthy(settings.paper_url))
         yield session
@@ -118,8 +119,8 @@ def soon() -> datetime:
     return datetime.now(UTC) + timedelta(seconds=120)
 
 
-def named(client_order_id: str) -> OrderName:
-    return OrderName(client_order_id=client_order_id)
+def named(client_order_id: str, *broker_order_ids: str) -> OrderName:
+    return OrderName(client_order_id=client_order_id, broker_order_ids=broker_order_ids)
 
 
 async def found(session: PaperSession, order: BrokerOrder) -> OrderReport:

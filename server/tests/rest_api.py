@@ -3,7 +3,8 @@
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -15,8 +16,10 @@ from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.rate_limits.local_windows import LocalWindows
 from openbell_server.application.limit_rates import LimitRates, Rates
 from openbell_server.application.ports.access_tokens import AccessTokens
+from openbell_server.application.ports.fault_plans import FaultPlan
 from openbell_server.application.ports.identity_provider import IdentityProvider
 from openbell_server.application.ports.vault import Sealer
+from openbell_server.brokers.paper.fault_client import PaperFaultPlans
 from openbell_server.domain.credentials import SealedSecrets, SecretPlace, Secrets
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.api import rest_app
@@ -96,6 +99,23 @@ class RestApi:
                 return seen, page["last_cursor"]
 
 
+class RememberedPlans(PaperFaultPlans):
+    """The fault plans of a paper broker that only remembers them."""
+
+    def __init__(self) -> None:
+        self.plans: dict[AccountId, FaultPlan] = {}
+
+    async def read(self, account_id: AccountId) -> FaultPlan:
+        return self.plans.get(account_id, FaultPlan(0, {}))
+
+    async def set(self, account_id: AccountId, plan: FaultPlan) -> FaultPlan:
+        self.plans[account_id] = replace(plan, set_at=datetime.now(UTC))
+        return self.plans[account_id]
+
+    async def clear(self, account_id: AccountId) -> None:
+        self.plans.pop(account_id, None)
+
+
 @asynccontextmanager
 async def rest_api(
     pool: Pool,
@@ -108,7 +128,7 @@ async def rest_api(
     """Believes the tokens of the tests' identity provider, and takes any number of calls, unless told otherwise."""
     hints = RecordedHints()
     tokens, limit = tokens or Verifier().tokens, limit or limited()
-    app = rest_app(pool, hints, CURSOR_KEY, tokens, limit, "dev", provider, vault, observe)
+    app = rest_app(pool, hints, CURSOR_KEY, tokens, limit, "dev", provider, vault, RememberedPlans(), observe)
     transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
     async with httpx.AsyncClient(transport=transport, base_url="http://openbell.test", timeout=20) as client:
         yield RestApi(client, hints)

@@ -28,6 +28,7 @@ from openbell_server.application.reconcile_account import Pass, ReconcileAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.broker_honesty import IdClass
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderName, OrderReport, Outcome
@@ -230,7 +231,7 @@ class Desk:
     async def settle(self, settle_seconds: float, id_class: IdClass = IdClass.ECHOED, **honesty: Any) -> None:
         """Look at what is in doubt, as at a broker that is so honest; nothing is written again unless it says A."""
         capabilities = replace(
-            PaperBroker.capabilities,
+            PAPER.capabilities,
             settle_seconds=settle_seconds,
             id_classes=dict.fromkeys(ActionType, id_class),
             **{"repeats_cancels": False, **honesty},
@@ -241,7 +242,7 @@ class Desk:
 
     async def reconcile(self, *heard: OrderReport, deep: bool = False, **can: Any) -> Pass:
         """Compare the account with its broker once, which has these capabilities."""
-        capabilities = replace(PaperBroker.capabilities, **can)
+        capabilities = replace(PAPER.capabilities, **can)
         reconcile = ReconcileAccount(PostgresExecutionStore(self.pool), self.track)
         return await reconcile(self.account, self.broker, capabilities, heard, deep=deep)
 
@@ -288,7 +289,7 @@ class Desk:
     ) -> AsyncIterator[FollowBroker]:
         """The broker of this desk, followed until the block ends."""
         follow = FollowBroker(
-            definition or PaperBroker(),
+            definition or PaperBroker(PAPER),
             self.broker,
             store or PostgresExecutionStore(self.pool),
             self.track,

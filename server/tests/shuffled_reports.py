@@ -16,12 +16,13 @@ FIRST = some_terms(10, "1.50")
 DEPTH_MAX = 20
 
 
-def a_history(number: int) -> AbstractBroker:
+def a_history(number: int, depth: int | None = None) -> AbstractBroker:
     """An order that was replaced up to twenty times, with fills, corrections, busts and an end; nothing was read."""
     chance = Random(f"history {number}")
     broker = AbstractBroker(FIRST, Habits(mints_ids=chance.random() < 0.7, tells_all=chance.random() < 0.3))
     broker.create()
-    replaces = 1 + number % DEPTH_MAX
+    # Long chains are the slow ones, and few.
+    replaces = depth or (DEPTH_MAX if number % 20 == 0 else 1 + number % 4)
     for _ in range(replaces + chance.randrange(8)):
         if replaces and broker.is_working:
             replaces -= 1

@@ -189,6 +189,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "sessions.save_standing": {_T},
     "sessions.accounts_with_credentials_across_organizations": {_T, _X},
     "sessions.accounts_asked_across_organizations": {_T, _X},
+    "broker_feeds.has_accounts_across_organizations": {_T, _X},
     "broker_feeds.tell_feed": {_X},
     "broker_feeds.tell_mute": {_X},
     "recovery.read_incarnation": {_T, _X, _O},

@@ -16,6 +16,7 @@ from openbell import (
     Client,
     Event,
     EventMissed,
+    ExternalOrder,
     Invalid,
     NotAuthenticated,
     Reason,
@@ -209,6 +210,35 @@ def test_a_changed_account_is_read_exactly(stage: Stage) -> None:
         reason=Reason(code="CREDENTIAL_EXPIRED"),
     )
     assert (event.broker_order, event.intent_action) == (None, None)
+
+
+def test_an_order_that_is_not_ours_is_read_exactly(stage: Stage) -> None:
+    theirs = wire.ExternalOrder(
+        broker_order_id="x1",
+        symbol="AAPL",
+        order_side="SELL",
+        order_type="LIMIT",
+        limit_price="191.20",
+        status="FILLED",
+        filled_quantity="25",
+    )
+    theirs.accepted_at.FromJsonString("2026-11-15T12:00:00.123456Z")
+    told = wire.TradingEvent(
+        trading_account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", external_order=theirs
+    )
+    script = Script(([subscribed(0), told], REVOKED))
+    (event,) = collect(stage.play(script))
+    assert wire.EVENT_TYPE_EXTERNAL_ORDER in script.requests[0].subscriptions
+    assert event.external_order == ExternalOrder(
+        broker_order_id="x1",
+        symbol="AAPL",
+        order_side="SELL",
+        order_type="LIMIT",
+        limit_price=Decimal("191.20"),
+        status="FILLED",
+        filled_quantity=Decimal(25),
+        accepted_at=datetime(2026, 11, 15, 12, 0, 0, 123456, tzinfo=UTC),
+    )
 
 
 def test_a_missed_event_raises_and_leaves_the_last_good_token(stage: Stage) -> None:

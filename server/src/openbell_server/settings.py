@@ -87,5 +87,5 @@ class Settings(BaseSettings):
 
     @property
     def paper_url(self) -> str:
-        """Where the executor finds the paper broker."""
+        """Where executors and the api find the paper broker."""
         return f"http://{self.paper_host}:{self.paper_port}"

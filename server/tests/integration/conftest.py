@@ -13,6 +13,7 @@ from openbell_server.adapters.postgres.migrate import allow_login, migrate
 from openbell_server.domain.outbox import Queue
 from openbell_server.processes.local_services import LocalServices
 from openbell_server.processes.stack import APP_LOGIN, EXECUTOR_LOGIN
+from store_benches import Bench, memory_bench, postgres_bench
 from tenancy import Owner
 
 TEMPLATE = "openbell_template"
@@ -55,6 +56,17 @@ async def pool(database: str) -> AsyncIterator[Pool]:
     opened = await open_pool(database)
     yield opened
     await opened.close()
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def pool_if_any(request: pytest.FixtureRequest) -> Pool | None:
+    return request.getfixturevalue("pool") if request.param == "postgres" else None
+
+
+@pytest.fixture
+async def bench(pool_if_any: Pool | None) -> Bench:
+    """An account on each of the two databases that execution can run on."""
+    return await (postgres_bench(pool_if_any) if pool_if_any else memory_bench())
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Several brokers at one desk: none is held up by another, and each gets no more calls than it takes."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.work_accounts import Bulkhead, WorkAccounts
 from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome, Unknown
 from paper_broker import until
 from scripted_broker import Desk, until_so
@@ -27,7 +29,7 @@ class NamedBroker(PaperBroker):
 
     def __init__(self, name: str, **differs: Any) -> None:
         self.name = name
-        self.capabilities = replace(PaperBroker.capabilities, **differs)
+        self.capabilities = replace(PAPER.capabilities, **differs)
 
 
 @dataclass(slots=True)
@@ -69,7 +71,9 @@ async def a_floor(pool: Pool, *definitions: NamedBroker) -> AsyncIterator[Floor]
         for definition in definitions:
             desk, bulkhead = desks[definition.name], bulkheads[definition.name]
             session = BudgetedSession(desk.broker, bulkhead.budget)
-            brokers[definition.name] = FollowBroker(definition, session, store, desk.track, slots, desk.sign_ins)
+            brokers[definition.name] = FollowBroker(
+                definition, session, store, desk.track, slots, desk.sign_ins, time.monotonic
+            )
             stack.push_async_callback(_end, asyncio.ensure_future(brokers[definition.name].run()))
         settle = SettleUnknown(store, first.track, first.hints, first.execute)
         recover = RecoverAccount(store, first.track)

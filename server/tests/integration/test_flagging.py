@@ -14,7 +14,7 @@ from openbell_server.application.flag_unknown import FLAG_SECONDS, STUCK_SECONDS
 from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.work_accounts import SWEEP_SECONDS, WorkAccounts
-from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.domain.broker_honesty import IdClass, LookUp
 from openbell_server.domain.broker_orders import OrderReport, ReportStatus, Unknown
 from openbell_server.domain.identifiers import IntentId, client_order_id
@@ -46,7 +46,7 @@ async def pass_time(desk: Desk, seconds: float) -> None:
 
 
 async def flag(desk: Desk) -> None:
-    await FlagUnknown(PostgresExecutionStore(desk.pool), desk.hints)(desk.account, PaperBroker.capabilities)
+    await FlagUnknown(PostgresExecutionStore(desk.pool), desk.hints)(desk.account, PAPER.capabilities)
 
 
 async def flagged(desk: Desk) -> int:

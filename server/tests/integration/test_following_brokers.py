@@ -16,15 +16,15 @@ from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.work_accounts import ACCOUNTS_AT_ONCE_MAX, DOORS_AT_ONCE_MAX, WorkAccounts
-from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.domain.broker_orders import Accepted, OrderReport, Outcome, ReportStatus, Unknown
 from openbell_server.domain.identifiers import AccountId, IntentId
 from paper_broker import until
 from scripted_broker import Clock, Desk, LookUp, ScriptedBroker, until_so
 
-CALLS_AT_ONCE = PaperBroker.capabilities.calls_at_once_max
+CALLS_AT_ONCE = PAPER.capabilities.calls_at_once_max
 # Some places are for cancels and look-ups only.
-CALLS_AT_ONCE -= ceil(CALLS_AT_ONCE * PaperBroker.capabilities.calls_reserved)
+CALLS_AT_ONCE -= ceil(CALLS_AT_ONCE * PAPER.capabilities.calls_reserved)
 
 
 @pytest.fixture

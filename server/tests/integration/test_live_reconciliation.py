@@ -17,6 +17,7 @@ from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.work_accounts import WorkAccounts
 from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.domain.broker_orders import Accepted, OrderReport, Outcome, ReportStatus
 from openbell_server.domain.identifiers import AccountId
 from paper_broker import until
@@ -41,7 +42,9 @@ class GatedBroker(ScriptedBroker):
 class SoonMute(PaperBroker):
     """Its feed is expected to tell of an order within a moment."""
 
-    capabilities = replace(PaperBroker.capabilities, echo_seconds=0.2)
+    def __init__(self) -> None:
+        super().__init__(PAPER)
+        self.capabilities = replace(PAPER.capabilities, echo_seconds=0.2)
 
 
 class Hurried:
@@ -60,7 +63,8 @@ async def desk(pool: Pool) -> Desk:
 
 def the_work_of(desk: Desk, follow: FollowBroker) -> WorkAccounts:
     store = PostgresExecutionStore(desk.pool)
-    settle, recover = SettleUnknown(store, desk.track, desk.hints), RecoverAccount(store, desk.track)
+    settle = SettleUnknown(store, desk.track, desk.hints, desk.execute)
+    recover = RecoverAccount(store, desk.track)
     return WorkAccounts(store, desk.execute, settle, recover, {"paper": follow}, follow.slots)
 
 

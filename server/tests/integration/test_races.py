@@ -69,7 +69,7 @@ async def test_a_stored_order_is_the_one_of_the_domain_whatever_the_order_of_rep
         await desk.report(report)
         pure.report(report)
     assert order_hash(await stored(desk, intent)) == order_hash(pure.order)
-    assert await desk.pool.fetchval("select quantity from positions") or Decimal(0) == pure.order.filled_quantity
+    assert (await desk.pool.fetchval("select quantity from positions") or 0) == pure.order.filled_quantity
     said = [notice for event in await order_events(desk) for notice in event.get("notices", [])]
     assert said == pure.said
 
@@ -79,7 +79,7 @@ async def test_every_notice_of_a_report_is_in_the_log_and_the_first_is_the_reaso
     await desk.report(a_report(CANCELS, client_order_id=order_id))
     assert "notices" not in (await order_events(desk))[-1]
     late = a_report(CANCELS, [an_execution(1, 12)], client_order_id=order_id)
-    await desk.report(replace(late, terms=some_terms(9), terms_version=2))
+    await desk.report(replace(late, terms=some_terms(9, "1.50", GTC), terms_version=2))
     told = (await order_events(desk))[-1]
     assert told["notices"] == ["LATE_FILL", "OVERFILL", "RESTATED"]
     assert told["reason"] == {"code": "LATE_FILL", "broker_code": None, "broker_text": None}
@@ -92,7 +92,7 @@ async def test_a_bust_reopens_a_full_order_takes_its_position_back_and_is_told_o
     for _ in range(3):
         await desk.report(busted)
     order = await stored(desk, intent)
-    assert (order.standing, order.filled_quantity, order.leaves_quantity) == ("WORKING", 5, 5)
+    assert (order.standing, order.filled_quantity, order.leaves_quantity) == ("WORKING", Decimal(5), Decimal(5))
     assert await desk.pool.fetchval("select quantity from positions") == 5
     assert [event.get("notices") for event in await order_events(desk)][-2:] == [None, ["EXECUTION_BUSTED"]]
     await desk.accept(a_cancel(intent))
@@ -184,7 +184,7 @@ async def test_late_fills_on_any_link_of_a_chain_of_replaces_count(desk: Desk) -
         fill = an_execution(number, 3)
         await desk.report(replace(a_report(WORKS, [fill]), client_order_id=None, broker_order_id=f"b{number}"))
     order = await stored(desk, intent)
-    assert (order.quantity, order.filled_quantity, order.close_reason) == (15, 15, "FILLED")
+    assert (order.quantity, order.filled_quantity, order.close_reason) == (Decimal(15), Decimal(15), "FILLED")
     assert order.broker_order_ids == ("b1", "b2", "b3", "b4", "b5")
 
 

@@ -11,8 +11,8 @@ import pytest
 from builders import a_cancel, a_limit_create, a_report, a_tenant, an_execution, described, new_id
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.operators import PostgresOperatorStore
-from openbell_server.application.ports.broker import LookUp
 from openbell_server.domain.account_events import EventKind
+from openbell_server.domain.broker_honesty import LookUp
 from openbell_server.domain.broker_orders import ExecutionChange, OrderReport, ReportStatus, Unknown
 from openbell_server.domain.external_orders import ORDERS_EXCEED_DOORS
 from openbell_server.domain.identifiers import ActionId, client_order_id

@@ -16,7 +16,7 @@ from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
 from openbell_server.application.recover_account import RecoverAccount
-from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.cli import app
 from openbell_server.domain.broker_orders import OrderReport, ReportStatus
 from openbell_server.domain.identifiers import AccountId, ActionId, client_order_id
@@ -38,7 +38,7 @@ async def restored(pool: Pool) -> None:
 
 
 async def recover(desk: Desk, settle_seconds: float = 0) -> bool:
-    capabilities = replace(PaperBroker.capabilities, settle_seconds=settle_seconds)
+    capabilities = replace(PAPER.capabilities, settle_seconds=settle_seconds)
     return await RecoverAccount(PostgresExecutionStore(desk.pool), desk.track)(desk.account, desk.broker, capabilities)
 
 

@@ -182,8 +182,16 @@ async def cancel(desk: Desk) -> None:
     await desk.accept(a_cancel(await desk.pool.fetchval("select order_id from orders")))
 
 
+async def cancel_in_vain(desk: Desk) -> None:
+    await cancel(desk)
+    await desk.pool.execute(
+        "update action_states set state = 'SKIPPED', settled_at = clock_timestamp() where action_type = 'CANCEL'"
+    )
+
+
 @pytest.mark.parametrize(
-    "change", [disable_symbol, disable_account, disable_organization, revoke_key, halt, grow_old, cancel]
+    "change",
+    [disable_symbol, disable_account, disable_organization, revoke_key, halt, grow_old, cancel, cancel_in_vain],
 )
 async def test_what_may_not_pass_the_door_any_more_is_failed_and_not_written(
     desk: Desk, change: Callable[[Desk], Awaitable[None]]

@@ -29,7 +29,7 @@ from openbell_server.processes.stack import APP_LOGIN
 from outbox_rows import queue_row
 from proof.figures import Figures
 from proof.queue_states import compare_states
-from rest_api import CURSOR_KEY, RecordedHints, RestApi, limited, rest_api
+from rest_api import CURSOR_KEY, RecordedHints, RememberedPlans, RestApi, limited, rest_api
 
 SIZES = {
     "full": {"states": 300, "hostile": 1_000, "few": 10_000, "many": 1_000_000, "pairs": 15, "requests": 60},
@@ -119,7 +119,9 @@ async def _grow(owner: Pool, rows: int) -> None:
 async def _served(login: Pool) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the application behind a socket."""
     stopping, port = asyncio.Event(), free_port()
-    app = rest_app(login, RecordedHints(), CURSOR_KEY, Verifier().tokens, limited(), "dev", None, None)
+    app = rest_app(
+        login, RecordedHints(), CURSOR_KEY, Verifier().tokens, limited(), "dev", None, None, RememberedPlans()
+    )
     serving = asyncio.ensure_future(
         serve_http(app, "127.0.0.1", port, stopping, connections_max=64, ready=lambda: None)
     )

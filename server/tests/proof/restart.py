@@ -92,7 +92,11 @@ LOGS = Path("build/proof/restart-logs")
 
 
 def prove(figures: Figures) -> None:
-    size = SIZES[figures.size]
+    prove_size(figures, SIZES[figures.size])
+
+
+def prove_size(figures: Figures, size: Size) -> None:
+    """With so much load and trouble."""
     # Kept after the run, so that a finding can be traced.
     shutil.rmtree(LOGS, ignore_errors=True)
     with LocalPlatform(LOGS, accounts=size.accounts) as platform:

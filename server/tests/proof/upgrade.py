@@ -165,7 +165,7 @@ async def _restore(figures: Figures, platform: LocalPlatform, size: dict[str, in
     figures.exactly("accounts still held", standing.accounts_held, 0)
     figures.exactly("forgotten orders that nobody claimed", len(standing.forgotten_orders), 0)
     books = await _read_books(platform, [action.intent_id for action in accepted])
-    digests = Counter(str(action_of(order.client_order_id))[15:] for order in books.orders)
+    digests = Counter(str(action_of(order.client_order_id))[15:] for order in books.orders if order.client_order_id)
     twice = sum(count - 1 for count in digests.values())
     figures.exactly("orders doubled at the broker", twice + books.repeated_submits, 0)
     comparison = compare(books)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 from typing import Final
 
 POINTS: Final = frozenset(
@@ -29,18 +30,25 @@ POINTS: Final = frozenset(
     }
 )
 
+
+def _end_this_process() -> None:
+    """As a power cut would have it: no clean-up, no flush."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 _armed: str | None = None
+_die: Callable[[], None] = _end_this_process
 
 
-def arm(name: str) -> None:
+def arm(name: str, die: Callable[[], None] = _end_this_process) -> None:
     """Die at this point; an empty name arms nothing."""
-    global _armed
+    global _armed, _die
     if name and name not in POINTS:
         raise ValueError(f"there is no crash point {name}")
-    _armed = name or None
+    _armed, _die = name or None, die
 
 
 def crash_point(name: str) -> None:
-    """Die here if armed, as a power cut would have it: no clean-up, no flush."""
+    """Die here if armed."""
     if _armed == name:
-        os.kill(os.getpid(), signal.SIGKILL)
+        _die()

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
@@ -55,7 +54,7 @@ class FollowBroker:
     track: TrackOrders
     slots: HoldSlots
     sessions: SignIns
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float]
     failures: list[Exception] = field(default_factory=list)
     # Accounts that the feed has fallen silent about since somebody looked.
     fallen_silent: list[AccountId] = field(default_factory=list)

@@ -31,7 +31,7 @@ from openbell_server.application.ports.execution import (
 )
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.track_orders import TrackOrders
-from openbell_server.domain.action_lifecycle import SETTLED, ActionState
+from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.action_outcomes import WRITTEN_AGAIN, after_look, after_resend, cancel_of_closed, is_found
 from openbell_server.domain.broker_honesty import RESENDS_MAX, LookUp
 from openbell_server.domain.broker_orders import OrderReport, Outcome
@@ -170,7 +170,8 @@ class _Look:
 
     def _may_be_repeated(self, action: TrackedAction, history: list[TrackedAction]) -> bool:
         """Whether the broker enforces its id, it is wanted still, and it was not repeated often enough."""
-        is_cancelled = any(a.action_type is ActionType.CANCEL and a.state not in SETTLED for a in history)
+        # Whatever became of the cancel: nobody wants it any more.
+        is_cancelled = any(a.action_type is ActionType.CANCEL and a.seq > action.seq for a in history)
         is_needed = action.order.standing is not Standing.CLOSED and (
             action.replacement is None or action.replacement.quantity > action.order.filled_quantity
         )

@@ -3,8 +3,8 @@
 from typing import Final
 
 from openbell_server.application.ports.broker import BrokerDefinition
-from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.brokers.paper.definition import PAPER_BROKERS
 
 BROKERS: Final[dict[str, BrokerDefinition]] = {
-    "paper": PaperBroker(),
+    **PAPER_BROKERS,
 }

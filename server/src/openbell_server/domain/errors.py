@@ -111,6 +111,11 @@ CODES: Final[dict[str, Code]] = {
     "credentials_not_supported": Code(
         422, "The broker has nothing to sign in with", "Do without: accounts at this broker need no credential."
     ),
+    "faults_not_supported": Code(
+        422,
+        "The broker does not misbehave on request",
+        "Use an account of one of the built-in paper brokers; real ones need no asking.",
+    ),
     "controls_refused": Code(
         422,
         "A control refused the command",
@@ -156,6 +161,11 @@ CODES: Final[dict[str, Code]] = {
         "The identity provider did not answer",
         "Try again in a while; a deletion that was asked for is finished without you.",
     ),
+    "paper_broker_unavailable": Code(
+        503,
+        "The paper broker did not answer",
+        "Try again in a while: to set the same plan twice changes nothing.",
+    ),
     "vault_missing": Code(
         503,
         "Secrets cannot be kept here",
@@ -175,6 +185,11 @@ CODES: Final[dict[str, Code]] = {
         "Retry with the same Idempotency-Key; the answer will tell the truth.",
     ),
 }
+
+
+def escaped(name: str) -> str:
+    """A name as one step of a JSON pointer (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 class OpenbellError(Exception):

@@ -37,14 +37,17 @@ from openbell_server.application.manage_accounts import ManageAccounts
 from openbell_server.application.manage_api_keys import ManageApiKeys
 from openbell_server.application.manage_credentials import ManageCredentials
 from openbell_server.application.ports.access_tokens import AccessTokens
+from openbell_server.application.ports.fault_plans import FaultPlans
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.ports.identity_provider import IdentityProvider
 from openbell_server.application.ports.vault import Sealer
 from openbell_server.application.read_external_orders import ReadExternalOrders
 from openbell_server.application.read_intents import ReadIntents
 from openbell_server.application.read_statistics import ReadStatistics
+from openbell_server.application.set_fault_plan import SetFaultPlan
 from openbell_server.application.set_symbol_controls import SetSymbolControls
 from openbell_server.application.submit_intent import SubmitIntent
+from openbell_server.brokers.paper.fault_client import fault_plans
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.processes.callers import access_tokens, authentication, identity_provider
 from openbell_server.processes.http_server import serve_http
@@ -62,6 +65,7 @@ from openbell_server.transport.rest.credentials import credential_routes
 from openbell_server.transport.rest.entry import Enter
 from openbell_server.transport.rest.error_responses import error_renderer
 from openbell_server.transport.rest.external_orders import external_order_route
+from openbell_server.transport.rest.fault_plans import fault_plan_routes
 from openbell_server.transport.rest.intents import intent_routes
 from openbell_server.transport.rest.operations import operations_route
 from openbell_server.transport.rest.organizations import organization_route
@@ -80,6 +84,7 @@ def rest_app(
     provider_name: str,
     provider: IdentityProvider | None,
     vault: Sealer | None,
+    plans: FaultPlans,
     observe: ObserveRequest = lambda *_: None,
 ) -> ASGIApp:
     """The REST application on a database."""
@@ -90,11 +95,13 @@ def rest_app(
     read = ReadIntents(organizations, intents, BROKERS, cursor_key)
     external_orders = ReadExternalOrders(organizations, partial(list_external_orders, pool), cursor_key)
     statistics = ReadStatistics(organizations, PostgresStatisticsStore(pool))
-    manage_accounts = ManageAccounts(organizations, PostgresAccountRecords(pool, ids), BROKERS, hints, cursor_key)
+    account_records = PostgresAccountRecords(pool, ids)
+    manage_accounts = ManageAccounts(organizations, account_records, BROKERS, hints, cursor_key)
     look_up = LookUpOrganization(PostgresTokenCallerStore(pool), provider_name, provider, time.monotonic)
     credentials = PostgresCredentialStore(pool, ids)
     routes: list[ControllerRouterHandler] = [
         account_routes(enter, manage_accounts),
+        fault_plan_routes(enter, SetFaultPlan(organizations, account_records, plans)),
         intent_routes(enter, submit, read, statistics),
         external_order_route(enter, external_orders),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
@@ -116,6 +123,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         access_tokens(settings) as tokens,
         rate_limits(settings) as limit,
         identity_provider(settings) as provider,
+        fault_plans(settings.paper_url) as plans,
     ):
         await require_schema(pool)
         hints = JetStreamConnection(settings.nats_url)
@@ -125,7 +133,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         connecting = asyncio.ensure_future(hints.run())
         cursor_key, observe = settings.require("cursor_secret").encode(), watch_requests(operations)
         provider_name, vault = settings.identity_provider, sealer(settings)
-        app = rest_app(pool, hints, cursor_key, tokens, limit, provider_name, provider, vault, observe)
+        app = rest_app(pool, hints, cursor_key, tokens, limit, provider_name, provider, vault, plans, observe)
         try:
             await serve_http(
                 app,

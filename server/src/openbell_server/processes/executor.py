@@ -33,6 +33,7 @@ from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.application.work_accounts import SWEEP_SECONDS, Bulkhead, WorkAccounts
+from openbell_server.brokers.paper.profiles import PROFILES
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.execution_metrics import watch_budgets, watch_execution, watch_reconciliation
@@ -43,6 +44,7 @@ from openbell_server.processes.vault import opener
 from openbell_server.settings import Settings
 
 FOLLOW_RETRY_SECONDS = 0.5
+UNUSED_BROKER_SECONDS = 1.0
 # Who counted as dead for a while is forgotten, with all that it told.
 TELL_SECONDS = 5.0
 
@@ -50,7 +52,7 @@ TELL_SECONDS = 5.0
 async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
     """Execute until stopping is set, then finish what passed its door."""
     hints = JetStreamConnection(settings.nats_url)
-    addresses = {"paper": settings.paper_url}
+    addresses = dict.fromkeys(PROFILES, settings.paper_url)
     async with await open_pool(settings.require("database_url"), connections_max=8) as pool:
         await require_schema(pool)
         operations.watch_database(pool)
@@ -79,7 +81,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
             lambda account_id: desk.hear(account_id),
         )
         brokers = {
-            name: FollowBroker(BROKERS[name], session, store, track, slots, sessions)
+            name: FollowBroker(BROKERS[name], session, store, track, slots, sessions, boot_time)
             for name, session in at_brokers.items()
         }
         execute = ExecuteAction(store, sessions, hints, uuid4, boot_time, UNAVAILABLE)
@@ -104,7 +106,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
                 _hold(slots, PostgresRecoveryStore(pool), _Feeds(session_store, slots, brokers, sessions.signing_in))
             ),
             asyncio.ensure_future(consume_work(hints, _work_heard(hints, desk))),
-            *(asyncio.ensure_future(_follow(broker)) for broker in brokers.values()),
+            *(asyncio.ensure_future(_follow(broker, session_store)) for broker in brokers.values()),
         ]
         notify_ready()
         try:
@@ -171,6 +173,9 @@ class _Feeds:
         for name, broker in self.brokers.items():
             now, connected, compared = boot_time(), broker.session.is_connected, broker.compared
             signing_in = self.signing_in()
+            if not connected and name not in self._told:
+                # Nobody trades there, or nobody can: either is what others see of a broker of which nothing was told.
+                continue
             mute = frozenset(broker.echoes.mute)
             news = mute if mute != self._mute.get(name, frozenset()) else None
             told_at, *told = self._told.get(name, (float("-inf"),))
@@ -238,11 +243,22 @@ async def _hold(slots: HoldSlots, recovery: PostgresRecoveryStore, feeds: _Feeds
         await asyncio.sleep(RENEW_SECONDS)
 
 
-async def _follow(broker: FollowBroker) -> None:
-    """Follow a broker for ever; when following breaks, it begins anew with a comparison."""
+async def _follow(broker: FollowBroker, store: PostgresSessionStore) -> None:
+    """Follow a broker for ever, once somebody trades there; when following breaks, it begins anew with a comparison."""
+    name = broker.definition.name
+    while not await _is_used(name, store):  # noqa: ASYNC110 - the database has no event for it
+        await asyncio.sleep(UNUSED_BROKER_SECONDS)
     while True:
         try:
             await broker.run()
         except Exception:  # noqa: BLE001 - whatever broke, the next run starts from the broker's own word
-            structlog.get_logger().exception("following_failed", broker=broker.definition.name)
+            structlog.get_logger().exception("following_failed", broker=name)
         await asyncio.sleep(FOLLOW_RETRY_SECONDS)
+
+
+async def _is_used(broker: str, store: PostgresSessionStore) -> bool:
+    """Whether there are accounts at a broker; one without costs no connection."""
+    try:
+        return await store.has_accounts_across_organizations(broker)
+    except UNAVAILABLE:
+        return False

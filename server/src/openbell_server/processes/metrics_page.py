@@ -22,7 +22,7 @@ of the database are read when somebody looks, at most every five seconds. Made b
 |---|---|---|---|---|
 """
 _ALERTS: Final = """
-[alerts.yml](alerts.yml) has rules for Prometheus about the six things that somebody must know of.
+[alerts.yml](alerts.yml) has rules for Prometheus about the things that somebody must know of.
 
 With `OPENBELL_OTLP_URL` each REST request, each round of a relay that had rows, and each command to a broker is also a
 span for an OpenTelemetry collector (OTLP over HTTP), with the route and the status, the queue and its counts, or the

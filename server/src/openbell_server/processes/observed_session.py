@@ -21,6 +21,8 @@ class BrokerMetrics:
         self.record_span = operations.record_span
         self.in_flight: Counter[str] = Counter()
         self.sessions: dict[str, BrokerSession] = {}
+        # Those whose feed somebody asked for: a broker without accounts is not out of reach.
+        self.followed: set[str] = set()
         instruments = operations.instruments
         self.calls = instruments.counter(
             "openbell_broker_calls_total",
@@ -47,7 +49,7 @@ class BrokerMetrics:
             "openbell_broker_feed_connected",
             "Whether the broker's feed stands; nothing is sent to a broker without.",
             ("broker",),
-            lambda: {(name,): float(session.is_connected) for name, session in self.sessions.items()},
+            lambda: {(name,): float(self.sessions[name].is_connected) for name in self.followed},
         )
 
     def watch(self, name: str, session: BrokerSession) -> BrokerSession:
@@ -109,6 +111,7 @@ class ObservedSession:
 
     def reports(self) -> AsyncIterator[tuple[AccountId, OrderReport] | None]:
         """Reports as they come."""
+        self._metrics.followed.add(self._broker)
         return self._session.reports()
 
     async def close(self) -> None:

@@ -80,7 +80,7 @@ async def test_a_silent_feed_is_connected_anew(ledger_url: str, monkeypatch: pyt
 
 
 async def test_refusals_do_not_silence_the_heartbeat(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openbell_server.brokers.paper.server.HEARTBEAT_SECONDS", 0.3)
+    monkeypatch.setattr("openbell_server.brokers.paper.feed.HEARTBEAT_SECONDS", 0.3)
     settings = settings_of(ledger_url)
     async with running(settings) as session:
         client = httpx.AsyncClient(base_url=settings.paper_url, trust_env=False, timeout=5)

@@ -25,6 +25,7 @@ from paper_broker import (
     ask,
     found,
     kind,
+    named,
     new_order,
     next_report,
     replacement,
@@ -108,7 +109,8 @@ async def test_an_order_that_filled_in_part_is_replaced_by_its_total_and_cancele
         assert await fills(session, changed) == ["10 at 50", "40 at 49"]
         await set_price(settings, 50, 10)
         assert (
-            kind(await session.cancel(canceled.account_id, canceled.client_order_id, canceled.valid_until)) is Refused
+            kind(await session.cancel(canceled.account_id, named(canceled.client_order_id), canceled.valid_until))
+            is Refused
         )
         assert await fills(session, canceled) == ["10 at 50", "15 at 49"]
 

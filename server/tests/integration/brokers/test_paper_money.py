@@ -15,7 +15,7 @@ from openbell_server.domain.broker_orders import Accepted, Outcome, Refused, Rep
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
 from openbell_server.settings import Settings
-from paper_broker import ACCOUNT, ask, found, kind, new_order, replacement, running, settings_of, summary
+from paper_broker import ACCOUNT, ask, found, kind, named, new_order, replacement, running, settings_of, summary
 
 HUNDRED = Decimal(100)
 TOO_DEAR = "insufficient_buying_power"
@@ -74,7 +74,7 @@ async def test_what_an_account_cannot_pay_for_is_refused_and_recorded(ledger_url
             new_order(quantity=HUNDRED + 1, time_in_force=TimeInForce.AT_CLOSE),
         ):
             assert code(await session.submit(order)) == TOO_DEAR, order
-            assert await session.find(ACCOUNT, order.client_order_id) is None
+            assert await session.find(ACCOUNT, named(order.client_order_id)) is None
         assert kind(await session.submit(new_order(quantity=HUNDRED - 1))) is Accepted
         counts = await summary(settings)
         assert (counts["requests"], counts["refused"], counts["orders"]) == (7, 6, 1)
@@ -92,7 +92,7 @@ async def test_working_orders_hold_what_they_may_cost_and_give_it_back(ledger_ur
         assert code(await session.replace(replacement(order, Decimal(90)))) == TOO_DEAR
         assert kind(await session.replace(replacement(order, Decimal(80)))) is Accepted
         assert Decimal((await account(settings))["buying_power"]) == 400
-        await session.cancel(ACCOUNT, order.client_order_id, order.valid_until)
+        await session.cancel(ACCOUNT, named(order.client_order_id), order.valid_until)
         assert Decimal((await account(settings))["buying_power"]) == 10_000
 
 

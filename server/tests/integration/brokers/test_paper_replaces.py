@@ -41,7 +41,7 @@ async def test_a_replaced_order_keeps_its_ids_and_shows_its_new_terms(ledger_url
         before = await found(session, order)
         asked = replacement(order, PRICE - 2)
         assert await session.replace(asked) == Accepted(before.broker_order_id)
-        assert await found(session, order) == replace(before, terms=asked.terms)
+        assert await found(session, order) == replace(before, terms=asked.terms, terms_version=2)
         assert before.terms is not None
         assert (before.terms.quantity, before.terms.limit_price) == (order.quantity, order.limit_price)
 

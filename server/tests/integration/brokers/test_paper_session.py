@@ -91,8 +91,10 @@ def an_order(number: int, account_id: AccountId = ACCOUNT) -> LedgerOrderBody:
         limit_price=None,
         stop_price=None,
         time_in_force=TimeInForce.DAY,
+        terms_version=1,
         accepted_at=datetime.now(UTC),
         status=ReportStatus.WORKING,
+        triggered=False,
         filled_quantity="0",
     )
 

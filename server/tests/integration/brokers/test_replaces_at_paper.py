@@ -12,7 +12,7 @@ from builders import a_cancel, a_limit_create, a_replace, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.application.settle_unknown import SettleUnknown
-from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.domain.broker_orders import OrderReport
 from openbell_server.domain.identifiers import IntentId, client_order_id
@@ -36,7 +36,7 @@ class PaperDesk:
 
     async def settle(self) -> None:
         """Ask about what is in doubt until nothing is."""
-        capabilities = replace(PaperBroker.capabilities, settle_seconds=SETTLE_SECONDS)
+        capabilities = replace(PAPER.capabilities, settle_seconds=SETTLE_SECONDS)
         settle = SettleUnknown(
             PostgresExecutionStore(self.desk.pool), self.desk.track, self.desk.hints, self.desk.execute
         )

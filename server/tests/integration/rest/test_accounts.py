@@ -170,8 +170,16 @@ async def test_an_account_is_ready_while_an_executor_holds_its_slot_and_has_comp
     leases, feeds = PostgresLeaseStore(pool), PostgresSessionStore(pool, DatabaseClock(pool))
     states = []
 
-    async def look(*, connected: bool, compared: Sequence[int], signing_in: Sequence[AccountId] = ()) -> None:
-        await feeds.tell_feed(executor, "paper", connected=connected, compared=compared, signing_in=signing_in)
+    async def look(
+        *,
+        connected: bool,
+        compared: Sequence[int],
+        signing_in: Sequence[AccountId] = (),
+        mute: Sequence[AccountId] | None = None,
+    ) -> None:
+        await feeds.tell_feed(
+            executor, "paper", connected=connected, compared=compared, signing_in=signing_in, mute=mute
+        )
         states.append((await show(api, tenant, url_of(tenant)))["session_state"])
 
     # Of one that is not there nothing is believed.
@@ -189,6 +197,10 @@ async def test_an_account_is_ready_while_an_executor_holds_its_slot_and_has_comp
     # Its credential is good, and yet it is not signed in: perhaps the vault does not answer.
     await look(connected=True, compared=[slot], signing_in=[tenant.account.id])
     await look(connected=True, compared=[slot], signing_in=[AccountId(uuid4())])
+    # Its feed is silent where it must speak; what was told of it stays so until something else is.
+    await look(connected=True, compared=[slot], mute=[tenant.account.id])
+    await look(connected=True, compared=[slot])
+    await look(connected=True, compared=[slot], mute=[])
     await leases.leave(executor)
     await look(connected=True, compared=[slot])
     await leases.release(executor, [slot])
@@ -203,6 +215,9 @@ async def test_an_account_is_ready_while_an_executor_holds_its_slot_and_has_comp
         "connecting",
         "ready",
         "connecting",
+        "ready",
+        "degraded",
+        "degraded",
         "ready",
         "reconciling",
         "connecting",

@@ -9,7 +9,7 @@ from builders import Tenant
 from identity_provider import Verifier
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.processes.api import rest_app
-from rest_api import RecordedHints, intents_of, limited
+from rest_api import RecordedHints, RememberedPlans, intents_of, limited
 
 
 async def test_a_caller_that_leaves_before_its_body_came_is_no_failure_of_ours(pool: Pool, tenant: Tenant) -> None:
@@ -36,7 +36,17 @@ async def test_a_caller_that_leaves_before_its_body_came_is_no_failure_of_ours(p
         "state": {},
     }
     with capture_logs() as lines:
-        app = rest_app(pool, RecordedHints(), b"a secret of the tests", Verifier().tokens, limited(), "dev", None, None)
+        app = rest_app(
+            pool,
+            RecordedHints(),
+            b"a secret of the tests",
+            Verifier().tokens,
+            limited(),
+            "dev",
+            None,
+            None,
+            RememberedPlans(),
+        )
         await app(scope, receive, send)  # type: ignore[arg-type]
     assert sent[0]["status"] == 400
     assert [line["event"] for line in lines] == ["request"]

@@ -9,7 +9,7 @@ import pytest
 from builders import Tenant, a_tenant, new_id
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.application.ports.broker import ReplaceSupport
-from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.orders import TimeInForce
 from rest_api import RestApi, cancel_body, create_body, intents_of, pointers, problem, replace_body
@@ -134,12 +134,12 @@ async def test_what_the_broker_cannot_do_is_refused_by_name(
     api: RestApi, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     intent = await created(api, tenant)
-    able = PaperBroker.capabilities
+    able = BROKERS["paper"].capabilities
     monkeypatch.setattr(
-        PaperBroker, "capabilities", replace(able, times_in_force=able.times_in_force - {TimeInForce.EXT})
+        BROKERS["paper"], "capabilities", replace(able, times_in_force=able.times_in_force - {TimeInForce.EXT})
     )
     problem(await api.submit(tenant, replace_body(intent, price="4", time_in_force="EXT")), 422, "not_supported")
-    monkeypatch.setattr(PaperBroker, "capabilities", replace(able, replace=ReplaceSupport.NONE))
+    monkeypatch.setattr(BROKERS["paper"], "capabilities", replace(able, replace=ReplaceSupport.NONE))
     problem(await api.submit(tenant, replace_body(intent, price="4")), 422, "replace_not_supported")
     assert (await api.submit(tenant, cancel_body(intent))).status_code == 202
 

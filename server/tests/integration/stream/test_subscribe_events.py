@@ -6,11 +6,12 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC
 
 import grpc
 import pytest
 
-from builders import Tenant, a_cancel, a_tenant, accept
+from builders import Tenant, a_cancel, a_report, a_tenant, accept, an_execution, described
 from identity_provider import Verifier
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
@@ -22,12 +23,14 @@ from openbell_server.application.follow_events import FollowEvents
 from openbell_server.application.limit_rates import LimitRates
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.action_lifecycle import Reason
+from openbell_server.domain.broker_orders import ReportStatus
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.principals import EVENT_READ, INTENT_EDIT
 from openbell_server.processes.callers import authentication, wall_clock
 from openbell_server.processes.children import free_port
 from openbell_server.transport.stream.server import TradingService, serve_stream
 from rest_api import limited
+from scripted_broker import Desk
 
 ACTIONS, ORDERS, CHANGES = pb.EVENT_TYPE_INTENT_ACTION, pb.EVENT_TYPE_BROKER_ORDER, pb.EVENT_TYPE_ACCOUNT_CHANGED
 Metadata = tuple[tuple[str, str], ...]
@@ -181,6 +184,22 @@ async def test_a_changed_account_is_told_of_to_those_who_asked_and_leaves_no_gap
     assert (told.code, told.broker_code, told.broker_text) == ("SIGN_IN_REFUSED", "401", "no such key")
     _, first, second = await take(stream.subscribe(tenant, token=start.resume_token), 3)
     assert [(e.account_seq, e.prev_seq) for e in (first, second)] == [(1, 0), (4, 1)]
+
+
+async def test_an_order_that_is_not_ours_is_told_of_to_those_who_asked(pool: Pool, stream: StreamClient) -> None:
+    desk = Desk(pool, await a_tenant(pool))
+    (start,) = await take(stream.subscribe(desk.tenant), 1)
+    report = described(a_report(ReportStatus.FILLED, [an_execution(1, 5)], client_order_id="by-phone"), "x1")
+    desk.broker.book["x"] = report
+    await desk.reconcile()
+    asked = stream.subscribe(desk.tenant, token=start.resume_token, kinds=(pb.EVENT_TYPE_EXTERNAL_ORDER,))
+    _, event = await take(asked, 2)
+    told = event.external_order
+    assert (event.account_seq, event.prev_seq, told.broker_order_id, told.client_order_id) == (1, 0, "x1", "by-phone")
+    assert (told.symbol, told.order_side, told.status, told.filled_quantity) == ("AAPL", "BUY", "FILLED", "5")
+    assert report.description is not None
+    assert told.accepted_at.ToDatetime(UTC) == report.description.accepted_at
+    assert not told.HasField("limit_price")
 
 
 @pytest.mark.parametrize("kinds", [(), (0,), (99,), (ACTIONS, 99)])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from openbell_server.application.broker_budget import PAUSE_SECONDS_MAX, BrokerBudget, BudgetedSession, Room, Use
 from openbell_server.application.ports.broker import SlowDown
-from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Unknown
 from paper_broker import ACCOUNT, named, resting, soon
 from scripted_broker import Clock, ScriptedBroker, until_so
@@ -17,7 +17,7 @@ from scripted_broker import Clock, ScriptedBroker, until_so
 
 def a_budget(clock: Clock, per_second: float | None = None, at_once: int = 100, reserved: float = 0.2) -> BrokerBudget:
     capabilities = replace(
-        PaperBroker.capabilities, calls_per_second_max=per_second, calls_at_once_max=at_once, calls_reserved=reserved
+        PAPER.capabilities, calls_per_second_max=per_second, calls_at_once_max=at_once, calls_reserved=reserved
     )
     return BrokerBudget(capabilities, clock)
 

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from openbell_server.application.ports.broker import ReplaceSupport
-from openbell_server.brokers.paper.definition import PaperBroker
+from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.domain.broker_honesty import SETTLES_BY, IdClass, LookUp
 from openbell_server.domain.intents import ActionType
 
@@ -50,11 +50,11 @@ def test_an_order_ends_without_an_operator_only_where_absence_can_be_proved(look
 def test_what_may_be_repeated_follows_from_the_class_of_the_command(
     command: ActionType, id_class: IdClass, support: ReplaceSupport, may: bool
 ) -> None:
-    changed = replace(PaperBroker.capabilities, replace=support, id_classes={command: id_class})
+    changed = replace(PAPER.capabilities, replace=support, id_classes={command: id_class})
     assert changed.may_repeat(command) is may
 
 
 def test_a_command_that_a_broker_says_nothing_of_has_no_id_there() -> None:
-    silent = replace(PaperBroker.capabilities, id_classes={})
+    silent = replace(PAPER.capabilities, id_classes={})
     assert not any(silent.may_repeat(command) for command in ActionType)
     assert silent.settles_by(ActionType.CREATE) == SETTLES_BY[ActionType.CREATE, LookUp.EVERY_ORDER, IdClass.NONE]

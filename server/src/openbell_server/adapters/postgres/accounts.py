@@ -1,6 +1,6 @@
 """Accounts as those who manage them see and change them; a change and all that tells of it are one transaction."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
@@ -8,7 +8,7 @@ from uuid import UUID
 
 import asyncpg
 
-from openbell_server.adapters.postgres import account_changes, named_queries
+from openbell_server.adapters.postgres import account_changes, audit_log, named_queries
 from openbell_server.adapters.postgres.account_changes import RecordedChange
 from openbell_server.adapters.postgres.audit_log import Facts
 from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
@@ -126,6 +126,21 @@ class PostgresAccountRecords:
             told_of = _change(principal, audit_id, "accounts change", "account.updated", before, after)
             await account_changes.record(connection, told_of)
         return after
+
+    async def note(
+        self,
+        principal: Principal,
+        account_id: AccountId,
+        operation: str,
+        before: Mapping[str, object],
+        after: Mapping[str, object],
+    ) -> None:
+        """Audit a change that is kept elsewhere."""
+        organization_id = principal.organization_id
+        (audit_id,) = await self.ids.new_ids(1)
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            who = (principal.kind, principal.id)
+            await audit_log.append(connection, organization_id, audit_id, who, operation, account_id, before, after)
 
     async def close(self, principal: Principal, account_id: AccountId, expected: Collection[int] | None) -> bool:
         """End the account for good, unless it is at work; False if it had ended already."""

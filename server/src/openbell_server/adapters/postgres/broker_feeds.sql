@@ -1,3 +1,6 @@
+-- name: has_accounts_across_organizations(broker)$
+select exists (select 1 from accounts where broker = :broker);
+
 -- name: tell_feed(executor_id, broker, connected, compared, signing_in)!
 -- Of an executor that counts as one of the living. Accounts go by hashes: whoever reads the row learns of its own only.
 insert into broker_feeds (executor_id, broker, connected, compared, signing_in, told_at)

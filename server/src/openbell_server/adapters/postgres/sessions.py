@@ -96,6 +96,11 @@ class PostgresSessionStore:
         query = _queries.accounts_asked_across_organizations
         return await self._accounts(query, slots, row_limit=ASKED_AT_ONCE_MAX)
 
+    async def has_accounts_across_organizations(self, broker: str) -> bool:
+        """Whether anybody trades at a broker."""
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            return bool(await _feed_queries.has_accounts_across_organizations(connection, broker=broker))
+
     async def tell_feed(
         self,
         executor_id: UUID,

@@ -1,6 +1,6 @@
 """What managing trading accounts needs from the database."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from openbell_server.domain.accounts import AccountChange, AccountRecord, Environment, NewAccount
@@ -30,6 +30,16 @@ class AccountRecords(Protocol):
         self, principal: Principal, account_id: AccountId, change: AccountChange, expected: Collection[int] | None
     ) -> AccountRecord:
         """How the account stands after the change; it must be at one of the expected versions, if any are."""
+
+    async def note(
+        self,
+        principal: Principal,
+        account_id: AccountId,
+        operation: str,
+        before: Mapping[str, object],
+        after: Mapping[str, object],
+    ) -> None:
+        """Audit a change that is kept elsewhere."""
 
     async def close(self, principal: Principal, account_id: AccountId, expected: Collection[int] | None) -> bool:
         """End the account for good, unless it is at work; False if it had ended already."""

@@ -80,10 +80,11 @@ async def match_all(
         order = market_order(row)
         matched = decide(row, order)
         steps = updates_of(row["number"], order, matched, row["ordinal"])
+        filled = after(order, matched).filled
+        if not steps and matched.triggered != order.triggered:
+            steps = [Update(order_number=row["number"], status=matched.status, filled_quantity=filled)]
         updates += steps
-        # A stop that triggers without a fill changes too, though nobody is told.
-        if steps or matched.triggered != order.triggered:
-            filled = after(order, matched).filled
+        if steps:
             ends.append(Update(order_number=row["number"], status=matched.status, filled_quantity=filled))
             triggers[row["number"]] = matched.triggered
     if ends:

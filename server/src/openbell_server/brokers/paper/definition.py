@@ -1,38 +1,15 @@
 """What the paper broker can do, and how to reach it."""
 
-from openbell_server.application.ports.broker import (
-    BrokerCapabilities,
-    BrokerSession,
-    CredentialField,
-    CredentialForm,
-    ReplaceSupport,
-)
+from typing import Final
+
+from openbell_server.application.ports.broker import BrokerSession, CredentialField, CredentialForm
+from openbell_server.brokers.paper.profiles import PROFILES, Profile
 from openbell_server.brokers.paper.session import PaperSession
-from openbell_server.domain.broker_honesty import IdClass
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.orders import OrderType, RouteStrategy, TimeInForce
 
 
 class PaperBroker:
-    """The built-in broker."""
-
-    name = "paper"
-    # It refuses what arrives after valid_until, so six seconds cover the door, the wire and a lagging look-up.
-    capabilities = BrokerCapabilities(
-        order_types=frozenset(OrderType),
-        times_in_force=frozenset(TimeInForce),
-        route_strategies=frozenset(RouteStrategy),
-        default_time_in_force=TimeInForce.DAY,
-        replace=ReplaceSupport.NATIVE_TOTAL,
-        in_flight_max=8,
-        calls_at_once_max=32,
-        repeats_cancels=True,
-        id_classes=dict.fromkeys(ActionType, IdClass.ENFORCED),
-        cancels_by_client_id=True,
-        enforces_valid_until=True,
-        settle_seconds=6,
-    )
+    """The built-in broker, as one of the kinds that it can be."""
 
     # An account may do without; one that has a key trades with it, so that changing keys can be tried out.
     credentials: CredentialForm | None = CredentialForm(
@@ -44,10 +21,19 @@ class PaperBroker:
         required=False,
     )
 
+    def __init__(self, profile: Profile) -> None:
+        """Accounts name it by its profile."""
+        self._profile = profile
+        self.name = profile.name
+        self.capabilities = profile.capabilities
+
     def canonical_symbol(self, text: str) -> Symbol | None:
         """The one spelling of a symbol, or None."""
         return canonical_symbol(text)
 
     async def open_session(self, address: str) -> BrokerSession:
         """A session with the paper broker at this http address."""
-        return PaperSession(address)
+        return PaperSession(address, self._profile)
+
+
+PAPER_BROKERS: Final = {name: PaperBroker(profile) for name, profile in PROFILES.items()}

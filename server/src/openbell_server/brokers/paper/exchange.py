@@ -9,6 +9,7 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from openbell_server.brokers.paper.keys import KEY_REFUSED, Key, key_of
+from openbell_server.brokers.paper.profiles import PAPER, PROFILES
 from openbell_server.brokers.paper.venue import Refusal
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
 
@@ -42,6 +43,11 @@ class Exchange:
         self.method = scope["method"]
         # Not `path`: a slash inside a symbol would be lost.
         self.path = scope["raw_path"].decode("ascii", "replace")
+        # The first part of a path may say which kind of broker is meant.
+        first, _, rest = self.path.removeprefix("/").partition("/")
+        self.profile = PROFILES.get(first, PAPER)
+        if first in PROFILES:
+            self.path = f"/{rest}"
         query = scope["query_string"].decode("ascii", "replace")
         self._query: dict[str, list[str]] = parse_qs(query, keep_blank_values=True)
         self._extensions = scope.get("extensions") or {}
@@ -94,18 +100,21 @@ class Exchange:
         except msgspec.DecodeError as trouble:
             raise Refusal("malformed", str(trouble)) from trouble
 
-    async def begin(self, status: int, content_type: bytes) -> None:
+    async def begin(self, status: int, content_type: bytes, *more: tuple[bytes, bytes]) -> None:
         """Send the head of an answer."""
-        headers = [(b"content-type", content_type)]
+        headers = [(b"content-type", content_type), *more]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def write(self, content: bytes, *, more: bool) -> None:
         """Send some of an answer."""
         await self._send({"type": "http.response.body", "body": content, "more_body": more})
 
-    async def answer(self, status: int, body: msgspec.Struct | dict[str, str]) -> None:
+    async def answer(
+        self, status: int, body: msgspec.Struct | dict[str, str], *, retry_after: int | None = None
+    ) -> None:
         """Send a whole answer."""
-        await self.begin(status, b"application/json")
+        more = [] if retry_after is None else [(b"retry-after", str(retry_after).encode())]
+        await self.begin(status, b"application/json", *more)
         await self.write(msgspec.json.encode(body), more=False)
 
     async def gone(self) -> None:
@@ -115,8 +124,12 @@ class Exchange:
 
     async def cut(self) -> None:
         """Close the connection without an answer."""
-        self._extensions[_CUT]["transport"].abort()
+        self.abort()
         await self.gone()
+
+    def abort(self) -> None:
+        """Close the connection as it is."""
+        self._extensions[_CUT]["transport"].abort()
 
 
 def account_of(text: str) -> UUID:

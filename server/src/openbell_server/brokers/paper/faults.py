@@ -1,7 +1,8 @@
 """Seeded misbehaviour: which command meets which fault follows from its client order id, never from timing or order."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -18,8 +19,19 @@ class Fault(StrEnum):
     DONE_THEN_RESET = "done_then_reset"
     # Done and recorded, then the reply is a 500.
     DONE_THEN_ERROR = "done_then_error"
+    # Done and recorded, then the reply is a no, with a code that no table has.
+    DONE_THEN_DENIED = "done_then_denied"
+    # Done and recorded, and told in the feed before the reply comes.
+    DONE_THEN_WAIT = "done_then_wait"
+    # Done and recorded, then every feed is cut, and this connection.
+    DONE_THEN_ALL_RESET = "done_then_all_reset"
+    # No reply comes, and it is done later.
+    DONE_LATE = "done_late"
     # Refused with a code.
     REFUSE = "refuse"
+    # Not done: too many calls, with and without a word on when to come back.
+    TOO_MANY = "too_many"
+    TOO_MANY_UNTIL = "too_many_until"
 
 
 class CommandKind(StrEnum):
@@ -31,28 +43,64 @@ class CommandKind(StrEnum):
     SIGN_IN = "SIGN_IN"
 
 
+class Oddity(StrEnum):
+    """What is odd about an order after it was taken; each comes by a chance of its own."""
+
+    # The feed tells each of its executions twice.
+    DUPLICATE_FILLS = "duplicate_fills"
+    # The feed tells what happened to it backwards.
+    REORDER_FILLS = "reorder_fills"
+    # After it was cancelled, and that was told, the rest of it fills.
+    FILL_AFTER_CANCEL = "fill_after_cancel"
+    # Its first execution is taken back, or gets another price.
+    BUST = "bust"
+    CORRECT = "correct"
+
+
 _RATES: Final[dict[str, tuple[CommandKind, Fault]]] = {
     "hang": (CommandKind.SUBMIT, Fault.HANG),
     "accept_then_hang": (CommandKind.SUBMIT, Fault.DONE_THEN_HANG),
     "accept_then_reset": (CommandKind.SUBMIT, Fault.DONE_THEN_RESET),
     "error_500_after_accept": (CommandKind.SUBMIT, Fault.DONE_THEN_ERROR),
     "refuse": (CommandKind.SUBMIT, Fault.REFUSE),
+    "refused_but_placed": (CommandKind.SUBMIT, Fault.DONE_THEN_DENIED),
+    "accept_late": (CommandKind.SUBMIT, Fault.DONE_LATE),
+    "fill_before_ack": (CommandKind.SUBMIT, Fault.DONE_THEN_WAIT),
+    "session_reset": (CommandKind.SUBMIT, Fault.DONE_THEN_ALL_RESET),
+    "too_many_requests": (CommandKind.SUBMIT, Fault.TOO_MANY),
+    "too_many_requests_until": (CommandKind.SUBMIT, Fault.TOO_MANY_UNTIL),
     "replace_hang": (CommandKind.REPLACE, Fault.HANG),
     "replace_then_hang": (CommandKind.REPLACE, Fault.DONE_THEN_HANG),
     "replace_then_reset": (CommandKind.REPLACE, Fault.DONE_THEN_RESET),
     "error_500_after_replace": (CommandKind.REPLACE, Fault.DONE_THEN_ERROR),
     "replace_refuse": (CommandKind.REPLACE, Fault.REFUSE),
+    "refused_but_replaced": (CommandKind.REPLACE, Fault.DONE_THEN_DENIED),
+    "replace_late": (CommandKind.REPLACE, Fault.DONE_LATE),
+    "too_many_replaces": (CommandKind.REPLACE, Fault.TOO_MANY),
     "cancel_hang": (CommandKind.CANCEL, Fault.HANG),
     "cancel_then_hang": (CommandKind.CANCEL, Fault.DONE_THEN_HANG),
     "cancel_then_reset": (CommandKind.CANCEL, Fault.DONE_THEN_RESET),
     "error_500_after_cancel": (CommandKind.CANCEL, Fault.DONE_THEN_ERROR),
     "cancel_refuse": (CommandKind.CANCEL, Fault.REFUSE),
+    "refused_but_canceled": (CommandKind.CANCEL, Fault.DONE_THEN_DENIED),
+    "cancel_late": (CommandKind.CANCEL, Fault.DONE_LATE),
+    "too_many_cancels": (CommandKind.CANCEL, Fault.TOO_MANY),
 }
-_MILLISECONDS_MAX: Final = 10_000
+# Milliseconds, with the most there may be.
+_TIMES: Final = {"slow_ms": 10_000, "find_lag_ms": 10_000, "late_ms": 600_000, "mute_ms": 600_000}
+_LATE_MS: Final = 1_000
+SEED_MAX: Final = 2**63 - 1
+FAULT_NAMES: Final = (*_RATES, *Oddity, *_TIMES)
 
 
 class InvalidFaults(ValueError):
-    """The fault text cannot be read."""
+    """The plan cannot be meant."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        """Name is the word that is wrong, or empty."""
+        super().__init__(f"{name}: {problem}" if name else problem)
+        self.name = name
+        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +109,13 @@ class Faults:
 
     seed: int = 0
     rates: tuple[tuple[CommandKind, Fault, float], ...] = ()
+    oddities: Mapping[Oddity, float] = field(default_factory=dict)
     slow_ms: int = 0
     find_lag_ms: int = 0
+    # How much later comes what comes late.
+    late_ms: int = _LATE_MS
+    # How long after the plan was made the feed tells nothing, then or later, of what happens.
+    mute_ms: int = 0
 
     def fault_of(self, kind: CommandKind, client_order_id: str, lost_before: int = 0) -> Fault:
         """The fault this command meets, each time it is sent; one that was lost on its way has another chance."""
@@ -74,6 +127,11 @@ class Faults:
                 chance -= rate
         return Fault.NONE
 
+    def is_odd(self, oddity: Oddity, order_id: str) -> bool:
+        """Whether this happens to an order; its id is the client's where it has one."""
+        rate = self.oddities.get(oddity, 0)
+        return rate > 0 and self._chance(oddity, order_id) < rate
+
     def delay_seconds(self, kind: CommandKind, client_order_id: str) -> float:
         """How long this command is on its way before the broker looks at it: between nothing and slow_ms."""
         return self.slow_ms / 1000 * self._chance("delay", kind, client_order_id)
@@ -84,41 +142,44 @@ class Faults:
         return (int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 11) / (1 << 53)
 
 
-def parse_faults(text: str) -> Faults:
-    """Read `name=value,…`: seed, slow_ms and find_lag_ms are whole numbers, every other name is a rate from 0 to 1."""
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    settings: dict[str, str] = {}
-    for word in words:
-        name, equals, value = (part.strip() for part in word.partition("="))
-        if not equals or name in settings:
-            raise InvalidFaults(f"{word!r} must be name=value, each name once")
-        settings[name] = value
-    seed = _whole(settings, "seed", 2**63)
-    slow_ms = _whole(settings, "slow_ms", _MILLISECONDS_MAX)
-    find_lag_ms = _whole(settings, "find_lag_ms", _MILLISECONDS_MAX)
+def plan_of(seed: int, settings: Mapping[str, float]) -> Faults:
+    """A plan from its names: times are whole milliseconds, every other name is a rate from 0 to 1."""
+    if not 0 <= seed <= SEED_MAX:
+        raise InvalidFaults("seed", f"must be a whole number from 0 to {SEED_MAX}")
+    for name, value in settings.items():
+        if name in _TIMES:
+            if not (0 <= value <= _TIMES[name] and value == int(value)):
+                raise InvalidFaults(name, f"must be a whole number from 0 to {_TIMES[name]}")
+        elif name not in FAULT_NAMES:
+            raise InvalidFaults(name, f"there is no such fault; there are {', '.join(FAULT_NAMES)}")
+        elif not 0 <= value <= 1:
+            raise InvalidFaults(name, "must be a rate from 0 to 1")
     # In the table's order, so that the order of the words changes nothing.
-    rates = tuple((*_RATES[name], _rate(name, settings.pop(name))) for name in _RATES if name in settings)
-    if settings:
-        known = ", ".join(("seed", "slow_ms", "find_lag_ms", *_RATES))
-        raise InvalidFaults(f"{', '.join(settings)}: no such fault; there are {known}")
+    rates = tuple((*_RATES[name], float(settings[name])) for name in _RATES if name in settings)
     for kind in CommandKind:
         if sum(rate for of_kind, _, rate in rates if of_kind is kind) > 1:
-            raise InvalidFaults(f"the rates of {kind} faults must not add up to more than 1")
-    return Faults(seed=seed, rates=rates, slow_ms=slow_ms, find_lag_ms=find_lag_ms)
+            raise InvalidFaults("", f"the rates of {kind} faults must not add up to more than 1")
+    oddities = {oddity: float(settings[oddity]) for oddity in Oddity if oddity in settings}
+    times = {name: int(settings[name]) for name in _TIMES if name in settings}
+    return Faults(seed=seed, rates=rates, oddities=oddities, **times)
 
 
-def _whole(settings: dict[str, str], name: str, highest: int) -> int:
-    value = settings.pop(name, "0")
-    if not (value.isascii() and value.isdigit() and len(value) < 20 and int(value) <= highest):
-        raise InvalidFaults(f"{name}={value}: must be a whole number from 0 to {highest}")
-    return int(value)
-
-
-def _rate(name: str, value: str) -> float:
-    try:
-        rate = float(value)
-    except ValueError:
-        rate = -1
-    if not 0 <= rate <= 1:
-        raise InvalidFaults(f"{name}={value}: must be a rate from 0 to 1")
-    return rate
+def parse_faults(text: str) -> Faults:
+    """Read `name=value,…`, the seed among them."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    settings: dict[str, float] = {}
+    seed = 0
+    seen = set()
+    for word in words:
+        name, equals, value = (part.strip() for part in word.partition("="))
+        if not equals or name in seen:
+            raise InvalidFaults("", f"{word!r} must be name=value, each name once")
+        seen.add(name)
+        try:
+            if name == "seed":
+                seed = int(value)
+            else:
+                settings[name] = float(value)
+        except ValueError as trouble:
+            raise InvalidFaults(name, f"{value!r} is no number") from trouble
+    return plan_of(seed, settings)

@@ -1,8 +1,9 @@
 """The paper broker's own append-only ledger: one writer, one transaction per command, reads beside it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -10,9 +11,12 @@ from uuid import UUID
 
 import aiosql
 import asyncpg
+import msgspec
 
+from openbell_server.brokers.paper.faults import Faults, plan_of
 from openbell_server.brokers.paper.matching import Quote
 from openbell_server.brokers.paper.wire import (
+    ChangeBody,
     ExecutionBody,
     FeedLine,
     LastKeyBody,
@@ -40,6 +44,31 @@ def broker_order_id(number: int) -> str:
     return f"P{number}"
 
 
+def number_of(broker_order_id: str) -> int | None:
+    """The number in the broker's name for an order, or None if no order is named so."""
+    digits = broker_order_id.removeprefix("P")
+    is_number = digits.isascii() and digits.isdigit() and len(digits) < 19
+    return int(digits) if is_number and broker_order_id == f"P{int(digits)}" else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderKey:
+    """Which order is meant: by the broker's number, or else by the id that its client gave it."""
+
+    client_order_id: str | None = None
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AccountFaults:
+    """Misbehaviour that an account asked for."""
+
+    seed: int
+    faults: Mapping[str, float]
+    set_at: datetime
+    plan: Faults
+
+
 class LedgerInUse(Exception):
     """There can be one writer only."""
 
@@ -56,6 +85,7 @@ class Ledger:
         self._committed = asyncio.Event()
         # Prices that were set, as the table holds them: there is no other writer.
         self.prices: dict[Symbol, Quote] = {}
+        self.faults: dict[UUID, AccountFaults] = {}
 
     @classmethod
     async def open(cls, url: str) -> "Ledger":
@@ -102,21 +132,32 @@ class Ledger:
         ):
             yield connection
 
-    async def find(self, account_id: UUID, client_order_id: str, accepted_before: datetime) -> LedgerOrderBody | None:
+    async def find(
+        self, account_id: UUID, profile: str, key: OrderKey, accepted_before: datetime, *, only_open: bool
+    ) -> LedgerOrderBody | None:
         """An order with all its executions."""
         async with self._readers.acquire() as connection:
             rows = queries.find_order(
-                connection, account_id=account_id, client_order_id=client_order_id, accepted_before=accepted_before
+                connection,
+                account_id=account_id,
+                profile=profile,
+                client_order_id=key.client_order_id,
+                number=key.number,
+                only_open=only_open,
+                accepted_before=accepted_before,
             )
             orders = _orders([row async for row in rows])
         return orders[0] if orders else None
 
-    async def page(self, account_id: UUID, since: datetime, accepted_before: datetime, after: int) -> OrderPage:
+    async def page(
+        self, account_id: UUID, profile: str, since: datetime, accepted_before: datetime, after: int
+    ) -> OrderPage:
         """Some of an account's orders, by number: what arrives while pages are read comes on a later one."""
         async with self._readers.acquire() as connection:
             rows = queries.orders_of(
                 connection,
                 account_id=account_id,
+                profile=profile,
                 since=since,
                 accepted_before=accepted_before,
                 after=after,
@@ -125,15 +166,34 @@ class Ledger:
             orders = _orders([row async for row in rows])
         return OrderPage(tuple(orders), orders[-1].number if len(orders) == PAGE else None)
 
+    async def set_faults(self, account_id: UUID, faults: AccountFaults) -> None:
+        """Misbehave towards an account from now on."""
+        async with self.writing() as connection:
+            await queries.set_faults(
+                connection,
+                account_id=account_id,
+                seed=faults.seed,
+                faults=msgspec.json.encode(faults.faults).decode(),
+                set_at=faults.set_at,
+            )
+        self.faults[account_id] = faults
+
+    async def clear_faults(self, account_id: UUID) -> None:
+        """Behave towards an account as towards all others."""
+        async with self.writing() as connection:
+            await queries.clear_faults(connection, account_id=account_id)
+        self.faults.pop(account_id, None)
+
     async def last_update(self) -> int:
         """The number of the newest update."""
         async with self._readers.acquire() as connection:
             return int(await queries.last_update(connection))
 
-    async def updates_after(self, number: int) -> list[FeedLine]:
-        """Some of the updates after this one, in order."""
+    async def updates_after(self, number: int, profile: str) -> list[FeedLine]:
+        """Some of a profile's updates after this one, in order."""
         async with self._readers.acquire() as connection:
-            return [_feed_line(row) async for row in queries.updates_after(connection, number=number, page=PAGE)]
+            rows = queries.updates_after(connection, number=number, profile=profile, page=PAGE)
+            return [_feed_line(row) async for row in rows]
 
     async def last_key(self, account_id: UUID) -> LastKeyBody:
         """The key that the account came with last."""
@@ -164,21 +224,31 @@ class Ledger:
                 await queries.become_the_only_writer(connection)
             except TimeoutError as trouble:
                 raise LedgerInUse("another process writes this ledger") from trouble
-            # The last writer may have set prices that this one never saw.
+            # The last writer may have set prices and faults that this one never saw.
             self.prices = {
                 row["symbol"]: Quote(row["price"], row["size"]) async for row in queries.set_prices(connection)
             }
+            self.faults = {row["account_id"]: _faults(row) async for row in queries.all_faults(connection)}
         except BaseException:
             connection.terminate()
             raise
         return connection
 
 
+def _faults(row: asyncpg.Record) -> AccountFaults:
+    faults = msgspec.json.decode(row["faults"], type=dict[str, int | float])
+    return AccountFaults(row["seed"], faults, row["set_at"], plan_of(row["seed"], faults))
+
+
+def _execution_id(order_number: int, ordinal: int) -> str:
+    return f"{broker_order_id(order_number)}-{ordinal}"
+
+
 def _execution(order_number: int, row: asyncpg.Record) -> tuple[ExecutionBody, ...]:
     if row["ordinal"] is None:
         return ()
     execution = ExecutionBody(
-        execution_id=f"{broker_order_id(order_number)}-{row['ordinal']}",
+        execution_id=_execution_id(order_number, row["ordinal"]),
         quantity=decimal_text(row["execution_quantity"]),
         price=decimal_text(row["price"]),
         executed_at=row["executed_at"],
@@ -194,38 +264,57 @@ def _orders(rows: Iterable[asyncpg.Record]) -> list[LedgerOrderBody]:
         number = row["number"]
         first_rows.setdefault(number, row)
         executions[number] = executions.get(number, ()) + _execution(number, row)
-    return [_order(row, executions[number]) for number, row in first_rows.items()]
+    return [
+        LedgerOrderBody(
+            number=number,
+            account_id=row["account_id"],
+            executions=executions[number],
+            changes=_changes(number, row["changes"]),
+            **_facts(number, row),
+        )
+        for number, row in first_rows.items()
+    ]
 
 
-def _order(row: asyncpg.Record, executions: tuple[ExecutionBody, ...]) -> LedgerOrderBody:
-    return LedgerOrderBody(
-        number=row["number"],
-        account_id=row["account_id"],
-        client_order_id=row["client_order_id"],
-        broker_order_id=broker_order_id(row["number"]),
-        symbol=row["symbol"],
-        side=OrderSide(row["order_side"]),
-        type=OrderType(row["order_type"]),
-        quantity=decimal_text(row["quantity"]),
-        limit_price=None if row["limit_price"] is None else decimal_text(row["limit_price"]),
-        stop_price=None if row["stop_price"] is None else decimal_text(row["stop_price"]),
-        time_in_force=TimeInForce(row["time_in_force"]),
-        accepted_at=row["accepted_at"],
-        status=ReportStatus(row["status"]),
-        filled_quantity=decimal_text(row["filled_quantity"]),
-        executions=executions,
+def _changes(order_number: int, listed: str | None) -> tuple[ChangeBody, ...]:
+    changes = msgspec.json.decode(listed or "[]", type=list[tuple[int, int, str, str]])
+    return tuple(
+        ChangeBody(execution_id=_execution_id(order_number, ordinal), revision=revision, quantity=quantity, price=price)
+        for ordinal, revision, quantity, price in changes
     )
 
 
+def _facts(order_number: int, row: asyncpg.Record) -> dict[str, Any]:
+    """What every report says of its order."""
+    return {
+        "client_order_id": row["client_order_id"],
+        "broker_order_id": broker_order_id(order_number),
+        "symbol": row["symbol"],
+        "side": OrderSide(row["order_side"]),
+        "type": OrderType(row["order_type"]),
+        "quantity": decimal_text(row["quantity"]),
+        "limit_price": None if row["limit_price"] is None else decimal_text(row["limit_price"]),
+        "stop_price": None if row["stop_price"] is None else decimal_text(row["stop_price"]),
+        "time_in_force": TimeInForce(row["time_in_force"]),
+        "terms_version": row["terms_version"],
+        "accepted_at": row["accepted_at"],
+        "status": ReportStatus(row["status"]),
+        # The market calls everything triggered that waits for no stop.
+        "triggered": row["triggered"] and row["stop_price"] is not None,
+        "filled_quantity": decimal_text(row["filled_quantity"]),
+    }
+
+
 def _feed_line(row: asyncpg.Record) -> FeedLine:
+    number, revision = row["order_number"], row["revision"]
+    told = _execution(number, row)
+    changes = [
+        ChangeBody(execution_id=change.execution_id, revision=revision, quantity=change.quantity, price=change.price)
+        for change in told
+        if revision is not None
+    ]
     return FeedLine(
         number=row["number"],
         account_id=row["account_id"],
-        report=ReportBody(
-            client_order_id=row["client_order_id"],
-            broker_order_id=broker_order_id(row["order_number"]),
-            status=ReportStatus(row["status"]),
-            filled_quantity=decimal_text(row["filled_quantity"]),
-            executions=_execution(row["order_number"], row),
-        ),
+        report=ReportBody(executions=told if revision is None else (), changes=tuple(changes), **_facts(number, row)),
     )

@@ -5,19 +5,19 @@ select pg_advisory_lock(7302301802);
 -- name: set_prices()
 select symbol, price, size from prices;
 
--- name: record_order(account_id, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, received_at, key_id, accepted_at, due_at, status, triggered, filled_quantity)$
+-- name: record_order(account_id, profile, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, received_at, key_id, accepted_at, due_at, status, triggered, filled_quantity)$
 -- The number of the order, or nothing if the client id is taken.
 with taken as (
     insert into orders (
-        number, account_id, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price,
+        number, account_id, profile, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price,
         time_in_force, accepted_at, due_at, status, triggered, filled_quantity
     )
     values (
-        (select coalesce(max(number), 0) + 1 from orders), :account_id, :client_order_id, :symbol, :order_side,
-        :order_type, :quantity, :limit_price, :stop_price, :time_in_force, :accepted_at, :due_at, :status, :triggered,
+        (select coalesce(max(number), 0) + 1 from orders), :account_id, :profile, :client_order_id, :symbol,
+        :order_side, :order_type, :quantity, :limit_price, :stop_price, :time_in_force, :accepted_at, :due_at, :status, :triggered,
         :filled_quantity
     )
-    on conflict (account_id, client_order_id) do nothing
+    on conflict (account_id, client_order_id) where profile = 'paper' do nothing
     returning number
 ), request as (
     insert into requests (kind, account_id, client_order_id, received_at, key_id, done)
@@ -28,11 +28,19 @@ with taken as (
 )
 select number from taken;
 
--- name: is_order(account_id, client_order_id)$
-select exists (select from orders where account_id = :account_id and client_order_id = :client_order_id);
+-- name: is_order(account_id, profile, client_order_id, only_open)$
+select exists (
+    select from orders
+    where account_id = :account_id and client_order_id = :client_order_id and profile = :profile
+        and (status = 'WORKING' or not :only_open::boolean)
+);
 
--- name: is_replacement(account_id, client_order_id)$
-select exists (select from replacements where account_id = :account_id and client_order_id = :client_order_id);
+-- name: is_replacement(account_id, profile, client_order_id, only_open)$
+select exists (
+    select from replacements as r join orders on orders.number = r.order_number
+    where r.account_id = :account_id and r.client_order_id = :client_order_id and profile = :profile
+        and (status = 'WORKING' or not :only_open::boolean)
+);
 
 -- name: record_request(kind, account_id, client_order_id, received_at, key_id, done)!
 insert into requests (kind, account_id, client_order_id, received_at, key_id, done)
@@ -75,14 +83,63 @@ select
     :happened_at::timestamptz
 from change;
 
--- name: order_to_change(account_id, client_order_id)^
+-- name: order_to_change(account_id, profile, client_order_id, number)^
+-- By the broker's number, or else by the client's id: of several the one that works, and of those the newest.
 select
     *, (select coalesce(max(ordinal), 0) from executions where order_number = orders.number) as ordinal
 from orders
-where account_id = :account_id and client_order_id = :client_order_id;
+where account_id = :account_id and profile = :profile and number = coalesce(
+    :number::bigint,
+    (
+        select number from orders
+        where account_id = :account_id and client_order_id = :client_order_id and profile = :profile
+        order by status = 'WORKING' desc, number desc limit 1
+    )
+);
 
--- name: record_replacement(account_id, client_order_id, order_number, quantity, limit_price, stop_price, time_in_force, replaced_at, due_at)$
--- The number of the order as it is now, or nothing if the client id of the replacement is taken.
+-- name: order_by_number(number)^
+select
+    *, (select coalesce(max(ordinal), 0) from executions where order_number = orders.number) as ordinal
+from orders where number = :number;
+
+-- name: first_execution(order_number)^
+select ordinal, quantity, price from executions where order_number = :order_number order by ordinal limit 1;
+
+-- name: change_execution(order_number, ordinal, quantity, price, changed_at)!
+-- Say something else of an execution that was not taken back; cash and positions follow.
+with before as materialized (
+    select
+        e.order_number, e.ordinal, coalesce(c.revision, 0) + 1 as revision, coalesce(c.quantity, e.quantity) as quantity,
+        coalesce(c.quantity, e.quantity) * coalesce(c.price, e.price) as value
+    from executions as e left join lateral (
+        select revision, quantity, price from execution_changes
+        where order_number = e.order_number and ordinal = e.ordinal
+        order by revision desc limit 1
+    ) as c on true
+    where e.order_number = :order_number and e.ordinal = :ordinal and coalesce(c.quantity, e.quantity) > 0
+), said as (
+    insert into execution_changes (order_number, ordinal, revision, quantity, price, changed_at)
+    select order_number, ordinal, revision, :quantity::numeric, :price::numeric, :changed_at::timestamptz from before
+), counted as (
+    update orders set filled_quantity = filled_quantity + :quantity::numeric - before.quantity
+    from before where orders.number = before.order_number
+    returning
+        orders.number, account_id, symbol, status, filled_quantity, ordinal, revision,
+        case order_side when 'BUY' then 1 else -1 end * (:quantity::numeric - before.quantity) as more,
+        case order_side when 'BUY' then 1 else -1 end * (:quantity::numeric * :price::numeric - value) as dearer
+), held as (
+    update positions set quantity = positions.quantity + more
+    from counted where positions.account_id = counted.account_id and positions.symbol = counted.symbol
+), paid as (
+    update balances set flow = flow - dearer from counted where balances.account_id = counted.account_id
+)
+insert into updates (number, order_number, status, filled_quantity, execution_ordinal, revision, happened_at)
+select
+    (select coalesce(max(number), 0) from updates) + 1, number, status, filled_quantity, ordinal, revision,
+    :changed_at::timestamptz
+from counted;
+
+-- name: record_replacement(account_id, client_order_id, order_number, quantity, limit_price, stop_price, time_in_force, replaced_at, due_at)!
 with taken as (
     insert into replacements (
         account_id, client_order_id, order_number, quantity, limit_price, stop_price, time_in_force, replaced_at
@@ -90,15 +147,13 @@ with taken as (
     values (
         :account_id, :client_order_id, :order_number, :quantity, :limit_price, :stop_price, :time_in_force, :replaced_at
     )
-    on conflict (account_id, client_order_id) do nothing
     returning order_number
 )
 update orders
 set
     quantity = :quantity, limit_price = :limit_price, stop_price = :stop_price, time_in_force = :time_in_force,
     due_at = :due_at
-from taken where orders.number = taken.order_number
-returning orders.number;
+from taken where orders.number = taken.order_number;
 
 -- name: working_orders(symbols, after, page)
 select
@@ -170,38 +225,78 @@ full join (
 ) as works using (symbol)
 order by symbol;
 
--- name: find_order(account_id, client_order_id, accepted_before)
--- One row per execution, or one without.
+-- name: find_order(account_id, profile, client_order_id, number, only_open, accepted_before)
+-- One row per execution, or one without. By the broker's number, or else by the client's id: of several the one that
+-- works, and of those the newest.
 select
-    orders.*, executions.ordinal, executions.quantity as execution_quantity, executions.price, executions.executed_at
+    orders.*, 1 + (select count(*) from replacements where order_number = orders.number) as terms_version,
+    (
+        select json_agg(json_build_array(ordinal, revision, quantity::text, price::text) order by ordinal, revision)
+        from execution_changes where order_number = orders.number
+    )::text as changes,
+    executions.ordinal, executions.quantity as execution_quantity, executions.price, executions.executed_at
 from orders left join executions on executions.order_number = orders.number
-where account_id = :account_id and client_order_id = :client_order_id and accepted_at <= :accepted_before
+where orders.number = coalesce(
+    :number::bigint,
+    (
+        select number from orders
+        where account_id = :account_id and client_order_id = :client_order_id and profile = :profile
+        order by status = 'WORKING' desc, number desc limit 1
+    )
+)
+    and account_id = :account_id and profile = :profile and accepted_at <= :accepted_before
+    and (status = 'WORKING' or not :only_open::boolean)
 order by ordinal;
 
--- name: orders_of(account_id, since, accepted_before, after, page)
+-- name: orders_of(account_id, profile, since, accepted_before, after, page)
 -- One row per execution, or one without; the page counts orders.
 select
     paged.*, executions.ordinal, executions.quantity as execution_quantity, executions.price, executions.executed_at
 from (
-    select * from orders
-    where account_id = :account_id and accepted_at between :since and :accepted_before and number > :after
+    select
+        *, 1 + (select count(*) from replacements where order_number = orders.number) as terms_version,
+        (
+            select json_agg(json_build_array(ordinal, revision, quantity::text, price::text) order by ordinal, revision)
+            from execution_changes where order_number = orders.number
+        )::text as changes
+    from orders
+    where account_id = :account_id and profile = :profile and accepted_at between :since and :accepted_before
+        and number > :after
     order by number limit :page
 ) as paged left join executions on executions.order_number = paged.number
 order by paged.number, ordinal;
 
+-- name: set_faults(account_id, seed, faults, set_at)!
+insert into account_faults (account_id, seed, faults, set_at)
+values (:account_id, :seed, :faults::text::jsonb, :set_at)
+on conflict (account_id) do update set seed = excluded.seed, faults = excluded.faults, set_at = excluded.set_at;
+
+-- name: clear_faults(account_id)!
+delete from account_faults where account_id = :account_id;
+
+-- name: all_faults()
+select account_id, seed, faults::text, set_at from account_faults;
+
 -- name: last_update()$
 select coalesce(max(number), 0) from updates;
 
--- name: updates_after(number, page)
+-- name: updates_after(number, profile, page)
+-- What an update tells of an execution is either that it happened or how it changed. Terms are those of now.
 select
-    updates.number, updates.order_number, updates.status, updates.filled_quantity, orders.account_id,
-    orders.client_order_id, executions.ordinal, executions.quantity as execution_quantity, executions.price,
-    executions.executed_at
+    updates.number, updates.order_number, updates.status, updates.filled_quantity, updates.revision,
+    orders.account_id, orders.client_order_id, orders.symbol, orders.order_side, orders.order_type, orders.quantity,
+    orders.limit_price, orders.stop_price, orders.time_in_force, orders.accepted_at, orders.triggered,
+    1 + (select count(*) from replacements where order_number = orders.number) as terms_version,
+    updates.execution_ordinal as ordinal, coalesce(changes.quantity, executions.quantity) as execution_quantity,
+    coalesce(changes.price, executions.price) as price, executions.executed_at
 from updates
 join orders on orders.number = updates.order_number
 left join executions
     on executions.order_number = updates.order_number and executions.ordinal = updates.execution_ordinal
-where updates.number > :number
+left join execution_changes as changes
+    on changes.order_number = updates.order_number and changes.ordinal = updates.execution_ordinal
+    and changes.revision = updates.revision
+where updates.number > :number and orders.profile = :profile
 order by updates.number limit :page;
 
 -- name: summary()^

@@ -1,6 +1,7 @@
 """What an operator of the paper broker may do beside trading: set prices and cash, ring bells, look at an account."""
 
 import re
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
 from urllib.parse import unquote
@@ -8,11 +9,12 @@ from uuid import UUID
 
 from openbell_server.brokers.paper.accounts import account, set_cash
 from openbell_server.brokers.paper.exchange import Exchange, account_of, symbol_of
-from openbell_server.brokers.paper.ledger import Ledger
+from openbell_server.brokers.paper.faults import InvalidFaults, plan_of
+from openbell_server.brokers.paper.ledger import AccountFaults, Ledger
 from openbell_server.brokers.paper.market import Market
 from openbell_server.brokers.paper.matching import Quote
 from openbell_server.brokers.paper.venue import Refusal
-from openbell_server.brokers.paper.wire import CashBody, PriceBody, decimal_text
+from openbell_server.brokers.paper.wire import AccountFaultsBody, CashBody, FaultsBody, PriceBody, decimal_text
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.orders import TimeInForce, exact_decimal
@@ -20,6 +22,7 @@ from openbell_server.domain.orders import TimeInForce, exact_decimal
 _PRICE: Final = re.compile(r"/prices/([^/]{1,96})")
 _ACCOUNT: Final = re.compile(r"/accounts/([0-9a-f-]{36})")
 _CASH: Final = re.compile(r"/accounts/([0-9a-f-]{36})/cash")
+_FAULTS: Final = re.compile(r"/accounts/([0-9a-f-]{36})/faults")
 _BELLS: Final = {"/bells/open": TimeInForce.AT_OPEN, "/bells/close": TimeInForce.AT_CLOSE}
 
 
@@ -37,6 +40,8 @@ class OperatorRoutes:
             return await self._price(exchange, symbol_of(unquote(found[1])))
         if (found := _CASH.fullmatch(exchange.path)) and exchange.method == "PUT":
             await self._cash(exchange, account_of(found[1]))
+        elif found := _FAULTS.fullmatch(exchange.path):
+            return await self._faults(exchange, account_of(found[1]))
         elif (found := _ACCOUNT.fullmatch(exchange.path)) and exchange.method == "GET":
             await self._account(exchange, account_of(found[1]))
         elif exchange.method == "POST" and exchange.path in _BELLS:
@@ -67,6 +72,25 @@ class OperatorRoutes:
         body = await exchange.body(CashBody)
         await set_cash(self._ledger, account_id, Decimal(body.cash))
         await self._account(exchange, account_id)
+
+    async def _faults(self, exchange: Exchange, account_id: UUID) -> bool:
+        if exchange.method == "PUT":
+            body = await exchange.body(FaultsBody)
+            try:
+                plan = plan_of(body.seed, body.faults)
+            except InvalidFaults as problem:
+                raise Refusal("malformed", str(problem)) from problem
+            await self._ledger.set_faults(account_id, AccountFaults(body.seed, body.faults, datetime.now(UTC), plan))
+        elif exchange.method == "DELETE":
+            await self._ledger.clear_faults(account_id)
+        elif exchange.method != "GET":
+            return False
+        asked = self._ledger.faults.get(account_id)
+        body_now = AccountFaultsBody(0, {}, None)
+        if asked is not None:
+            body_now = AccountFaultsBody(asked.seed, dict(asked.faults), asked.set_at)
+        await exchange.answer(200, body_now)
+        return True
 
     async def _account(self, exchange: Exchange, account_id: UUID) -> None:
         await exchange.answer(200, await account(self._ledger, account_id, self._market.quote))

@@ -38,6 +38,13 @@ create table if not exists orders (
 -- When an order's day ends or its auction is held; null: never, as for orders from before there were days.
 alter table orders add column if not exists due_at timestamptz;
 
+-- Which kind of broker took it, and where that knows no ids of its clients, none; another kind may take an id twice.
+alter table orders add column if not exists profile text not null default 'paper';
+alter table orders alter column client_order_id drop not null;
+alter table orders drop constraint if exists orders_account_id_client_order_id_key;
+create unique index if not exists orders_refuse_ids on orders (account_id, client_order_id) where profile = 'paper';
+create index if not exists orders_by_client_id on orders (account_id, client_order_id);
+
 create index if not exists orders_by_account on orders (account_id, number);
 create index if not exists orders_working on orders (symbol, number) where status = 'WORKING';
 create index if not exists orders_due on orders (due_at) where status = 'WORKING';
@@ -65,6 +72,31 @@ create table if not exists replacements (
     replaced_at timestamptz not null,
     primary key (account_id, client_order_id)
 );
+-- There is one writer, who looks first; a broker that only echoes ids takes one again.
+alter table replacements drop constraint if exists replacements_pkey;
+alter table replacements alter column client_order_id drop not null;
+create index if not exists replacements_by_client_id on replacements (account_id, client_order_id);
+create index if not exists replacements_by_order on replacements (order_number);
+
+-- What was said of executions afterwards: quantity 0 takes one back.
+create table if not exists execution_changes (
+    order_number bigint not null,
+    ordinal integer not null,
+    revision integer not null,
+    quantity numeric not null check (quantity >= 0),
+    price numeric not null check (price > 0),
+    changed_at timestamptz not null,
+    primary key (order_number, ordinal, revision),
+    foreign key (order_number, ordinal) references executions (order_number, ordinal)
+);
+
+-- Misbehaviour that accounts asked for.
+create table if not exists account_faults (
+    account_id uuid primary key,
+    seed bigint not null,
+    faults jsonb not null,
+    set_at timestamptz not null
+);
 
 -- What the feed tells, numbered without gaps in the order of commit: there is one writer.
 create table if not exists updates (
@@ -76,6 +108,9 @@ create table if not exists updates (
     happened_at timestamptz not null,
     foreign key (order_number, execution_ordinal) references executions (order_number, ordinal)
 );
+
+-- Which change of its execution an update tells of.
+alter table updates add column if not exists revision integer;
 
 create table if not exists prices (
     symbol text primary key,
@@ -134,6 +169,8 @@ create or replace trigger replacements_append_only before update or delete or tr
 create or replace trigger updates_append_only before update or delete or truncate on updates
     for each statement execute function refuse_change();
 create or replace trigger deposits_append_only before update or delete or truncate on deposits
+    for each statement execute function refuse_change();
+create or replace trigger execution_changes_append_only before update or delete or truncate on execution_changes
     for each statement execute function refuse_change();
 create or replace trigger orders_are_kept before delete or truncate on orders
     for each statement execute function refuse_change();

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,33 +12,35 @@ from uuid import UUID
 import msgspec
 
 from openbell_server.brokers.paper.exchange import ClientLeft, Exchange, Message, Receive, Send, account_of, symbol_of
-from openbell_server.brokers.paper.faults import CommandKind, Fault, Faults
+from openbell_server.brokers.paper.faults import CommandKind, Faults
+from openbell_server.brokers.paper.feed import Feeds
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED, Key, KeyTerms, judge
-from openbell_server.brokers.paper.ledger import Ledger
+from openbell_server.brokers.paper.ledger import Ledger, OrderKey, number_of
 from openbell_server.brokers.paper.market import Market
+from openbell_server.brokers.paper.misbehaviour import Misbehaviour
 from openbell_server.brokers.paper.operator import OperatorRoutes
+from openbell_server.brokers.paper.plans import Plans
 from openbell_server.brokers.paper.venue import Command, NewOrder, PaperVenue, Refusal, spec_of
 from openbell_server.brokers.paper.wire import (
     REFUSALS,
     UNKNOWN_ORDER,
-    AcceptedBody,
     AwareTime,
     ClientOrderId,
-    FeedLine,
     OrderBody,
     RefusalBody,
     ReplacementBody,
     SessionBody,
 )
+from openbell_server.domain.broker_honesty import LookUp
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.orders import Terms, exact_decimal
 
-HANG_SECONDS_MAX: Final = 10
-HEARTBEAT_SECONDS: Final = 5
-LOST_MAX: Final = 100_000
 _ORDERS: Final = re.compile(r"/accounts/([0-9a-f-]{36})/orders")
 _ORDER: Final = re.compile(r"/accounts/([0-9a-f-]{36})/orders/([^/]{1,192})")
+_BROKER_ORDER: Final = re.compile(r"/accounts/([0-9a-f-]{36})/broker-orders/([0-9A-Za-z]{1,64})")
 _SESSION: Final = re.compile(r"/accounts/([0-9a-f-]{36})/session")
+
+_NO_IDS: Final = Refusal("malformed", "this broker has no place for ids of its clients")
 
 
 class PaperApplication:
@@ -50,14 +51,15 @@ class PaperApplication:
         self._ledger = ledger
         self._venue = PaperVenue(ledger, market)
         self._operator = OperatorRoutes(ledger, market)
-        self._faults = faults
-        # Commands that hung, by id: how often.
-        self._lost: Counter[str] = Counter()
         self._closing = asyncio.Event()
+        self._plans = Plans(ledger, faults)
+        self._feeds = Feeds(ledger, self._plans, self._closing)
+        self._misbehaviour = Misbehaviour(ledger, market, self._venue, self._plans, self._feeds, self._closing)
 
     def close(self) -> None:
         """End the feeds and the hanging replies, so that the server can drain."""
         self._closing.set()
+        self._misbehaviour.close()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -73,14 +75,19 @@ class PaperApplication:
 
     async def _route(self, exchange: Exchange) -> None:
         plain: dict[tuple[str, str], Callable[[Exchange], Awaitable[None]]] = {
-            ("GET", "/updates"): self._feed,
+            ("GET", "/updates"): self._feeds.serve,
             ("GET", "/ledger/summary"): self._summary,
             ("GET", "/healthz"): self._health,
         }
         if (exchange.method, exchange.path) in plain:
             await plain[exchange.method, exchange.path](exchange)
         elif found := _ORDER.fullmatch(exchange.path):
-            await self._order(exchange, account_of(found[1]), _client_order_id(unquote(found[2])))
+            name = _client_order_id(unquote(found[2]))
+            await self._order(exchange, account_of(found[1]), name, OrderKey(client_order_id=name))
+        elif found := _BROKER_ORDER.fullmatch(exchange.path):
+            # There is no order 0.
+            key = OrderKey(number=number_of(found[2]) or 0)
+            await self._order(exchange, account_of(found[1]), found[2], key)
         elif found := _ORDERS.fullmatch(exchange.path):
             await self._orders(exchange, account_of(found[1]))
         elif found := _SESSION.fullmatch(exchange.path):
@@ -95,20 +102,27 @@ class PaperApplication:
             exchange.allow_only("since", "after")
             _admit(exchange.key)
             since, after = _since(exchange.parameter("since")), exchange.whole_number("after") or 0
-            await exchange.answer(200, await self._ledger.page(account_id, since, self._visible_before(), after))
+            before = self._visible_before(account_id)
+            page = await self._ledger.page(account_id, exchange.profile.name, since, before, after)
+            await exchange.answer(200, page)
         else:
             await _no_such_route(exchange)
 
-    async def _order(self, exchange: Exchange, account_id: UUID, client_order_id: str) -> None:
+    async def _order(self, exchange: Exchange, account_id: UUID, name: str, key: OrderKey) -> None:
         if exchange.method == "DELETE":
-            await self._cancel(exchange, account_id, client_order_id)
+            await self._cancel(exchange, account_id, name, key)
         elif exchange.method == "PATCH":
-            await self._replace(exchange, account_id, client_order_id)
+            await self._replace(exchange, account_id, key)
         elif exchange.method == "GET":
             _admit(exchange.key)
-            order = await self._ledger.find(account_id, client_order_id, self._visible_before())
+            profile = exchange.profile
+            if key.client_order_id is not None and not profile.has_client_ids:
+                raise _NO_IDS
+            only_open = profile.capabilities.look_up is LookUp.OPEN_ORDERS
+            before = self._visible_before(account_id)
+            order = await self._ledger.find(account_id, profile.name, key, before, only_open=only_open)
             if order is None:
-                raise Refusal(UNKNOWN_ORDER, "there is no order with this client_order_id")
+                raise Refusal(UNKNOWN_ORDER, "there is no such order")
             await exchange.answer(200, order)
         else:
             await _no_such_route(exchange)
@@ -117,61 +131,42 @@ class PaperApplication:
         command = _command(exchange, CommandKind.SUBMIT, account_id)
         try:
             body = await exchange.body(OrderBody)
-            command = replace(command, client_order_id=body.client_order_id)
+            command = replace(command, client_order_id=_own_id(exchange, body.client_order_id))
             order = _new_order(body)
         except Refusal as refusal:
             await self._venue.refuse(command, refusal)
             raise
         await self._perform(exchange, command, lambda: self._venue.submit(command, order), 201)
 
-    async def _replace(self, exchange: Exchange, account_id: UUID, order_client_id: str) -> None:
+    async def _replace(self, exchange: Exchange, account_id: UUID, key: OrderKey) -> None:
         command = _command(exchange, CommandKind.REPLACE, account_id)
         try:
+            _require_name(exchange, key)
             body = await exchange.body(ReplacementBody)
-            command = replace(command, client_order_id=body.client_order_id)
+            command = replace(command, client_order_id=_own_id(exchange, body.client_order_id))
             replacement = _terms(body)
         except Refusal as refusal:
             await self._venue.refuse(command, refusal)
             raise
         await self._perform(
-            exchange, command, lambda: self._venue.replace(command, order_client_id, replacement, body.valid_until), 200
+            exchange, command, lambda: self._venue.replace(command, key, replacement, body.valid_until), 200
         )
 
-    async def _cancel(self, exchange: Exchange, account_id: UUID, client_order_id: str) -> None:
-        command = replace(_command(exchange, CommandKind.CANCEL, account_id), client_order_id=client_order_id)
+    async def _cancel(self, exchange: Exchange, account_id: UUID, name: str, key: OrderKey) -> None:
+        command = replace(_command(exchange, CommandKind.CANCEL, account_id), client_order_id=name)
         try:
-            valid_until = msgspec.convert(exchange.parameter("valid_until"), AwareTime)
-        except msgspec.ValidationError as trouble:
-            refusal = Refusal("malformed", f"valid_until: {trouble}")
+            _require_name(exchange, key)
+            valid_until = _valid_until(exchange.parameter("valid_until"))
+        except Refusal as refusal:
             await self._venue.refuse(command, refusal)
-            raise refusal from trouble
-        await self._perform(exchange, command, lambda: self._venue.cancel(command, valid_until), 200)
+            raise
+        await self._perform(exchange, command, lambda: self._venue.cancel(command, key, valid_until), 200)
 
     async def _perform(
         self, exchange: Exchange, command: Command, act: Callable[[], Awaitable[str]], status: int
     ) -> None:
-        """Do a command the way the fault plan says."""
-        assert command.client_order_id is not None
         await self._admit(command, exchange.key)
-        fault = self._faults.fault_of(command.kind, command.client_order_id, self._lost[command.client_order_id])
-        await asyncio.sleep(self._faults.delay_seconds(command.kind, command.client_order_id))
-        if fault is Fault.HANG:
-            if len(self._lost) >= LOST_MAX:
-                self._lost.clear()
-            self._lost[command.client_order_id] += 1
-            return await self._hang(exchange)
-        if fault is Fault.REFUSE:
-            refusal = Refusal("refused", "the fault plan refuses this command")
-            await self._venue.refuse(command, refusal)
-            raise refusal
-        answer = AcceptedBody(await act())
-        if fault is Fault.DONE_THEN_HANG:
-            return await self._hang(exchange)
-        if fault is Fault.DONE_THEN_RESET:
-            return await exchange.cut()
-        if fault is Fault.DONE_THEN_ERROR:
-            return await exchange.answer(500, {"error": "the fault plan fails this reply"})
-        return await exchange.answer(status, answer)
+        await self._misbehaviour.perform(exchange, command, act, status)
 
     async def _session(self, exchange: Exchange, account_id: UUID) -> None:
         """Let an account in, or show which key it came with last."""
@@ -195,35 +190,6 @@ class PaperApplication:
             await self._venue.refuse(command, refusal)
             raise
 
-    async def _hang(self, exchange: Exchange) -> None:
-        await _first_of(exchange.gone(), self._closing.wait(), timeout=HANG_SECONDS_MAX)
-        await exchange.cut()
-
-    async def _feed(self, exchange: Exchange) -> None:
-        last = await self._ledger.last_update()
-        after = exchange.whole_number("after")
-        await exchange.begin(200, b"application/x-ndjson")
-        await exchange.write(_line(FeedLine(connected=last)), more=True)
-        told = last if after is None else after
-        gone = asyncio.ensure_future(exchange.gone())
-        clock = asyncio.get_running_loop().time
-        spoke = clock()
-        try:
-            while not gone.done() and not self._closing.is_set():
-                committed = self._ledger.next_commit()
-                lines = await self._ledger.updates_after(told)
-                # A commit need not bring an update, so silence is measured, not counted in waits.
-                if lines or clock() - spoke >= HEARTBEAT_SECONDS:
-                    told = lines[-1].number or told if lines else told
-                    await exchange.write(b"".join(map(_line, lines)) or _line(FeedLine()), more=True)
-                    spoke = clock()
-                else:
-                    silence_left = max(0.0, spoke + HEARTBEAT_SECONDS - clock())
-                    await _first_of(asyncio.shield(gone), committed.wait(), self._closing.wait(), timeout=silence_left)
-            await exchange.write(b"", more=False)
-        finally:
-            gone.cancel()
-
     async def _summary(self, exchange: Exchange) -> None:
         await exchange.answer(200, await self._ledger.summary())
 
@@ -231,9 +197,9 @@ class PaperApplication:
         await self._ledger.last_update()
         await exchange.answer(200, {"status": "ok"})
 
-    def _visible_before(self) -> datetime:
+    def _visible_before(self, account_id: UUID) -> datetime:
         """Without a lag everything is visible, also what was taken before the clock was set back."""
-        lag = timedelta(milliseconds=self._faults.find_lag_ms)
+        lag = timedelta(milliseconds=self._plans.of(account_id).find_lag_ms)
         return datetime.now(UTC) - lag if lag else datetime.max.replace(tzinfo=UTC)
 
 
@@ -249,26 +215,39 @@ def _admit(key: Key | None) -> KeyTerms:
 
 def _command(exchange: Exchange, kind: CommandKind, account_id: UUID) -> Command:
     key_id = exchange.key.key_id if exchange.key else None
-    return Command(kind=kind, account_id=account_id, client_order_id=None, received_at=datetime.now(UTC), key_id=key_id)
+    return Command(
+        kind=kind,
+        profile=exchange.profile,
+        account_id=account_id,
+        client_order_id=None,
+        received_at=datetime.now(UTC),
+        key_id=key_id,
+    )
+
+
+def _own_id(exchange: Exchange, client_order_id: str | None) -> str | None:
+    """The id that a command brings: there must be one where there is a place for it, and nowhere else."""
+    if exchange.profile.has_client_ids is (client_order_id is None):
+        raise _NO_IDS if client_order_id else Refusal("malformed", "the client_order_id is missing")
+    return client_order_id
+
+
+def _require_name(exchange: Exchange, key: OrderKey) -> None:
+    """Refuse a command that names its order by an id which this broker does not take for a name."""
+    if key.client_order_id is not None and not exchange.profile.capabilities.cancels_by_client_id:
+        raise Refusal("malformed", "this broker's orders are named by its own ids: /broker-orders/P1")
+
+
+def _valid_until(text: str | None) -> datetime:
+    try:
+        return msgspec.convert(text, AwareTime)
+    except msgspec.ValidationError as trouble:
+        raise Refusal("malformed", f"valid_until: {trouble}") from trouble
 
 
 async def _no_such_route(exchange: Exchange) -> None:
     """Not one of REFUSALS: a session at a wrong address must not take it for the broker's word about an order."""
     await exchange.answer(404, {"error": "there is nothing here"})
-
-
-async def _first_of(*waits: Awaitable[object], timeout: float) -> None:
-    """Wait for any of these, or until the time is up."""
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-def _line(line: FeedLine) -> bytes:
-    return msgspec.json.encode(line) + b"\n"
 
 
 def _client_order_id(text: str) -> str:

@@ -15,9 +15,11 @@ import structlog
 
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED, Key, signature
+from openbell_server.brokers.paper.profiles import PAPER, Profile
 from openbell_server.brokers.paper.wire import (
     DUPLICATE_ID,
     REFUSALS,
+    TOO_MANY_REQUESTS,
     UNKNOWN_ORDER,
     AcceptedBody,
     FeedLine,
@@ -42,6 +44,7 @@ _RECONNECT_SECONDS_MIN: Final = 0.05
 _CONNECT_SECONDS: Final = 1
 # Shorter than the server keeps an idle connection, so that a command is not written into a closing one.
 _IDLE_SECONDS: Final = 2
+_NAMELESS: Final = "the broker knows its orders by its own ids only, and has told none for this one"
 _NOTHING_WRITTEN: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
@@ -49,17 +52,22 @@ class ListBrokenOff(Exception):
     """The broker's list of orders cannot be read to its end."""
 
 
+class CannotAsk(Exception):
+    """The broker cannot be asked about an order of which it has told no id."""
+
+
 class PaperSession:
     """A connection to the paper broker; it follows no redirect and repeats nothing."""
 
-    def __init__(self, address: str) -> None:
-        """Address is the broker's http address; nothing is sent yet."""
+    def __init__(self, address: str, profile: Profile = PAPER) -> None:
+        """Address is the broker's http address, profile the kind of broker that it shall be; nothing is sent yet."""
+        self._profile = profile
         self.is_connected = False
         self._log = structlog.get_logger()
         # Of the accounts that are signed in.
         self._secrets: dict[AccountId, Secrets] = {}
         self._client = httpx.AsyncClient(
-            base_url=address,
+            base_url=address if profile is PAPER else f"{address}/{profile.name}",
             timeout=httpx.Timeout(DEADLINE_SECONDS, connect=_CONNECT_SECONDS, pool=_CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=64, max_keepalive_connections=32, keepalive_expiry=_IDLE_SECONDS),
             follow_redirects=False,
@@ -87,7 +95,7 @@ class PaperSession:
     async def submit(self, order: BrokerOrder) -> Outcome:
         """Ask for a new order."""
         body = OrderBody(
-            client_order_id=order.client_order_id,
+            client_order_id=order.client_order_id if self._profile.has_client_ids else None,
             symbol=order.symbol,
             side=order.order_side,
             type=order.order_type,
@@ -104,19 +112,23 @@ class PaperSession:
         """Ask that an order be changed."""
         terms = replacement.terms
         body = ReplacementBody(
-            client_order_id=replacement.client_order_id,
+            client_order_id=replacement.client_order_id if self._profile.has_client_ids else None,
             quantity=decimal_text(terms.quantity),
             limit_price=_optional_text(terms.limit_price),
             stop_price=_optional_text(terms.stop_price),
             time_in_force=terms.time_in_force,
             valid_until=replacement.valid_until,
         )
-        path = _order_path(replacement.account_id, replacement.order)
+        path = self._path_to_change(replacement.account_id, replacement.order)
+        if path is None:
+            return NotSent(_NAMELESS)
         return await self._command(self._with_body(replacement.account_id, "PATCH", path, body), 200)
 
     async def cancel(self, account_id: AccountId, order: OrderName, valid_until: datetime) -> Outcome:
         """Ask for the end of an order."""
-        path = _order_path(account_id, order)
+        path = self._path_to_change(account_id, order)
+        if path is None:
+            return NotSent(_NAMELESS)
         request = self._client.build_request(
             "DELETE", path, params={"valid_until": valid_until.isoformat()}, headers=self._headers(account_id)
         )
@@ -124,8 +136,11 @@ class PaperSession:
 
     async def find(self, account_id: AccountId, order: OrderName) -> OrderReport | None:
         """The order with all its executions, or None if the broker says that it has none; raises when in doubt."""
+        path = _client_path(account_id, order) if self._profile.has_client_ids else _broker_path(account_id, order)
+        if path is None:
+            raise CannotAsk(_NAMELESS)
         async with asyncio.timeout(DEADLINE_SECONDS):
-            response = await self._client.get(_order_path(account_id, order), headers=self._headers(account_id))
+            response = await self._client.get(path, headers=self._headers(account_id))
         if response.status_code == REFUSALS[UNKNOWN_ORDER]:
             refusal = _refusal(response)
             if refusal is not None and refusal.code == UNKNOWN_ORDER:
@@ -159,7 +174,7 @@ class PaperSession:
                         elif line.account_id is not None and line.report is not None:
                             yield AccountId(line.account_id), line.report.to_report()
             except (httpx.HTTPError, msgspec.DecodeError) as trouble:
-                self._log.warning("broker_feed_broken", broker="paper", why=_why(trouble))
+                self._log.warning("broker_feed_broken", broker=self._profile.name, why=_why(trouble))
             finally:
                 self.is_connected = False
             await asyncio.sleep(pause)
@@ -194,6 +209,10 @@ class PaperSession:
             async for line in response.aiter_lines():
                 yield decoder.decode(line)
 
+    def _path_to_change(self, account_id: AccountId, order: OrderName) -> str | None:
+        by_client_id = self._profile.capabilities.cancels_by_client_id
+        return _client_path(account_id, order) if by_client_id else _broker_path(account_id, order)
+
     def _headers(self, account_id: AccountId) -> dict[str, str]:
         secrets = self._secrets.get(account_id)
         return {} if secrets is None else _signed(secrets)
@@ -219,9 +238,17 @@ class PaperSession:
         if refusal is not None and refusal.code == DUPLICATE_ID:
             # It proves that a command with our id was taken, not that this one is refused.
             return Unknown(refusal.text)
+        if refusal is not None and refusal.code == TOO_MANY_REQUESTS:
+            return NotSent(refusal.text, _retry_after(response))
         if refusal is not None:
             return Refused(refusal.code, refusal.text)
         return Unknown(f"the broker answered {response.status_code}")
+
+
+def _retry_after(response: httpx.Response) -> float:
+    """For how many seconds it wants calm; 0 where it does not say so in whole seconds."""
+    text = response.headers.get("retry-after", "")
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0.0
 
 
 def _signed(secrets: Secrets) -> dict[str, str]:
@@ -237,8 +264,15 @@ def _refusal(response: httpx.Response) -> RefusalBody | None:
     return refusal if REFUSALS.get(refusal.code) == response.status_code else None
 
 
-def _order_path(account_id: AccountId, order: OrderName) -> str:
+def _client_path(account_id: AccountId, order: OrderName) -> str:
     return f"/accounts/{account_id}/orders/{quote(order.client_order_id, safe='')}"
+
+
+def _broker_path(account_id: AccountId, order: OrderName) -> str | None:
+    """By the newest of the broker's own ids, if it has told one."""
+    if not order.broker_order_ids:
+        return None
+    return f"/accounts/{account_id}/broker-orders/{quote(order.broker_order_ids[-1], safe='')}"
 
 
 def _optional_text(number: Decimal | None) -> str | None:

@@ -12,13 +12,16 @@ from openbell_server.brokers.paper.accounts import is_affordable
 from openbell_server.brokers.paper.booking import Update, append, change, market_order, match_all, updates_of
 from openbell_server.brokers.paper.days import due_at
 from openbell_server.brokers.paper.faults import CommandKind
-from openbell_server.brokers.paper.ledger import Ledger, broker_order_id, queries
+from openbell_server.brokers.paper.ledger import Ledger, OrderKey, broker_order_id, queries
 from openbell_server.brokers.paper.market import Market
 from openbell_server.brokers.paper.matching import MarketOrder, after, cannot_be_asked, match, replaced
+from openbell_server.brokers.paper.profiles import Profile
 from openbell_server.brokers.paper.wire import DUPLICATE_ID, REFUSALS, UNKNOWN_ORDER
+from openbell_server.domain.broker_honesty import IdClass
 from openbell_server.domain.broker_orders import ReportStatus
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import Symbol
+from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderSide, OrderSpec, OrderType, Terms
 
 _TOO_DEAR: Final = "the account's buying power does not cover this order"
@@ -40,11 +43,17 @@ class Command:
     """What every command carries."""
 
     kind: CommandKind
+    profile: Profile
     account_id: UUID
+    # Of a cancel the order's, by which it is meant.
     client_order_id: str | None
     received_at: datetime
     # Of the key that it is signed with.
     key_id: str | None
+
+    def in_time(self, valid_until: datetime, now: datetime) -> bool:
+        """Whether it may still be done."""
+        return now <= valid_until or not self.profile.capabilities.enforces_valid_until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +78,7 @@ class PaperVenue:
         """Take an order, fill what fills at once, and say the broker's id for it."""
         async with self._ledger.writing() as connection:
             now = datetime.now(UTC)
-            if now <= order.valid_until:
+            if command.in_time(order.valid_until, now):
                 taken = await self._take(connection, command, order, now)
             else:
                 taken = Refusal("expired", "the order arrived after its valid_until")
@@ -78,14 +87,12 @@ class PaperVenue:
             raise taken
         return broker_order_id(taken)
 
-    async def replace(self, command: Command, order_client_id: str, terms: Terms, valid_until: datetime) -> str:
+    async def replace(self, command: Command, key: OrderKey, terms: Terms, valid_until: datetime) -> str:
         """Change an order that works, fill what fills now, and say the broker's id for it, which stays."""
         async with self._ledger.writing() as connection:
             now = datetime.now(UTC)
-            row: asyncpg.Record | None = await queries.order_to_change(
-                connection, account_id=command.account_id, client_order_id=order_client_id
-            )
-            refusal = _replace_refusal(row, terms, now, valid_until)
+            row = await _order_to_change(connection, command, key)
+            refusal = _replace_refusal(row, terms, in_time=command.in_time(valid_until, now))
             if refusal is None:
                 refusal = await self._change_terms(connection, command, row, terms, now)
             await _record(connection, command, refusal.code if refusal else "accepted")
@@ -94,14 +101,12 @@ class PaperVenue:
         assert row is not None
         return broker_order_id(row["number"])
 
-    async def cancel(self, command: Command, valid_until: datetime) -> str:
-        """End an order that works; to cancel it again is no mistake."""
+    async def cancel(self, command: Command, key: OrderKey, valid_until: datetime) -> str:
+        """End an order that works; to cancel it again is no mistake where the profile says so."""
         async with self._ledger.writing() as connection:
             now = datetime.now(UTC)
-            row: asyncpg.Record | None = await queries.order_to_change(
-                connection, account_id=command.account_id, client_order_id=command.client_order_id
-            )
-            refusal = _cancel_refusal(row, now, valid_until)
+            row = await _order_to_change(connection, command, key)
+            refusal = _cancel_refusal(command, row, in_time=command.in_time(valid_until, now))
             await _record(connection, command, refusal.code if refusal else "accepted")
             if refusal is None and row is not None and row["status"] == ReportStatus.WORKING:
                 canceled = Update(
@@ -132,36 +137,36 @@ class PaperVenue:
         """The number of a new order, or why there is none; either is on record."""
         asked = MarketOrder(side=order.side, spec=order.spec)
         matched = match(asked, self._market.quote(order.symbol))
-        number: int | None = None
-        if await is_affordable(
+        repeated = Refusal(DUPLICATE_ID, "an order with this client_order_id exists")
+        affordable = await is_affordable(
             connection, command.account_id, order.symbol, asked, matched, quote_of=self._market.quote
-        ):
-            number = await queries.record_order(
-                connection,
-                account_id=command.account_id,
-                client_order_id=command.client_order_id,
-                symbol=order.symbol,
-                order_side=order.side,
-                order_type=order.spec.order_type,
-                **asdict(order.spec.terms),
-                received_at=command.received_at,
-                key_id=command.key_id,
-                accepted_at=now,
-                due_at=due_at(order.spec.time_in_force, now),
-                status=matched.status,
-                triggered=matched.triggered,
-                filled_quantity=after(asked, matched).filled,
-            )
+        )
         # A repeated id is never answered with a refusal that is definite: the first order stands.
-        elif not await queries.is_order(
-            connection, account_id=command.account_id, client_order_id=command.client_order_id
-        ):
+        if await _is_repeated(connection, command, ActionType.CREATE, by_insert=affordable):
+            await _record(connection, command, repeated.code)
+            return repeated
+        if not affordable:
             await _record(connection, command, "insufficient_buying_power")
             return Refusal("insufficient_buying_power", _TOO_DEAR)
-        else:
-            await _record(connection, command, DUPLICATE_ID)
+        number: int | None = await queries.record_order(
+            connection,
+            account_id=command.account_id,
+            profile=command.profile.name,
+            client_order_id=command.client_order_id,
+            symbol=order.symbol,
+            order_side=order.side,
+            order_type=order.spec.order_type,
+            **asdict(order.spec.terms),
+            received_at=command.received_at,
+            key_id=command.key_id,
+            accepted_at=now,
+            due_at=due_at(order.spec.time_in_force, now),
+            status=matched.status,
+            triggered=matched.triggered,
+            filled_quantity=after(asked, matched).filled,
+        )
         if number is None:
-            return Refusal(DUPLICATE_ID, "an order with this client_order_id exists")
+            return repeated
         accepted = Update(order_number=number, status=ReportStatus.WORKING, filled_quantity=Decimal(0))
         await append(connection, [accepted, *updates_of(number, asked, matched)], now)
         return number
@@ -178,7 +183,8 @@ class PaperVenue:
         assert row is not None
         quote = self._market.quote(row["symbol"])
         order = replaced(market_order(dict(row)), terms)
-        repeated = Refusal(DUPLICATE_ID, "a replacement with this client_order_id exists")
+        if await _is_repeated(connection, command, ActionType.REPLACE):
+            return Refusal(DUPLICATE_ID, "a replacement with this client_order_id exists")
         if not await is_affordable(
             connection,
             command.account_id,
@@ -188,11 +194,8 @@ class PaperVenue:
             quote_of=self._market.quote,
             except_number=row["number"],
         ):
-            is_repeated = await queries.is_replacement(
-                connection, account_id=command.account_id, client_order_id=command.client_order_id
-            )
-            return repeated if is_repeated else Refusal("insufficient_buying_power", _TOO_DEAR)
-        number: int | None = await queries.record_replacement(
+            return Refusal("insufficient_buying_power", _TOO_DEAR)
+        await queries.record_replacement(
             connection,
             account_id=command.account_id,
             client_order_id=command.client_order_id,
@@ -201,9 +204,9 @@ class PaperVenue:
             replaced_at=now,
             due_at=due_at(terms.time_in_force, now),
         )
-        if number is None:
-            return repeated
-        changed = Update(order_number=number, status=ReportStatus.WORKING, filled_quantity=row["filled_quantity"])
+        changed = Update(
+            order_number=row["number"], status=ReportStatus.WORKING, filled_quantity=row["filled_quantity"]
+        )
         await append(connection, [changed], now)
         await match_all(connection, [{**dict(row), **asdict(terms)}], lambda _, working: match(working, quote), now)
         return None
@@ -221,11 +224,11 @@ def spec_of(order_type: OrderType, terms: Terms) -> OrderSpec:
     return spec
 
 
-def _replace_refusal(row: asyncpg.Record | None, terms: Terms, now: datetime, valid_until: datetime) -> Refusal | None:
-    if now > valid_until:
+def _replace_refusal(row: asyncpg.Record | None, terms: Terms, *, in_time: bool) -> Refusal | None:
+    if not in_time:
         return Refusal("expired", "the replacement arrived after its valid_until")
     if row is None:
-        return Refusal(UNKNOWN_ORDER, "there is no order with this client_order_id")
+        return Refusal(UNKNOWN_ORDER, "there is no such order")
     if row["status"] != ReportStatus.WORKING:
         return Refusal("order_closed", f"the order is {row['status']}")
     if terms.quantity <= row["filled_quantity"]:
@@ -237,14 +240,46 @@ def _replace_refusal(row: asyncpg.Record | None, terms: Terms, now: datetime, va
     return None
 
 
-def _cancel_refusal(row: asyncpg.Record | None, now: datetime, valid_until: datetime) -> Refusal | None:
-    if now > valid_until:
+def _cancel_refusal(command: Command, row: asyncpg.Record | None, *, in_time: bool) -> Refusal | None:
+    if not in_time:
         return Refusal("expired", "the cancel arrived after its valid_until")
     if row is None:
-        return Refusal(UNKNOWN_ORDER, "there is no order with this client_order_id")
-    if row["status"] not in {ReportStatus.WORKING, ReportStatus.CANCELED}:
+        return Refusal(UNKNOWN_ORDER, "there is no such order")
+    is_repeat = row["status"] == ReportStatus.CANCELED and command.profile.capabilities.repeats_cancels
+    if row["status"] != ReportStatus.WORKING and not is_repeat:
         return Refusal("order_closed", f"the order is {row['status']}")
     return None
+
+
+async def _order_to_change(
+    connection: "asyncpg.Connection[asyncpg.Record]", command: Command, key: OrderKey
+) -> asyncpg.Record | None:
+    row: asyncpg.Record | None = await queries.order_to_change(
+        connection,
+        account_id=command.account_id,
+        profile=command.profile.name,
+        client_order_id=key.client_order_id,
+        number=key.number,
+    )
+    return row
+
+
+async def _is_repeated(
+    connection: "asyncpg.Connection[asyncpg.Record]", command: Command, what: ActionType, *, by_insert: bool = False
+) -> bool:
+    """Whether the id of a command is refused as taken; an id that is refused for good may be left to the insert."""
+    id_class = command.profile.capabilities.id_classes[what]
+    if id_class not in {IdClass.ENFORCED, IdClass.FOR_A_WHILE} or (by_insert and id_class is IdClass.ENFORCED):
+        return False
+    ask = queries.is_order if what is ActionType.CREATE else queries.is_replacement
+    repeated: bool = await ask(
+        connection,
+        account_id=command.account_id,
+        profile=command.profile.name,
+        client_order_id=command.client_order_id,
+        only_open=id_class is IdClass.FOR_A_WHILE,
+    )
+    return repeated
 
 
 async def _record(connection: "asyncpg.Connection[asyncpg.Record]", command: Command, done: str) -> None:

@@ -1,6 +1,5 @@
 """What the paper broker and its session say to each other: JSON bodies, decimals as strings, times with their zone."""
 
-import dataclasses
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Final
@@ -9,7 +8,14 @@ from uuid import UUID
 import msgspec
 
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED
-from openbell_server.domain.broker_orders import BrokerExecution, OrderReport, ReportStatus
+from openbell_server.domain.broker_orders import (
+    BrokerExecution,
+    ExecutionChange,
+    OrderDescription,
+    OrderReport,
+    ReportStatus,
+)
+from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.orders import DECIMAL_PATTERN, OrderSide, OrderType, Terms, TimeInForce
 
 DecimalText = Annotated[str, msgspec.Meta(pattern=DECIMAL_PATTERN, max_length=38)]
@@ -18,6 +24,7 @@ ClientOrderId = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z_-]{1,64}$", max
 
 DUPLICATE_ID: Final = "duplicate_client_order_id"
 UNKNOWN_ORDER: Final = "unknown_order"
+TOO_MANY_REQUESTS: Final = "too_many_requests"
 # Every definite no, with its status; a 4xx without one of these codes says nothing about the command.
 REFUSALS: Final[dict[str, int]] = {
     "malformed": 400,
@@ -25,6 +32,7 @@ REFUSALS: Final[dict[str, int]] = {
     KEY_EXPIRED: 401,
     UNKNOWN_ORDER: 404,
     DUPLICATE_ID: 409,
+    TOO_MANY_REQUESTS: 429,
     "order_closed": 409,
     "expired": 422,
     "insufficient_buying_power": 422,
@@ -34,9 +42,9 @@ REFUSALS: Final[dict[str, int]] = {
 
 
 class OrderBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A new order."""
+    """A new order; without an id where the broker has no place for one."""
 
-    client_order_id: ClientOrderId
+    client_order_id: ClientOrderId | None = None
     symbol: str
     side: OrderSide
     type: OrderType
@@ -50,7 +58,7 @@ class OrderBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class ReplacementBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an order shall become; the quantity is the total, fills included, and the id is this command's own."""
 
-    client_order_id: ClientOrderId
+    client_order_id: ClientOrderId | None = None
     quantity: DecimalText
     limit_price: DecimalText | None = None
     stop_price: DecimalText | None = None
@@ -124,14 +132,35 @@ class ExecutionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     executed_at: AwareTime
 
 
-class ReportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How an order stands, with executions."""
+class ChangeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What became of a fill afterwards; quantity 0: it was taken back."""
 
-    client_order_id: str
+    execution_id: str
+    revision: int
+    quantity: DecimalText
+    price: DecimalText
+
+
+class ReportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How an order stands: what is asked by now, and executions."""
+
+    client_order_id: str | None
     broker_order_id: str
+    symbol: str
+    side: OrderSide
+    type: OrderType
+    quantity: DecimalText
+    limit_price: DecimalText | None
+    stop_price: DecimalText | None
+    time_in_force: TimeInForce
+    # 1 as it began, one more at each replace.
+    terms_version: int
+    accepted_at: AwareTime
     status: ReportStatus
+    triggered: bool
     filled_quantity: DecimalText
     executions: tuple[ExecutionBody, ...] = ()
+    changes: tuple[ChangeBody, ...] = ()
 
     def to_report(self) -> OrderReport:
         """As the platform says it."""
@@ -149,32 +178,49 @@ class ReportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 )
                 for execution in self.executions
             ),
+            changes=tuple(
+                ExecutionChange(
+                    execution_id=change.execution_id,
+                    revision=change.revision,
+                    quantity=Decimal(change.quantity),
+                    price=Decimal(change.price),
+                )
+                for change in self.changes
+            ),
+            triggered=self.triggered,
+            terms=Terms(
+                quantity=Decimal(self.quantity),
+                limit_price=None if self.limit_price is None else Decimal(self.limit_price),
+                stop_price=None if self.stop_price is None else Decimal(self.stop_price),
+                time_in_force=self.time_in_force,
+            ),
+            terms_version=self.terms_version,
+            description=OrderDescription(
+                symbol=Symbol(self.symbol), order_side=self.side, order_type=self.type, accepted_at=self.accepted_at
+            ),
         )
 
 
 class LedgerOrderBody(ReportBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An order as the ledger holds it: what is asked by now, and all that became of it."""
+    """An order as the ledger holds it, with all that became of it."""
 
     number: int
     account_id: UUID
-    symbol: str
-    side: OrderSide
-    type: OrderType
-    quantity: DecimalText
-    limit_price: DecimalText | None
-    stop_price: DecimalText | None
-    time_in_force: TimeInForce
-    accepted_at: AwareTime
 
-    def to_report(self) -> OrderReport:
-        """As the platform says it, with the terms."""
-        terms = Terms(
-            quantity=Decimal(self.quantity),
-            limit_price=None if self.limit_price is None else Decimal(self.limit_price),
-            stop_price=None if self.stop_price is None else Decimal(self.stop_price),
-            time_in_force=self.time_in_force,
-        )
-        return dataclasses.replace(ReportBody.to_report(self), terms=terms)
+
+class FaultsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Misbehaviour that an account asks for."""
+
+    seed: int
+    faults: dict[str, int | float]
+
+
+class AccountFaultsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Misbehaviour that an account asked for, and when it did."""
+
+    seed: int
+    faults: dict[str, int | float]
+    set_at: AwareTime | None
 
 
 class OrderPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

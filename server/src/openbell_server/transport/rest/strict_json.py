@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from openbell_server.domain import strict_json
-from openbell_server.domain.errors import FieldProblem, Problem
+from openbell_server.domain.errors import FieldProblem, Problem, escaped
 
 T = TypeVar("T")
 # The reader's own words. What a caller wrote may stand in the first part, never in the path.
@@ -72,7 +72,7 @@ def _explain(words: str, shape: type, decoded: object) -> FieldProblem:
 
 def _pointer(steps: list[str | int]) -> str:
     """A JSON pointer (RFC 6901)."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+    return "".join("/" + escaped(str(step)) for step in steps)
 
 
 @cache

@@ -1,8 +1,21 @@
 """The paper broker's seeded misbehaviour."""
 
+import math
+import re
+from pathlib import Path
+
 import pytest
 
-from openbell_server.brokers.paper.faults import CommandKind, Fault, Faults, InvalidFaults, parse_faults
+from openbell_server.brokers.paper.faults import (
+    FAULT_NAMES,
+    CommandKind,
+    Fault,
+    Faults,
+    InvalidFaults,
+    Oddity,
+    parse_faults,
+    plan_of,
+)
 
 IDS = [f"order{number}" for number in range(5000)]
 
@@ -75,3 +88,30 @@ def test_a_command_that_was_lost_has_another_chance_each_time_the_same() -> None
     assert again == [plan.fault_of(CommandKind.SUBMIT, name, 1) for name in lost]
     always = parse_faults("hang=1")
     assert {always.fault_of(CommandKind.SUBMIT, "a", times) for times in range(5)} == {Fault.HANG}
+
+
+def test_an_order_is_odd_by_a_chance_of_its_own() -> None:
+    plan = plan_of(7, {"duplicate_fills": 0.5, "bust": 0.5})
+    twice, busted = ({name for name in IDS if plan.is_odd(odd, name)} for odd in (Oddity.DUPLICATE_FILLS, Oddity.BUST))
+    assert len(twice) / len(IDS) == pytest.approx(0.5, abs=0.03)
+    assert len(twice & busted) / len(IDS) == pytest.approx(0.25, abs=0.03)
+    assert not any(plan.is_odd(Oddity.CORRECT, name) for name in IDS)
+
+
+def test_a_text_and_its_numbers_are_the_same_plan() -> None:
+    settings = {"accept_late": 0.25, "late_ms": 2000, "reorder_fills": 1}
+    assert parse_faults("seed=9,late_ms=2000,accept_late=0.25,reorder_fills=1") == plan_of(9, settings)
+
+
+@pytest.mark.parametrize(("name", "value"), [("late_ms", math.nan), ("late_ms", math.inf), ("hang", math.nan)])
+def test_a_number_that_is_none_is_refused(name: str, value: float) -> None:
+    with pytest.raises(InvalidFaults) as refused:
+        plan_of(0, {name: value})
+    assert refused.value.name == name
+
+
+def test_the_page_names_every_fault_once() -> None:
+    page = (Path(__file__).parents[5] / "docs/paper-broker.md").read_text()
+    table = page.partition("## Break it on purpose")[2].partition("## ")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row)) == sorted(FAULT_NAMES)

@@ -27,7 +27,7 @@ ANSWERS: dict[str, httpx.Response] = {}
 async def served(path: str) -> httpx.Response:
     """An answer of the application, which needs no database to describe itself."""
     if path not in ANSWERS:
-        app = cast("Any", rest_app(cast("Any", None), cast("Any", None), b"", *[cast("Any", None)] * 5))
+        app = cast("Any", rest_app(cast("Any", None), cast("Any", None), b"", *[cast("Any", None)] * 6))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://openbell.test") as client:
             ANSWERS[path] = await client.get(path)
     return ANSWERS[path]

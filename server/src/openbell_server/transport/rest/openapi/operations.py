@@ -8,6 +8,7 @@ from openbell_server.transport.rest.openapi.caller_operations import CALLER_OPER
 from openbell_server.transport.rest.openapi.control_operations import CONTROL_OPERATIONS
 from openbell_server.transport.rest.openapi.credential_operations import CREDENTIAL_OPERATIONS
 from openbell_server.transport.rest.openapi.described import Described
+from openbell_server.transport.rest.openapi.fault_operations import FAULT_OPERATIONS
 from openbell_server.transport.rest.openapi.intent_operations import INTENT_OPERATIONS
 
 _SERVICE_OPERATIONS: Final = (
@@ -26,6 +27,7 @@ _SERVICE_OPERATIONS: Final = (
 
 OPERATIONS: Final[tuple[Described, ...]] = (
     *ACCOUNT_OPERATIONS,
+    *FAULT_OPERATIONS,
     *CREDENTIAL_OPERATIONS,
     *INTENT_OPERATIONS,
     *CONTROL_OPERATIONS,

@@ -1,0 +1,67 @@
+"""The fault plans of accounts at the paper broker, over its own routes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import httpx
+import msgspec
+
+from openbell_server.application.ports.fault_plans import FaultPlan, PlansUnavailable
+from openbell_server.brokers.paper.faults import InvalidFaults, plan_of
+from openbell_server.brokers.paper.profiles import PROFILES
+from openbell_server.brokers.paper.wire import AccountFaultsBody, FaultsBody
+from openbell_server.domain.errors import InvalidCommand, escaped
+from openbell_server.domain.identifiers import AccountId
+
+_CALL_SECONDS: Final = 2
+
+
+class PaperFaultPlans:
+    """Implements FaultPlans."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        """The client is the caller's to close."""
+        self._client = client
+
+    def is_for(self, broker: str) -> bool:
+        """Whether a broker misbehaves on request."""
+        return broker in PROFILES
+
+    def judge(self, plan: FaultPlan) -> None:
+        """Raise InvalidCommand for a plan that cannot be meant."""
+        try:
+            plan_of(plan.seed, plan.faults)
+        except InvalidFaults as invalid:
+            field = invalid.name if invalid.name == "seed" else f"/faults/{escaped(invalid.name)}".removesuffix("/")
+            raise InvalidCommand(field, invalid.problem) from invalid
+
+    async def read(self, account_id: AccountId) -> FaultPlan:
+        """The plan of an account; without one it is empty."""
+        return await self._call("GET", account_id)
+
+    async def set(self, account_id: AccountId, plan: FaultPlan) -> FaultPlan:
+        """Have a plan hold from now on."""
+        return await self._call("PUT", account_id, msgspec.json.encode(FaultsBody(plan.seed, dict(plan.faults))))
+
+    async def clear(self, account_id: AccountId) -> None:
+        """Have the account's plan hold no more."""
+        await self._call("DELETE", account_id)
+
+    async def _call(self, method: str, account_id: AccountId, content: bytes | None = None) -> FaultPlan:
+        try:
+            async with asyncio.timeout(_CALL_SECONDS):
+                response = await self._client.request(method, f"/accounts/{account_id}/faults", content=content)
+            response.raise_for_status()
+            body = msgspec.json.decode(response.content, type=AccountFaultsBody)
+        except (httpx.HTTPError, TimeoutError, msgspec.DecodeError) as trouble:
+            raise PlansUnavailable(repr(trouble)) from trouble
+        return FaultPlan(body.seed, body.faults, body.set_at)
+
+
+@asynccontextmanager
+async def fault_plans(address: str) -> AsyncIterator[PaperFaultPlans]:
+    """The plans that the paper broker at this http address keeps."""
+    async with httpx.AsyncClient(base_url=address, timeout=_CALL_SECONDS, trust_env=False) as client:
+        yield PaperFaultPlans(client)

@@ -1,0 +1,136 @@
+"""How a command is done and answered where a fault plan has its say."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from openbell_server.brokers.paper.aftermath import change_first_execution, fill_canceled
+from openbell_server.brokers.paper.exchange import Exchange
+from openbell_server.brokers.paper.faults import CommandKind, Fault, Faults, Oddity
+from openbell_server.brokers.paper.feed import Feeds, first_of
+from openbell_server.brokers.paper.ledger import Ledger, number_of
+from openbell_server.brokers.paper.market import Market
+from openbell_server.brokers.paper.plans import Plans
+from openbell_server.brokers.paper.venue import Command, PaperVenue, Refusal
+from openbell_server.brokers.paper.wire import REFUSALS, TOO_MANY_REQUESTS, AcceptedBody, RefusalBody
+
+HANG_SECONDS_MAX: Final = 10
+# Long enough for the feed to be first.
+_ACK_SECONDS: Final = 0.5
+_RETRY_AFTER_SECONDS: Final = 2
+# What is to come late is forgotten beyond these, and when the process ends.
+_LATE_MAX: Final = 1_000
+_LOST_MAX: Final = 100_000
+_DENIED: Final = {"code": "order_not_permitted", "text": "the fault plan says no to what was done"}
+
+Act = Callable[[], Awaitable[str]]
+
+
+class Misbehaviour:
+    """Does commands as the plan of their account says."""
+
+    def __init__(
+        self, ledger: Ledger, market: Market, venue: PaperVenue, plans: Plans, feeds: Feeds, closing: asyncio.Event
+    ) -> None:
+        """What hangs ends when closing is set."""
+        self._ledger = ledger
+        self._market = market
+        self._venue = venue
+        self._plans = plans
+        self._feeds = feeds
+        self._closing = closing
+        self._late: set[asyncio.Task[None]] = set()
+        self._nameless: Counter[tuple[UUID, int]] = Counter()
+        # Commands that were lost on their way: how often.
+        self._lost: Counter[str] = Counter()
+
+    def close(self) -> None:
+        """Forget what was to come late."""
+        for task in self._late:
+            task.cancel()
+
+    async def perform(self, exchange: Exchange, command: Command, act: Act, status: int) -> None:
+        """Do a command and answer it."""
+        plan = self._plans.of(command.account_id)
+        key = command.client_order_id or self._count(command.account_id, plan)
+        fault = plan.fault_of(command.kind, key, self._lost[key])
+        await asyncio.sleep(plan.delay_seconds(command.kind, key))
+        if fault is Fault.HANG:
+            if len(self._lost) >= _LOST_MAX:
+                self._lost.clear()
+            self._lost[key] += 1
+            return await self._hang(exchange)
+        if fault is Fault.DONE_LATE:
+            self._later(plan, act)
+            return await self._hang(exchange)
+        if fault in {Fault.TOO_MANY, Fault.TOO_MANY_UNTIL}:
+            retry_after = _RETRY_AFTER_SECONDS if fault is Fault.TOO_MANY_UNTIL else None
+            turned_away = RefusalBody(TOO_MANY_REQUESTS, "too many requests; nothing was done")
+            return await exchange.answer(REFUSALS[TOO_MANY_REQUESTS], turned_away, retry_after=retry_after)
+        if fault is Fault.REFUSE:
+            refusal = Refusal("refused", "the fault plan refuses this command")
+            await self._venue.refuse(command, refusal)
+            raise refusal
+        broker_order_id = await act()
+        self._plan_aftermath(plan, command, broker_order_id)
+        return await self._answer(exchange, fault, status, AcceptedBody(broker_order_id))
+
+    async def _answer(self, exchange: Exchange, fault: Fault, status: int, answer: AcceptedBody) -> None:
+        """Answer what was done, or not."""
+        if fault is Fault.DONE_THEN_HANG:
+            return await self._hang(exchange)
+        if fault is Fault.DONE_THEN_ALL_RESET:
+            self._feeds.reset(exchange.profile.name)
+        if fault in {Fault.DONE_THEN_RESET, Fault.DONE_THEN_ALL_RESET}:
+            return await exchange.cut()
+        if fault is Fault.DONE_THEN_ERROR:
+            return await exchange.answer(500, {"error": "the fault plan fails this reply"})
+        if fault is Fault.DONE_THEN_DENIED:
+            return await exchange.answer(400, _DENIED)
+        if fault is Fault.DONE_THEN_WAIT:
+            await asyncio.sleep(_ACK_SECONDS)
+        return await exchange.answer(status, answer)
+
+    def _plan_aftermath(self, plan: Faults, command: Command, broker_order_id: str) -> None:
+        number = number_of(broker_order_id)
+        assert number is not None
+        order_id = command.client_order_id or broker_order_id
+        if command.kind is CommandKind.CANCEL:
+            if plan.is_odd(Oddity.FILL_AFTER_CANCEL, order_id):
+                self._later(plan, partial(fill_canceled, self._ledger, self._market, number))
+        elif command.kind is CommandKind.SUBMIT:
+            for oddity in (Oddity.BUST, Oddity.CORRECT):
+                if plan.is_odd(oddity, order_id):
+                    change = partial(change_first_execution, self._ledger, number, take_back=oddity is Oddity.BUST)
+                    self._later(plan, change)
+
+    def _later(self, plan: Faults, act: Callable[[], Awaitable[object]]) -> None:
+        if len(self._late) < _LATE_MAX:
+            task = asyncio.create_task(_do_late(plan.late_ms / 1000, act))
+            self._late.add(task)
+            task.add_done_callback(self._late.discard)
+
+    def _count(self, account_id: UUID, plan: Faults) -> str:
+        """What names a command without an id: it is the account's first, second … under this seed."""
+        self._nameless[account_id, plan.seed] += 1
+        return f"{account_id} {self._nameless[account_id, plan.seed]}"
+
+    async def _hang(self, exchange: Exchange) -> None:
+        await first_of(exchange.gone(), self._closing.wait(), timeout=HANG_SECONDS_MAX)
+        await exchange.cut()
+
+
+async def _do_late(seconds: float, act: Callable[[], Awaitable[object]]) -> None:
+    await asyncio.sleep(seconds)
+    try:
+        await act()
+    except Refusal:
+        # On record, as every refusal; the one who asked has long gone.
+        return
+    except Exception:  # noqa: BLE001 - nobody waits for it
+        structlog.get_logger().exception("late_command_failed")

@@ -1,0 +1,449 @@
+"""Execution's store in memory, held to the same contract suite as PostgreSQL's."""
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from uuid import UUID
+
+from openbell_server.application.ports.execution import (
+    AccountStanding,
+    AccountTransaction,
+    BrokerAccount,
+    Hold,
+    TrackedAction,
+)
+from openbell_server.domain.account_events import EventKind
+from openbell_server.domain.accounts import Environment
+from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
+from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange
+from openbell_server.domain.controls import DoorFacts, SymbolControls
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol, client_order_id
+from openbell_server.domain.intents import ActionType
+from openbell_server.domain.order_aggregate import Order, Standing
+from openbell_server.domain.orders import exact_total
+from simulation.memory_database import ActionRow, Book, Event, MemoryDatabase
+from simulation.memory_reconciliation import ReconcilingTransaction
+
+ROUND_MAX = 200
+PROBES_MAX = 50
+NEAR_SECONDS = 20
+PROBE_SECONDS_MAX = 30
+DATABASE_EPOCH = 1
+
+
+@dataclass(eq=False, slots=True)
+class MemoryAccountTransaction(ReconcilingTransaction):
+    """Implements AccountTransaction."""
+
+    _events: list[tuple[EventKind, IntentId | None, int | None, str]] = field(default_factory=list)
+
+    @property
+    def now(self) -> datetime:
+        """When the lock was asked for."""
+        return self.began_at
+
+    @property
+    def hold(self) -> Hold | None:
+        """Set while no door of the account may open."""
+        return self.book.hold
+
+    @property
+    def halt_code(self) -> str | None:
+        """Why nothing but cancels may pass."""
+        return self.book.halt_code
+
+    @property
+    def epochs(self) -> tuple[int, int]:
+        """Of the database and of the account."""
+        return DATABASE_EPOCH, self.book.epoch
+
+    @property
+    def was_restored(self) -> bool:
+        """Whether the database was ever restored."""
+        return self.book.was_restored
+
+    async def superseded(self) -> list[TrackedAction]:
+        """What a queued cancel makes needless."""
+        await self.statement()
+        found = []
+        for intent, rows in self._by_intent().items():
+            cancel = next((r for r in rows if r.action_type is ActionType.CANCEL and _is_queued(r)), None)
+            if cancel is None:
+                continue
+            unsent = _is_queued(self._first(intent))
+            found += [
+                row
+                for row in rows
+                if row.seq <= cancel.seq and _is_queued(row) and (unsent or row.action_type is ActionType.REPLACE)
+            ]
+        return self._tracked(found)[:ROUND_MAX]
+
+    async def standing(self) -> AccountStanding:
+        """How the account stands with its broker."""
+        await self.statement()
+        return AccountStanding(self.epochs, self.book.credential_version, self.book.credential_status)
+
+    async def ready(self, limit: int, *, commands: int, cancels: bool, cancels_unseen: bool) -> list[TrackedAction]:
+        """What may be sent next, cancels first, then in commit order."""
+        await self.statement()
+        first, others = [], []
+        for rows in self._by_intent().values():
+            for place, row in enumerate(rows):
+                if row.action_type is not ActionType.CANCEL:
+                    others += [row] if _is_queued(row) and place == 0 else []
+                elif cancels and _is_queued(row) and all(_may_be_passed(each, cancels_unseen) for each in rows[:place]):
+                    first.append(row)
+        found = self._tracked(first)[:limit]
+        judged = [replace(action, at_door=self._door_facts(action)) for action in self._tracked(others)]
+        return found + judged[: min(commands, limit - len(found))]
+
+    async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:
+        """The controls of these symbols."""
+        await self.statement()
+        return {symbol: self.book.controls[symbol] for symbol in sorted(symbols) if symbol in self.book.controls}
+
+    async def in_doubt(self) -> list[TrackedAction]:
+        """Actions past their door without an outcome."""
+        await self.statement()
+        doubtful = {ActionState.DISPATCHING, ActionState.UNKNOWN}
+        return self._tracked([row for row in self.book.actions.values() if row.state in doubtful])[:ROUND_MAX]
+
+    async def of_intents(self, intent_ids: Sequence[IntentId]) -> list[TrackedAction]:
+        """All actions of these intents, in order."""
+        await self.statement()
+        known = [intent_id for intent_id in sorted(set(intent_ids)) if intent_id in self.book.intents]
+        rows = [self.book.actions[action_id] for intent_id in known for action_id in self.book.intents[intent_id]]
+        return [self._as_tracked(row) for row in rows]
+
+    async def intents_of(self, action_ids: Sequence[ActionId]) -> dict[ActionId, IntentId]:
+        """Which intents these actions belong to."""
+        await self.statement()
+        known = {row.known_as: row.intent_id for row in self.book.actions.values() if row.known_as}
+        known |= {row.action_id: row.intent_id for row in self.book.actions.values()}
+        return {action_id: known[action_id] for action_id in action_ids if action_id in known}
+
+    async def intents_of_broker_orders(self, broker_order_ids: Sequence[str]) -> dict[str, IntentId]:
+        """Which intents the orders belong to that the broker calls so."""
+        await self.statement()
+        orders = self.book.orders.items()
+        known = {broker_id: intent_id for intent_id, order in orders for broker_id in order.broker_order_ids}
+        return {broker_id: known[broker_id] for broker_id in broker_order_ids if broker_id in known}
+
+    async def adopt_forgotten_orders(self, action_ids: Sequence[ActionId]) -> dict[ActionId, ActionId]:
+        """Give actions the orders that the broker has for the same commands from before a restore."""
+        await self.statement()
+        taken = {row.known_as for row in self.book.actions.values()}
+        adopted = {}
+        for action_id in action_ids:
+            for forgotten in self.book.forgotten:
+                if forgotten not in taken and _command_of(forgotten) == _command_of(action_id):
+                    self._change(action_id, known_as=forgotten)
+                    adopted[action_id] = forgotten
+                    taken.add(forgotten)
+                    break
+        return adopted
+
+    async def add_forgotten_orders(self, action_ids: Sequence[ActionId]) -> None:
+        """Remember orders that the broker has and our record does not."""
+        await self.statement()
+        self.book.forgotten |= dict.fromkeys(action_ids)
+
+    async def end_hold(self, hold: Hold) -> None:
+        """Let the account trade again."""
+        await self.statement()
+        if self.book.hold is not None and self.book.hold.epoch == hold.epoch:
+            self.book.hold = None
+
+    async def open_doors(self, action_ids: Sequence[ActionId], attempt_id: UUID) -> dict[ActionId, datetime]:
+        """QUEUED → DISPATCHING."""
+        await self.statement()
+        now = self.database.clock()
+        opened = {}
+        for action_id in action_ids:
+            if _is_queued(self.book.actions[action_id]):
+                self._change(action_id, state=ActionState.DISPATCHING, attempt_id=attempt_id, send_started_at=now)
+                opened[action_id] = now
+                self.database.note(f"door {client_order_id(action_id)}")
+        assert opened.keys() == set(action_ids), "the account's lock was not held"
+        return opened
+
+    async def save_action(self, action: TrackedAction, state: ActionState, reason: Reason | None) -> None:
+        """Write an action's next state, if the table of states allows it."""
+        advance(action.state, state)
+        await self.statement()
+        if self.book.actions[action.action_id].state is not action.state:
+            return
+        self.database.note(
+            f"{action.action_type} {client_order_id(action.action_id)} {action.state} → {state} {reason}"
+        )
+        now = self.database.clock()
+        self._change(action.action_id, state=state, reason=reason, settled_at=now if state in SETTLED else None)
+        if state is ActionState.UNKNOWN:
+            self._change(action.action_id, unknown_since=now)
+
+    async def add_probe(self, action_id: ActionId, asked_at: datetime, *, found: bool) -> None:
+        """Keep a look-up as evidence."""
+        await self.statement()
+        probes = self.book.actions[action_id].probes
+        self._change(action_id, probes=(*probes[1 - PROBES_MAX :], (asked_at, found)))
+
+    async def save_order(self, action: TrackedAction, order: Order) -> None:
+        """Write an order's facts."""
+        await self.statement()
+        self.book.orders[action.intent_id] = order
+
+    async def flag_action(self, action_id: ActionId) -> datetime | None:
+        """Mark an action as one that somebody should look at, once; since when, if that is new."""
+        await self.statement()
+        if self.book.actions[action_id].flagged_at is not None:
+            return None
+        now = self.database.clock()
+        self.database.note(f"flag {client_order_id(action_id)}")
+        self._change(action_id, flagged_at=now)
+        return now
+
+    async def to_flag(self, stuck_after_seconds: float, flag_after_seconds: float) -> list[TrackedAction]:
+        """Actions abandoned past their door, and those UNKNOWN for long that nobody was told to look at."""
+        await self.statement()
+        is_due = _to_flag(self.database.clock(), stuck_after_seconds, flag_after_seconds)
+        return self._tracked([row for row in self.book.actions.values() if is_due(row)])[:ROUND_MAX]
+
+    async def count_repeat(self, action: TrackedAction) -> None:
+        """Count one more write of a cancel in doubt."""
+        await self.statement()
+        row = self.book.actions[action.action_id]
+        self.book.actions[action.action_id] = replace(row, resends=row.resends + 1)
+
+    async def door_facts(self, action: TrackedAction) -> DoorFacts:
+        """What an action past its door would be judged by, were it to pass once more."""
+        await self.statement()
+        return self._door_facts(action)
+
+    async def open_orders(self) -> list[TrackedAction]:
+        """Orders that the broker may have, each as the action that asked for it."""
+        await self.statement()
+        firsts = [self._first(intent_id) for intent_id in self.book.intents]
+        open_now = [row for row in firsts if not _is_queued(row) and _is_open(self.book.orders[row.intent_id])]
+        return self._tracked(open_now)
+
+    async def record_resend(self, action: TrackedAction, attempt_id: UUID) -> datetime:
+        """Count one more write of an action in doubt."""
+        await self.statement()
+        row, now = self.book.actions[action.action_id], self.database.clock()
+        assert row.state is ActionState.UNKNOWN, "the account's lock was not held"
+        assert row.attempt_id == action.attempt_id, "the account's lock was not held"
+        self._change(action.action_id, resends=row.resends + 1, attempt_id=attempt_id, send_started_at=now)
+        return now
+
+    async def add_executions(self, intent_id: IntentId, fills: Sequence[BrokerExecution]) -> set[str]:
+        """Store fills; the ids of those never seen before."""
+        if not fills:
+            return set()
+        await self.statement()
+        unseen = {fill.execution_id: fill for fill in reversed(fills) if fill.execution_id not in self.book.executions}
+        self.book.executions |= {execution_id: (intent_id, fill) for execution_id, fill in unseen.items()}
+        return set(unseen)
+
+    async def add_execution_changes(self, intent_id: IntentId, changes: Sequence[ExecutionChange]) -> None:
+        """Store what a broker says of fills afterwards, each once."""
+        await self.statement()
+        for change in changes:
+            self.book.changes.setdefault((change.execution_id, change.revision), (intent_id, change))
+
+    async def executions_of(self, intent_id: IntentId) -> tuple[list[BrokerExecution], list[ExecutionChange]]:
+        """All fills of an order, and all that was said of them afterwards."""
+        await self.statement()
+        fills = [fill for _, (whose, fill) in sorted(self.book.executions.items()) if whose == intent_id]
+        return fills, [change for _, (whose, change) in sorted(self.book.changes.items()) if whose == intent_id]
+
+    async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
+        """Count a fill."""
+        await self.statement()
+        self.book.positions[symbol] = exact_total([self.book.positions.get(symbol, Decimal(0)), change])
+
+    def append_event(self, kind: EventKind, intent_id: IntentId | None, seq: int | None, body: str) -> None:
+        """Append to the account's log."""
+        self._events.append((kind, intent_id, seq, body))
+
+    def finish(self) -> None:
+        """Number what was appended."""
+        for kind, intent_id, seq, body in self._events:
+            self.book.events.append(Event(len(self.book.events) + 1, kind, intent_id, seq, body))
+
+    def _change(self, action_id: ActionId, **values: object) -> None:
+        row = self.book.actions[action_id]
+        self.book.actions[action_id] = replace(row, updated_at=self.database.clock(), **values)  # type: ignore[arg-type]
+
+    def _by_intent(self) -> dict[IntentId, list[ActionRow]]:
+        """What is unsettled of each intent, in order."""
+        unsettled: dict[IntentId, list[ActionRow]] = {}
+        for row in self.book.actions.values():
+            if row.settled_at is None:
+                unsettled.setdefault(row.intent_id, []).append(row)
+        return unsettled
+
+    def _first(self, intent_id: IntentId) -> ActionRow:
+        return self.book.actions[self.book.intents[intent_id][0]]
+
+    def _tracked(self, rows: Sequence[ActionRow]) -> list[TrackedAction]:
+        return [self._as_tracked(row) for row in sorted(rows, key=lambda row: row.number)]
+
+    def _as_tracked(self, row: ActionRow) -> TrackedAction:
+        first = self._first(row.intent_id)
+        return TrackedAction(
+            action_id=row.action_id,
+            intent_id=row.intent_id,
+            seq=row.seq,
+            action_type=row.action_type,
+            state=row.state,
+            attempt_id=row.attempt_id,
+            send_started_at=row.send_started_at,
+            order_action_id=first.known_as or first.action_id,
+            misses=[at for at, found in row.probes if not found],
+            order=self.book.orders[row.intent_id],
+            terms=self.book.terms[row.intent_id],
+            replacement=row.replacement,
+            resends=row.resends,
+            flagged_at=row.flagged_at,
+            unknown_since=row.unknown_since,
+            settled_at=row.settled_at,
+        )
+
+    def _door_facts(self, action: TrackedAction) -> DoorFacts:
+        row = self.book.actions[action.action_id]
+        return DoorFacts(
+            now=self.database.clock(),
+            queued_at=row.queued_at,
+            environment=Environment.PAPER,
+            control_epoch=self.book.epoch,
+            organization_disabled=False,
+            account_disabled=self.book.is_disabled,
+            principal_revoked=row.principal_revoked,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryExecutionStore:
+    """Implements ExecutionStore."""
+
+    database: MemoryDatabase
+
+    def account_transaction(self, account: BrokerAccount) -> AbstractAsyncContextManager[AccountTransaction]:
+        """A transaction under the account's lock."""
+        return MemoryAccountTransaction(self.database, account)
+
+    async def find_account_across_organizations(self, account_id: AccountId) -> BrokerAccount | None:
+        """Whose account this is, and where it trades."""
+        await self.database.trip()
+        book = self.database.books.get(account_id)
+        return None if book is None else book.account
+
+    async def accounts_waiting_across_organizations(
+        self, slots: Collection[int], older_than_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots with an action that has been queued for long."""
+        await self.database.trip()
+        before = self.database.clock() - timedelta(seconds=older_than_seconds)
+        return self._accounts(slots, lambda row: _is_queued(row) and row.queued_at < before)
+
+    async def accounts_in_doubt_across_organizations(
+        self, slots: Collection[int], stuck_after_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots with an action that passed the door and has no outcome."""
+        await self.database.trip()
+        now = self.database.clock()
+
+        def is_due(row: ActionRow) -> bool:
+            if row.send_started_at is None:
+                return False
+            if row.state is ActionState.DISPATCHING:
+                return row.send_started_at < now - timedelta(seconds=stuck_after_seconds)
+            near = row.send_started_at > now - timedelta(seconds=NEAR_SECONDS)
+            wait = 1.0 if near else min(PROBE_SECONDS_MAX, math.pow(2, min(10, len(row.probes))))
+            return row.state is ActionState.UNKNOWN and row.updated_at < now - timedelta(seconds=wait)
+
+        return self._accounts(slots, is_due)
+
+    async def accounts_held_across_organizations(
+        self, slots: Collection[int], settle_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots that must be compared with their broker before anything is sent."""
+        await self.database.trip()
+        before = self.database.clock() - timedelta(seconds=settle_seconds)
+        return [
+            account_id
+            for account_id, book in self.database.books.items()
+            if book.account.slot in slots and book.hold and book.hold.began_at and book.hold.began_at < before
+        ]
+
+    async def accounts_to_flag_across_organizations(
+        self, slots: Collection[int], stuck_after_seconds: float, flag_after_seconds: float
+    ) -> list[AccountId]:
+        """Accounts of these slots with an action whose doubt nobody sees yet, or nobody was told to look at."""
+        await self.database.trip()
+        return self._accounts(slots, _to_flag(self.database.clock(), stuck_after_seconds, flag_after_seconds))
+
+    async def accounts_with_open_orders_across_organizations(
+        self, broker: str, slots: Collection[int]
+    ) -> list[BrokerAccount]:
+        """Accounts of these slots with orders that a broker may have."""
+        await self.database.trip()
+        return [
+            book.account
+            for book in self._at(broker, slots)
+            if any(
+                not _is_queued(book.actions[action_ids[0]]) and _is_open(book.orders[intent_id])
+                for intent_id, action_ids in book.intents.items()
+            )
+        ]
+
+    async def accounts_touched_across_organizations(self, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
+        """Accounts of these slots that something happened to since they were last compared with a broker."""
+        await self.database.trip()
+        return [book.account for book in self._at(broker, slots) if len(book.events) > book.reconciled_event]
+
+    def _at(self, broker: str, slots: Collection[int]) -> list[Book]:
+        books = self.database.books.values()
+        return [book for book in books if book.account.broker == broker and book.account.slot in slots]
+
+    def _accounts(self, slots: Collection[int], is_due: Callable[[ActionRow], bool]) -> list[AccountId]:
+        return [
+            account_id
+            for account_id, book in self.database.books.items()
+            if book.account.slot in slots
+            and any(row.settled_at is None and is_due(row) for row in book.actions.values())
+        ]
+
+
+def _is_queued(row: ActionRow) -> bool:
+    return row.state is ActionState.QUEUED
+
+
+def _may_be_passed(row: ActionRow, cancels_unseen: bool) -> bool:
+    """Whether a cancel need not wait for an earlier action of its intent."""
+    is_unseen = row.action_type is ActionType.CREATE and not cancels_unseen
+    return row.state is ActionState.UNKNOWN and not is_unseen
+
+
+def _is_open(order: Order) -> bool:
+    return order.standing is not Standing.CLOSED
+
+
+def _to_flag(now: datetime, stuck_after_seconds: float, flag_after_seconds: float) -> Callable[[ActionRow], bool]:
+    stuck, long = now - timedelta(seconds=stuck_after_seconds), now - timedelta(seconds=flag_after_seconds)
+
+    def is_due(row: ActionRow) -> bool:
+        if row.state is ActionState.DISPATCHING:
+            return row.send_started_at is not None and row.send_started_at < stuck
+        is_unknown = row.state is ActionState.UNKNOWN and row.flagged_at is None
+        return is_unknown and row.unknown_since is not None and row.unknown_since < long
+
+    return is_due
+
+
+def _command_of(action_id: ActionId) -> str:
+    """The part of an id that the same command under the same key has again."""
+    return str(action_id)[15:]

@@ -1,0 +1,71 @@
+"""What comparing an account with its broker reads and writes, in memory."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from openbell_server.application.ports.execution import LastReconciliation
+from openbell_server.domain.action_lifecycle import ActionState
+from openbell_server.domain.external_orders import ExternalOrder
+from openbell_server.domain.identifiers import ActionId
+from simulation.memory_database import Transaction
+
+
+class ReconcilingTransaction(Transaction):
+    """The part of AccountTransaction that reconciliation needs."""
+
+    __slots__ = ()
+
+    async def last_reconciliation(self) -> LastReconciliation | None:
+        """How far the account was compared."""
+        await self.statement()
+        return LastReconciliation(len(self.book.events), self.book.reconciled_at, None)
+
+    async def save_reconciliation(self, reconciled_at: datetime, event_no: int | None) -> None:
+        """The broker's list was read up to a time; with an event, nothing is to be looked for until another one."""
+        await self.statement()
+        self.book.reconciled_at = reconciled_at
+        if event_no is not None:
+            self.book.reconciled_event = event_no
+
+    async def forgotten_among(self, action_ids: Collection[ActionId]) -> set[ActionId]:
+        """Those that a restored database forgot."""
+        await self.statement()
+        return {action_id for action_id in action_ids if action_id in self.book.forgotten}
+
+    async def skipped_among(self, action_ids: Collection[ActionId]) -> set[ActionId]:
+        """Those that were never sent and never will be."""
+        await self.statement()
+        known = [self.book.actions[action_id] for action_id in action_ids if action_id in self.book.actions]
+        return {row.action_id for row in known if row.state is ActionState.SKIPPED}
+
+    async def external_orders_among(self, broker_order_ids: Collection[str]) -> dict[str, ExternalOrder]:
+        """Those that are kept, by the broker's ids."""
+        await self.statement()
+        return {key: self.book.external[key] for key in broker_order_ids if key in self.book.external}
+
+    async def external_orders_named(self, client_order_ids: Collection[str]) -> list[ExternalOrder]:
+        """Those that bear these ids of ours."""
+        await self.statement()
+        return [order for order in self.book.external.values() if order.client_order_id in client_order_ids]
+
+    async def open_external_orders(self) -> list[ExternalOrder]:
+        """Those that may still fill."""
+        await self.statement()
+        return [order for order in self.book.external.values() if order.is_open]
+
+    async def save_external_order(self, order: ExternalOrder) -> None:
+        """Keep an order that is not ours."""
+        await self.statement()
+        self.book.external[order.broker_order_id] = order
+
+    async def set_candidates(self, action_id: ActionId, broker_order_ids: Sequence[str]) -> None:
+        """Say which orders at the broker may be an action's."""
+        await self.statement()
+        self.book.candidates[action_id] = tuple(sorted(broker_order_ids))
+
+    async def halt(self, code: str, detail: str) -> bool:
+        """Let no new order of the account pass; whether it was not so before."""
+        await self.statement()
+        self.database.note(f"halt {code} {detail}")
+        was_halted, self.book.halt_code = self.book.halt_code is not None, self.book.halt_code or code
+        return not was_halted
