@@ -265,13 +265,12 @@ def _plain_values() -> dict[str, Any]:
         | {"version": 1, "wrapped_key": b"w", "sealed": b"s"}
         | {"wrapping_key_id": "new", "after_organization_id": UUID(int=0), "after_account_id": UUID(int=0)}
         | {"after_credential_id": UUID(int=0), "after_version": 0, "versions": [1]}
-        | {"earlier_key_ids": ["old"], "wrapping_key_ids": ["new"], "wrapped_keys": [b"n"]}
         | _values_of_the_accept_step()
-        | _values_of_reconciliation()
+        | _more_values()
     )
 
 
-def _values_of_reconciliation() -> dict[str, Any]:
+def _more_values() -> dict[str, Any]:
     return {
         "client_order_ids": ["c"],
         "candidates": ["b9"],
@@ -279,6 +278,9 @@ def _values_of_reconciliation() -> dict[str, Any]:
         "event_no": 1,
         "halted_only": False,
         "mute": [],
+        "earlier_key_ids": ["old"],
+        "wrapping_key_ids": ["new"],
+        "wrapped_keys": [b"n"],
     }
 
 
