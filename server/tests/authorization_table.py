@@ -204,8 +204,7 @@ def _only(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-_ACCOUNTS = "/v1/accounts"
-_ACCOUNT = "/v1/accounts/{account_id}"
+_ACCOUNTS, _ACCOUNT = "/v1/accounts", "/v1/accounts/{account_id}"
 _CREDENTIAL = "/v1/accounts/{account_id}/credentials"
 _INTENTS = "/v1/accounts/{account_id}/intents"
 _SYMBOL = "/v1/controls/accounts/{account_id}/symbols/{symbol}"
