@@ -1,8 +1,7 @@
 """Who may call what, written by hand from the contract, and never from the product's own rules.
 
 A row says what each kind of caller needs for one operation. `expected` walks the checks in their order: the first that
-fails answers. Outbox health, outboxes, delete-me, key validation and the organization lookup have rules of their
-own.
+fails answers. Outbox health, outboxes, delete-me, key validation and organization lookup have rules of their own.
 """
 
 from collections.abc import Iterator

@@ -229,32 +229,22 @@ def _plain_values() -> dict[str, Any]:
         | {"flag_after_seconds": 0.0, "states": ["UNKNOWN", "DISPATCHING"]}
         | {"found": False, "previous": "QUEUED", "state": "SKIPPED", "settled": True, "reason_code": None}
         | {"broker_code": None, "broker_text": None, "filled_quantity": Decimal(1), "filled_value": Decimal(1)}
-        | {"standing": "WORKING", "close_reason": None, "pending": "NONE", "certainty": "CONFIRMED"}
-        | {"broker_order_ids": ["b9"], "quantities": [Decimal(1)] * 2, "prices": [Decimal(1)] * 2}
-        | {"revisions": [1] * 2, "triggered": True, "terms_version": 2, "highest_quantity": None, "ended": None}
-        | {"busted_quantity": Decimal(0), "executions_changed": False, "ended_filled": Decimal(0)}
-        | {"attempt_before": uuid4(), "broker_order_id": "x1", "client_order_id": None, "status": "WORKING"}
-        | {"order_side": "BUY", "order_type": "MARKET", "accepted_at": now, "code": "c", "detail": "d"}
-        | {"client_order_ids": ["c"], "candidates": ["b9"], "reconciled_at": now, "event_no": 1, "halted_only": False}
-        | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
-        | {"quantity": Decimal(10), "limit_price": None, "stop_price": None, "time_in_force": "DAY"}
+        | _values_of_an_order(now)
         | {"provider": "dev", "subject": DELETED, "reason": "left", "hold_seconds": 5.0}
         | {"backoff_seconds_max": 60.0, "role_names": list(Role)}
         | {"queue": "accounts", "queues": list(Queue), "statuses": list(OutboxStatus)}
-        | {"operator": "olga", "requeued_as": None}
+        | {"operator": "olga", "requeued_as": None, "cancels_unseen": True, "max_resting_millis": 1_000}
         | {"settle_seconds": 0.0, "epoch": 1, "key": KEY}
         | {"disabled": False, "internal": False, "revoked": False, "expires_at": None}
         | {"audit_id": new_id(), "principal_type": "USER", "principal_id": "p", "operation": "o", "object_id": "i"}
         | {"fact_before": None, "fact_after": "{}"}
         | {"manually_disabled": True, "manual_reason": None, "principal_type": "API_KEY", "receipt": "{}"}
         | {"trading_start": None, "trading_end": None, "timezone": "UTC", "days": None, "stale_order_millis": 1}
-        | {"max_resting_millis": 1_000, "cancels_unseen": True}
         | {"event_type": "account.updated", "payload": "{}", "closed": False, "disabled_reason": None}
         | {
             "connected": True,
             "compared": [1],
             "signing_in": [],
-            "mute": [],
             "read_at": now,
             "is_valid": True,
             "refusal_code": None,
@@ -271,7 +261,32 @@ def _plain_values() -> dict[str, Any]:
         | {"after_credential_id": UUID(int=0), "after_version": 0, "versions": [1]}
         | {"earlier_key_ids": ["old"], "wrapping_key_ids": ["new"], "wrapped_keys": [b"n"]}
         | _values_of_the_accept_step()
+        | _values_of_reconciliation()
     )
+
+
+def _values_of_an_order(now: datetime) -> dict[str, Any]:
+    return (
+        {"standing": "WORKING", "close_reason": None, "pending": "NONE", "certainty": "CONFIRMED"}
+        | {"broker_order_ids": ["b9"], "quantities": [Decimal(1)] * 2, "prices": [Decimal(1)] * 2}
+        | {"revisions": [1] * 2, "triggered": True, "terms_version": 2, "highest_quantity": None, "ended": None}
+        | {"busted_quantity": Decimal(0), "executions_changed": False, "ended_filled": Decimal(0)}
+        | {"attempt_before": uuid4(), "broker_order_id": "x1", "client_order_id": None, "status": "WORKING"}
+        | {"order_side": "BUY", "order_type": "MARKET", "accepted_at": now, "code": "c", "detail": "d"}
+        | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
+        | {"quantity": Decimal(10), "limit_price": None, "stop_price": None, "time_in_force": "DAY"}
+    )
+
+
+def _values_of_reconciliation() -> dict[str, Any]:
+    return {
+        "client_order_ids": ["c"],
+        "candidates": ["b9"],
+        "reconciled_at": datetime.now(UTC),
+        "event_no": 1,
+        "halted_only": False,
+        "mute": [],
+    }
 
 
 def _values_of_the_accept_step() -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The client for ordinary code."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from time import sleep
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
@@ -10,7 +10,7 @@ import httpx
 from openbell import requests
 from openbell.connection import DEFAULT_TIMEOUT, connect
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
-from openbell.models import Action, Event, Page, Statistics, SymbolControl, SymbolTime
+from openbell.models import Action, Event, FaultPlan, Page, Statistics, SymbolControl, SymbolTime
 from openbell.orders import Side, Spec, TimeWindow
 from openbell.plans import Answer, Pause, Plan, Step, await_final, fetch, submit
 from openbell.requests import PAGE_LIMIT, CreateOptions, ListOptions, Request, SubmitOptions, TimeOptions
@@ -110,6 +110,15 @@ class Client:
             self._connection, symbol, disabled=disabled, reason=reason, account_id=account_id
         )
         return self._carry_out(fetch(request, SymbolControl))
+
+    def set_fault_plan(self, faults: Mapping[str, float], *, seed: int = 0, account_id: str | None = None) -> FaultPlan:
+        """Have the account's paper broker misbehave, in place of the plan before; with no faults it behaves."""
+        request = requests.set_fault_plan(self._connection, faults, seed=seed, account_id=account_id)
+        return self._carry_out(fetch(request, FaultPlan))
+
+    def fault_plan(self, *, account_id: str | None = None) -> FaultPlan:
+        """How the account's paper broker misbehaves."""
+        return self._carry_out(fetch(requests.fault_plan(self._connection, account_id), FaultPlan))
 
     def patch_symbol_time(self, symbol: str, **options: Unpack[TimeOptions]) -> SymbolTime:
         """Change when a symbol may be traded; what is left out stays as it is, what clear names is removed."""

@@ -94,6 +94,14 @@ class Action(Record, frozen=True, kw_only=True):
     replayed: bool = False
 
 
+class FaultPlan(Record, frozen=True, kw_only=True):
+    """How an account's paper broker misbehaves; without a plan, not at all."""
+
+    seed: int
+    faults: dict[str, float]
+    set_at: datetime | None = None
+
+
 class SymbolControl(Record, frozen=True, kw_only=True):
     """Whether people switched a symbol off on an account."""
 

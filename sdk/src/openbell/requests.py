@@ -2,7 +2,7 @@
 
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from http import HTTPStatus
@@ -198,6 +198,18 @@ def patch_symbol_time(connection: Connection, symbol: str, options: TimeOptions)
     return _change("PATCH", f"{_control(connection, symbol, options.get('account_id'))}/time", body)
 
 
+def fault_plan(connection: Connection, account_id: str | None) -> Request:
+    """How an account's paper broker misbehaves."""
+    return Request("GET", _faults(connection, account_id))
+
+
+def set_fault_plan(
+    connection: Connection, faults: Mapping[str, float], *, seed: int, account_id: str | None
+) -> Request:
+    """Have an account's paper broker misbehave."""
+    return _change("PUT", _faults(connection, account_id), {"seed": seed, "faults": dict(faults)})
+
+
 def following_page(request: Request, next_cursor: str | None) -> Request | None:
     """The request for the page after this one, or None when this was the last."""
     if next_cursor is None:
@@ -280,6 +292,10 @@ def _change(method: str, path: str, body: dict[str, Any]) -> Request:
 def _control(connection: Connection, symbol: str, account_id: str | None) -> str:
     account = quote(connection.account(account_id), safe="")
     return f"/v1/controls/accounts/{account}/symbols/{quote(symbol, safe='')}"
+
+
+def _faults(connection: Connection, account_id: str | None) -> str:
+    return f"/v1/accounts/{quote(connection.account(account_id), safe='')}/paper/faults"
 
 
 def _intents(connection: Connection, account_id: str | None) -> str:

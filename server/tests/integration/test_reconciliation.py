@@ -200,6 +200,14 @@ async def test_two_orders_with_one_id_stop_the_account(desk: Desk) -> None:
     code, detail = await halt_of(desk)
     assert code == ORDERS_EXCEED_DOORS
     assert "b1, b2" in (detail or "")
+    # Whoever lets it go on has looked at these; the next such order stops it again.
+    await PostgresOperatorStore(desk.pool, "olga").resume_account(desk.account.account_id, "both are wanted")
+    await desk.reconcile()
+    assert await halt_of(desk) == (None, None)
+    later = described(once, "b3", age=timedelta(seconds=-60))
+    desk.broker.book |= {"third": later, "fourth": replace(later, broker_order_id="b4")}
+    await desk.reconcile()
+    assert "b3, b4" in ((await halt_of(desk))[1] or "")
 
 
 @pytest.mark.parametrize("name", ["by-phone-17", None, "0" * 22, "7" * 21, "~" * 22])

@@ -66,7 +66,7 @@ SIZES = {
         intents=10_000,
         accounts=48,
         clients=48,
-        rate=30,
+        rate=25,
         executors=3,
         kills=150,
         killers=3,
@@ -116,7 +116,7 @@ async def _prove(figures: Figures, platform: LocalPlatform, at_broker: BrokerSoc
         for name in EXECUTORS[: size.executors]:
             platform.stack.restart(name)
         following = await stack.enter_async_context(followers(platform, CUT_EVERY))
-        load = Load("execution", accounts_of(platform), size.intents, size.rate, REST_SECONDS)
+        load = Load("execution", accounts_of(platform), size.intents, size.rate, REST_SECONDS, goes_on=False)
         await load_through(platform, nemesis, load, size.clients, calls, _trouble(nemesis, size))
         _end_faults(platform)
         left = await end_what_rests(platform, calls, but_flagged=True)

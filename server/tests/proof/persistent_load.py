@@ -43,6 +43,8 @@ class Load:
     rate: float
     # How long an order rests before it is cancelled or replaced.
     rest_seconds: float = 0
+    # Whether to ask for more than that while there is still trouble.
+    goes_on: bool = True
     # Set when there is no more trouble.
     over: asyncio.Event = field(default_factory=asyncio.Event)
     accepted: list[tuple[str, str]] = field(default_factory=list)
@@ -51,9 +53,9 @@ class Load:
     _random: Random = field(default_factory=lambda: Random(1))
 
     async def work(self, client: AsyncClient, other: AsyncClient) -> None:
-        """Ask for intents at the pace of all clients together, for as long as there is trouble, then for the rest."""
+        """Ask for intents at the pace of all clients together while there is trouble, then for the rest at once."""
         for number in self._numbers:
-            if number >= self.intents and self.over.is_set():
+            if number >= self.intents and (self.over.is_set() or not self.goes_on):
                 return
             wait = self._begun + number / self.rate - time.monotonic()
             with contextlib.suppress(TimeoutError):

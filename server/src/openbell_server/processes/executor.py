@@ -13,7 +13,7 @@ from nats.aio.msg import Msg
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.consumer import consume_work
-from openbell_server.adapters.postgres.connection import UNAVAILABLE, DatabaseClock, open_pool
+from openbell_server.adapters.postgres.connection import UNAVAILABLE, DatabaseClock, Pool, open_pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
@@ -52,7 +52,6 @@ TELL_SECONDS = 5.0
 async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
     """Execute until stopping is set, then finish what passed its door."""
     hints = JetStreamConnection(settings.nats_url)
-    addresses = dict.fromkeys(PROFILES, settings.paper_url)
     async with await open_pool(settings.require("database_url"), connections_max=8) as pool:
         await require_schema(pool)
         operations.watch_database(pool)
@@ -60,14 +59,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         store = PostgresExecutionStore(pool)
         slots = HoldSlots(PostgresLeaseStore(pool), _identity(settings), boot_time)
         track = TrackOrders(store, hints)
-        watched = BrokerMetrics(operations)
-        bulkheads = {
-            name: Bulkhead(
-                BrokerBudget(broker.capabilities, boot_time),
-                watched.watch(name, await broker.open_session(addresses[name])),
-            )
-            for name, broker in BROKERS.items()
-        }
+        bulkheads = await _bulkheads(settings, operations)
         at_brokers = {name: BudgetedSession(each.session, each.budget) for name, each in bulkheads.items()}
         session_store = PostgresSessionStore(pool, DatabaseClock(pool))
         sessions = KeepSessions(
@@ -87,18 +79,9 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         execute = ExecuteAction(store, sessions, hints, uuid4, boot_time, UNAVAILABLE)
         watch_execution(operations, pool, slots, execute)
         watch_reconciliation(operations, pool, brokers)
-        watch_budgets(operations, {name: each.budget for name, each in bulkheads.items()})
         settle, recover = SettleUnknown(store, track, hints, execute), RecoverAccount(store, track)
         desk = WorkAccounts(store, execute, settle, recover, brokers, slots, bulkheads)
 
-        resting = EndResting(
-            PostgresRestingStore(pool),
-            PostgresOrganizationStore(pool),
-            PostgresIntentStore(pool),
-            DatabaseClock(pool),
-            hints,
-            desk.hear,
-        )
         _listen(hints, desk, sessions)
         background = [
             asyncio.ensure_future(hints.run()),
@@ -110,7 +93,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         ]
         notify_ready()
         try:
-            await _sweep_until(stopping, desk, sessions, resting)
+            await _sweep_until(stopping, desk, sessions, _resting(pool, hints, desk))
             await desk.drain()
         finally:
             await sessions.close()
@@ -121,6 +104,26 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
                 await slots.release()
             for broker in brokers.values():
                 await broker.session.close()
+
+
+async def _bulkheads(settings: Settings, operations: Operations) -> dict[str, Bulkhead]:
+    """A session with every broker, watched, and its budget."""
+    addresses = dict.fromkeys(PROFILES, settings.paper_url)
+    watched = BrokerMetrics(operations)
+    bulkheads = {
+        name: Bulkhead(
+            BrokerBudget(broker.capabilities, boot_time),
+            watched.watch(name, await broker.open_session(addresses[name])),
+        )
+        for name, broker in BROKERS.items()
+    }
+    watch_budgets(operations, {name: each.budget for name, each in bulkheads.items()})
+    return bulkheads
+
+
+def _resting(pool: Pool, hints: JetStreamConnection, desk: WorkAccounts) -> EndResting:
+    stores = PostgresRestingStore(pool), PostgresOrganizationStore(pool), PostgresIntentStore(pool)
+    return EndResting(*stores, DatabaseClock(pool), hints, desk.hear)
 
 
 def _work_heard(hints: JetStreamConnection, desk: WorkAccounts) -> Callable[[int, AccountId], None]:

@@ -2,7 +2,12 @@
 
 from typing import Any, Final, cast
 
-from openbell_server.processes.execution_metrics import watch_budgets, watch_execution, watch_queues
+from openbell_server.processes.execution_metrics import (
+    watch_budgets,
+    watch_execution,
+    watch_queues,
+    watch_reconciliation,
+)
 from openbell_server.processes.limits import watch_limits
 from openbell_server.processes.metrics import watch_followers, watch_requests, watch_rounds
 from openbell_server.processes.observed_session import BrokerMetrics
@@ -45,6 +50,7 @@ def described_metrics() -> dict[str, list[Described]]:
     watch_rounds(relay)
     watch_execution(executor, _NOTHING, _NOTHING, _NOTHING)
     watch_budgets(executor, {})
+    watch_reconciliation(executor, _NOTHING, _NOTHING)
     BrokerMetrics(executor)
     return {each.process: each.instruments.described for each in (api, stream, relay, executor, paper)}
 

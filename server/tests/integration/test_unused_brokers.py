@@ -1,0 +1,49 @@
+"""A broker that nobody trades at costs an executor no connection."""
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from builders import a_tenant, new_id
+from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.organizations import add_account
+from openbell_server.adapters.postgres.sessions import PostgresSessionStore
+from openbell_server.application.follow_broker import FollowBroker
+from openbell_server.brokers.registry import BROKERS
+from openbell_server.domain.accounts import Environment
+from openbell_server.domain.identifiers import AccountId
+from openbell_server.processes.executor import _follow
+
+
+class Follower:
+    """Says when its feed is opened."""
+
+    definition = BROKERS["paper-b"]
+
+    def __init__(self) -> None:
+        self.opened = asyncio.Event()
+
+    async def run(self) -> None:
+        self.opened.set()
+        await asyncio.Event().wait()
+
+
+async def test_a_feed_is_opened_once_its_broker_has_an_account(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openbell_server.processes.executor.UNUSED_BROKER_SECONDS", 0.02)
+    tenant = await a_tenant(pool)
+    follower, store = Follower(), PostgresSessionStore(pool, DatabaseClock(pool))
+    following = asyncio.ensure_future(_follow(cast("FollowBroker", follower), store))
+    try:
+        await asyncio.sleep(0.5)
+        assert not follower.opened.is_set()
+        organization = tenant.account.organization_id
+        async with transaction(pool, Role.TENANT, organization) as connection:
+            account_id, environment = AccountId(new_id()), Environment.PAPER
+            await add_account(
+                connection, organization, account_id, name="Second", broker="paper-b", environment=environment
+            )
+        async with asyncio.timeout(20):
+            await follower.opened.wait()
+    finally:
+        following.cancel()
