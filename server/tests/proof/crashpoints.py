@@ -17,7 +17,7 @@ from simulation.run import Plan, Verdict
 SIMULATED = tuple(sorted(point for point in POINTS if point.split(".")[0] in {"relay", "executor"}))
 LOOKED_UP = {"executor.after_probe", "executor.inside_evidence"}
 REACHES = 3
-CELLS_AT_GATE = 12
+CELLS_AT_GATE = 8
 Cell = tuple[str, str, str]
 
 
