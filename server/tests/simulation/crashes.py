@@ -17,8 +17,8 @@ REVIVE_SECONDS: Final = 1.0
 # One intent, with the command that is to die as its last.
 COMMANDS: Final = {
     "CREATE": Mixture(intents=1, seconds=2, market=1, replaced=0, cancelled=0),
-    "REPLACE": Mixture(intents=1, seconds=2, market=0, replaced=1, cancelled=0),
-    "CANCEL": Mixture(intents=1, seconds=2, market=0, replaced=0, cancelled=1),
+    "REPLACE": Mixture(intents=1, seconds=2, market=0, replaced=1, cancelled=0, patience=1.5),
+    "CANCEL": Mixture(intents=1, seconds=2, market=0, replaced=0, cancelled=1, patience=1.5),
 }
 MOODS: Final = {
     "honest": BrokerFaults(refused=0),

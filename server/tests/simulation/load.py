@@ -30,6 +30,8 @@ class Mixture:
     market: float = 0.5
     replaced: float = 0.4
     cancelled: float = 0.4
+    # Seconds that pass at least before an intent is changed.
+    patience: float = 0.0
 
 
 @dataclass(slots=True)
@@ -57,10 +59,10 @@ class Load:
         intent_id = IntentId(self.world.new_id())
         await self._ask(account, intent_id, _a_create(chance, is_market=is_market))
         if not is_market and chance.random() < self.mixture.replaced:
-            await asyncio.sleep(chance.random() * chance.choice([0.1, 1.0, 10.0]))
+            await asyncio.sleep(self.mixture.patience + chance.random() * chance.choice([0.1, 1.0, 10.0]))
             await self._ask(account, intent_id, _a_replace(chance, intent_id))
         if chance.random() < self.mixture.cancelled:
-            await asyncio.sleep(chance.random() * chance.choice([0.1, 2.0, 10.0]))
+            await asyncio.sleep(self.mixture.patience + chance.random() * chance.choice([0.1, 2.0, 10.0]))
             await self._ask(account, intent_id, CancelIntent(ref_intent_id=intent_id))
 
     async def _ask(self, account: BrokerAccount, intent_id: IntentId, command: Command) -> None:
