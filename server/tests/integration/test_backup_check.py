@@ -139,10 +139,10 @@ DAMAGES = {
     ),
     "an order's filled quantity was edited": (
         "update orders set filled_quantity = filled_quantity + 1",
-        {"executions"},
+        {"executions", "positions"},
     ),
     "an order's filled value was edited": ("update orders set filled_value = filled_value + 1", {"executions"}),
-    "an execution is missing": ("delete from executions where execution_id = 'e2'", {"executions", "positions"}),
+    "an execution is missing": ("delete from executions where execution_id = 'e2'", {"executions"}),
     "an execution's price was edited": ("update executions set price = 8 where execution_id = 'e3'", {"executions"}),
     "a position was edited": ("update positions set quantity = quantity + 1", {"positions"}),
     "a position is missing": ("delete from positions", {"positions"}),
