@@ -73,7 +73,7 @@ class ScriptedBroker:
     requires_key: bool = False
     # Whether its list is up to date; one that lags shows nothing yet. Who asked for the orders of its book.
     lists: bool = True
-    listed: list[datetime] = field(default_factory=list)
+    listed: list[tuple[AccountId, datetime]] = field(default_factory=list)
     owners: dict[str, AccountId] = field(default_factory=dict)
 
     async def sign_in(self, account_id: AccountId, secrets: Secrets) -> SignedIn | SignInRefused:
@@ -113,7 +113,7 @@ class ScriptedBroker:
 
     async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:
         """Its book of the account; an order that it does not describe was taken at some time."""
-        self.listed.append(since)
+        self.listed.append((account_id, since))
         return [
             report
             for name, report in self.book.items()

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from builders import Tenant, a_cancel, a_tenant, accept
-from openbell_server.adapters.postgres.connection import Pool, open_pool
+from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool, open_pool
 from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.domain.broker_orders import Refused, Unknown
 from rest_api import problem, rest_api
@@ -43,13 +43,21 @@ async def a_past(pool: Pool, tenant: Tenant) -> Desk:
     return desk
 
 
+async def work(desk: Desk, free: int = 8) -> None:
+    """As executors do: again, where a statement was prepared before the migration."""
+    try:
+        await desk.work(free=free)
+    except UNAVAILABLE:
+        await desk.work(free=free)
+
+
 async def test_what_was_written_before_is_counted_once(empty: str, older_pool: Pool) -> None:
     desks = [await a_past(older_pool, await a_tenant(older_pool)) for _ in range(3)]
     await asyncio.to_thread(migrate, empty)
     assert await miscounted(older_pool) == []
     assert await older_pool.fetchval("select sum(count) from intent_counts where span = 'EVER'") > 50
     for desk in desks:
-        await desk.work()
+        await work(desk)
         await desk.accept()
     assert await miscounted(older_pool) == []
 
@@ -64,7 +72,7 @@ async def test_nobody_is_counted_twice_or_not_at_all_who_writes_while_the_past_i
         turns = 0
         while not migrated.is_set():
             await accept(older_pool, *(one.tenant.submission() for one in desks))
-            await desk.work(free=3)
+            await work(desk, free=3)
             turns += 1
         return turns
 
@@ -72,7 +80,7 @@ async def test_nobody_is_counted_twice_or_not_at_all_who_writes_while_the_past_i
         while not migrated.is_set():
             desk = Desk(older_pool, await a_tenant(older_pool))
             await desk.accept()
-            await desk.work()
+            await work(desk)
             await desk.accept()
 
     writing = asyncio.gather(a_new_account(), *(write(desk) for desk in desks))

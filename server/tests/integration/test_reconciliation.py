@@ -64,7 +64,7 @@ async def test_the_next_list_begins_a_little_before_the_last_one(desk: Desk) -> 
     await desk.reconcile()
     reconciled_at = await desk.pool.fetchval("select reconciled_at from account_counters")
     await desk.reconcile()
-    assert desk.broker.listed[1] == reconciled_at - timedelta(minutes=5)
+    assert desk.broker.listed[1][1] == reconciled_at - timedelta(minutes=5)
 
 
 async def test_an_order_that_the_broker_neither_lists_nor_finds_stays_as_it_is(desk: Desk) -> None:

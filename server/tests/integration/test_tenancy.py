@@ -287,6 +287,8 @@ LOOKING_UP = {
     "operators.find_organization_of_account_across_organizations",
     "operators.find_organization_of_key_across_organizations",
     "operators.list_accounts_across_organizations",
+    "action_operators.find_action_across_organizations",
+    "execution.find_account_across_organizations",
     "operators.list_api_keys",
     "operators.list_audit_log_across_organizations",
     "outbox_operators.find_row_across_organizations",

@@ -40,6 +40,8 @@ UNAVAILABLE = (
     asyncpg.LockNotAvailableError,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.TransactionRollbackError,
+    # It was prepared before a migration; the next one is prepared anew.
+    asyncpg.InvalidCachedStatementError,
 )
 # What keeps an operator's command, or a process that starts, from its database.
 UNREACHABLE = (*UNAVAILABLE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
