@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from openbell import Action, Client, Event, Market, OpenbellError
+from openbell import Action, Client, Market, OpenbellError
 from openbell_server.application.crash_points import POINTS
 from openbell_server.demo.ledgers import FAULTS, compare
 from openbell_server.processes.children import wait_until
@@ -70,7 +70,7 @@ def test_a_process_killed_there_loses_and_doubles_nothing(
     platform.stack.start(process, {"OPENBELL_CRASH_AT": point})
     platform.stack.wait_ready(process)
     if process == "stream":
-        threading.Thread(target=follow, args=[client.events()], daemon=True).start()
+        threading.Thread(target=follow, args=[client], daemon=True).start()
     keys: list[str] = []
 
     def killed() -> bool:
@@ -108,7 +108,8 @@ def abandon_an_action(client: Client, platform: LocalPlatform, accepted: list[Ac
     return not wait_until(lambda: "DISPATCHING" not in states(), 0.5)
 
 
-def follow(events: Iterator[Event]) -> None:
+def follow(client: Client) -> None:
+    """Until it is cut: what happened before may be told, and kill the stream, while this still connects."""
     with contextlib.suppress(OpenbellError):
-        for _ in events:
+        for _ in client.events():
             pass
