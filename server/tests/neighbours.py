@@ -15,6 +15,7 @@ from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
+from openbell_server.adapters.postgres.sessions import PostgresSessionStore
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
 from openbell_server.application.delete_user import UserDeletion
@@ -22,7 +23,7 @@ from openbell_server.application.import_orders import import_orders
 from openbell_server.domain.broker_orders import ExecutionChange, OrderDescription, ReportStatus, Unknown
 from openbell_server.domain.controls import ManualControl
 from openbell_server.domain.credentials import NewCredential, SealedSecrets, SecretPlace
-from openbell_server.domain.identifiers import IntentId, OrganizationId, ReceiptId, Symbol, client_order_id
+from openbell_server.domain.identifiers import ActionId, IntentId, OrganizationId, ReceiptId, Symbol, client_order_id
 from openbell_server.domain.orders import OrderSide, OrderType
 from openbell_server.domain.outbox import ClaimedRow, OutboxStatus, Queue
 from openbell_server.domain.receipts import Receipt
@@ -67,6 +68,10 @@ class Neighbour:
     claimed: ClaimedRow
     # A row of the accounts' queue.
     failed: int
+    # An order with an execution, and the client order id of one that nobody asked for here.
+    filled: IntentId
+    external: str
+    forgotten: ActionId
 
     @property
     def organization_id(self) -> OrganizationId:
@@ -96,7 +101,8 @@ async def a_neighbour(pool: Pool) -> Neighbour:
     assert filled != waiting
     # An order from before a restore, for the command that waits.
     async with PostgresExecutionStore(pool).account_transaction(desk.account) as transaction:
-        await transaction.add_forgotten_orders([desk.tenant.submission(key=KEY).action_id])
+        forgotten = desk.tenant.submission(key=KEY).action_id
+        await transaction.add_forgotten_orders([forgotten])
         described = OrderDescription(
             symbol=Symbol("AAPL"),
             order_side=OrderSide.BUY,
@@ -104,18 +110,23 @@ async def a_neighbour(pool: Pool) -> Neighbour:
             accepted_at=datetime.now(UTC),
         )
         theirs = replace(report, broker_order_id="theirs", description=described)
-        assert await import_orders(transaction, [theirs]) == 1
+        works = replace(theirs, broker_order_id="works", status=ReportStatus.WORKING, executions=())
+        assert await import_orders(transaction, [theirs, works]) == 2
     await lose_users(pool, desk.tenant.account.organization_id)
     executor_id = uuid4()
     leases = PostgresLeaseStore(pool)
     await leases.join(executor_id)
     await leases.renew(executor_id, 60)
     held = await leases.take(executor_id, 60, 4)
+    await PostgresSessionStore(pool, DatabaseClock(pool)).tell_feed(
+        executor_id, "paper", connected=True, compared=frozenset(), signing_in=frozenset(), mute=None
+    )
     queue = PostgresOutboxStore(pool, Queue.INTENTS)
     claimed = await queue.claim_across_organizations(1000)
     ours = [row for row in claimed if row.in_order_of == str(desk.tenant.account.id)]
     await queue.release_across_organizations(ours[1:], [0.0] * (len(ours) - 1))
-    return Neighbour(desk.tenant, waiting, executor_id, held, ours[0], await a_failed_row(pool, desk.tenant))
+    failed = await a_failed_row(pool, desk.tenant)
+    return Neighbour(desk.tenant, waiting, executor_id, held, ours[0], failed, filled, order_id, forgotten)
 
 
 async def a_failed_row(pool: Pool, tenant: Tenant) -> int:
@@ -191,9 +202,10 @@ async def values_of(owner: Owner, neighbour: Neighbour) -> dict[str, Any]:
         "account_id": account.id,
         "slot": account.slot,
         "intent_id": neighbour.waiting,
-        "order_id": neighbour.waiting,
+        "order_id": neighbour.filled,
         "intent_ids": [neighbour.waiting],
-        "action_ids": [row["action_id"]],
+        "action_ids": [row["action_id"], neighbour.forgotten],
+        "client_order_ids": [neighbour.external],
         # One that is there and one that is not.
         "execution_ids": [EXECUTION_ID, "fresh"],
         "executor_id": neighbour.executor_id,
@@ -268,7 +280,7 @@ def _plain_values() -> dict[str, Any]:
 def _values_of_an_order(now: datetime) -> dict[str, Any]:
     return (
         {"standing": "WORKING", "close_reason": None, "pending": "NONE", "certainty": "CONFIRMED"}
-        | {"broker_order_ids": ["b9"], "quantities": [Decimal(1)] * 2, "prices": [Decimal(1)] * 2}
+        | {"broker_order_ids": ["b1", "theirs"], "quantities": [Decimal(1)] * 2, "prices": [Decimal(1)] * 2}
         | {"revisions": [1] * 2, "triggered": True, "terms_version": 2, "highest_quantity": None, "ended": None}
         | {"busted_quantity": Decimal(0), "executions_changed": False, "ended_filled": Decimal(0)}
         | {"attempt_before": uuid4(), "broker_order_id": "x1", "client_order_id": None, "status": "WORKING"}
@@ -280,7 +292,6 @@ def _values_of_an_order(now: datetime) -> dict[str, Any]:
 
 def _values_of_reconciliation() -> dict[str, Any]:
     return {
-        "client_order_ids": ["c"],
         "candidates": ["b9"],
         "reconciled_at": datetime.now(UTC),
         "event_no": 1,
