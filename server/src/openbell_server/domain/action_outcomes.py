@@ -175,15 +175,29 @@ def cancel_of_closed(order: Order) -> Settlement:
 
 
 def after_report(
-    action_type: ActionType, state: ActionState, order: Order, report: OrderReport, replacement: Terms | None = None
+    action_type: ActionType,
+    state: ActionState,
+    order: Order,
+    report: OrderReport,
+    replacement: Terms | None = None,
+    *,
+    shown: bool = False,
 ) -> Settlement | None:
-    """What a report about the order settles of one of its actions, if anything; order is the one after the report."""
+    """What a report about the order settles of one of its actions, if anything; order is the one after the report.
+
+    Shown says that the report has newer terms than the order had, and that they are this replace's.
+    """
     if action_type is ActionType.CREATE:
         return _create_reported(state, order, report)
+    if replacement is not None and shown and may_become(state, ActionState.ACKED):
+        late = Reason(SIGHTED_LATE) if state in SETTLED else None
+        return Settlement(ActionState.ACKED, late, advance(order, ReplaceAnswered(order.terms)))
     if state not in PAST_DOOR:
         return None
     if replacement is not None:
-        return _replace_reported(order, report, replacement)
+        # While its own answer may come, nothing is concluded from the order's end: an execution that is taken back
+        # reopens it, and the replace may then be taken.
+        return _replace_reported(order, report, replacement) if state is ActionState.UNKNOWN else None
     return cancel_of_closed(order) if order.standing is Standing.CLOSED else None
 
 
@@ -197,12 +211,13 @@ def _create_reported(state: ActionState, order: Order, report: OrderReport) -> S
 
 
 def _replace_reported(order: Order, report: OrderReport, replacement: Terms) -> Settlement | None:
-    """An order that works may yet be replaced; one that shows it, or ended, shows for good whether it was."""
-    if report.terms == replacement == order.terms and report.terms_version is not None:
-        return Settlement(ActionState.ACKED, None, advance(order, ReplaceAnswered(replacement)))
+    """An order that works may yet be replaced; one that ended shows for good whether it was.
+
+    With a version it would have shown before: terms that an order had all along tell of no replace.
+    """
     if report.status not in CLOSES or report.terms is None or order.standing is not Standing.CLOSED:
         return None
-    if report.terms == replacement:
+    if report.terms == replacement and report.terms_version is None:
         return Settlement(ActionState.ACKED, None, order)
     return Settlement(ActionState.REFUSED, Reason(ORDER_TERMINAL), order)
 
@@ -213,8 +228,13 @@ def after_absence(order: Order) -> Settlement:
 
 
 def is_found(report: OrderReport | None, replacement: Terms | None) -> bool:
-    """Whether a look-up shows that a command arrived: the order is there, with the terms that a replace asked for."""
-    return report is not None and (replacement is None or report.terms == replacement)
+    """Whether a look-up shows that a command arrived: the order is there, with the terms that a replace asked for.
+
+    Where it shows which version they are, the report has settled the replace, or they are older than it.
+    """
+    if report is None or replacement is None:
+        return report is not None
+    return report.terms == replacement and report.terms_version is None
 
 
 def after_look(

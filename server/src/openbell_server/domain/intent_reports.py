@@ -51,8 +51,14 @@ def after_report_of_intent(
     after = apply_report(order, report, counted, replaced)
     settlements: list[Settlement | None] = []
     in_flight = replaced
+    is_newer = report.terms_version is not None and report.terms_version > order.terms_version
+    # Of several replaces that ask for the same, the last.
+    asked_so = [action for action in actions if action.replacement == report.terms is not None]
+    shown = asked_so[-1] if asked_so and is_newer else None
     for action in actions:
-        settlement = after_report(action.action_type, action.state, after, report, action.replacement)
+        settlement = after_report(
+            action.action_type, action.state, after, report, action.replacement, shown=action is shown
+        )
         if settlement is not None and settlement.state is not None:
             after = settlement.order
             in_flight = None if action.replacement else in_flight

@@ -259,7 +259,7 @@ def test_a_report_settles_a_replace_only_by_the_terms_of_an_order_that_ended(
         )
     }
     assert settled["working"] is settled["silent"] is None
-    if state in SETTLED or state is ActionState.QUEUED or status not in CLOSES:
+    if state is not ActionState.UNKNOWN or status not in CLOSES:
         assert settled["replaced"] is settled["as it was"] is None
     else:
         assert settled["replaced"] == Settlement(ActionState.ACKED, None, ended)

@@ -189,6 +189,7 @@ def test_fills_of_a_replace_in_flight_are_no_alarm_until_it_is_refused() -> None
 
 def test_an_end_that_shows_the_old_terms_makes_an_alarm_of_fills_beyond_them() -> None:
     intent = replacing()
+    intent.actions[-1].state = ActionState.UNKNOWN
     intent.report(told(WORKS, 11, [an_execution(1, 11)]))
     intent.report(told(FILLS, 11, terms=TEN))
     assert (intent.actions[-1].state, intent.said) == (ActionState.REFUSED, ["OVERFILL"])
