@@ -195,9 +195,7 @@ def after_report(
     if state not in PAST_DOOR:
         return None
     if replacement is not None:
-        # While its own answer may come, nothing is concluded from the order's end: an execution that is taken back
-        # reopens it, and the replace may then be taken.
-        return _replace_reported(order, report, replacement) if state is ActionState.UNKNOWN else None
+        return _replace_reported(state, order, report, replacement)
     return cancel_of_closed(order) if order.standing is Standing.CLOSED else None
 
 
@@ -210,7 +208,7 @@ def _create_reported(state: ActionState, order: Order, report: OrderReport) -> S
     return Settlement(ActionState.ACKED, Reason(SIGHTED_LATE) if state in SETTLED else None, order)
 
 
-def _replace_reported(order: Order, report: OrderReport, replacement: Terms) -> Settlement | None:
+def _replace_reported(state: ActionState, order: Order, report: OrderReport, replacement: Terms) -> Settlement | None:
     """An order that works may yet be replaced; one that ended shows for good whether it was.
 
     With a version it would have shown before: terms that an order had all along tell of no replace.
@@ -219,7 +217,8 @@ def _replace_reported(order: Order, report: OrderReport, replacement: Terms) -> 
         return None
     if report.terms == replacement and report.terms_version is None:
         return Settlement(ActionState.ACKED, None, order)
-    return Settlement(ActionState.REFUSED, Reason(ORDER_TERMINAL), order)
+    # While its own answer may come, an end proves no refusal: an execution that is taken back reopens the order.
+    return Settlement(ActionState.REFUSED, Reason(ORDER_TERMINAL), order) if state is ActionState.UNKNOWN else None
 
 
 def after_absence(order: Order) -> Settlement:

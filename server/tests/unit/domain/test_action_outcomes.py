@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from builders import a_report, some_terms
-from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, may_become
+from openbell_server.domain.action_lifecycle import PAST_DOOR, SETTLED, ActionState, Reason, may_become
 from openbell_server.domain.action_outcomes import (
     Settlement,
     after_absence,
@@ -259,11 +259,12 @@ def test_a_report_settles_a_replace_only_by_the_terms_of_an_order_that_ended(
         )
     }
     assert settled["working"] is settled["silent"] is None
-    if state is not ActionState.UNKNOWN or status not in CLOSES:
+    if state not in PAST_DOOR or status not in CLOSES:
         assert settled["replaced"] is settled["as it was"] is None
-    else:
-        assert settled["replaced"] == Settlement(ActionState.ACKED, None, ended)
-        assert settled["as it was"] == Settlement(ActionState.REFUSED, Reason("ORDER_TERMINAL"), ended)
+        return
+    assert settled["replaced"] == Settlement(ActionState.ACKED, None, ended)
+    refused = Settlement(ActionState.REFUSED, Reason("ORDER_TERMINAL"), ended)
+    assert settled["as it was"] == (refused if state is ActionState.UNKNOWN else None)
 
 
 # What a look-up shows and whether one before it missed, and what that makes of a replace in doubt.
