@@ -59,6 +59,7 @@ CREDENTIAL_OPERATIONS: Final[tuple[Described, ...]] = (
         answer_example=_EXAMPLE,
         answer_headers={"ETag": ETAG},
         codes=(
+            "invalid_header",
             "organization_disabled",
             "account_closed",
             "concurrent_change",
@@ -91,7 +92,7 @@ CREDENTIAL_OPERATIONS: Final[tuple[Described, ...]] = (
         operation=Operation.EDIT_CREDENTIALS,
         status=204,
         parameters=(IF_MATCH,),
-        codes=("organization_disabled", "account_closed", "version_mismatch"),
+        codes=("invalid_header", "organization_disabled", "account_closed", "version_mismatch"),
     ),
     Described(
         method="POST",
