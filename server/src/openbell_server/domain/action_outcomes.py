@@ -273,4 +273,4 @@ def past_door(action_type: ActionType, order: Order) -> Order:
     """The order once a command passes the door; a new order is pending from the start."""
     if action_type is ActionType.CREATE:
         return order
-    return advance(order, Asked(Pending.CANCEL if action_type is ActionType.CANCEL else Pending.REPLACE))
+    return advance(order, Asked(_PENDING[action_type]))
