@@ -1,11 +1,9 @@
 """Controls at the door, and between a change and everything that races it: nothing slips, and nothing is lost."""
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import time
-from functools import partial
 from typing import Any
 
 import pytest
@@ -19,8 +17,9 @@ from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import Accepted, Outcome, ReportStatus, Unknown
 from openbell_server.domain.controls import Day, ManualControl, TimeControl
 from openbell_server.domain.identifiers import Symbol, client_order_id
-from rest_api import create_body, rest_api
-from scripted_broker import Desk, until_so
+from raced_commands import race, slipped
+from rest_api import RestApi, create_body, rest_api
+from scripted_broker import Desk
 
 AAPL = Symbol("AAPL")
 
@@ -240,58 +239,17 @@ async def test_a_door_without_controls_costs_no_round_trip_more(pool: Pool, coun
     assert costs[1:] == [7, 8, 8]
 
 
-def has_total(answers: Counter[int], enough: int) -> bool:
-    return answers.total() >= enough
-
-
-async def toggle(pool: Pool, tenant: Tenant, times: int, answers: Counter[int]) -> None:
-    """Switch off and on, each time until some more commands were answered."""
-    for turn in range(times):
-        await set_manual(pool, tenant, disabled=turn % 2 == 0)
-        enough = answers.total() + 5
-        await until_so(partial(has_total, answers, enough))
-
-
-SLIPPED = """
-with changes as (
-    select occurred_at, (after::jsonb ->> 'manually_disabled')::boolean as disabled,
-        lead(occurred_at, 1, 'infinity') over (order by occurred_at) as next_at
-    from audit_log where operation = 'controls manual'
-)
-select count(*) filter (where s.queued_at > c.occurred_at and s.queued_at < c.next_at) as accepted,
-    count(*) filter (where s.send_started_at > c.occurred_at and s.send_started_at < c.next_at) as opened
-from action_states s join changes c on c.disabled
-"""
-
-
 async def test_nothing_slips_between_a_change_and_the_commands_that_race_it(pool: Pool, database: str) -> None:
-    """Changes, accepts and doors each read the clock under the account's lock: its order is theirs."""
-    tenant, answers, is_over = await a_tenant(pool), Counter[int](), asyncio.Event()
-    wide = await open_pool(database, connections_max=10)
-    desks = [Desk(wide, tenant), Desk(wide, tenant)]
+    tenant = await a_tenant(pool)
 
-    async def change() -> None:
-        await toggle(pool, tenant, 41, answers)
-        is_over.set()
+    async def switch(_: RestApi, is_off: bool) -> None:
+        await set_manual(pool, tenant, disabled=is_off)
 
-    async def submit() -> None:
-        while not is_over.is_set():
-            answers[(await api.submit(tenant, create_body())).status_code] += 1
-
-    async def work(desk: Desk) -> None:
-        while not is_over.is_set() or await pool.fetchval("select count(*) from action_states where state = 'QUEUED'"):
-            if not await desk.work(free=4):
-                await asyncio.sleep(0.005)
-
-    async with rest_api(wide) as api:
-        await asyncio.gather(change(), *(submit() for _ in range(4)), *(work(desk) for desk in desks))
-        states = Counter((state, reason) for _, state, reason in await desks[0].states())
-    await wide.close()
+    raced = await race(pool, database, tenant, switch, 41)
+    answers, states = raced.answers, raced.states
     assert set(answers) <= {202, 409, 422}, answers
     assert min(answers[202], answers[422]) > 20, answers
-    slipped = await pool.fetchrow(SLIPPED)
-    assert slipped is not None
-    assert dict(slipped) == {"accepted": 0, "opened": 0}
+    assert await slipped(pool, "controls manual", "manually_disabled") == {"accepted": 0, "opened": 0}
     # Epochs are even while the symbol is disabled: nothing is refused by a control that is not there any more.
     verdicts = await pool.fetch(
         "select verdict, (body::jsonb ->> 'account_epoch')::bigint % 2 as parity, count(*) from receipts group by 1, 2"
@@ -302,4 +260,4 @@ async def test_nothing_slips_between_a_change_and_the_commands_that_race_it(pool
     }
     assert set(states) <= {("ACKED", None), ("SKIPPED", "SYMBOL_DISABLED")}, states
     assert sum(states.values()) == answers[202]
-    assert len(desks[0].broker.writes) + len(desks[1].broker.writes) == states["ACKED", None]
+    assert raced.writes == states["ACKED", None]

@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import json
 from collections import Counter
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,10 +11,11 @@ from managed_accounts import URL, audited, change, close, create, created, queue
 
 from bearers import as_user
 from builders import Tenant, a_replace, a_tenant, an_account
-from openbell_server.adapters.postgres.connection import Pool, open_pool
+from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.account_events import EventKind
+from raced_commands import race, slipped
 from rest_api import RestApi, cancel_body, create_body, pointers, problem, rest_api
-from scripted_broker import Desk, until_so
+from scripted_broker import Desk
 
 
 async def test_a_change_makes_a_new_version_and_tells_what_changed(api: RestApi, pool: Pool, tenant: Tenant) -> None:
@@ -274,52 +274,17 @@ async def test_what_was_accepted_before_an_account_is_disabled_is_not_sent(
     assert len(await desk.work()) == 1
 
 
-SLIPPED = """
-with changes as (
-    select occurred_at, (after::jsonb ->> 'disabled')::boolean as disabled,
-        lead(occurred_at, 1, 'infinity') over (order by occurred_at) as next_at
-    from audit_log where operation = 'accounts change'
-)
-select count(*) filter (where s.queued_at > c.occurred_at and s.queued_at < c.next_at) as accepted,
-    count(*) filter (where s.send_started_at > c.occurred_at and s.send_started_at < c.next_at) as opened
-from action_states s join changes c on c.disabled
-"""
-
-
-def has_total(answers: Counter[int], enough: int) -> bool:
-    return answers.total() >= enough
-
-
 async def test_nothing_is_accepted_or_sent_while_an_account_is_disabled(pool: Pool, database: str) -> None:
-    """Changes, accepts and doors each read the clock under the account's lock: its order is theirs."""
-    tenant, answers, is_over = await a_tenant(pool), Counter[int](), asyncio.Event()
-    wide = await open_pool(database, connections_max=10)
-    desks = [Desk(wide, tenant), Desk(wide, tenant)]
+    tenant = await a_tenant(pool)
 
-    async def toggle() -> None:
-        for turn in range(31):
-            assert (await change(api, tenant, url_of(tenant), disabled=turn % 2 == 0)).status_code == 200
-            await until_so(partial(has_total, answers, answers.total() + 5))
-        is_over.set()
+    async def switch(api: RestApi, is_off: bool) -> None:
+        assert (await change(api, tenant, url_of(tenant), disabled=is_off)).status_code == 200
 
-    async def submit() -> None:
-        while not is_over.is_set():
-            answers[(await api.submit(tenant, create_body())).status_code] += 1
-
-    async def work(desk: Desk) -> None:
-        while not is_over.is_set() or await pool.fetchval("select count(*) from action_states where state = 'QUEUED'"):
-            if not await desk.work(free=4):
-                await asyncio.sleep(0.005)
-
-    async with rest_api(wide) as api:
-        await asyncio.gather(toggle(), *(submit() for _ in range(4)), *(work(desk) for desk in desks))
-        states = Counter((state, reason) for _, state, reason in await desks[0].states())
-    await wide.close()
+    raced = await race(pool, database, tenant, switch, 31)
+    answers, states = raced.answers, raced.states
     assert set(answers) <= {202, 409}, answers
     assert min(answers[202], answers[409]) > 20, answers
-    slipped = await pool.fetchrow(SLIPPED)
-    assert slipped is not None
-    assert dict(slipped) == {"accepted": 0, "opened": 0}
+    assert await slipped(pool, "accounts change", "disabled") == {"accepted": 0, "opened": 0}
     assert set(states) <= {("ACKED", None), ("SKIPPED", "ACCOUNT_DISABLED")}, states
     assert sum(states.values()) == answers[202]
-    assert len(desks[0].broker.writes) + len(desks[1].broker.writes) == states["ACKED", None]
+    assert raced.writes == states["ACKED", None]
