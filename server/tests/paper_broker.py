@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 import httpx
 from pydantic import SecretStr
 
-from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
+from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem
 from openbell_server.brokers.paper.matching import reference_price
 from openbell_server.brokers.paper.profiles import PAPER, Profile
 from openbell_server.brokers.paper.session import PaperSession
@@ -32,7 +32,7 @@ from openbell_server.settings import Settings
 ACCOUNT = AccountId(UUID("00000000-0000-7000-8000-000000000001"))
 AAPL = Symbol("AAPL")
 PRICE = reference_price(AAPL)
-Feed = AsyncIterator[tuple[AccountId, OrderReport] | None]
+Feed = AsyncIterator[FeedItem]
 
 
 def settings_of(ledger_url: str, faults: str = "", port: int | None = None, prices: str = "") -> Settings:
@@ -140,8 +140,14 @@ async def summary(settings: Settings) -> dict[str, int]:
 
 
 async def next_report(feed: Feed) -> tuple[AccountId, OrderReport] | None:
+    """Of a feed that tells of all accounts."""
     async with asyncio.timeout(10):
-        return await anext(feed)
+        item = await anext(feed)
+    if item is None:
+        return None
+    account_id, report = item
+    assert report is not None
+    return account_id, report
 
 
 def kind(outcome: Outcome) -> type[Outcome]:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -19,10 +19,10 @@ from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.application.execute_action import Door, ExecuteAction, Fence
-from openbell_server.application.follow_broker import FollowBroker, Item, SignIns
+from openbell_server.application.follow_broker import FollowBroker, SignIns
 from openbell_server.application.hold_slots import HoldSlots
 from openbell_server.application.keep_sessions import Passage
-from openbell_server.application.ports.broker import BrokerDefinition, BrokerOrder, BrokerReplacement
+from openbell_server.application.ports.broker import BrokerDefinition, BrokerOrder, BrokerReplacement, FeedItem
 from openbell_server.application.ports.execution import AccountTransaction, BrokerAccount, ExecutionStore
 from openbell_server.application.reconcile_account import Pass, ReconcileAccount
 from openbell_server.application.settle_unknown import SettleUnknown
@@ -30,10 +30,12 @@ from openbell_server.application.track_orders import TrackOrders
 from openbell_server.brokers.paper.definition import PaperBroker
 from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.domain.account_events import EventKind
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_honesty import IdClass
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderName, OrderReport, Outcome
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
-from openbell_server.domain.identifiers import AccountId, IntentId, client_order_id
+from openbell_server.domain.identifiers import AccountId, IntentId, Symbol, client_order_id
+from openbell_server.domain.instruments import BrokerPosition, Instrument, Quote
 from openbell_server.domain.intents import ActionType, Command
 from paper_broker import until
 from rest_api import RecordedHints
@@ -65,18 +67,25 @@ class ScriptedBroker:
     is_connected: bool = True
     look_up: LookUp | None = None
     asked: list[str] = field(default_factory=list)
-    feed: asyncio.Queue[Item] = field(default_factory=asyncio.Queue)
+    feed: asyncio.Queue[FeedItem] = field(default_factory=asyncio.Queue)
     # What it says of a key, which is yes unless told how, and who is in by which.
     admit: Callable[[str], Awaitable[SignedIn | SignInRefused]] | None = None
     sign_ins: list[tuple[AccountId, str]] = field(default_factory=list)
     keys: dict[AccountId, str] = field(default_factory=dict)
     requires_key: bool = False
+    environments: dict[AccountId, Environment] = field(default_factory=dict)
+    # Accounts whose own feed is away, and those that were listened to again.
+    unheard: set[AccountId] = field(default_factory=set)
+    again: list[AccountId] = field(default_factory=list)
     # Whether its list is up to date; one that lags shows nothing yet. Who asked for the orders of its book.
     lists: bool = True
     listed: list[tuple[AccountId, datetime]] = field(default_factory=list)
     owners: dict[str, AccountId] = field(default_factory=dict)
 
-    async def sign_in(self, account_id: AccountId, secrets: Secrets) -> SignedIn | SignInRefused:
+    async def sign_in(
+        self, account_id: AccountId, environment: Environment, secrets: Secrets
+    ) -> SignedIn | SignInRefused:
+        self.environments[account_id] = environment
         self.sign_ins.append((account_id, secrets["key_id"]))
         answer = await self.admit(secrets["key_id"]) if self.admit else SignedIn()
         if isinstance(answer, SignedIn):
@@ -122,12 +131,24 @@ class ScriptedBroker:
             and (report.description is None or report.description.accepted_at >= since)
         ]
 
-    async def reports(self) -> AsyncIterator[Item]:
+    async def reports(self) -> AsyncIterator[FeedItem]:
         """One connect, then the feed as it is filled: it is joined once the reader has taken everything in."""
         yield None
         while True:
             yield await self.feed.get()
             self.feed.task_done()
+
+    def listen_again(self, accounts: Collection[AccountId]) -> None:
+        self.again += accounts
+
+    async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
+        raise NotImplementedError
+
+    async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
+        raise NotImplementedError
+
+    async def quotes(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Quote]:
+        raise NotImplementedError
 
     async def close(self) -> None:
         self.is_connected = False

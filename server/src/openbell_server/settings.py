@@ -6,6 +6,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, SecretStr, ValidationErr
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from openbell_server.domain.access_tokens import Issuer
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.errors import OperatorError
 
 
@@ -33,6 +34,8 @@ class Settings(BaseSettings):
     paper_faults: str = ""
     # How its prices move: walk:seed=7,step_ms=500,bps=5 or csv:<path>. Empty: they stand still.
     paper_prices: str = ""
+    # Where a broker is asked instead of at its own address, by broker and environment: a JSON object of objects.
+    broker_addresses: dict[str, dict[Environment, str]] = Field(default_factory=dict)
     # Whose access tokens are believed: a JSON list; see the documentation of identity.
     issuers: tuple[Issuer, ...] = ()
     # How often callers may call: reads for a principal, commands for an account, key validations for an address.

@@ -132,7 +132,8 @@ async def test_an_id_that_the_broker_already_has_is_in_doubt_not_refused() -> No
     duplicate = httpx.Response(REFUSALS[DUPLICATE_ID], json={"code": DUPLICATE_ID, "text": "it exists"})
     session = PaperSession("http://paper")
     await session.close()
-    session._client = httpx.AsyncClient(base_url="http://paper", transport=httpx.MockTransport(lambda _: duplicate))
+    transport = httpx.MockTransport(lambda _: duplicate)
+    session._http._client = httpx.AsyncClient(base_url="http://paper", transport=transport)
     assert await session.submit(resting()) == Unknown("it exists")
     await session.close()
 

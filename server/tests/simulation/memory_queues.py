@@ -7,6 +7,7 @@ from uuid import UUID
 
 from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.application.ports.sessions import StoredCredential
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.credentials import (
     CredentialStatus,
     SealedSecrets,
@@ -196,7 +197,8 @@ class MemorySessionStore:
         if book.credential_version is None:
             return None
         place = SecretPlace(account.organization_id, account.account_id, account.account_id, book.credential_version)
-        return StoredCredential(place, self.database.clock(), book.credential_status is CredentialStatus.UNVERIFIED)
+        is_asked = book.credential_status is CredentialStatus.UNVERIFIED
+        return StoredCredential(place, Environment.PAPER, self.database.clock(), is_asked)
 
     async def record_answer(
         self, credential: StoredCredential, answer: SignedIn | SignInRefused

@@ -1,5 +1,6 @@
 """Four kinds of brokers, by what they do with the ids that we give our commands."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +10,7 @@ from openbell_server.application.ports.broker import (
     CredentialForm,
     ReplaceSupport,
 )
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_honesty import IdClass, LookUp
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
 from openbell_server.domain.intents import ActionType
@@ -67,9 +69,14 @@ class Profile:
         """As we spell it."""
         return canonical_symbol(text)
 
-    async def open_session(self, address: str) -> BrokerSession:
+    @property
+    def addresses(self) -> Mapping[Environment, str]:
+        """It is nowhere."""
+        return {}
+
+    async def open_session(self, addresses: Mapping[Environment, str]) -> BrokerSession:
         """Sessions are made by the world."""
-        raise NotImplementedError(address)
+        raise NotImplementedError(addresses)
 
 
 PROFILES: Final = {

@@ -2,18 +2,19 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
+from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import NotSent, OrderName, OrderReport, Outcome
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
-from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.instruments import BrokerPosition, Instrument, Quote
 from simulation.loop import PROCESS, is_alive
 from simulation.venue import Reply, Venue, Write
 
-Item = tuple[AccountId, OrderReport] | None
 RECONNECT_SECONDS = 0.5
 
 
@@ -28,7 +29,8 @@ class VenueSession:
     signed_in: dict[AccountId, str] = field(default_factory=dict)
     # Accounts that must sign in before the broker does anything for them.
     locked: frozenset[AccountId] = frozenset()
-    _items: deque[Item] = field(default_factory=deque)
+    unheard: Collection[AccountId] = ()
+    _items: deque[FeedItem] = field(default_factory=deque)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def submit(self, order: BrokerOrder) -> Outcome:
@@ -68,8 +70,26 @@ class VenueSession:
         orders = [order for order in self.venue.orders.values() if order.account_id == account_id]
         return [report for order in orders if (report := self.venue.find(order)) is not None]
 
-    async def sign_in(self, account_id: AccountId, secrets: Secrets) -> SignedIn | SignInRefused:
+    async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
+        """Nobody asks."""
+        raise NotImplementedError
+
+    async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
+        """Nobody asks."""
+        raise NotImplementedError
+
+    async def quotes(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Quote]:
+        """Nobody asks."""
+        raise NotImplementedError
+
+    def listen_again(self, accounts: Collection[AccountId]) -> None:
+        """No account has a feed of its own."""
+
+    async def sign_in(
+        self, account_id: AccountId, environment: Environment, secrets: Secrets
+    ) -> SignedIn | SignInRefused:
         """Be let in."""
+        del environment
         await self._trip()
         self.signed_in[account_id] = secrets["key_id"]
         return SignedIn()
@@ -79,18 +99,18 @@ class VenueSession:
         await self._trip()
         self.signed_in.pop(account_id, None)
 
-    def reports(self) -> AsyncIterator[Item]:
+    def reports(self) -> AsyncIterator[FeedItem]:
         """The feed, as it comes from now on."""
         self._items.clear()
         if self.is_connected:
             self._put(None)
         return self
 
-    def __aiter__(self) -> AsyncIterator[Item]:
+    def __aiter__(self) -> AsyncIterator[FeedItem]:
         """Begin to read."""
         return self
 
-    async def __anext__(self) -> Item:
+    async def __anext__(self) -> FeedItem:
         """The next report, or the word that the feed stands."""
         while not self._items:
             self._arrived.clear()
@@ -118,7 +138,7 @@ class VenueSession:
         if self.is_connected and not self.is_mute:
             self._put((account_id, report))
 
-    def _put(self, item: Item) -> None:
+    def _put(self, item: FeedItem) -> None:
         self._items.append(item)
         self._arrived.set()
 

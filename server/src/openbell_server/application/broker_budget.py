@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,11 +15,14 @@ from openbell_server.application.ports.broker import (
     BrokerOrder,
     BrokerReplacement,
     BrokerSession,
+    FeedItem,
     SlowDown,
 )
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import NotSent, OrderName, OrderReport, Outcome
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
-from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.instruments import BrokerPosition, Instrument, Quote
 
 # A broker that asks for calm again and again without saying for how long gets it for 1, 2, 4 … seconds.
 PAUSE_SECONDS: Final = 1.0
@@ -160,6 +163,11 @@ class BudgetedSession:
         """Whether the feed stands."""
         return self._session.is_connected
 
+    @property
+    def unheard(self) -> Collection[AccountId]:
+        """Accounts whose own feed does not stand."""
+        return self._session.unheard
+
     async def submit(self, order: BrokerOrder) -> Outcome:
         """Ask for a new order, once more."""
         return await self._command(lambda: self._session.submit(order))
@@ -185,19 +193,40 @@ class BudgetedSession:
         async with self._turn(Use.LOOK_UP):
             return await self._session.orders_since(account_id, since)
 
-    async def sign_in(self, account_id: AccountId, secrets: Secrets) -> SignedIn | SignInRefused:
+    async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
+        """What the account holds."""
+        async with self._turn(Use.LOOK_UP):
+            return await self._session.positions(account_id)
+
+    async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
+        """What of these the broker trades."""
+        async with self._turn(Use.LOOK_UP):
+            return await self._session.instruments(account_id, symbols)
+
+    async def quotes(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Quote]:
+        """The latest prices of these."""
+        async with self._turn(Use.LOOK_UP):
+            return await self._session.quotes(account_id, symbols)
+
+    async def sign_in(
+        self, account_id: AccountId, environment: Environment, secrets: Secrets
+    ) -> SignedIn | SignInRefused:
         """Use these secrets for the account."""
         async with self._turn(Use.LOOK_UP):
-            return await self._session.sign_in(account_id, secrets)
+            return await self._session.sign_in(account_id, environment, secrets)
 
     async def sign_out(self, account_id: AccountId) -> None:
         """Forget the account's secrets."""
         async with self._turn(Use.LOOK_UP):
             await self._session.sign_out(account_id)
 
-    def reports(self) -> AsyncIterator[tuple[AccountId, OrderReport] | None]:
+    def reports(self) -> AsyncIterator[FeedItem]:
         """Reports as they come."""
         return self._session.reports()
+
+    def listen_again(self, accounts: Collection[AccountId]) -> None:
+        """Begin the own feeds of these accounts anew."""
+        self._session.listen_again(accounts)
 
     async def close(self) -> None:
         """Let go of the connection."""

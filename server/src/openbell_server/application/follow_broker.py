@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
@@ -9,7 +10,7 @@ from typing import Final, Protocol, TypeVar
 from openbell_server.application.execute_action import Door
 from openbell_server.application.hold_slots import HoldSlots
 from openbell_server.application.plan_passes import POLL_SECONDS, SOON_SECONDS, Plan, PlanPasses
-from openbell_server.application.ports.broker import BrokerDefinition, BrokerSession
+from openbell_server.application.ports.broker import BrokerDefinition, BrokerSession, FeedItem
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
 from openbell_server.application.reconcile_account import ReconcileAccount
 from openbell_server.application.track_orders import TrackOrders
@@ -26,7 +27,6 @@ ROUND_SECONDS: Final = 0.5
 PASSES_AT_ONCE_MAX: Final = 8
 FIND_ACCOUNTS_SECONDS: Final = 20.0
 
-Item = tuple[AccountId, OrderReport] | None
 Answer = TypeVar("Answer")
 
 
@@ -66,6 +66,7 @@ class FollowBroker:
     _behind: set[AccountId] = field(default_factory=set)
     _changes: int = 0
     _connects: int = 0
+    _account_connects: Counter[AccountId] = field(default_factory=Counter)
     _passing: set[AccountId] = field(default_factory=set)
     _find_at: float = 0.0
     _is_full: bool = False
@@ -88,9 +89,10 @@ class FollowBroker:
 
     def ready(self, account: BrokerAccount) -> bool:
         """Whether commands for this account may be sent now; one that the broker keeps silent about stops no other."""
-        is_known = account.account_id not in self._behind and not self.sessions.is_pending(account.account_id)
+        account_id = account.account_id
+        is_known = account_id not in self._behind and not self.sessions.is_pending(account_id)
         is_ours = account.slot in self._compared and account.slot in self.slots.held()
-        return is_known and is_ours and self.session.is_connected
+        return is_known and is_ours and self.session.is_connected and account_id not in self.session.unheard
 
     def expect_echo(self, mark: int, door: Door, outcome: Outcome) -> None:
         """The feed must tell of an order whose command was taken, soon or since the mark."""
@@ -102,7 +104,7 @@ class FollowBroker:
 
     async def run(self) -> None:
         """Read the feed until cancelled; a full queue makes the broker wait, not us grow."""
-        queue: asyncio.Queue[Item] = asyncio.Queue(REPORTS_WAITING_MAX)
+        queue: asyncio.Queue[FeedItem] = asyncio.Queue(REPORTS_WAITING_MAX)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._apply(queue))
             tasks.create_task(self._pass_again(tasks))
@@ -117,14 +119,16 @@ class FollowBroker:
                 self._restart.clear()
                 self._begin_anew()
 
-    async def _read(self, queue: asyncio.Queue[Item]) -> None:
+    async def _read(self, queue: asyncio.Queue[FeedItem]) -> None:
         feed = self.session.reports()
         try:
             async for item in feed:
                 if item is None:
                     self._begin_anew()
+                elif item[1] is None:
+                    self._begin_account_anew(item[0])
                 else:
-                    self.echoes.hear(*item)
+                    self.echoes.hear(item[0], item[1])
                 self._is_full = queue.full()
                 await queue.put(item)
                 self._is_full = False
@@ -138,7 +142,12 @@ class FollowBroker:
         self._behind.clear()
         self.echoes.begin()
 
-    async def _apply(self, queue: asyncio.Queue[Item]) -> None:
+    def _begin_account_anew(self, account_id: AccountId) -> None:
+        """Its own feed was away: no door opens for it before it is compared; no other account notices."""
+        self._account_connects[account_id] += 1
+        self._behind.add(account_id)
+
+    async def _apply(self, queue: asyncio.Queue[FeedItem]) -> None:
         """Compare first, then apply: what came meanwhile waits in its order; what is old by then changes nothing."""
         while True:
             items = await _next_items(queue)
@@ -146,12 +155,14 @@ class FollowBroker:
             self._compared &= held
             if self.session.is_connected and held - self._compared:
                 await self._compare(held - self._compared)
-            by_account: dict[AccountId, list[OrderReport]] = {}
+            by_account: dict[AccountId, list[OrderReport | None]] = {}
             for account_id, report in (item for item in items if item is not None):
                 by_account.setdefault(account_id, []).append(report)
             await _at_once([self._apply_account(account, reports) for account, reports in by_account.items()])
 
-    async def _apply_account(self, account_id: AccountId, reports: Sequence[OrderReport]) -> None:
+    async def _apply_account(self, account_id: AccountId, told: Sequence[OrderReport | None]) -> None:
+        """Apply reports; fills of which nobody heard are missed and asked for, so these need not wait."""
+        reports = [report for report in told if report is not None]
         try:
             account = await self.store.find_account_across_organizations(account_id)
             if account is None:
@@ -161,8 +172,11 @@ class FollowBroker:
                 self._compared.discard(account.slot)
                 return
             now, unmatched = self.clock(), list[OrderReport]()
-            incomplete = await self.track(account, reports, unmatched)
+            incomplete = await self.track(account, reports, unmatched) if reports else []
             self.plan.keep(account, now)
+            if None in told:
+                self.plan.renew(account, now)
+                self.plan.want(account, now)
             if incomplete or unmatched:
                 self.plan.want(account, now + SOON_SECONDS, incomplete + unmatched)
         except Exception as error:  # noqa: BLE001 - one account's trouble is not its neighbours'
@@ -188,6 +202,7 @@ class FollowBroker:
     async def _pass(self, plan: Plan, connects: int, *, deep: bool) -> bool:
         """Compare one account; whether the broker told. What it could not tell now is asked again."""
         account, now = plan.account, self.clock()
+        own_connects = self._account_connects[account.account_id]
         heard = self.plan.take(plan, now)
         if self.sessions.is_pending(account.account_id):
             self.plan.failed(plan, heard, now)
@@ -202,7 +217,7 @@ class FollowBroker:
             self.plan.failed(plan, heard, self.clock())
             return False
         self.plan.ended(plan, result, self.clock(), deep=deep)
-        if connects == self._connects:
+        if (connects, own_connects) == (self._connects, self._account_connects[account.account_id]):
             self._behind.discard(account.account_id)
             if not result.is_open:
                 # Nothing is left that the feed could be silent about.
@@ -223,7 +238,7 @@ class FollowBroker:
             if self._changes != self.sessions.changes:
                 self._changes = self.sessions.changes
                 self.plan.hurry(self._behind, now)
-            self.plan.hurry(self.echoes.mute, now, POLL_SECONDS)
+            self.plan.hurry({*self.echoes.mute, *self.session.unheard}, now, POLL_SECONDS)
             for plan in self.plan.due(now, PASSES_AT_ONCE_MAX - len(self._passing), self._passing):
                 self._passing.add(plan.account.account_id)
                 tasks.create_task(self._planned(plan))
@@ -255,12 +270,15 @@ class FollowBroker:
         self.fallen_silent += fallen
         self.plan.hurry(fallen, self.clock())
         if self.echoes.may_restart():
-            self._restart.set()
+            if self.definition.capabilities.feeds_by_account:
+                self.session.listen_again(self.echoes.mute)
+            else:
+                self._restart.set()
 
 
-async def _next_items(queue: asyncio.Queue[Item]) -> list[Item]:
+async def _next_items(queue: asyncio.Queue[FeedItem]) -> list[FeedItem]:
     """What has come; nothing after a moment of quiet, so that newly taken slots are compared in time."""
-    items: list[Item] = []
+    items: list[FeedItem] = []
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(QUIET_SECONDS):
             items.append(await queue.get())

@@ -226,7 +226,7 @@ class KeepSessions:
             # From here on nobody knows what the broker is sent with: no door opens before the answer is on record.
             self._signed_in[account.account_id] = (account, _IN_DOUBT)
         async with asyncio.timeout(SIGN_IN_SECONDS):
-            answer = await session.sign_in(account.account_id, secrets)
+            answer = await session.sign_in(account.account_id, credential.environment, secrets)
         status = await self.store.record_answer(credential, answer)
         if status is not None and isinstance(answer, SignedIn):
             self._signed_in[account.account_id] = (account, place.version)

@@ -120,3 +120,5 @@ class OrderReport:
     description: OrderDescription | None = None
     broker_code: str | None = None
     broker_text: str | None = None
+    # Of all that filled, from a broker that names no executions: they are derived from the totals.
+    average_price: Decimal | None = None

@@ -2,13 +2,15 @@
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from datetime import datetime
 
-from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, BrokerSession
+from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, BrokerSession, FeedItem
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderName, OrderReport, Outcome, Refused
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
-from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.instruments import BrokerPosition, Instrument, Quote
 from openbell_server.domain.intents import ActionType
 from openbell_server.processes.operations import Operations
 
@@ -72,6 +74,11 @@ class ObservedSession:
         """Whether the feed stands."""
         return self._session.is_connected
 
+    @property
+    def unheard(self) -> Collection[AccountId]:
+        """Accounts whose own feed does not stand."""
+        return self._session.unheard
+
     async def submit(self, order: BrokerOrder) -> Outcome:
         """Ask for a new order."""
         return await self._call(ActionType.CREATE, self._session.submit(order))
@@ -92,11 +99,25 @@ class ObservedSession:
         """Every order since a time."""
         return await self._session.orders_since(account_id, since)
 
-    async def sign_in(self, account_id: AccountId, secrets: Secrets) -> SignedIn | SignInRefused:
+    async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
+        """What the account holds."""
+        return await self._session.positions(account_id)
+
+    async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
+        """What of these the broker trades."""
+        return await self._session.instruments(account_id, symbols)
+
+    async def quotes(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Quote]:
+        """The latest prices of these."""
+        return await self._session.quotes(account_id, symbols)
+
+    async def sign_in(
+        self, account_id: AccountId, environment: Environment, secrets: Secrets
+    ) -> SignedIn | SignInRefused:
         """Use these secrets for the account."""
         result = "unanswered"
         try:
-            answer = await self._session.sign_in(account_id, secrets)
+            answer = await self._session.sign_in(account_id, environment, secrets)
             if isinstance(answer, SignInRefused):
                 result = "expired" if answer.expired else "refused"
                 return answer
@@ -109,10 +130,14 @@ class ObservedSession:
         """Forget the account's secrets."""
         await self._session.sign_out(account_id)
 
-    def reports(self) -> AsyncIterator[tuple[AccountId, OrderReport] | None]:
+    def reports(self) -> AsyncIterator[FeedItem]:
         """Reports as they come."""
         self._metrics.followed.add(self._broker)
         return self._session.reports()
+
+    def listen_again(self, accounts: Collection[AccountId]) -> None:
+        """Begin the own feeds of these accounts anew."""
+        self._session.listen_again(accounts)
 
     async def close(self) -> None:
         """Let go of the connection."""

@@ -15,6 +15,7 @@ from openbell_server.brokers.paper.ledger import Ledger
 from openbell_server.brokers.paper.session import ListBrokenOff, PaperSession
 from openbell_server.brokers.paper.wire import OrderPage
 from openbell_server.brokers.registry import BROKERS
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import (
     Accepted,
     NotSent,
@@ -301,7 +302,7 @@ async def test_a_list_that_cannot_be_meant_is_refused(ledger_url: str) -> None:
 
 
 async def test_a_refused_connection_is_not_sent() -> None:
-    session = await BROKERS["paper"].open_session(f"http://127.0.0.1:{free_port()}")
+    session = await BROKERS["paper"].open_session({Environment.PAPER: f"http://127.0.0.1:{free_port()}"})
     try:
         assert kind(await session.submit(new_order())) is NotSent
         assert kind(await session.cancel(ACCOUNT, named("any"), soon())) is NotSent
@@ -316,7 +317,7 @@ async def test_a_404_that_is_not_the_brokers_word_is_no_proof(ledger_url: str) -
     async with running(settings):
         lost = PaperSession(f"{settings.paper_url}/elsewhere")
         assert kind(await lost.submit(new_order())) is Unknown
-        with pytest.raises(httpx.HTTPStatusError):
+        with pytest.raises(httpx.HTTPError):
             await lost.find(ACCOUNT, named("any"))
         await lost.close()
 

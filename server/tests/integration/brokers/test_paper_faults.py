@@ -72,7 +72,7 @@ async def misbehaving(ledger_url: str, faults: Mapping[str, float], profile: Pro
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openbell_server.brokers.paper.session.DEADLINE_SECONDS", 1)
+    monkeypatch.setattr("openbell_server.brokers.http_client.DEADLINE_SECONDS", 1)
 
 
 @pytest.mark.usefixtures("impatient")

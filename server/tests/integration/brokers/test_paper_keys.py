@@ -7,6 +7,7 @@ import pytest
 
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED, Key, KeyTerms, judge, key_of, signature
 from openbell_server.brokers.paper.session import PaperSession
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import Accepted, Outcome, Refused
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from paper_broker import ACCOUNT, ask, named, new_order, replacement, resting, running, settings_of, soon
@@ -50,7 +51,7 @@ def secrets(key_id: str, secret: str = CANARY) -> Secrets:
 
 
 async def last_key(session: PaperSession) -> str | None:
-    response = await session._client.get(f"/accounts/{ACCOUNT}/session")
+    response = await session._http._client.get(f"/accounts/{ACCOUNT}/session")
     key_id: str | None = response.json()["key_id"]
     return key_id
 
@@ -68,10 +69,10 @@ async def test_commands_carry_the_key_that_the_account_signed_in_with(ledger_url
     settings = settings_of(ledger_url)
     async with running(settings) as session:
         assert await last_key(session) is None
-        assert await session.sign_in(ACCOUNT, secrets("ACCT-DU77-1")) == SignedIn("DU77")
+        assert await session.sign_in(ACCOUNT, Environment.PAPER, secrets("ACCT-DU77-1")) == SignedIn("DU77")
         assert await last_key(session) == "ACCT-DU77-1"
         assert [type(each) for each in await every_command(session)] == [Accepted] * 3
-        assert await session.sign_in(ACCOUNT, secrets("second")) == SignedIn()
+        assert await session.sign_in(ACCOUNT, Environment.PAPER, secrets("second")) == SignedIn()
         await session.submit(new_order())
         await session.sign_out(ACCOUNT)
         await session.submit(new_order())
@@ -93,14 +94,14 @@ async def test_commands_carry_the_key_that_the_account_signed_in_with(ledger_url
 
 async def test_a_refused_sign_in_leaves_the_account_with_the_key_it_had(ledger_url: str) -> None:
     async with running(settings_of(ledger_url)) as session:
-        await session.sign_in(ACCOUNT, secrets("first"))
-        refused = await session.sign_in(ACCOUNT, secrets("WRONG"))
+        await session.sign_in(ACCOUNT, Environment.PAPER, secrets("first"))
+        refused = await session.sign_in(ACCOUNT, Environment.PAPER, secrets("WRONG"))
         assert isinstance(refused, SignInRefused)
         assert not refused.expired
-        expired = await session.sign_in(ACCOUNT, secrets("EXPIRED"))
+        expired = await session.sign_in(ACCOUNT, Environment.PAPER, secrets("EXPIRED"))
         assert isinstance(expired, SignInRefused)
         assert expired.expired
-        assert await session.sign_in(ACCOUNT, secrets("first", "wrong")) == refused
+        assert await session.sign_in(ACCOUNT, Environment.PAPER, secrets("first", "wrong")) == refused
         await session.submit(new_order())
         assert await last_key(session) == "first"
 
@@ -120,15 +121,15 @@ async def test_a_command_signed_with_a_key_that_is_not_let_in_is_refused_for_goo
 async def test_a_broker_out_of_reach_tells_nothing_about_a_key() -> None:
     session = PaperSession("http://127.0.0.1:9")
     with pytest.raises(Exception, match="connect"):
-        await session.sign_in(ACCOUNT, secrets("first"))
+        await session.sign_in(ACCOUNT, Environment.PAPER, secrets("first"))
     await session.close()
 
 
 async def test_no_secret_is_in_the_ledger_or_in_an_answer(ledger_url: str) -> None:
     settings = settings_of(ledger_url)
     async with running(settings) as session:
-        await session.sign_in(ACCOUNT, secrets("first"))
-        await session.sign_in(ACCOUNT, secrets("WRONG"))
+        await session.sign_in(ACCOUNT, Environment.PAPER, secrets("first"))
+        await session.sign_in(ACCOUNT, Environment.PAPER, secrets("WRONG"))
         await session.submit(new_order())
         assert CANARY not in (await ask(settings, "GET", f"/accounts/{ACCOUNT}/session")).text
     ledger = await asyncpg.connect(ledger_url)

@@ -139,7 +139,7 @@ async def test_a_list_with_a_page_that_is_not_the_brokers_word_raises(answers: l
 
 
 async def test_a_page_that_comes_too_slowly_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openbell_server.brokers.paper.session.DEADLINE_SECONDS", 0.2)
+    monkeypatch.setattr("openbell_server.brokers.http_client.DEADLINE_SECONDS", 0.2)
 
     given_up, ended = asyncio.Event(), asyncio.Event()
 

@@ -14,6 +14,7 @@ from openbell_server.adapters.postgres.audit_log import Facts
 from openbell_server.adapters.postgres.connection import OUTDATED, DatabaseClock, Pool, Role, transaction
 from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.application.ports.sessions import StoredCredential
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.action_lifecycle import Reason
 from openbell_server.domain.credentials import CredentialStatus, SecretPlace, SignedIn, SignInRefused, status_after
 from openbell_server.domain.identifiers import AccountId
@@ -47,7 +48,7 @@ class PostgresSessionStore:
         if row is None:
             return None
         place = SecretPlace(account.organization_id, account.account_id, row["credential_id"], row["version"])
-        return StoredCredential(place, row["read_at"], row["is_asked"])
+        return StoredCredential(place, Environment(row["environment"]), row["read_at"], row["is_asked"])
 
     async def record_answer(
         self, credential: StoredCredential, answer: SignedIn | SignInRefused

@@ -2,7 +2,7 @@
 
 -- name: credential_of(organization_id, account_id)^
 select c.credential_id, c.version, c.asked_at > coalesce(c.answered_at, '-infinity') as is_asked,
-    clock_timestamp() as read_at
+    clock_timestamp() as read_at, a.environment
 from credentials c
 join accounts a on a.organization_id = c.organization_id and a.account_id = c.account_id
 where c.organization_id = :organization_id and c.account_id = :account_id and a.closed_at is null

@@ -1,16 +1,18 @@
 """What execution needs from a broker: what it can do, as data, and a session that does it."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
 
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_honesty import SETTLES_BY, IdClass, LookUp
 from openbell_server.domain.broker_orders import OrderName, OrderReport, Outcome
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.instruments import BrokerPosition, Instrument, Quote
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms, TimeInForce
 
@@ -33,6 +35,10 @@ class BrokerCapabilities:
     times_in_force: frozenset[TimeInForce]
     route_strategies: frozenset[RouteStrategy]
     default_time_in_force: TimeInForce
+    # Where its accounts may trade.
+    environments: frozenset[Environment] = frozenset(Environment)
+    # Digits after the point of a quantity; 0 where only whole shares trade.
+    quantity_decimals: int = 18
     replace: ReplaceSupport = ReplaceSupport.NONE
     in_flight_max: int = 4
     # Calls that one session carries at the same time, over all its accounts.
@@ -46,6 +52,10 @@ class BrokerCapabilities:
     cancels_by_client_id: bool = False
     # Whether it refuses a command that arrives after its valid_until.
     enforces_valid_until: bool = False
+    # Whether every account has a feed of its own, which begins when it is signed in.
+    feeds_by_account: bool = False
+    # Whether its reports name every execution; one that tells totals only has its executions derived from them.
+    names_executions: bool = True
     # How soon after an answer its feed tells of the order too; a feed that stays silent for longer is mute.
     echo_seconds: float = 10.0
     # Calls in a second over all accounts of one session, and how many of them only cancels and look-ups may use.
@@ -135,12 +145,21 @@ class SlowDown(Exception):
         self.retry_after = retry_after
 
 
+# A report about an order of an account. None instead of the report says that the account's own feed is connected, None
+# alone that the feed of all is: everything after this point will be told.
+FeedItem = tuple[AccountId, OrderReport | None] | None
+
+
 class BrokerSession(Protocol):
     """A connection to one broker. Any exception out of submit, replace or cancel counts as Unknown."""
 
     @property
     def is_connected(self) -> bool:
         """Whether the feed stands; nothing is sent to a broker that could not tell us what became of it."""
+
+    @property
+    def unheard(self) -> Collection[AccountId]:
+        """Signed-in accounts whose own feed does not stand; none where one feed tells of all."""
 
     async def submit(self, order: BrokerOrder) -> Outcome:
         """Ask for a new order: written once, no retry inside."""
@@ -166,14 +185,31 @@ class BrokerSession(Protocol):
         caller subtracts what the clocks may differ by.
         """
 
-    async def sign_in(self, account_id: AccountId, secrets: Secrets) -> SignedIn | SignInRefused:
-        """Use these secrets for the account from now on, if the broker takes them; an exception tells nothing."""
+    async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
+        """What the account holds by the broker's books; complete or an exception."""
+
+    async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
+        """Those of the symbols that the broker trades, with their rules."""
+
+    async def quotes(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Quote]:
+        """The latest prices of those symbols that the broker quotes."""
+
+    async def sign_in(
+        self, account_id: AccountId, environment: Environment, secrets: Secrets
+    ) -> SignedIn | SignInRefused:
+        """Use these secrets for the account from now on, if the broker takes them; an exception tells nothing.
+
+        What is sent for the account goes to its environment's address and to no other.
+        """
 
     async def sign_out(self, account_id: AccountId) -> None:
         """Forget the account's secrets and end what was opened with them."""
 
-    def reports(self) -> AsyncIterator[tuple[AccountId, OrderReport] | None]:
-        """Reports as they come; None says that the feed is connected and everything after this point will be told."""
+    def reports(self) -> AsyncIterator[FeedItem]:
+        """Reports as they come, and where a feed begins."""
+
+    def listen_again(self, accounts: Collection[AccountId]) -> None:
+        """Begin the own feeds of these accounts anew: they have fallen silent."""
 
     async def close(self) -> None:
         """Let go of the connection."""
@@ -197,5 +233,9 @@ class BrokerDefinition(Protocol):
     def canonical_symbol(self, text: str) -> Symbol | None:
         """The one spelling of a symbol at this broker, or None."""
 
-    async def open_session(self, address: str) -> BrokerSession:
-        """A session with the broker at this address."""
+    @property
+    def addresses(self) -> Mapping[Environment, str]:
+        """Where it is, by environment; none for a broker that an operator runs."""
+
+    async def open_session(self, addresses: Mapping[Environment, str]) -> BrokerSession:
+        """A session with the broker at these addresses; an environment without one cannot be traded in."""

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from openbell_server.application.ports.execution import BrokerAccount
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.credentials import CredentialStatus, SealedSecrets, SecretPlace, SignedIn, SignInRefused
 
 
@@ -14,6 +15,8 @@ class StoredCredential:
     """What an account must sign in with."""
 
     place: SecretPlace
+    # Where the account trades: the broker is asked there and nowhere else.
+    environment: Environment
     # By the database's clock: whatever the broker says from then on answers what was asked before.
     read_at: datetime
     # Somebody waits for the broker's answer.

@@ -1,10 +1,13 @@
 """What the paper broker can do, and how to reach it."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from openbell_server.application.ports.broker import BrokerSession, CredentialField, CredentialForm
 from openbell_server.brokers.paper.profiles import PROFILES, Profile
 from openbell_server.brokers.paper.session import PaperSession
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
 
 
@@ -21,6 +24,9 @@ class PaperBroker:
         required=False,
     )
 
+    # Each installation has its own.
+    addresses: Mapping[Environment, str] = MappingProxyType({})
+
     def __init__(self, profile: Profile) -> None:
         """Accounts name it by its profile."""
         self._profile = profile
@@ -31,9 +37,9 @@ class PaperBroker:
         """The one spelling of a symbol, or None."""
         return canonical_symbol(text)
 
-    async def open_session(self, address: str) -> BrokerSession:
-        """A session with the paper broker at this http address."""
-        return PaperSession(address, self._profile)
+    async def open_session(self, addresses: Mapping[Environment, str]) -> BrokerSession:
+        """A session with the paper broker at this http address, which is the same in both environments."""
+        return PaperSession(addresses[Environment.PAPER], self._profile)
 
 
 PAPER_BROKERS: Final = {name: PaperBroker(profile) for name, profile in PROFILES.items()}

@@ -1,19 +1,20 @@
 """The client of the paper broker: each command is written once, and every ending has one honest outcome."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import httpx
 import msgspec
 import structlog
 
-from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
+from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem
+from openbell_server.brokers.http_client import BrokerHttp, Reply, UnexpectedAnswer, said
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED, Key, signature
 from openbell_server.brokers.paper.profiles import PAPER, Profile
 from openbell_server.brokers.paper.wire import (
@@ -22,30 +23,30 @@ from openbell_server.brokers.paper.wire import (
     TOO_MANY_REQUESTS,
     UNKNOWN_ORDER,
     AcceptedBody,
+    AccountBody,
     FeedLine,
     LedgerOrderBody,
     OrderBody,
     OrderPage,
+    QuotedBody,
     RefusalBody,
     ReplacementBody,
     SessionBody,
     decimal_text,
 )
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderName, OrderReport, Outcome, Refused, Unknown
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
-from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.instruments import BrokerPosition, Instrument, Quote
 
-DEADLINE_SECONDS: Final = 3
 FEED_SILENCE_SECONDS: Final = 15
 RECONNECT_SECONDS_MAX: Final = 1.0
 # Half a million orders: far more than an account trades between two copies of a database.
 PAGES_MAX: Final = 1_000
 _RECONNECT_SECONDS_MIN: Final = 0.05
-_CONNECT_SECONDS: Final = 1
-# Shorter than the server keeps an idle connection, so that a command is not written into a closing one.
-_IDLE_SECONDS: Final = 2
+_Body = TypeVar("_Body")
 _NAMELESS: Final = "the broker knows its orders by its own ids only, and has told none for this one"
-_NOTHING_WRITTEN: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 class ListBrokenOff(Exception):
@@ -63,28 +64,25 @@ class PaperSession:
         """Address is the broker's http address, profile the kind of broker that it shall be; nothing is sent yet."""
         self._profile = profile
         self.is_connected = False
+        self.unheard: Collection[AccountId] = ()
         self._log = structlog.get_logger()
         # Of the accounts that are signed in.
         self._secrets: dict[AccountId, Secrets] = {}
-        self._client = httpx.AsyncClient(
-            base_url=address if profile is PAPER else f"{address}/{profile.name}",
-            timeout=httpx.Timeout(DEADLINE_SECONDS, connect=_CONNECT_SECONDS, pool=_CONNECT_SECONDS),
-            limits=httpx.Limits(max_connections=64, max_keepalive_connections=32, keepalive_expiry=_IDLE_SECONDS),
-            follow_redirects=False,
-            # A proxy from the environment would have its own ideas about retries.
-            trust_env=False,
-        )
+        self._http = BrokerHttp(address if profile is PAPER else f"{address}/{profile.name}")
 
-    async def sign_in(self, account_id: AccountId, secrets: Secrets) -> SignedIn | SignInRefused:
+    async def sign_in(
+        self, account_id: AccountId, environment: Environment, secrets: Secrets
+    ) -> SignedIn | SignInRefused:
         """Use these secrets for the account from now on, if the broker takes them; raises when in doubt."""
-        headers = _signed(secrets)
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            response = await self._client.post(f"/accounts/{account_id}/session", headers=headers)
-        refusal = _refusal(response)
+        # Its money is play money in either.
+        del environment
+        reply = await self._http.ask(
+            self._http.request("POST", f"/accounts/{account_id}/session", headers=_signed(secrets))
+        )
+        refusal = _refusal(reply)
         if refusal is not None and refusal.code in {KEY_REFUSED, KEY_EXPIRED}:
             return SignInRefused(refusal.code, refusal.text, expired=refusal.code == KEY_EXPIRED)
-        response.raise_for_status()
-        terms = msgspec.json.decode(response.content, type=SessionBody)
+        terms = _read(reply, SessionBody)
         self._secrets[account_id] = secrets
         return SignedIn(terms.external_account_id, terms.expires_at)
 
@@ -129,7 +127,7 @@ class PaperSession:
         path = self._path_to_change(account_id, order)
         if path is None:
             return NotSent(_NAMELESS)
-        request = self._client.build_request(
+        request = self._http.request(
             "DELETE", path, params={"valid_until": valid_until.isoformat()}, headers=self._headers(account_id)
         )
         return await self._command(request, 200)
@@ -139,14 +137,11 @@ class PaperSession:
         path = _client_path(account_id, order) if self._profile.has_client_ids else _broker_path(account_id, order)
         if path is None:
             raise CannotAsk(_NAMELESS)
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            response = await self._client.get(path, headers=self._headers(account_id))
-        if response.status_code == REFUSALS[UNKNOWN_ORDER]:
-            refusal = _refusal(response)
-            if refusal is not None and refusal.code == UNKNOWN_ORDER:
-                return None
-        response.raise_for_status()
-        return msgspec.json.decode(response.content, type=LedgerOrderBody).to_report()
+        reply = await self._ask(account_id, path)
+        refusal = _refusal(reply)
+        if refusal is not None and refusal.code == UNKNOWN_ORDER:
+            return None
+        return _read(reply, LedgerOrderBody).to_report()
 
     async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:
         """Every order since then, page by page to the end; raises when one page is in doubt."""
@@ -160,10 +155,32 @@ class PaperSession:
             after = page.next
         raise ListBrokenOff(f"the account has more orders since {since} than {PAGES_MAX} pages hold")
 
-    async def reports(self) -> AsyncGenerator[tuple[AccountId, OrderReport] | None, None]:
+    async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
+        """What the account holds, by the broker's books."""
+        body = _read(await self._ask(account_id, f"/accounts/{account_id}"), AccountBody)
+        return [BrokerPosition(symbol=Symbol(p.symbol), quantity=Decimal(p.quantity)) for p in body.positions]
+
+    async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
+        """All of them: whatever can be spelt is traded, in any fraction."""
+        del account_id
+        return [
+            Instrument(symbol=symbol, asset_class="us_equity", quote_currency="USD", tradable=True, fractional=True)
+            for symbol in symbols
+        ]
+
+    async def quotes(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Quote]:
+        """The one price of each that the broker trades at."""
+        quotes = []
+        for symbol in symbols:
+            told = _read(await self._ask(account_id, f"/prices/{quote(symbol, safe='')}"), QuotedBody)
+            price = Decimal(told.price)
+            quotes.append(Quote(symbol=symbol, as_of=datetime.now(UTC), bid=price, ask=price, last=price))
+        return quotes
+
+    async def reports(self) -> AsyncGenerator[FeedItem, None]:
         """Reports as they come, None after each connect; it reconnects by itself until the session is closed."""
         pause = _RECONNECT_SECONDS_MIN
-        while not self._client.is_closed:
+        while not self._http.is_closed:
             try:
                 async with aclosing(self._feed()) as lines:
                     async for line in lines:
@@ -174,24 +191,22 @@ class PaperSession:
                         elif line.account_id is not None and line.report is not None:
                             yield AccountId(line.account_id), line.report.to_report()
             except (httpx.HTTPError, msgspec.DecodeError) as trouble:
-                self._log.warning("broker_feed_broken", broker=self._profile.name, why=_why(trouble))
+                self._log.warning("broker_feed_broken", broker=self._profile.name, why=said(trouble))
             finally:
                 self.is_connected = False
             await asyncio.sleep(pause)
             pause = min(pause * 2, RECONNECT_SECONDS_MAX)
 
+    def listen_again(self, accounts: Collection[AccountId]) -> None:
+        """No account has a feed of its own."""
+
     async def close(self) -> None:
         """Let go of the connections."""
-        await self._client.aclose()
+        await self._http.close()
 
     async def _page(self, account_id: AccountId, since: datetime, after: int) -> OrderPage:
         params = {"since": since.isoformat(), "after": str(after)}
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            response = await self._client.get(
-                f"/accounts/{account_id}/orders", params=params, headers=self._headers(account_id)
-            )
-        response.raise_for_status()
-        page = msgspec.json.decode(response.content, type=OrderPage)
+        page = _read(await self._ask(account_id, f"/accounts/{account_id}/orders", params), OrderPage)
         numbers = [after, *(order.number for order in page.orders)]
         if (
             any(later <= earlier for earlier, later in pairwise(numbers))
@@ -202,11 +217,10 @@ class PaperSession:
         return page
 
     async def _feed(self) -> AsyncGenerator[FeedLine, None]:
-        timeout = httpx.Timeout(_CONNECT_SECONDS, read=FEED_SILENCE_SECONDS)
         decoder = msgspec.json.Decoder(FeedLine)
-        async with self._client.stream("GET", "/updates", timeout=timeout) as response:
-            response.raise_for_status()
-            async for line in response.aiter_lines():
+        request = self._http.request("GET", "/updates", headers={})
+        async with aclosing(self._http.lines(request, FEED_SILENCE_SECONDS)) as lines:
+            async for line in lines:
                 yield decoder.decode(line)
 
     def _path_to_change(self, account_id: AccountId, order: OrderName) -> str | None:
@@ -219,49 +233,48 @@ class PaperSession:
 
     def _with_body(self, account_id: AccountId, method: str, path: str, body: msgspec.Struct) -> httpx.Request:
         headers = {"content-type": "application/json", **self._headers(account_id)}
-        return self._client.build_request(method, path, content=msgspec.json.encode(body), headers=headers)
+        return self._http.request(method, path, content=msgspec.json.encode(body), headers=headers)
+
+    async def _ask(self, account_id: AccountId, path: str, params: Mapping[str, str] | None = None) -> Reply:
+        return await self._http.ask(self._http.request("GET", path, params=params, headers=self._headers(account_id)))
 
     async def _command(self, request: httpx.Request, done: int) -> Outcome:
-        try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
-                response = await self._client.send(request)
-        except _NOTHING_WRITTEN as trouble:
-            return NotSent(_why(trouble))
-        except (httpx.HTTPError, TimeoutError) as trouble:
-            return Unknown(_why(trouble))
-        if response.status_code == done:
+        reply = await self._http.command(request)
+        if not isinstance(reply, Reply):
+            return reply
+        if reply.status == done:
             try:
-                return Accepted(msgspec.json.decode(response.content, type=AcceptedBody).broker_order_id)
+                return Accepted(msgspec.json.decode(reply.body, type=AcceptedBody).broker_order_id)
             except msgspec.DecodeError as trouble:
-                return Unknown(f"{response.status_code} with a body that cannot be read: {trouble}")
-        refusal = _refusal(response)
-        if refusal is not None and refusal.code == DUPLICATE_ID:
+                return Unknown(f"{reply.status} with a body that cannot be read: {trouble}")
+        refusal = _refusal(reply)
+        if refusal is None:
+            return Unknown(f"the broker answered {reply.status}")
+        if refusal.code == DUPLICATE_ID:
             # It proves that a command with our id was taken, not that this one is refused.
             return Unknown(refusal.text)
-        if refusal is not None and refusal.code == TOO_MANY_REQUESTS:
-            return NotSent(refusal.text, _retry_after(response))
-        if refusal is not None:
-            return Refused(refusal.code, refusal.text)
-        return Unknown(f"the broker answered {response.status_code}")
-
-
-def _retry_after(response: httpx.Response) -> float:
-    """For how many seconds it wants calm; 0 where it does not say so in whole seconds."""
-    text = response.headers.get("retry-after", "")
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0.0
+        if refusal.code == TOO_MANY_REQUESTS:
+            return NotSent(refusal.text, reply.retry_after)
+        return Refused(refusal.code, refusal.text)
 
 
 def _signed(secrets: Secrets) -> dict[str, str]:
     return {"authorization": signature(Key(secrets["key_id"], secrets["secret"]))}
 
 
-def _refusal(response: httpx.Response) -> RefusalBody | None:
+def _refusal(reply: Reply) -> RefusalBody | None:
     """A definite no: a code of the table, under that code's own status."""
     try:
-        refusal = msgspec.json.decode(response.content, type=RefusalBody)
+        refusal = msgspec.json.decode(reply.body, type=RefusalBody)
     except msgspec.DecodeError:
         return None
-    return refusal if REFUSALS.get(refusal.code) == response.status_code else None
+    return refusal if REFUSALS.get(refusal.code) == reply.status else None
+
+
+def _read(reply: Reply, what: type[_Body]) -> _Body:
+    if reply.status != httpx.codes.OK:
+        raise UnexpectedAnswer(reply)
+    return msgspec.json.decode(reply.body, type=what)
 
 
 def _client_path(account_id: AccountId, order: OrderName) -> str:
@@ -277,7 +290,3 @@ def _broker_path(account_id: AccountId, order: OrderName) -> str | None:
 
 def _optional_text(number: Decimal | None) -> str | None:
     return None if number is None else decimal_text(number)
-
-
-def _why(trouble: Exception) -> str:
-    return f"{type(trouble).__name__}: {trouble}".removesuffix(": ")

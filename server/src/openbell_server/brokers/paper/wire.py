@@ -96,6 +96,14 @@ class AccountBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     positions: tuple[PositionBody, ...]
 
 
+class QuotedBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The price of a symbol, and how much trades at it; without a size, any quantity."""
+
+    symbol: str
+    price: DecimalText
+    size: DecimalText | None = None
+
+
 class AcceptedBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The answer to a command that was done."""
 

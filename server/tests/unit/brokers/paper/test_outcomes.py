@@ -22,7 +22,7 @@ async def _ask(answers: list[httpx.Response]) -> list[object]:
     session = PaperSession("http://paper")
     await session.close()
     transport = httpx.MockTransport(lambda _: next(told))
-    session._client = httpx.AsyncClient(base_url="http://paper", transport=transport)
+    session._http._client = httpx.AsyncClient(base_url="http://paper", transport=transport)
     outcomes = [await session.submit(resting()) for _ in answers]
     await session.close()
     return list(outcomes)
