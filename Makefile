@@ -39,7 +39,7 @@ lock: ## compile requirements/*.txt and the lock of the tests' OpenID provider a
 	$(COMPILE) --all-extras --no-emit-package openbell sdk/pyproject.toml server/pyproject.toml requirements/tools.in -o requirements/dev.txt
 	$(BIN)/npm install --prefix $(OIDC) --package-lock-only --ignore-scripts --no-audit --no-fund --silent
 
-generate: setup ## make the gRPC code from proto/, and the OpenAPI document and the pages of errors, metrics and the lifecycle from the code
+generate: setup ## make the gRPC code from proto/, and the OpenAPI document and the pages of brokers, errors, metrics and the lifecycle from the code
 	@$(BIN)/python -m grpc_tools.protoc -Iopenbell/wire=proto --python_out=sdk/src --grpc_python_out=sdk/src \
 		--plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
 		--mypy_out=quiet:sdk/src --mypy_grpc_out=quiet:sdk/src openbell/wire/trading.proto

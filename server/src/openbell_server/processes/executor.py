@@ -29,15 +29,13 @@ from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import RENEW_SECONDS, HoldSlots, run_id
 from openbell_server.application.keep_sessions import KeepSessions
-from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.application.work_accounts import SWEEP_SECONDS, Bulkhead, WorkAccounts
-from openbell_server.brokers.paper.profiles import PROFILES
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import Environment
 from openbell_server.domain.identifiers import AccountId
+from openbell_server.processes.broker_addresses import broker_addresses
 from openbell_server.processes.execution_metrics import watch_budgets, watch_execution, watch_reconciliation
 from openbell_server.processes.lifecycle import boot_time, notify_ready
 from openbell_server.processes.observed_session import BrokerMetrics
@@ -110,23 +108,16 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
 
 async def _bulkheads(settings: Settings, operations: Operations) -> dict[str, Bulkhead]:
     """A session with every broker, watched, and its budget."""
-    watched = BrokerMetrics(operations)
+    watched, addresses = BrokerMetrics(operations), broker_addresses(settings, BROKERS)
     bulkheads = {
         name: Bulkhead(
             BrokerBudget(broker.capabilities, boot_time),
-            watched.watch(name, await broker.open_session(_addresses(settings, broker))),
+            watched.watch(name, await broker.open_session(addresses[name])),
         )
         for name, broker in BROKERS.items()
     }
     watch_budgets(operations, {name: each.budget for name, each in bulkheads.items()})
     return bulkheads
-
-
-def _addresses(settings: Settings, broker: BrokerDefinition) -> dict[Environment, str]:
-    """Where a broker is: at its own addresses unless the operator says otherwise."""
-    if broker.name in PROFILES:
-        return dict.fromkeys(Environment, settings.paper_url)
-    return {**broker.addresses, **settings.broker_addresses.get(broker.name, {})}
 
 
 def _resting(pool: Pool, hints: JetStreamConnection, desk: WorkAccounts) -> EndResting:
