@@ -47,6 +47,8 @@ FOLLOW_RETRY_SECONDS = 0.5
 UNUSED_BROKER_SECONDS = 1.0
 # Who counted as dead for a while is forgotten, with all that it told.
 TELL_SECONDS = 5.0
+# While a broker is away, the feed of each of its accounts may be.
+SILENT_TOLD_MAX = 1_000
 
 
 async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
@@ -178,7 +180,8 @@ class _Feeds:
             if not connected and name not in self._told:
                 # Nobody trades there, or nobody can: either is what others see of a broker of which nothing was told.
                 continue
-            mute = frozenset(broker.echoes.mute) | frozenset(broker.session.unheard)
+            silent = sorted({*broker.echoes.mute, *broker.session.unheard})
+            mute = frozenset(silent[:SILENT_TOLD_MAX])
             news = mute if mute != self._mute.get(name, frozenset()) else None
             told_at, *told = self._told.get(name, (float("-inf"),))
             if news is not None or told != [connected, compared, signing_in] or now - told_at > TELL_SECONDS:

@@ -159,7 +159,11 @@ class BrokerSession(Protocol):
 
     @property
     def unheard(self) -> Collection[AccountId]:
-        """Signed-in accounts whose own feed does not stand; none where one feed tells of all."""
+        """Signed-in accounts whose own feed does not stand; none where one feed tells of all.
+
+        Each is one from before its sign-in returns, and again from the moment its feed breaks, until `reports` gives
+        its next beginning to the reader: a feed that stands and was not announced would open doors unnoticed.
+        """
 
     async def submit(self, order: BrokerOrder) -> Outcome:
         """Ask for a new order: written once, no retry inside."""
