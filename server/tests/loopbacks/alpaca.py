@@ -129,14 +129,14 @@ class AlpacaApplication:
             raise
         except Refusal as refusal:
             raise Refused(400, 40010000, "request body format is invalid") from refusal
-        finally_known = {
+        known = {
             "client_order_id": fields.get("client_order_id"),
             "symbol": fields.get("symbol"),
             "side": str(fields["side"]).upper() if fields.get("side") else None,
             "quantity": _text(fields.get("qty")),
             "limit_price": _text(fields.get("limit_price")),
         }
-        body = {key: value for key, value in finally_known.items() if value is not None}
+        body = {key: value for key, value in known.items() if value is not None}
         self._writes.append(Write(action_type, str(account_id), name, body))
         return fields
 

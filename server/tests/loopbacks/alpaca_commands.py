@@ -41,10 +41,16 @@ class Commands:
         kind, side = TYPES.get(str(fields.get("type"))), _SIDES.get(str(fields.get("side")))
         if kind is None or side is None or fields.get("order_class") not in {None, "", "simple"}:
             raise Refused(422, 40010001, "invalid type, side or order_class")
-        client_order_id = await self._own_id(who, fields)
+        client_order_id = _own_id(fields)
+        named = await self._books.named(who.account_id, client_order_id)
+        if named is not None and named[1]:
+            raise Refused(422, 40010001, UNIQUE)
         limit_price, stop_price = number_in(fields, "limit_price"), number_in(fields, "stop_price")
         time_in_force = _time_in_force(fields)
-        await self._books.remember(who.account_id, client_order_id, (quantity, limit_price, stop_price, time_in_force))
+        # The engine itself refuses what repeats a new order.
+        if named is None:
+            terms = (quantity, limit_price, stop_price, time_in_force)
+            await self._books.remember(who.account_id, client_order_id, terms)
         body = {
             "client_order_id": client_order_id,
             "symbol": symbol,
@@ -79,7 +85,9 @@ class Commands:
         )
         if terms == (member.total, member.limit_price, member.stop_price, member.time_in_force):
             raise Refused(422, 42210000, "order parameters are not changed")
-        client_order_id = await self._own_id(who, fields)
+        client_order_id = _own_id(fields)
+        if await self._books.named(who.account_id, client_order_id) is not None:
+            raise Refused(422, 40010001, UNIQUE)
         body = {
             "client_order_id": client_order_id,
             "quantity": decimal_text(terms[0]),
@@ -120,15 +128,6 @@ class Commands:
             raise Refused(404, 40410000, f"order not found for {name}")
         return history
 
-    async def _own_id(self, who: Caller, fields: Mapping[str, Any]) -> str:
-        """The id of a command, which no order of the account may have borne, new or replacing."""
-        client_order_id = str(fields.get("client_order_id") or uuid4())
-        if len(client_order_id) > _ID_LENGTH_MAX:
-            raise Refused(422, 40010001, f"client_order_id must be no more than {_ID_LENGTH_MAX} characters")
-        if await self._books.named(who.account_id, client_order_id) is not None:
-            raise Refused(422, 40010001, UNIQUE)
-        return client_order_id
-
     async def _named(self, who: Caller, client_order_id: str) -> tuple[int, int]:
         named = await self._books.named(who.account_id, client_order_id)
         assert named is not None, "the engine has done it"
@@ -140,6 +139,14 @@ class Commands:
                 method, f"/accounts/{who.account_id}/{path}", json=dict(body), headers=who.signed
             )
         )
+
+
+def _own_id(fields: Mapping[str, Any]) -> str:
+    """The id of a command, which no order of the account may have borne before, new or replacing."""
+    client_order_id = str(fields.get("client_order_id") or uuid4())
+    if len(client_order_id) > _ID_LENGTH_MAX:
+        raise Refused(422, 40010001, f"client_order_id must be no more than {_ID_LENGTH_MAX} characters")
+    return client_order_id
 
 
 def _path(history: History) -> str:

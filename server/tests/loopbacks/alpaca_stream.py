@@ -79,7 +79,8 @@ class Stream:
             async with self._engine.stream("GET", "/updates", timeout=timeout) as feed:
                 async for line in feed.aiter_lines():
                     await self._tell(who, msgspec.json.decode(line, type=FeedLine))
-        except httpx.HTTPError:
+        except (httpx.HTTPError, OSError):
+            # Cut at the one end or at the other.
             pass
         finally:
             # Not when it is stopped: then there is something else to say.
@@ -106,5 +107,5 @@ class Stream:
         listening, self._listening = self._listening, None
         if listening is not None:
             listening.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
+            with contextlib.suppress(asyncio.CancelledError):
                 await listening
