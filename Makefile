@@ -61,8 +61,8 @@ test: setup $(OIDC)/node_modules/.package-lock.json ## tests on real PostgreSQL,
 	@echo "random seed $(TEST_SEED)"
 	@$(BIN)/pytest -q -n 2 --randomly-seed=$(TEST_SEED) server/tests/tidy server/tests/unit server/tests/integration sdk/tests
 
-e2e: setup ## tests on the whole stack as processes
-	@$(BIN)/pytest -q server/tests/e2e
+e2e: setup ## tests on the whole stack as processes, two workers, a file at a time
+	@$(BIN)/pytest -q -n 2 --dist loadfile server/tests/e2e
 
 services-up: setup ## start PostgreSQL and NATS for this checkout, in the background
 	@$(BIN)/openbell-server services up
