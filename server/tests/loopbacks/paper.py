@@ -28,7 +28,7 @@ class PaperLoopback:
 
     def secrets(self, account_id: AccountId) -> Secrets | None:
         """A key that says whose it is."""
-        return {"key_id": f"ACCT-{account_id.hex}", "secret": "open"}
+        return Secrets({"key_id": f"ACCT-{account_id.hex}", "secret": "open"})
 
 
 @asynccontextmanager
