@@ -1,0 +1,1 @@
+"""What every broker's adapter must pass."""
