@@ -12,7 +12,7 @@ WIRE := sdk/src/openbell/wire
 TEST_SEED ?= $(shell date +%s)
 PROOF_PARTS := e2e frontdoor restart isolation commit upgrade contract authz tokens fuzz-http paging errors limits outbox health vault credentials secrets doctor simulation crashpoints races sabotage execution brokers
 
-.PHONY: help setup lock generate format check test e2e services-up services-down dev demo docs bench proof oracle sim clean
+.PHONY: help setup lock generate format check test e2e contract services-up services-down dev demo docs bench proof oracle sim clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -75,6 +75,9 @@ dev: setup ## the whole platform in this terminal, with a paper account; Ctrl-C 
 
 demo: setup ## 200 intents through crashes and time-outs, then both ledgers side by side
 	@$(BIN)/openbell-server demo
+
+contract: setup ## find out whether a broker does what every broker must: make contract [BROKER=paper]
+	@PYTHONPATH=server/tests $(BIN)/python -m conformance $(BROKER)
 
 docs: setup ## make the guarantees page from the last full proof, and check every link
 	@$(BIN)/python tools/docs.py

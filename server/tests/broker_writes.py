@@ -52,7 +52,7 @@ def excess_writes(
     """
     allowed: Counter[tuple[ActionType, str, str]] = Counter()
     for action, names in _sent(books):
-        repeats = _repeats(ActionType(action.action_type), resends.get(action.id, 0), brokers[action.account_id])
+        repeats = allowed_repeats(ActionType(action.action_type), resends.get(action.id, 0), brokers[action.account_id])
         for name in names:
             allowed[ActionType(action.action_type), action.account_id, name] += 1 + repeats
     counted = Counter((write.action_type, write.account_id, _name(write)) for write in writes if write.whole)
@@ -62,7 +62,7 @@ def excess_writes(
             yield f"{action_type} {name} of {account_id} left {times} times, and may {allowed[place]} times"
 
 
-def _repeats(action_type: ActionType, recorded: int, able: BrokerCapabilities) -> int:
+def allowed_repeats(action_type: ActionType, recorded: int, able: BrokerCapabilities) -> int:
     """How many of the repeats that were recorded are allowed."""
     if action_type is ActionType.CANCEL:
         return recorded if able.repeats_cancels else 0

@@ -194,11 +194,11 @@ async def a_key(
 
 
 async def an_account(
-    pool: Pool, organization: OrganizationId, environment: Environment = Environment.PAPER
+    pool: Pool, organization: OrganizationId, environment: Environment = Environment.PAPER, broker: str = "paper"
 ) -> TradingAccount:
     account = AccountId(new_id())
     async with transaction(pool, Role.TENANT, organization) as connection:
-        await add_account(connection, organization, account, name="First", broker="paper", environment=environment)
+        await add_account(connection, organization, account, name="First", broker=broker, environment=environment)
     found = await PostgresOrganizationStore(pool).find_account(organization, account)
     assert found is not None
     return found
@@ -211,6 +211,7 @@ async def a_tenant(
     key_environment: Environment | None = None,
     permissions: frozenset[str] = PERMISSIONS,
     entitlements: frozenset[str] = frozenset({TRADING_LIVE, CONTROLS_PREMIUM}),
+    broker: str = "paper",
 ) -> Tenant:
     organization = OrganizationId(new_id())
     async with transaction(pool, Role.TENANT, organization) as connection:
@@ -222,7 +223,7 @@ async def a_tenant(
             name="Acme",
             entitlements=entitlements,
         )
-    account = await an_account(pool, organization, environment)
+    account = await an_account(pool, organization, environment, broker)
     return Tenant(account, *await a_key(pool, organization, key_environment or environment, permissions))
 
 

@@ -61,18 +61,27 @@ async def healthy(address: str) -> bool:
 
 
 @asynccontextmanager
-async def running(settings: Settings, profile: Profile = PAPER) -> AsyncIterator[PaperSession]:
-    """The process's own `serve` in this loop, and a session with it."""
+async def serving(settings: Settings) -> AsyncIterator[None]:
+    """The process's own `serve` in this loop."""
     stopping = asyncio.Event()
-    serving = asyncio.ensure_future(serve(settings, stopping, Operations("paper")))
-    session = PaperSession(settings.paper_url, profile)
+    served = asyncio.ensure_future(serve(settings, stopping, Operations("paper")))
     try:
         await until(lambda: healthy(settings.paper_url))
-        yield session
+        yield
     finally:
-        await session.close()
         stopping.set()
-        await asyncio.wait_for(serving, 8)
+        await asyncio.wait_for(served, 8)
+
+
+@asynccontextmanager
+async def running(settings: Settings, profile: Profile = PAPER) -> AsyncIterator[PaperSession]:
+    """The broker in this loop, and a session with it."""
+    async with serving(settings):
+        session = PaperSession(settings.paper_url, profile)
+        try:
+            yield session
+        finally:
+            await session.close()
 
 
 def new_order(order_type: OrderType = OrderType.MARKET, **changes: object) -> BrokerOrder:

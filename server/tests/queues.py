@@ -7,12 +7,12 @@ from typing import cast
 
 import asyncpg
 
+from account_desk import Clock
 from builders import a_tenant
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.outbox import WORDS, PostgresOutboxStore
 from openbell_server.application.relay_outbox import RelayOutbox, Told
 from openbell_server.domain.outbox import ClaimedRow, Queue
-from scripted_broker import Clock
 
 # Long enough that no test waits for it by chance.
 LONG_SECONDS = 3600.0

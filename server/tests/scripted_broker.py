@@ -1,7 +1,6 @@
 """A broker that answers by script and remembers every write, with the executor's parts around it."""
 
 import asyncio
-import json
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
@@ -9,36 +8,27 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
-from uuid import uuid4
 
-import asyncpg
-
-from builders import Tenant, a_limit_create, accept
-from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool
+from account_desk import AccountDesk, Clock
+from builders import a_limit_create
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
-from openbell_server.adapters.postgres.leases import PostgresLeaseStore
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
-from openbell_server.application.execute_action import Door, ExecuteAction, Fence
-from openbell_server.application.follow_broker import FollowBroker, SignIns
+from openbell_server.application.execute_action import Door
+from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import HoldSlots
-from openbell_server.application.keep_sessions import Passage
 from openbell_server.application.ports.broker import BrokerDefinition, BrokerOrder, BrokerReplacement, FeedItem
-from openbell_server.application.ports.execution import AccountTransaction, BrokerAccount, ExecutionStore
+from openbell_server.application.ports.execution import ExecutionStore
 from openbell_server.application.reconcile_account import Pass, ReconcileAccount
 from openbell_server.application.settle_unknown import SettleUnknown
-from openbell_server.application.track_orders import TrackOrders
 from openbell_server.brokers.paper.definition import PaperBroker
 from openbell_server.brokers.paper.profiles import PAPER
-from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_honesty import IdClass
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderName, OrderReport, Outcome
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, IntentId, Symbol, client_order_id
 from openbell_server.domain.instruments import BrokerPosition, Instrument, Quote
-from openbell_server.domain.intents import ActionType, Command
+from openbell_server.domain.intents import ActionType
 from paper_broker import until
-from rest_api import RecordedHints
 
 Answer = Outcome | Exception | Callable[[str], Awaitable[Outcome]]
 LookUp = Callable[[str], Awaitable[OrderReport | None]]
@@ -163,33 +153,6 @@ class ScriptedBroker:
         return await answer(write.client_order_id) if callable(answer) else answer
 
 
-class NothingToSignIn:
-    """Implements Fence and SignIns where no account has a credential."""
-
-    async def passage(self, account: BrokerAccount, transaction: AccountTransaction) -> Passage:
-        del account, transaction
-        return Passage.OPEN
-
-    changes = 0
-
-    async def begin(self, broker: str, slots: Collection[int]) -> None:
-        del broker, slots
-
-    def is_pending(self, account_id: AccountId) -> bool:
-        del account_id
-        return False
-
-
-@dataclass(slots=True)
-class Clock:
-    """A monotonic clock that stands until it is set."""
-
-    seconds: float = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 async def until_so(condition: Callable[[], bool]) -> None:
     """Wait for what other tasks of this loop bring about."""
 
@@ -200,39 +163,11 @@ async def until_so(condition: Callable[[], bool]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """One account with everything that executes its actions."""
+class Desk(AccountDesk):
+    """One account at a broker that answers by script."""
 
-    pool: Pool
-    tenant: Tenant
     broker: ScriptedBroker = field(default_factory=ScriptedBroker)
-    clock: Clock = field(default_factory=Clock)
-    hints: RecordedHints = field(default_factory=RecordedHints)
-    fence: Fence = field(default_factory=NothingToSignIn)
-    sign_ins: SignIns = field(default_factory=NothingToSignIn)
-
-    @property
-    def account(self) -> BrokerAccount:
-        account = self.tenant.account
-        return BrokerAccount(account.organization_id, account.id, "paper", account.slot)
-
-    @property
-    def execute(self) -> ExecuteAction:
-        store = PostgresExecutionStore(self.pool)
-        return ExecuteAction(store, self.fence, self.hints, uuid4, self.clock, UNAVAILABLE)
-
-    @property
-    def track(self) -> TrackOrders:
-        return TrackOrders(PostgresExecutionStore(self.pool), self.hints)
-
-    async def accept(self, command: Command | None = None) -> IntentId:
-        known = self.tenant.account
-        # As it stands now: what was evaluated in an earlier epoch is not accepted.
-        account = await PostgresOrganizationStore(self.pool).find_account(known.organization_id, known.id)
-        assert account is not None
-        (accepted,) = await accept(self.pool, replace(self.tenant, account=account).submission(command))
-        assert accepted.status == "ACCEPTED"
-        return accepted.intent_id
+    clock: Clock = field(default_factory=Clock, kw_only=True)
 
     async def open_doors(self, free: int = 8, *, cancels_unseen: bool = False) -> list[Door]:
         return await self.execute.open_doors(self.account, free, cancels_unseen=cancels_unseen)
@@ -274,32 +209,6 @@ class Desk:
     async def report(self, *reports: OrderReport) -> list[OrderReport]:
         return await self.track(self.account, reports)
 
-    async def states(self) -> list[tuple[str, str, str | None]]:
-        """Each action in commit order: its type, state and reason."""
-        rows = await self.pool.fetch("select action_type, state, reason_code from action_states order by action_no")
-        return [tuple(row) for row in rows]
-
-    async def told(self, code: str) -> dict[str, Any]:
-        """The one event of an action that gives this reason."""
-        rows = await self.pool.fetch(
-            "select body from account_events where body::jsonb -> 'reason' ->> 'code' = $1 and kind = $2",
-            code,
-            EventKind.INTENT_ACTION,
-        )
-        (body,) = [json.loads(row["body"]) for row in rows]
-        return dict(body)
-
-    async def order(self, intent_id: IntentId) -> asyncpg.Record:
-        row = await self.pool.fetchrow("select * from orders where order_id = $1", intent_id)
-        assert row is not None
-        return row
-
-    async def all_slots(self) -> HoldSlots:
-        """Leases on every slot, which last as long as the clock stands."""
-        slots = HoldSlots(PostgresLeaseStore(self.pool), uuid4(), self.clock)
-        await slots.renew()
-        return slots
-
     @asynccontextmanager
     async def following(
         self,
@@ -324,9 +233,3 @@ class Desk:
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-
-    async def until_closed(self, intent_id: IntentId) -> None:
-        async def is_closed() -> bool:
-            return bool((await self.order(intent_id))["standing"] == "CLOSED")
-
-        await until(is_closed)

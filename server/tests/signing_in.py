@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID, uuid4
 
+from account_desk import Clock
 from builders import Tenant, a_tenant, new_id
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool
 from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
@@ -27,7 +28,7 @@ from openbell_server.domain.credentials import (
 )
 from openbell_server.domain.identifiers import AccountId
 from rest_api import RecordedHints
-from scripted_broker import Clock, Desk, ScriptedBroker, until_so
+from scripted_broker import Desk, ScriptedBroker, until_so
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +117,10 @@ async def a_desk(executor: Executor) -> Desk:
         executor.pool,
         await a_tenant(executor.pool),
         executor.broker,
-        executor.clock,
-        executor.hints,
-        executor.sessions,
-        executor.sessions,
+        clock=executor.clock,
+        hints=executor.hints,
+        fence=executor.sessions,
+        sign_ins=executor.sessions,
     )
 
 

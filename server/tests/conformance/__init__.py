@@ -1,1 +1,1 @@
-"""What every broker's adapter must pass."""
+"""What every broker must do the same: scenarios over real sockets, with the application and its database around."""

@@ -11,6 +11,7 @@ import asyncpg
 import httpx
 import pytest
 
+from account_desk import Clock
 from builders import Tenant, a_market_create, a_tenant
 from openbell_server.adapters.postgres.connection import DOUBTFUL, UNAVAILABLE, DatabaseClock, Pool, open_pool
 from openbell_server.adapters.postgres.execution import PostgresAccountTransaction, PostgresExecutionStore
@@ -27,7 +28,7 @@ from openbell_server.domain.broker_orders import Accepted, Outcome, Refused, Unk
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.intents import Command
 from rest_api import RecordedHints, RestApi, cancel_body, create_body, problem, rest_api
-from scripted_broker import Clock, Desk
+from scripted_broker import Desk
 from tcp_proxy import CommitProxy, Cut
 
 

@@ -7,6 +7,7 @@ from math import ceil
 
 import pytest
 
+from account_desk import Clock
 from builders import Tenant, a_report, a_tenant, accept, an_execution
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
@@ -20,7 +21,7 @@ from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.domain.broker_orders import Accepted, OrderReport, Outcome, ReportStatus, Unknown
 from openbell_server.domain.identifiers import AccountId, IntentId
 from paper_broker import until
-from scripted_broker import Clock, Desk, LookUp, ScriptedBroker, until_so
+from scripted_broker import Desk, LookUp, ScriptedBroker, until_so
 
 CALLS_AT_ONCE = PAPER.capabilities.calls_at_once_max
 # Some places are for cancels and look-ups only.

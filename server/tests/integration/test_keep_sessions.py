@@ -255,7 +255,15 @@ async def test_who_takes_a_slot_over_signs_its_accounts_in_and_writes_nothing_ne
     await executor.slots.release()
     heir = await an_executor(desk.pool, vault, ScriptedBroker(requires_key=True))
     heir.broker.book[order_id] = a_report(ReportStatus.WORKING, client_order_id=order_id)
-    taken = Desk(desk.pool, desk.tenant, heir.broker, heir.clock, heir.hints, heir.sessions, heir.sessions)
+    taken = Desk(
+        desk.pool,
+        desk.tenant,
+        heir.broker,
+        clock=heir.clock,
+        hints=heir.hints,
+        fence=heir.sessions,
+        sign_ins=heir.sessions,
+    )
     async with taken.following(heir.slots) as follow:
         await until_so(lambda: follow.ready(taken.account))
     assert heir.broker.keys == {desk.account.account_id: "first"}

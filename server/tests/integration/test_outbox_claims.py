@@ -8,11 +8,11 @@ from itertools import chain
 import pytest
 from queues import LONG_SECONDS, Outbox, ScriptedTeller
 
+from account_desk import Clock
 from openbell_server.adapters.postgres.connection import Role, transaction
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox
 from openbell_server.domain.outbox import ATTEMPTS_MAX, HOLD_SECONDS, ClaimedRow, backoff_seconds
-from scripted_broker import Clock
 from tenancy import run, statements
 
 

@@ -9,11 +9,11 @@ from random import Random
 import pytest
 from queues import LONG_SECONDS, Outbox, ScriptedTeller
 
+from account_desk import Clock
 from openbell_server.adapters.postgres.connection import Role, transaction
 from openbell_server.adapters.postgres.outbox import LOOK_AT_ROWS
 from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox, Told
 from openbell_server.domain.outbox import ATTEMPTS_MAX, ClaimedRow
-from scripted_broker import Clock
 from tenancy import run, statements
 
 

@@ -12,6 +12,7 @@ import pytest
 from nats.js.client import JetStreamContext
 from queues import Outbox
 
+from account_desk import Clock
 from openbell_server.adapters.jetstream import streams, subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.publishing import JetStreamTeller, account_messages, work_messages
@@ -20,7 +21,7 @@ from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox
 from openbell_server.domain.outbox import ClaimedRow, Queue
 from openbell_server.processes.local_services import LocalServices
 from paper_broker import until
-from scripted_broker import Clock, until_so
+from scripted_broker import until_so
 
 
 @dataclass(frozen=True, slots=True)

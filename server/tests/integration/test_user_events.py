@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from account_desk import Clock
 from builders import a_tenant
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
@@ -18,7 +19,6 @@ from openbell_server.application.relay_outbox import RelayOutbox
 from openbell_server.domain.outbox import Queue
 from openbell_server.processes.local_services import LocalServices
 from paper_broker import until
-from scripted_broker import Clock
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from account_desk import Clock, NothingToSignIn
 from builders import a_cancel, a_limit_create, a_replace, a_report, a_tenant, an_execution, some_terms
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
@@ -19,7 +20,7 @@ from openbell_server.domain.broker_orders import NotSent, Outcome, Refused, Repo
 from openbell_server.domain.controls import ManualControl
 from openbell_server.domain.identifiers import IntentId, Symbol, client_order_id
 from openbell_server.domain.orders import TimeInForce
-from scripted_broker import Clock, Desk, NothingToSignIn
+from scripted_broker import Desk
 
 LOST = Unknown("no answer")
 

@@ -8,8 +8,8 @@ import httpx
 import msgspec
 
 from openbell import Action, AsyncClient
+from openbell_server.brokers.paper.profiles import PROFILES
 from openbell_server.brokers.paper.wire import LedgerOrderBody, LedgerSummary, OrderPage
-from openbell_server.brokers.registry import BROKERS
 from openbell_server.demo.board import DOUBTS_SHOWN, Board, Sight
 from openbell_server.demo.ledgers import Books
 
@@ -35,7 +35,7 @@ async def look(client: AsyncClient, accounts: Sequence[str], board: Board) -> No
 async def read_books(client: AsyncClient, paper_url: str, accounts: Sequence[str], accepted: Iterable[str]) -> Books:
     """Every action, every intent and every order, read anew."""
     async with httpx.AsyncClient(base_url=paper_url, timeout=_TIMEOUT_SECONDS, trust_env=False) as broker:
-        orders = [o for account in accounts for kind in BROKERS for o in await _read_orders_of(broker, kind, account)]
+        orders = [o for account in accounts for kind in PROFILES for o in await _read_orders_of(broker, kind, account)]
         summary = (await broker.get("/ledger/summary")).raise_for_status()
     actions = await read_actions(client, accounts)
     intents = await read_intents(client, [action for action in actions if action.action_type == "CREATE"])

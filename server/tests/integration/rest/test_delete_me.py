@@ -11,6 +11,7 @@ import httpx
 import pytest
 from queues import ScriptedTeller
 
+from account_desk import Clock
 from bearers import as_service, as_user
 from builders import Tenant, a_tenant
 from identity_provider import MACHINES, good_token
@@ -23,7 +24,6 @@ from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox
 from openbell_server.domain.outbox import ATTEMPTS_MAX, Queue
 from paper_broker import until
 from rest_api import RestApi, intents_of, limited, rest_api
-from scripted_broker import Clock
 from workos_provider import API_KEY, FAULTS, WorkOS, workos
 
 PATH = "/v1/users/me"

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from account_desk import Clock
 from openbell_server.application.broker_budget import PAUSE_SECONDS_MAX, BrokerBudget, BudgetedSession, Room, Use
 from openbell_server.application.ports.broker import SlowDown
 from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Unknown
 from paper_broker import ACCOUNT, named, resting, soon
-from scripted_broker import Clock, ScriptedBroker, until_so
+from scripted_broker import ScriptedBroker, until_so
 
 
 def a_budget(clock: Clock, per_second: float | None = None, at_once: int = 100, reserved: float = 0.2) -> BrokerBudget:

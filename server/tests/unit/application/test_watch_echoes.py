@@ -5,11 +5,11 @@ from uuid import UUID
 
 import pytest
 
+from account_desk import Clock
 from builders import a_report
 from openbell_server.application.watch_echoes import HEARD_MAX, RESTART_SECONDS, WatchEchoes
 from openbell_server.domain.broker_orders import ReportStatus
 from openbell_server.domain.identifiers import AccountId
-from scripted_broker import Clock
 
 ACCOUNT, OTHER = AccountId(UUID(int=1)), AccountId(UUID(int=2))
 REPORT = a_report(ReportStatus.WORKING, client_order_id="c1")

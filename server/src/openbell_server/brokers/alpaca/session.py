@@ -1,0 +1,286 @@
+"""The client of Alpaca: every account at its environment's host, each command written once, endings told honestly."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import quote
+
+import httpx
+
+from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem
+from openbell_server.brokers.alpaca import look_ups
+from openbell_server.brokers.alpaca.account import AlpacaAccount, Host, read
+from openbell_server.brokers.alpaca.outcomes import DELETE, NOT_FOUND, PATCH, POST, error_of, is_error, outcome_of
+from openbell_server.brokers.alpaca.stream import AccountStream
+from openbell_server.brokers.alpaca.wire import (
+    ORDER_TYPES,
+    SIDES,
+    TIMES_IN_FORCE,
+    AccountBody,
+    AssetBody,
+    NewOrderBody,
+    PositionBody,
+    QuotesBody,
+    ReplacementBody,
+    decimal_text,
+    optional_text,
+)
+from openbell_server.brokers.http_client import BrokerHttp, Reply
+from openbell_server.domain.accounts import Environment
+from openbell_server.domain.broker_orders import NotSent, OrderName, OrderReport, Outcome, Refused, Unknown
+from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.instruments import BrokerPosition, Instrument, Quote
+from openbell_server.domain.orders import EXACT
+
+ADDRESSES: Final[Mapping[Environment, str]] = MappingProxyType(
+    {Environment.PAPER: "https://paper-api.alpaca.markets", Environment.LIVE: "https://api.alpaca.markets"}
+)
+DATA_ADDRESS: Final = "https://data.alpaca.markets"
+REPORTS_WAITING_MAX: Final = 1_000
+# How the keys of each environment begin.
+_KEY_PREFIXES: Final = {Environment.PAPER: "PK", Environment.LIVE: "AK"}
+_NAMELESS: Final = "the broker ends and changes orders by its own ids only, and has told none for this one"
+_SIGNED_OUT: Final = "the account is not signed in"
+
+
+class NotSignedIn(Exception):
+    """There is no key to ask with."""
+
+
+class AlpacaSession:
+    """Accounts at Alpaca, each with its own key, host and stream."""
+
+    def __init__(self, addresses: Mapping[Environment, str]) -> None:
+        """Nothing is sent yet."""
+        self.is_connected = False
+        self._hosts = {environment: _host(address) for environment, address in addresses.items()}
+        self._accounts: dict[AccountId, AlpacaAccount] = {}
+        self._streams: dict[AccountId, AccountStream] = {}
+        self._listening: dict[AccountId, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        # There is one while somebody listens.
+        self._queue: asyncio.Queue[FeedItem] | None = None
+
+    @property
+    def unheard(self) -> Collection[AccountId]:
+        """Signed-in accounts whose stream does not stand."""
+        heard = {account_id for account_id, stream in self._streams.items() if stream.is_heard}
+        return self._accounts.keys() - heard
+
+    async def sign_in(
+        self, account_id: AccountId, environment: Environment, secrets: Secrets
+    ) -> SignedIn | SignInRefused:
+        """Use this key for the account from now on, at its environment's host; raises when in doubt."""
+        other = next(each for each in Environment if each is not environment)
+        if secrets["key_id"].startswith(_KEY_PREFIXES[other]):
+            return SignInRefused(
+                "WRONG_ENVIRONMENT",
+                f"This is a key for {other} trading, and the account is for {environment} trading. Make a key in"
+                f" Alpaca's {environment} dashboard; it begins with {_KEY_PREFIXES[environment]}.",
+            )
+        host = self._hosts.get(environment)
+        if host is None:
+            return SignInRefused("NO_ADDRESS", f"This installation has no address for {environment} trading.")
+        account = AlpacaAccount(account_id, environment, host, secrets)
+        reply = await account.ask("/v2/account")
+        error = error_of(reply)
+        if error is not None and reply.status in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
+            return SignInRefused(str(error.code or reply.status), error.message)
+        body = read(reply, AccountBody)
+        if body.status != "ACTIVE":
+            return SignInRefused(body.status, f"Alpaca says that the account is {body.status}.")
+        self._enter(account)
+        return SignedIn(body.account_number)
+
+    async def sign_out(self, account_id: AccountId) -> None:
+        """Forget the account's key and end its stream."""
+        self._accounts.pop(account_id, None)
+        self._stop(account_id)
+        await self._ended()
+
+    async def submit(self, order: BrokerOrder) -> Outcome:
+        """Ask for a new order."""
+        account = self._accounts.get(order.account_id)
+        if account is None:
+            return NotSent(_SIGNED_OUT)
+        body = NewOrderBody(
+            client_order_id=order.client_order_id,
+            symbol=order.symbol,
+            side=SIDES[order.order_side],
+            type=ORDER_TYPES[order.order_type],
+            qty=decimal_text(order.quantity),
+            time_in_force=TIMES_IN_FORCE[order.time_in_force],
+            limit_price=optional_text(order.limit_price),
+            stop_price=optional_text(order.stop_price),
+        )
+        return await _command(account, account.command(POST, "/v2/orders", body), order.client_order_id)
+
+    async def replace(self, replacement: BrokerReplacement) -> Outcome:
+        """Ask that another order take an order's place, for what may still fill."""
+        account, terms = self._accounts.get(replacement.account_id), replacement.terms
+        if account is None:
+            return NotSent(_SIGNED_OUT)
+        if not replacement.order.broker_order_ids:
+            return NotSent(_NAMELESS)
+        remaining = EXACT.subtract(terms.quantity, replacement.filled_quantity)
+        if remaining <= 0:
+            return NotSent("as much has filled as is asked for")
+        body = ReplacementBody(
+            client_order_id=replacement.client_order_id,
+            qty=decimal_text(remaining),
+            time_in_force=TIMES_IN_FORCE[terms.time_in_force],
+            limit_price=optional_text(terms.limit_price),
+            stop_price=optional_text(terms.stop_price),
+        )
+        path = _path(account.places.newest(replacement.order.broker_order_ids))
+        return await _command(account, account.command(PATCH, path, body), replacement.client_order_id)
+
+    async def cancel(self, account_id: AccountId, order: OrderName, valid_until: datetime) -> Outcome:
+        """Ask for the end of an order; the broker knows no valid_until."""
+        del valid_until
+        account = self._accounts.get(account_id)
+        if account is None:
+            return NotSent(_SIGNED_OUT)
+        if not order.broker_order_ids:
+            return NotSent(_NAMELESS)
+        order_id = account.places.newest(order.broker_order_ids)
+        outcome = await _command(account, account.command(DELETE, _path(order_id)), order_id)
+        if isinstance(outcome, Refused):
+            asked = await account.order(order_id)
+            if asked is not None and (await look_ups.chain_of(account, asked)).tip.id != order_id:
+                return Unknown("another order is in the place of the one that could not be cancelled")
+        return outcome
+
+    async def find(self, account_id: AccountId, order: OrderName) -> OrderReport | None:
+        """The order with all its executions, or None if the broker says that it has none; raises when in doubt."""
+        return await look_ups.find(self._account(account_id), order)
+
+    async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:
+        """Every order since then; raises when one page is in doubt."""
+        return await look_ups.orders_since(self._account(account_id), since)
+
+    async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
+        """What the account holds, by the broker's books."""
+        told = read(await self._account(account_id).ask("/v2/positions"), list[PositionBody])
+        return [
+            BrokerPosition(
+                symbol=Symbol(each.symbol),
+                quantity=-abs(Decimal(each.qty)) if each.side == "short" else Decimal(each.qty),
+                average_price=None if each.avg_entry_price is None else Decimal(each.avg_entry_price),
+            )
+            for each in told
+        ]
+
+    async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
+        """Those that the broker knows."""
+        account, found = self._account(account_id), []
+        for symbol in symbols:
+            reply = await account.ask(f"/v2/assets/{quote(symbol, safe='')}")
+            if not is_error(reply, NOT_FOUND):
+                asset = read(reply, AssetBody)
+                found.append(
+                    Instrument(
+                        symbol=symbol,
+                        asset_class=asset.asset_class,
+                        quote_currency="USD",
+                        tradable=asset.tradable,
+                        fractional=asset.fractionable,
+                    )
+                )
+        return found
+
+    async def quotes(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Quote]:
+        """The best bid and ask of each."""
+        if not symbols:
+            return []
+        params = {"symbols": ",".join(symbols)}
+        reply = await self._account(account_id).ask("/v2/stocks/quotes/latest", params, data=True)
+        return [
+            Quote(symbol=Symbol(symbol), as_of=told.time, bid=told.bid or None, ask=told.ask or None)
+            for symbol, told in read(reply, QuotesBody).quotes.items()
+        ]
+
+    async def reports(self) -> AsyncGenerator[FeedItem, None]:
+        """Reports of all accounts as they come; the streams stand for as long as somebody listens."""
+        assert self._queue is None, "somebody listens already"
+        queue = self._queue = asyncio.Queue[FeedItem](REPORTS_WAITING_MAX)
+        try:
+            for account in self._accounts.values():
+                self._listen(account)
+            self.is_connected = True
+            yield None
+            while True:
+                yield await queue.get()
+        finally:
+            self.is_connected = False
+            self._queue = None
+            for account_id in [*self._listening]:
+                self._stop(account_id)
+            await self._ended()
+
+    def listen_again(self, accounts: Collection[AccountId]) -> None:
+        """Begin the streams of these accounts anew."""
+        for account_id in accounts:
+            if account_id in self._listening:
+                self._stop(account_id)
+                self._listen(self._accounts[account_id])
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        for account_id in [*self._listening]:
+            self._stop(account_id)
+        await self._ended()
+        for host in self._hosts.values():
+            await host.trading.close()
+            await host.data.close()
+
+    def _account(self, account_id: AccountId) -> AlpacaAccount:
+        account = self._accounts.get(account_id)
+        if account is None:
+            raise NotSignedIn(_SIGNED_OUT)
+        return account
+
+    def _enter(self, account: AlpacaAccount) -> None:
+        """Put an account in the place of what it was; the same key at the same host changes nothing."""
+        known = self._accounts.get(account.account_id)
+        if known is not None and known.host is account.host and dict(known.secrets) == dict(account.secrets):
+            return
+        self._stop(account.account_id)
+        self._accounts[account.account_id] = account
+        self._listen(account)
+
+    def _listen(self, account: AlpacaAccount) -> None:
+        if self._queue is not None:
+            stream = self._streams[account.account_id] = AccountStream(account, self._queue.put)
+            self._listening[account.account_id] = asyncio.create_task(stream.run())
+
+    def _stop(self, account_id: AccountId) -> None:
+        self._streams.pop(account_id, None)
+        task = self._listening.pop(account_id, None)
+        if task is not None:
+            task.cancel()
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+    async def _ended(self) -> None:
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+
+async def _command(account: AlpacaAccount, request: httpx.Request, name: str) -> Outcome:
+    reply = await account.host.trading.command(request)
+    return outcome_of(request.method, reply, name) if isinstance(reply, Reply) else reply
+
+
+def _host(address: str) -> Host:
+    """Prices are asked for at Alpaca's own place for them, unless the broker is somewhere else altogether."""
+    trading = BrokerHttp(address)
+    return Host(address, trading, BrokerHttp(DATA_ADDRESS) if address in ADDRESSES.values() else trading)
+
+
+def _path(order_id: str) -> str:
+    return f"/v2/orders/{quote(order_id, safe='')}"

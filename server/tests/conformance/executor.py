@@ -1,0 +1,123 @@
+"""What an executor runs for its accounts at one broker, in this loop."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from account_desk import AccountDesk
+from loopbacks import Loopback
+from openbell_server.adapters.postgres.execution import PostgresExecutionStore
+from openbell_server.application.broker_budget import BrokerBudget, BudgetedSession
+from openbell_server.application.follow_broker import FollowBroker
+from openbell_server.application.hold_slots import RENEW_SECONDS, HoldSlots
+from openbell_server.application.ports.broker import (
+    BrokerCapabilities,
+    BrokerDefinition,
+    BrokerSession,
+    CredentialForm,
+)
+from openbell_server.application.recover_account import RecoverAccount
+from openbell_server.application.settle_unknown import SettleUnknown
+from openbell_server.application.work_accounts import Bulkhead, WorkAccounts
+from openbell_server.domain.accounts import Environment
+from openbell_server.domain.credentials import SignedIn
+from openbell_server.domain.identifiers import AccountId, Symbol
+
+SWEEP_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Hurried:
+    """Implements BrokerDefinition: another one's, with other waits."""
+
+    behind: BrokerDefinition
+    capabilities: BrokerCapabilities
+
+    @property
+    def name(self) -> str:
+        return self.behind.name
+
+    @property
+    def credentials(self) -> CredentialForm | None:
+        return self.behind.credentials
+
+    @property
+    def addresses(self) -> Mapping[Environment, str]:
+        return self.behind.addresses
+
+    def canonical_symbol(self, text: str) -> Symbol | None:
+        return self.behind.canonical_symbol(text)
+
+    async def open_session(self, addresses: Mapping[Environment, str]) -> BrokerSession:
+        return await self.behind.open_session(addresses)
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """One that runs: its session with the broker, how it follows, and its desk."""
+
+    session: BrokerSession
+    follow: FollowBroker
+    work: WorkAccounts
+
+
+@asynccontextmanager
+async def a_session(
+    loopback: Loopback, account_id: AccountId, environment: Environment = Environment.PAPER
+) -> AsyncIterator[BrokerSession]:
+    """A session in which one account is signed in, if it has anything to sign in with."""
+    session = await loopback.definition.open_session(loopback.addresses)
+    try:
+        secrets = loopback.secrets(account_id)
+        if secrets is not None:
+            answer = await session.sign_in(account_id, environment, secrets)
+            assert isinstance(answer, SignedIn), answer
+        yield session
+    finally:
+        await session.close()
+
+
+@asynccontextmanager
+async def executing(desk: AccountDesk, definition: BrokerDefinition, loopback: Loopback) -> AsyncIterator[Executor]:
+    """An executor that holds every slot of the desk's database, until the block ends; it drains as the process does."""
+    async with a_session(loopback, desk.account.account_id) as session:
+        store, slots = PostgresExecutionStore(desk.pool), await desk.all_slots()
+        budget = BrokerBudget(definition.capabilities, time.monotonic)
+        follow = FollowBroker(
+            definition,
+            BudgetedSession(session, budget),
+            store,
+            desk.track,
+            slots,
+            desk.sign_ins,
+            time.monotonic,
+        )
+        settle = SettleUnknown(store, desk.track, desk.hints, desk.execute)
+        recover = RecoverAccount(store, desk.track)
+        bulkheads = {definition.name: Bulkhead(budget, session)}
+        work = WorkAccounts(store, desk.execute, settle, recover, {definition.name: follow}, slots, bulkheads)
+        background = [asyncio.ensure_future(each) for each in (follow.run(), _sweep(work), _hold(slots))]
+        try:
+            yield Executor(session, follow, work)
+            await work.drain()
+        finally:
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+            with contextlib.suppress(OSError):
+                await slots.release()
+
+
+async def _sweep(work: WorkAccounts) -> None:
+    while True:
+        await work.sweep()
+        await asyncio.sleep(SWEEP_SECONDS)
+
+
+async def _hold(slots: HoldSlots) -> None:
+    while True:
+        await asyncio.sleep(RENEW_SECONDS)
+        await slots.renew()

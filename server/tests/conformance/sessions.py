@@ -1,0 +1,176 @@
+"""Who is let in, and what a broker tells when it is asked."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from builders import new_id
+from conformance.scenarios import (
+    demands_keys,
+    has_client_ids,
+    lets_keys_expire,
+    replaces,
+    scenario,
+    signs_in,
+)
+from conformance.stage import Stage
+from openbell_server.domain.accounts import Environment
+from openbell_server.domain.broker_honesty import LookUp
+from openbell_server.domain.broker_orders import Accepted, ReportStatus
+from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.orders import OrderType, TimeInForce
+from paper_broker import named, new_order
+
+LONG_AGO = datetime.fromtimestamp(0, UTC)
+# More than two pages of any broker.
+LISTED = 1_050
+_COPY = """
+insert into orders (
+    number, account_id, profile, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price,
+    time_in_force, accepted_at, due_at, status, triggered, filled_quantity
+)
+select (select max(number) from orders) + place, account_id, profile, client_order_id || 'x' || place, symbol,
+    order_side, order_type, quantity, limit_price, stop_price, time_in_force,
+    accepted_at - place / 3 * interval '1 millisecond', due_at, status, triggered, filled_quantity
+from orders, generate_series(1, $2::integer) as place where account_id = $1
+"""
+
+
+async def _with(stage: Stage, **changed: str) -> SignedIn | SignInRefused:
+    """What the broker says to the account's secrets with some of them changed."""
+    secrets = stage.loopback.secrets(stage.account_id)
+    assert secrets is not None
+    session = await stage.definition.open_session(stage.loopback.addresses)
+    try:
+        return await session.sign_in(stage.account_id, Environment.PAPER, Secrets({**secrets, **changed}))
+    finally:
+        await session.close()
+
+
+@scenario(signs_in, gate=True)
+async def a_wrong_secret_is_refused_in_the_words_of_the_broker(stage: Stage) -> None:
+    assert stage.definition.credentials is not None
+    hidden = [each.name for each in stage.definition.credentials.fields if each.secret]
+    refused = await _with(stage, **dict.fromkeys(hidden, "wrong"))
+    assert isinstance(refused, SignInRefused), refused
+    assert refused.broker_code
+    assert not refused.expired
+
+
+@scenario(lets_keys_expire)
+async def a_key_that_has_expired_is_told_from_a_wrong_one(stage: Stage) -> None:
+    refused = await _with(stage, key_id="EXPIRED")
+    assert isinstance(refused, SignInRefused), refused
+    assert refused.expired
+
+
+@scenario(signs_in)
+async def a_key_tells_whose_it_is(stage: Stage) -> None:
+    other = AccountId(new_id())
+    secrets = stage.loopback.secrets(other)
+    assert secrets is not None
+    own, others = await _with(stage), await _with(stage, **secrets)
+    assert isinstance(own, SignedIn), own
+    assert isinstance(others, SignedIn), others
+    assert own.external_account_id
+    assert own.external_account_id != others.external_account_id
+
+
+@scenario(demands_keys)
+async def nothing_is_sent_for_an_account_that_signed_out(stage: Stage) -> None:
+    await stage.session.sign_out(stage.account_id)
+    outcome = await stage.session.submit(
+        new_order(OrderType.MARKET, account_id=stage.account_id, symbol=stage.symbol, quantity=Decimal(1))
+    )
+    assert not isinstance(outcome, Accepted), outcome
+    assert await stage.engine_orders() == []
+    assert stage.writes == []
+
+
+@scenario(has_client_ids, gate=True)
+async def an_order_that_is_not_there_is_not_found(stage: Stage) -> None:
+    assert await stage.session.find(stage.account_id, named(new_id().hex)) is None
+
+
+@scenario()
+async def an_order_that_ended_is_found_as_far_as_declared(stage: Stage) -> None:
+    await stage.price("50.00")
+    intent = await stage.order()
+    await stage.until_standing(intent, "FILLED")
+    report = await stage.session.find(stage.account_id, await stage.name_of(intent))
+    if stage.able.look_up is LookUp.OPEN_ORDERS:
+        assert report is None
+    else:
+        assert report is not None
+        assert (report.status, report.filled_quantity) == (ReportStatus.FILLED, Decimal(10))
+
+
+@scenario(replaces)
+async def a_look_up_shows_the_terms_as_they_are_now(stage: Stage) -> None:
+    await stage.price("50.00")
+    intent = await stage.order(limit="40.00")
+    await stage.until_standing(intent, "WORKING")
+    await stage.replace(intent, "12", "41.00")
+    await stage.until_action("ACKED")
+    report = await stage.session.find(stage.account_id, await stage.name_of(intent))
+    assert report is not None
+    assert report.terms is not None
+    assert (report.terms.quantity, report.terms.limit_price) == (Decimal(12), Decimal(41))
+
+
+@scenario()
+async def a_list_is_complete_over_all_its_pages(stage: Stage) -> None:
+    stranger = AccountId(new_id())
+    async with stage.beside(stranger) as session:
+        order = new_order(
+            OrderType.LIMIT,
+            account_id=stranger,
+            symbol=stage.symbol,
+            quantity=Decimal(1),
+            limit_price=Decimal(1),
+            time_in_force=TimeInForce.GOOD_TILL_CANCEL,
+        )
+        assert isinstance(await session.submit(order), Accepted)
+        async with stage.ledger.acquire() as connection, connection.transaction():
+            await connection.execute("lock table orders in share row exclusive mode")
+            await connection.execute(_COPY, stranger, LISTED)
+        listed = await session.orders_since(stranger, LONG_AGO)
+    assert len({report.broker_order_id for report in listed}) == len(listed) == LISTED + 1
+
+
+@scenario()
+async def a_list_begins_where_it_is_asked_to(stage: Stage) -> None:
+    await stage.price("50.00")
+    for _ in range(3):
+        await stage.until_standing(await stage.order("1"), "FILLED")
+    listed = await stage.session.orders_since(stage.account_id, LONG_AGO)
+    assert len(listed) == 3
+    times = sorted(report.description.accepted_at for report in listed if report.description is not None)
+    later = await stage.session.orders_since(stage.account_id, times[1])
+    assert len(later) == 2
+    assert await stage.session.orders_since(stage.account_id, times[2] + timedelta(hours=1)) == []
+
+
+@scenario(gate=True)
+async def what_the_broker_says_is_held_is_what_was_traded(stage: Stage) -> None:
+    await stage.price("50.00", "4")
+    intent = await stage.order(limit="50.00")
+    await stage.until_standing(intent, "WORKING", filled="4")
+    held = {each.symbol: each.quantity for each in await stage.session.positions(stage.account_id)}
+    rows = await stage.desk.pool.fetch("select symbol, quantity from positions")
+    assert held == {row["symbol"]: row["quantity"] for row in rows} == {stage.symbol: Decimal(4)}
+
+
+@scenario()
+async def what_is_traded_is_quoted_and_known(stage: Stage) -> None:
+    await stage.price("50.00")
+    asked = [stage.symbol]
+    (quote,) = await stage.session.quotes(stage.account_id, asked)
+    assert quote.symbol == stage.symbol
+    told = [price for price in (quote.bid, quote.ask, quote.last) if price is not None]
+    assert told
+    assert all(price > 0 for price in told)
+    (instrument,) = await stage.session.instruments(stage.account_id, asked)
+    assert (instrument.symbol, instrument.tradable) == (stage.symbol, True)
+    known = await stage.session.instruments(stage.account_id, [*asked, Symbol("NOSUCH.Z")])
+    assert {each.symbol for each in known} <= {stage.symbol, Symbol("NOSUCH.Z")}
