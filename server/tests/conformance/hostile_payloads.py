@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from enum import Enum, auto
 from typing import Any, Final
 
+from conformance.hostile_frames import frame
 from conformance.samples import Answer, Route, Samples
 
 # Bytes to write, or seconds to wait; some never end.
@@ -48,16 +49,26 @@ class Payload:
     # Whether the server stays on the line afterwards, and whether that takes until the client gives up.
     stays: bool = False
     slow: bool = False
-    # Whether it is more than a session should read.
+    # Whether it is more than a session should read; or as much as it likes, in small pieces.
     heavy: bool = False
+    floods: bool = False
+    # Over a WebSocket: what is said there before the pieces, which are frames then. Without, there is no such thing.
+    messages: Callable[[], list[bytes]] | None = None
 
 
 def payloads_of(samples: Samples, route: Route, answer: Answer) -> list[Payload]:
     """Every hostile answer that can be made of this one."""
     made = [*_of_bytes(answer), *_of_head(answer), *_of_length(answer), *_of_time(answer), *_of_status(route, answer)]
-    if answer.body:
+    if route.is_socket:
+        made += [*_of_messages(samples, route, answer), *frames_of(answer)]
+    elif answer.body:
         made += [*_of_body(answer), *_of_json(samples, route, answer)]
     return made
+
+
+def _of_messages(samples: Samples, route: Route, answer: Answer) -> Iterator[Payload]:
+    for what, body, proves in _tampered(samples, route, answer):
+        yield Payload(what, _once(), proves, stays=True, messages=lambda body=body: body().splitlines())  # type: ignore[misc]
 
 
 def plain(answer: Answer, body: bytes | None = None, status: int | None = None, head: str = "") -> bytes:
@@ -176,6 +187,74 @@ def _of_length(answer: Answer) -> Iterator[Payload]:
     yield Payload("gzip unasked", lambda: iter([_gzipped(answer)]), Proves.AS_BEFORE)
 
 
+def frames_of(answer: Answer) -> Iterator[Payload]:
+    """What comes over a WebSocket that stands, after all that should."""
+    said = answer.body.splitlines()
+    last = said[-1]
+    one_off = {
+        "garbage": bytes(range(256)) * 16,
+        "an opcode of nothing": frame(3, b"x"),
+        "a control of nothing": frame(11, b""),
+        "reserved bits": frame(2, last, first=0xF2),
+        "a compressed message": frame(2, last, first=0xC2),
+        "a masked message": b"\x82\x84\x00\x00\x00\x00null",
+        "the rest of nothing": frame(0, last),
+        "two beginnings": frame(2, b"a", first=0x02) + frame(2, b"b"),
+        "a ping in pieces": frame(9, b"x", first=0x09),
+        "a long ping": frame(9, b"x" * 126),
+        "text that is no UTF-8": frame(1, b"\xff\xfe"),
+        "half a frame": frame(2, last)[:-1],
+        "a length with a sign": b"\x82\x7f\xff" + bytes(7),
+        "a length of 4 EB": b"\x82\x7f\x40" + bytes(7),
+        "no message": frame(2, b""),
+        "null": frame(2, b"null"),
+        "a list": frame(2, b"[]"),
+        "deep lists": frame(2, b'{"stream":"trade_updates","data":' + b"[" * _DEEP + b"]" * _DEEP + b"}"),
+        "deep and unclosed": frame(2, b"[" * _DEEP),
+        "text": frame(1, last),
+        "a pong unasked": frame(10, b"x"),
+        "a close of one byte": frame(8, b"\x03"),
+        "a close that is no UTF-8": frame(8, b"\x03\xe8\xff"),
+        "more after a close": frame(8, b"\x03\xe8") + frame(2, last),
+    }
+    for code in (
+        0,
+        999,
+        1000,
+        1001,
+        1002,
+        1003,
+        1005,
+        1006,
+        1007,
+        1008,
+        1009,
+        1011,
+        1012,
+        1013,
+        1015,
+        4000,
+        4999,
+        65535,
+    ):
+        one_off[f"close {code}"] = frame(8, code.to_bytes(2) + b"x")
+    for name, raw in one_off.items():
+        for stays in (False, True):
+            yield Payload(
+                f"{name}{', then silence' if stays else ''}", _once(raw), Proves.AS_BEFORE, stays, messages=lambda: said
+            )
+    long = {
+        "a message without an end": _for_ever(b"\x82\x7f\x40" + bytes(7), bytes(_BLOCK)),
+        "pieces without an end": _for_ever(frame(2, b"x", first=0x02), frame(0, bytes(_BLOCK), first=0x00)),
+        "10 MB": _once(b"\x82\x7f" + (160 * _BLOCK).to_bytes(8), *([bytes(_BLOCK)] * 160)),
+    }
+    yield from (Payload(n, long[n], Proves.AS_BEFORE, heavy=True, messages=lambda: said) for n in long)
+    floods = {"pings": frame(9, b"x" * 100), "pongs": frame(10, b"x"), "others": frame(2, b'{"stream":"x","data":{}}')}
+    for name, raw in floods.items():
+        flood = _for_ever(b"", raw * 100, 0.001)
+        yield Payload(f"a flood of {name}", flood, Proves.AS_BEFORE, heavy=True, floods=True, messages=lambda: said)
+
+
 def _bomb(bits: int) -> Iterator[bytes]:
     """A gigabyte of zeros in a megabyte: the same block again and again."""
     press = zlib.compressobj(9, zlib.DEFLATED, bits)
@@ -277,6 +356,12 @@ _NO_TIMES: Final = (
 
 
 def _of_json(samples: Samples, route: Route, answer: Answer) -> Iterator[Payload]:
+    """Made when they are sent: some are long."""
+    for what, body, proves in _tampered(samples, route, answer):
+        yield Payload(what, lambda body=body: iter([plain(answer, body())]), proves)  # type: ignore[misc]
+
+
+def _tampered(samples: Samples, route: Route, answer: Answer) -> Iterator[tuple[str, Callable[[], bytes], Proves]]:
     """Each value of each document replaced by what it cannot be."""
     lines = answer.body.splitlines()
     for number, line in enumerate(lines):
@@ -284,8 +369,7 @@ def _of_json(samples: Samples, route: Route, answer: Answer) -> Iterator[Payload
             where = ".".join(map(str, path))
             name = next((str(step) for step in reversed(path) if isinstance(step, str)), "")
             for what, raw, proves in _instead(samples, route, name, value):
-                body = _Tampered(tuple(lines), number, path, raw)
-                yield Payload(f"{where}: {what}", body.pieces_of(answer), proves)
+                yield f"{where}: {what}", _Tampered(tuple(lines), number, path, raw).body, proves
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,11 +381,8 @@ class _Tampered:
     path: Path
     raw: bytes | None
 
-    def pieces_of(self, answer: Answer) -> Pieces:
-        """Made when it is sent: some are long."""
-        return lambda: iter([plain(answer, self._body())])
-
-    def _body(self) -> bytes:
+    def body(self) -> bytes:
+        """As it is sent."""
         document = json.loads(self.lines[self.number])
         place = document
         for step in self.path[:-1]:
@@ -347,17 +428,22 @@ def _instead(samples: Samples, route: Route, name: str, value: Any) -> Iterator[
     elif isinstance(value, int):
         yield from ((text[:20], text.encode(), tampered) for text in ("-1", "1.5", "1e3", str(2**63), "true", '"x"'))
     elif isinstance(value, str) and name not in samples.free:
-        yield from _instead_of_text(place in samples.signed, value, tampered)
+        unheard = Proves.THE_KIND if {name, place} & samples.optional else tampered
+        yield from _instead_of_text(value, tampered, unheard, signed=place in samples.signed)
 
 
-def _instead_of_text(signed: bool, text: str, proves: Proves) -> Iterator[tuple[str, bytes | None, Proves]]:
+def _instead_of_text(
+    text: str, proves: Proves, unheard: Proves, *, signed: bool
+) -> Iterator[tuple[str, bytes | None, Proves]]:
     number = _number(text)
     if number is not None:
         exponent = f"{number.scaleb(1):f}e-1"
         yield "an exponent", f'"{exponent}"'.encode(), Proves.AS_BEFORE if proves is not Proves.NOTHING else proves
         wrong = tuple(each for each in _NO_NUMBERS if not (signed and each == "-0.5"))
+    elif text[:4].isdigit() and "T" in text:
+        wrong = _NO_TIMES
     else:
-        wrong = _NO_TIMES if text[:4].isdigit() and "T" in text else ("HOSTILE", "", " ", "null")
+        wrong, proves = ("HOSTILE", "", " ", "null"), unheard
     yield from ((repr(each[:20]), f'"{each}"'.encode(), proves) for each in wrong)
     yield "true", b"true", proves
     # A number that is none of a text may be read as what it says.

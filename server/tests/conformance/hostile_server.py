@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from conformance.hostile_frames import frame, take_message, welcome
 from conformance.hostile_payloads import Payload, plain
 from conformance.samples import Answer, Route, Samples
 
@@ -92,7 +93,7 @@ class HostileServer:
         """One request; whether there may be another on this connection."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         start, *lines = head.split("\r\n")
-        headers = dict(line.lower().split(": ", 1) for line in lines if line)
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines if line)}
         await reader.readexactly(int(headers.get("content-length", "0")))
         method, target, _ = start.split(" ")
         route = self.samples.route(method, urlsplit(target).path)
@@ -102,21 +103,29 @@ class HostileServer:
             return False
         self.seen.routes.append(route.name)
         if self._payload is not None and route.name == self._route:
-            await self._be_hostile(self._payload, reader, writer)
+            await self._be_hostile(self._payload, headers, reader, writer)
             return False
         answer = self._answer if self._answer is not None and route.name == self._route else route.answers[0]
+        if route.is_socket:
+            await _say(answer.body.splitlines(), headers, reader, writer)
+            await reader.read()
+            return False
         if route.is_feed:
-            await self._feed(answer, reader, writer)
+            await _feed(answer, reader, writer)
             return False
         writer.write(plain(answer))
         await writer.drain()
         return True
 
-    async def _be_hostile(self, payload: Payload, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _be_hostile(
+        self, payload: Payload, headers: dict[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         seen, pushed = self.seen, 0
         self._hostile.add(writer)
         seen.begun += 1
         try:
+            if payload.messages is not None:
+                await _say(payload.messages(), headers, reader, writer)
             for piece in payload.pieces():
                 if isinstance(piece, bytes):
                     writer.write(piece.replace(b"%PORT%", str(self.port).encode()))
@@ -130,7 +139,20 @@ class HostileServer:
             seen.pushed = max(seen.pushed, pushed - writer.transport.get_write_buffer_size())
             seen.ended += 1
 
-    async def _feed(self, answer: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(f"HTTP/1.1 {answer.status} X\r\n\r\n".encode() + answer.body)
+
+async def _feed(answer: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(f"HTTP/1.1 {answer.status} X\r\n\r\n".encode() + answer.body)
+    await writer.drain()
+    await reader.read()
+
+
+async def _say(
+    messages: list[bytes], headers: dict[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Open a WebSocket; the first two messages answer one each, the rest come by themselves."""
+    writer.write(welcome(headers.get("sec-websocket-key", "")))
+    for number, message in enumerate(messages):
+        if number < 2:
+            await take_message(reader)
+        writer.write(frame(2, message))
         await writer.drain()
-        await reader.read()

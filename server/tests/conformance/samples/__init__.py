@@ -55,8 +55,10 @@ class Route:
     answers: tuple[Answer, ...]
     # Statuses that say all by themselves, whatever comes with them.
     definite: frozenset[int] = frozenset()
-    # An answer that goes on for ever, in lines.
+    # An answer that goes on for ever, in lines; or over a WebSocket, where each line is a message: the first two answer
+    # one of the client's each.
     is_feed: bool = False
+    is_socket: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,7 @@ class Samples:
     routes: tuple[Route, ...]
     # Where texts are free; any other text is a number, a time or one of a few words.
     free: frozenset[str]
-    # What may be missing without harm, anywhere or as `route.name`.
+    # What may be missing, or a word that nobody knows, without harm: anywhere, or as `route.name`.
     optional: frozenset[str]
     # Numbers that may be below zero, as `route.name`.
     signed: frozenset[str] = frozenset()
