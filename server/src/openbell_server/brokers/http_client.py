@@ -1,21 +1,28 @@
 """HTTP to a broker: one host, no redirect, every request written once, every answer read within a bound and a time."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+import ssl
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Final, TypeVar
 
+import httpcore
 import httpx
+import msgspec
 
 from openbell_server.domain.broker_orders import NotSent, Unknown
 
 DEADLINE_SECONDS: Final = 3
 ANSWER_BYTES_MAX: Final = 1_000_000
 LINE_BYTES_MAX: Final = 1_000_000
+# What may come over the wire for an answer, with everything around its body.
+WIRE_BYTES_MAX: Final = 2_000_000
 CONNECT_SECONDS: Final = 1
 # Shorter than servers keep an idle connection, so that a command is not written into a closing one.
 _IDLE_SECONDS: Final = 2
 _NOTHING_WRITTEN: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_Body = TypeVar("_Body")
 
 
 class AnswerTooLong(httpx.HTTPError):
@@ -46,6 +53,87 @@ class UnexpectedAnswer(httpx.HTTPError):
         self.reply = reply
 
 
+class UnreadableAnswer(httpx.HTTPError):
+    """What the broker says is not of the form that it should be."""
+
+
+class BoundedStream(httpcore.AsyncNetworkStream):
+    """A connection that is read from only so far after each write."""
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
+        """Nothing was read yet."""
+        self._stream = stream
+        self._read = 0
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether nothing came since the last write: an answer that was there before answers something else."""
+        return self._read == 0
+
+    def allow_more(self) -> None:
+        """What came so far is done with."""
+        self._read = min(self._read, 1)
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Some bytes, if it has not told too much already: heads, chunk sizes and interim answers count too."""
+        if self._read > WIRE_BYTES_MAX:
+            raise httpcore.ReadError(f"more than {WIRE_BYTES_MAX} bytes for one answer")
+        data = await self._stream.read(max_bytes, timeout)
+        self._read += len(data)
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Send."""
+        self._read = 0
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        """Let go of it."""
+        await self._stream.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """The same under TLS."""
+        return BoundedStream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> object:
+        """What is known of it."""
+        return self._stream.get_extra_info(info)
+
+
+class _Network(httpcore.AnyIOBackend):
+    """Connections that are bounded."""
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """A new one."""
+        return BoundedStream(await super().connect_tcp(host, port, timeout, local_address, socket_options))
+
+
+class _Transport(httpx.AsyncHTTPTransport):
+    """HTTP/1.1 over bounded connections; a proxy from the environment would have its own ideas about retries."""
+
+    def __init__(self) -> None:
+        """Its pool is all that the transport is made of."""
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=httpx.create_ssl_context(trust_env=False),
+            max_connections=64,
+            max_keepalive_connections=32,
+            keepalive_expiry=_IDLE_SECONDS,
+            network_backend=_Network(),
+        )
+
+
 class BrokerHttp:
     """Connections to one address of a broker; it repeats nothing."""
 
@@ -54,10 +142,12 @@ class BrokerHttp:
         self._client = httpx.AsyncClient(
             base_url=address,
             timeout=httpx.Timeout(DEADLINE_SECONDS, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS),
-            limits=httpx.Limits(max_connections=64, max_keepalive_connections=32, keepalive_expiry=_IDLE_SECONDS),
+            # A compressed answer may be a thousand times as long as what came.
+            headers={"accept-encoding": "identity"},
+            # What one account is given is not for the next.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             follow_redirects=False,
-            # A proxy from the environment would have its own ideas about retries.
-            trust_env=False,
+            transport=_Transport(),
         )
 
     @property
@@ -92,7 +182,7 @@ class BrokerHttp:
             response = await self._client.send(request, stream=True)
             try:
                 body = bytearray()
-                async for chunk in response.aiter_bytes():
+                async for chunk in _plain(response):
                     body += chunk
                     if len(body) > ANSWER_BYTES_MAX:
                         raise AnswerTooLong(f"an answer of more than {ANSWER_BYTES_MAX} bytes")
@@ -103,15 +193,19 @@ class BrokerHttp:
     async def lines(self, request: httpx.Request, silence_seconds: float) -> AsyncGenerator[bytes, None]:
         """The lines of an answer that does not end; a line may be long, and the silence between two, up to a bound."""
         request.extensions["timeout"] = httpx.Timeout(CONNECT_SECONDS, read=silence_seconds).as_dict()
-        response = await self._client.send(request, stream=True)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            response = await self._client.send(request, stream=True)
         try:
             if response.status_code != httpx.codes.OK:
                 raise UnexpectedAnswer(Reply(response.status_code, response.headers, b""))
-            rest = b""
-            async for chunk in response.aiter_bytes():
-                *whole, rest = (rest + chunk).split(b"\n")
-                for line in whole:
-                    yield line
+            rest = bytearray()
+            async for chunk in _plain(response):
+                first, *more = chunk.split(b"\n")
+                rest += first
+                for begun in more:
+                    yield bytes(rest)
+                    rest[:] = begun
+                    response.extensions["network_stream"].allow_more()
                 if len(rest) > LINE_BYTES_MAX:
                     raise AnswerTooLong(f"a line of more than {LINE_BYTES_MAX} bytes")
         finally:
@@ -120,6 +214,25 @@ class BrokerHttp:
     async def close(self) -> None:
         """Let go of the connections."""
         await self._client.aclose()
+
+
+async def _plain(response: httpx.Response) -> AsyncGenerator[bytes, None]:
+    """The body as it comes, which is neither compressed nor older than its request."""
+    stream = response.extensions.get("network_stream")
+    if isinstance(stream, BoundedStream) and stream.is_unread:
+        raise UnreadableAnswer("it was there before it was asked for")
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise UnreadableAnswer("it is compressed, which nobody asked for")
+    async for chunk in response.aiter_bytes():
+        yield chunk
+
+
+def decoded(body: bytes, what: type[_Body]) -> _Body:
+    """What a body says, if it is JSON of this form."""
+    try:
+        return msgspec.json.decode(body, type=what)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
+        raise UnreadableAnswer(said(trouble)) from trouble
 
 
 def said(trouble: Exception) -> str:

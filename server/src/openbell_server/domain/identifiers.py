@@ -15,7 +15,8 @@ Symbol = NewType("Symbol", str)
 SLOTS: Final = 64
 BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 CLIENT_ORDER_ID_LENGTH: Final = 22
-_SYMBOL = re.compile(r"[A-Z0-9.\-/:_]{1,32}")
+SYMBOL_PATTERN: Final = r"^[A-Z0-9.\-/:_]{1,32}$"
+_SYMBOL = re.compile(SYMBOL_PATTERN)
 
 
 def base62(number: int, length: int) -> str:

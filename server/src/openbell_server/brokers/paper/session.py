@@ -14,7 +14,14 @@ import msgspec
 import structlog
 
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem
-from openbell_server.brokers.http_client import BrokerHttp, Reply, UnexpectedAnswer, said
+from openbell_server.brokers.http_client import (
+    BrokerHttp,
+    Reply,
+    UnexpectedAnswer,
+    UnreadableAnswer,
+    decoded,
+    said,
+)
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED, Key, signature
 from openbell_server.brokers.paper.profiles import PAPER, Profile
 from openbell_server.brokers.paper.wire import (
@@ -33,6 +40,7 @@ from openbell_server.brokers.paper.wire import (
     ReplacementBody,
     SessionBody,
     decimal_text,
+    in_utc,
 )
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderName, OrderReport, Outcome, Refused, Unknown
@@ -83,8 +91,9 @@ class PaperSession:
         if refusal is not None and refusal.code in {KEY_REFUSED, KEY_EXPIRED}:
             return SignInRefused(refusal.code, refusal.text, expired=refusal.code == KEY_EXPIRED)
         terms = _read(reply, SessionBody)
+        expires_at = None if terms.expires_at is None else in_utc(terms.expires_at)
         self._secrets[account_id] = secrets
-        return SignedIn(terms.external_account_id, terms.expires_at)
+        return SignedIn(terms.external_account_id, expires_at)
 
     async def sign_out(self, account_id: AccountId) -> None:
         """Forget the account's secrets."""
@@ -141,7 +150,12 @@ class PaperSession:
         refusal = _refusal(reply)
         if refusal is not None and refusal.code == UNKNOWN_ORDER:
             return None
-        return _read(reply, LedgerOrderBody).to_report()
+        told = _read(reply, LedgerOrderBody)
+        asked = (order.client_order_id,) if self._profile.has_client_ids else order.broker_order_ids[-1:]
+        shown = told.client_order_id if self._profile.has_client_ids else told.broker_order_id
+        if told.account_id != account_id or shown not in asked:
+            raise UnreadableAnswer(f"asked for {asked[0]} of {account_id}, it tells {shown} of {told.account_id}")
+        return told.to_report()
 
     async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:
         """Every order since then, page by page to the end; raises when one page is in doubt."""
@@ -190,7 +204,7 @@ class PaperSession:
                             yield None
                         elif line.account_id is not None and line.report is not None:
                             yield AccountId(line.account_id), line.report.to_report()
-            except (httpx.HTTPError, msgspec.DecodeError) as trouble:
+            except (httpx.HTTPError, TimeoutError) as trouble:
                 self._log.warning("broker_feed_broken", broker=self._profile.name, why=said(trouble))
             finally:
                 self.is_connected = False
@@ -217,11 +231,10 @@ class PaperSession:
         return page
 
     async def _feed(self) -> AsyncGenerator[FeedLine, None]:
-        decoder = msgspec.json.Decoder(FeedLine)
         request = self._http.request("GET", "/updates", headers={})
         async with aclosing(self._http.lines(request, FEED_SILENCE_SECONDS)) as lines:
             async for line in lines:
-                yield decoder.decode(line)
+                yield decoded(line, FeedLine)
 
     def _path_to_change(self, account_id: AccountId, order: OrderName) -> str | None:
         by_client_id = self._profile.capabilities.cancels_by_client_id
@@ -244,8 +257,8 @@ class PaperSession:
             return reply
         if reply.status == done:
             try:
-                return Accepted(msgspec.json.decode(reply.body, type=AcceptedBody).broker_order_id)
-            except msgspec.DecodeError as trouble:
+                return Accepted(decoded(reply.body, AcceptedBody).broker_order_id)
+            except UnreadableAnswer as trouble:
                 return Unknown(f"{reply.status} with a body that cannot be read: {trouble}")
         refusal = _refusal(reply)
         if refusal is None:
@@ -265,8 +278,8 @@ def _signed(secrets: Secrets) -> dict[str, str]:
 def _refusal(reply: Reply) -> RefusalBody | None:
     """A definite no: a code of the table, under that code's own status."""
     try:
-        refusal = msgspec.json.decode(reply.body, type=RefusalBody)
-    except msgspec.DecodeError:
+        refusal = decoded(reply.body, RefusalBody)
+    except UnreadableAnswer:
         return None
     return refusal if REFUSALS.get(refusal.code) == reply.status else None
 
@@ -274,7 +287,7 @@ def _refusal(reply: Reply) -> RefusalBody | None:
 def _read(reply: Reply, what: type[_Body]) -> _Body:
     if reply.status != httpx.codes.OK:
         raise UnexpectedAnswer(reply)
-    return msgspec.json.decode(reply.body, type=what)
+    return decoded(reply.body, what)
 
 
 def _client_path(account_id: AccountId, order: OrderName) -> str:

@@ -1,12 +1,13 @@
 """What the paper broker and its session say to each other: JSON bodies, decimals as strings, times with their zone."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Final
 from uuid import UUID
 
 import msgspec
 
+from openbell_server.brokers.http_client import UnreadableAnswer
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED
 from openbell_server.domain.broker_orders import (
     BrokerExecution,
@@ -15,11 +16,18 @@ from openbell_server.domain.broker_orders import (
     OrderReport,
     ReportStatus,
 )
-from openbell_server.domain.identifiers import Symbol
+from openbell_server.domain.identifiers import SYMBOL_PATTERN, Symbol
 from openbell_server.domain.orders import DECIMAL_PATTERN, OrderSide, OrderType, Terms, TimeInForce
 
 DecimalText = Annotated[str, msgspec.Meta(pattern=DECIMAL_PATTERN, max_length=38)]
 AwareTime = Annotated[datetime, msgspec.Meta(tz=True)]
+SignedText = Annotated[str, msgspec.Meta(pattern=DECIMAL_PATTERN.replace("^", "^-?", 1), max_length=39)]
+# An id that the broker made, and its words; and how far it counts what may change again.
+IdText = Annotated[str, msgspec.Meta(pattern="^[!-~]+$", max_length=64)]
+Words = Annotated[str, msgspec.Meta(max_length=4_096)]
+SymbolText = Annotated[str, msgspec.Meta(pattern=SYMBOL_PATTERN, max_length=32)]
+Revision = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 ClientOrderId = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z_-]{1,64}$", max_length=64)]
 
 DUPLICATE_ID: Final = "duplicate_client_order_id"
@@ -82,8 +90,8 @@ class CashBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PositionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an account has of a symbol, below zero if it is short, and what that costs now."""
 
-    symbol: str
-    quantity: str
+    symbol: SymbolText
+    quantity: SignedText
     price: str
 
 
@@ -99,7 +107,7 @@ class AccountBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class QuotedBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The price of a symbol, and how much trades at it; without a size, any quantity."""
 
-    symbol: str
+    symbol: SymbolText
     price: DecimalText
     size: DecimalText | None = None
 
@@ -107,20 +115,20 @@ class QuotedBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class AcceptedBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The answer to a command that was done."""
 
-    broker_order_id: str
+    broker_order_id: IdText
 
 
 class RefusalBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The answer to a command that was not done."""
 
-    code: str
-    text: str
+    code: Words
+    text: Words
 
 
 class SessionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The answer to a sign-in: what the key is for."""
 
-    external_account_id: str | None
+    external_account_id: IdText | None
     expires_at: AwareTime | None
 
 
@@ -134,7 +142,7 @@ class LastKeyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ExecutionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One fill."""
 
-    execution_id: str
+    execution_id: IdText
     quantity: DecimalText
     price: DecimalText
     executed_at: AwareTime
@@ -143,8 +151,8 @@ class ExecutionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class ChangeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What became of a fill afterwards; quantity 0: it was taken back."""
 
-    execution_id: str
-    revision: int
+    execution_id: IdText
+    revision: Revision
     quantity: DecimalText
     price: DecimalText
 
@@ -152,9 +160,9 @@ class ChangeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class ReportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How an order stands: what is asked by now, and executions."""
 
-    client_order_id: str | None
-    broker_order_id: str
-    symbol: str
+    client_order_id: ClientOrderId | None
+    broker_order_id: IdText
+    symbol: SymbolText
     side: OrderSide
     type: OrderType
     quantity: DecimalText
@@ -162,7 +170,7 @@ class ReportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     stop_price: DecimalText | None
     time_in_force: TimeInForce
     # 1 as it began, one more at each replace.
-    terms_version: int
+    terms_version: Revision
     accepted_at: AwareTime
     status: ReportStatus
     triggered: bool
@@ -182,7 +190,7 @@ class ReportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                     execution_id=execution.execution_id,
                     quantity=Decimal(execution.quantity),
                     price=Decimal(execution.price),
-                    executed_at=execution.executed_at,
+                    executed_at=in_utc(execution.executed_at),
                 )
                 for execution in self.executions
             ),
@@ -204,7 +212,10 @@ class ReportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             ),
             terms_version=self.terms_version,
             description=OrderDescription(
-                symbol=Symbol(self.symbol), order_side=self.side, order_type=self.type, accepted_at=self.accepted_at
+                symbol=Symbol(self.symbol),
+                order_side=self.side,
+                order_type=self.type,
+                accepted_at=in_utc(self.accepted_at),
             ),
         )
 
@@ -212,7 +223,7 @@ class ReportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class LedgerOrderBody(ReportBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An order as the ledger holds it, with all that became of it."""
 
-    number: int
+    number: Number
     account_id: UUID
 
 
@@ -235,14 +246,14 @@ class OrderPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A page of an account's orders; next goes into `after`, null on the last page."""
 
     orders: tuple[LedgerOrderBody, ...]
-    next: int | None
+    next: Number | None
 
 
 class FeedLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One line of the feed: the first says where it starts, an empty one says that it lives, the rest are updates."""
 
-    connected: int | None = None
-    number: int | None = None
+    connected: Number | None = None
+    number: Number | None = None
     account_id: UUID | None = None
     report: ReportBody | None = None
 
@@ -261,3 +272,11 @@ class LedgerSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 def decimal_text(number: Decimal) -> str:
     """Exactly this number, never with an exponent."""
     return format(number, "f")
+
+
+def in_utc(moment: datetime) -> datetime:
+    """The same moment; some have none in UTC, and nothing could keep them."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as trouble:
+        raise UnreadableAnswer(f"{moment} is beyond all calendars") from trouble
