@@ -106,7 +106,7 @@ async def _run(scenario: Scenario, symbol: Symbol, running: Loopback, databases:
     try:
         async with (
             asyncio.timeout(SECONDS_MAX),
-            _a_pool(databases) as pool,
+            a_pool(databases) as pool,
             a_stage(running, pool, ledger, symbol) as stage,
         ):
             await scenario.run(stage)
@@ -121,7 +121,7 @@ async def _run(scenario: Scenario, symbol: Symbol, running: Loopback, databases:
 
 
 @asynccontextmanager
-async def _a_pool(databases: Databases) -> AsyncIterator[Pool]:
+async def a_pool(databases: Databases) -> AsyncIterator[Pool]:
     async with await open_pool(await databases.new(TEMPLATE), connections_max=CONNECTIONS_MAX) as pool:
         yield pool
 

@@ -85,6 +85,7 @@ def told(
         status=order.report_status,
         filled_quantity=exact_total([place.earlier, order.filled]),
         executions=tuple(executions),
+        triggered=order.is_stop and exact_total([place.earlier, order.filled]) > 0,
         terms=terms,
         terms_version=None if terms is None else place.terms_version,
         description=description,
