@@ -5,7 +5,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
-from openbell_server.brokers.alpaca.account import AlpacaAccount
+import httpx
+import msgspec
+
+from openbell_server.application.ports.broker import SlowDown
+from openbell_server.brokers.alpaca.account import AlpacaAccount, ListBrokenOff
 from openbell_server.brokers.alpaca.chains import Chain
 from openbell_server.brokers.alpaca.wire import MULTI_LEG, REPLACED, AlpacaOrder
 from openbell_server.domain.broker_orders import OrderName, OrderReport
@@ -15,6 +19,18 @@ CHAIN_MAX: Final = 100
 
 class ChainBroken(Exception):
     """Orders that replaced each other cannot be read from the first to the last."""
+
+
+# What a question may come to instead of an answer.
+NOT_TOLD: Final = (
+    httpx.HTTPError,
+    TimeoutError,
+    msgspec.DecodeError,
+    UnicodeDecodeError,
+    SlowDown,
+    ChainBroken,
+    ListBrokenOff,
+)
 
 
 class _Known:
@@ -69,10 +85,9 @@ async def find(account: AlpacaAccount, name: OrderName) -> OrderReport | None:
     return await _report(account, chain)
 
 
-async def look_at(account: AlpacaAccount, order_id: str) -> OrderReport | None:
+async def look_at(account: AlpacaAccount, order_id: str) -> OrderReport:
     """The same by an id of the broker's, of any order of the chain."""
-    order = await account.order(order_id)
-    return None if order is None else await _report(account, await chain_of(account, order))
+    return await _report(account, await chain_by_id(account, order_id))
 
 
 async def orders_since(account: AlpacaAccount, since: datetime) -> list[OrderReport]:
@@ -89,6 +104,14 @@ async def orders_since(account: AlpacaAccount, since: datetime) -> list[OrderRep
     filled = [member.taken_at for chain in chains.values() for member in chain.members if member.filled]
     fills = await account.fills(min(filled)) if filled else {}
     return [chain.report(fills) for chain in chains.values()]
+
+
+async def chain_by_id(account: AlpacaAccount, order_id: str, others: Iterable[str] = ()) -> Chain:
+    """The chain of an order by an id that the broker has told."""
+    order = await account.order(order_id)
+    if order is None:
+        raise ChainBroken(f"order {order_id} is not there")
+    return await chain_of(account, order, others)
 
 
 async def chain_of(account: AlpacaAccount, order: AlpacaOrder, others: Iterable[str] = ()) -> Chain:
