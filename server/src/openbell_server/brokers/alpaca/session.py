@@ -53,7 +53,7 @@ REPORTS_WAITING_MAX: Final = 1_000
 # How the keys of each environment begin.
 _KEY_PREFIXES: Final = {Environment.PAPER: "PK", Environment.LIVE: "AK"}
 # A replace asks first how much has filled; there must be time left to write it.
-_LOOK_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 1.5
 _NAMELESS: Final = "the broker ends and changes orders by its own ids only, and has told none for this one"
 _SIGNED_OUT: Final = "the account is not signed in"
 
@@ -143,12 +143,12 @@ class AlpacaSession:
             return NotSent(_NAMELESS)
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
-                chain = await look_ups.chain_by_id(account, account.places.newest(ids), ids)
+                order, filled = await look_ups.rest_of(account, ids)
         except SlowDown as calm:
             return NotSent(str(calm), calm.retry_after)
         except look_ups.NOT_TOLD as trouble:
             return NotSent(f"the broker does not tell how much has filled: {said(trouble)}")
-        remaining = EXACT.subtract(terms.quantity, max(replacement.filled_quantity, chain.filled))
+        remaining = EXACT.subtract(terms.quantity, max(replacement.filled_quantity, filled))
         if remaining <= 0:
             return NotSent("as much has filled as is asked for")
         if datetime.now(UTC) > replacement.valid_until:
@@ -160,7 +160,7 @@ class AlpacaSession:
             limit_price=optional_text(terms.limit_price),
             stop_price=optional_text(terms.stop_price),
         )
-        request = account.command(PATCH, _path(chain.tip.id), body)
+        request = account.command(PATCH, _path(order.id), body)
         return await _command(account, request, replacement.client_order_id)
 
     async def cancel(self, account_id: AccountId, order: OrderName, valid_until: datetime) -> Outcome:
