@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import asyncpg
 
-from conformance.run import CONNECTIONS_MAX, Databases, a_pool
-from conformance.stage import Stage, a_stage
-from loopbacks import loopback
+from conformance.run import Databases, a_house
+from conformance.stage import House, Stage
 from openbell_server.domain.identifiers import IntentId, Symbol
 from openbell_server.domain.orders import OrderSide, TimeInForce
 
@@ -126,17 +125,9 @@ async def differences(brokers: Sequence[str], seeds: Sequence[int], databases: D
     """A sentence for every script that one of the brokers made something else of than the first did."""
     waiting, told = list(reversed(seeds)), list[str]()
 
-    async def lane() -> None:
-        async with AsyncExitStack() as open_until_done:
-            stages = []
-            for broker in brokers:
-                ledger_url = await databases.new()
-                running = await open_until_done.enter_async_context(loopback(broker, ledger_url))
-                ledger = await open_until_done.enter_async_context(
-                    asyncpg.create_pool(ledger_url, min_size=1, max_size=CONNECTIONS_MAX, command_timeout=30)
-                )
-                pool = await open_until_done.enter_async_context(a_pool(databases))
-                stages.append(await open_until_done.enter_async_context(a_stage(running, pool, ledger, Symbol("SAAA"))))
+    async def lane(houses: Sequence[House]) -> None:
+        async with AsyncExitStack() as lasting:
+            stages = [await lasting.enter_async_context(house.stage(Symbol("SAAA"))) for house in houses]
             while waiting:
                 script = Script(waiting.pop())
                 looks = []
@@ -149,5 +140,7 @@ async def differences(brokers: Sequence[str], seeds: Sequence[int], databases: D
                     if other != looks[0]
                 )
 
-    await asyncio.gather(*(lane() for _ in range(min(LANES, len(seeds)))))
+    async with AsyncExitStack() as open_until_done:
+        houses = [await open_until_done.enter_async_context(a_house(broker, databases)) for broker in brokers]
+        await asyncio.gather(*(lane(houses) for _ in range(min(LANES, len(seeds)))))
     return told

@@ -56,6 +56,8 @@ class BrokerCapabilities:
     feeds_by_account: bool = False
     # Whether its reports name every execution; one that tells totals only has its executions derived from them.
     names_executions: bool = True
+    # Whether it tells of an execution that it was taken back or corrected.
+    tells_corrections: bool = True
     # How soon after an answer its feed tells of the order too; a feed that stays silent for longer is mute.
     echo_seconds: float = 10.0
     # Calls in a second over all accounts of one session, and how many of them only cancels and look-ups may use.

@@ -47,6 +47,11 @@ class Chain:
         """The one that counts now."""
         return self.members[-1]
 
+    @property
+    def filled(self) -> Decimal:
+        """What all of them filled."""
+        return exact_total(member.filled for member in self.members)
+
     def places(self) -> dict[str, Place]:
         """Where each of them stands, by id."""
         places, earlier = {}, Decimal(0)
