@@ -1,5 +1,6 @@
 """Reads the engine's ledger for Alpaca's loopback, and keeps beside it what the ledger forgets."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -119,11 +120,14 @@ class Books:
 @asynccontextmanager
 async def books(ledger_url: str) -> AsyncIterator[Books]:
     """The books in the engine's database."""
-    async with asyncpg.create_pool(
+    pool = await asyncpg.create_pool(
         ledger_url, min_size=1, max_size=4, timeout=_TIMEOUT_SECONDS, command_timeout=_TIMEOUT_SECONDS
-    ) as pool:
+    )
+    try:
         await pool.execute(_SCHEMA)
         yield Books(pool)
+    finally:
+        await asyncio.wait_for(pool.close(), _TIMEOUT_SECONDS)
 
 
 def _by_order(rows: Iterable[asyncpg.Record]) -> _Rows:
