@@ -44,7 +44,7 @@ from replacements as r where account_id = $1 and client_order_id = $2
 """
 _ORDERS: Final = """
 select
-    number, orders.account_id, orders.client_order_id, symbol, order_side, order_type, accepted_at,
+    number, orders.account_id, orders.client_order_id, symbol, order_side, order_type, accepted_at, status,
     coalesce(first.quantity, orders.quantity) as quantity,
     case when first is null then orders.limit_price else first.limit_price end as limit_price,
     case when first is null then orders.stop_price else first.stop_price end as stop_price,
@@ -110,7 +110,9 @@ class Books:
                     _member(row, "accepted_at"),
                     *(_member(replacement, "replaced_at") for replacement in replacements[row["number"]]),
                 ],
-                steps=[_step(update) for update in updates[row["number"]]],
+                # One that was written into the ledger by hand has a state, and no way that led there.
+                steps=[_step(update) for update in updates[row["number"]]]
+                or [Step(0, row["accepted_at"], ReportStatus(row["status"]), None, None)],
                 fills=[_fill(execution, changes[row["number"]]) for execution in executions[row["number"]]],
             )
             for row in orders
