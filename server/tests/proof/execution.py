@@ -77,10 +77,10 @@ SIZES = {
         stop_seconds=(1, 30),
     ),
     "gate": Size(
-        intents=150,
+        intents=100,
         accounts=8,
         clients=12,
-        rate=20,
+        rate=25,
         executors=2,
         kills=3,
         killers=1,
