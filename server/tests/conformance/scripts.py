@@ -13,6 +13,7 @@ from conformance.run import Databases, a_house
 from conformance.stage import House, Stage
 from openbell_server.domain.identifiers import IntentId, Symbol
 from openbell_server.domain.orders import OrderSide, TimeInForce
+from openbell_server.processes.local_services import LocalServices
 
 # Scripts run beside each other, each on accounts and a symbol of its own.
 LANES: Final = 6
@@ -121,8 +122,15 @@ def _look(row: asyncpg.Record) -> tuple[Any, ...]:
     return (*(row[word] for word in words), is_hit, *values)
 
 
-async def differences(brokers: Sequence[str], seeds: Sequence[int], databases: Databases) -> list[str]:
+async def differences(brokers: Sequence[str], seeds: Sequence[int]) -> list[str]:
     """A sentence for every script that one of the brokers made something else of than the first did."""
+    with LocalServices() as services:
+        databases = Databases(services)
+        await databases.prepare()
+        return await _differences(brokers, seeds, databases)
+
+
+async def _differences(brokers: Sequence[str], seeds: Sequence[int], databases: Databases) -> list[str]:
     waiting, told = list(reversed(seeds)), list[str]()
 
     async def lane(houses: Sequence[House]) -> None:

@@ -3,12 +3,17 @@
 import asyncio
 
 from conformance.run import SCENARIOS, Result, Verdict, run_all, write
+from conformance.scripts import differences
 from openbell_server.brokers.registry import BROKERS
 from proof.figures import Figures
+
+SCRIPTS = {"full": 500, "gate": 6}
+ALIKE = ("paper", "alpaca")
 
 
 def prove(figures: Figures) -> None:
     conformance(figures)
+    scripts(figures)
 
 
 def conformance(figures: Figures) -> None:
@@ -30,6 +35,16 @@ def conformance(figures: Figures) -> None:
     figures.exactly("commands written more often than allowed", len(excess), 0)
     for result in failed:
         print(f"{result.broker}: {result.scenario}\n{result.why}{'; '.join(result.excess_writes)}", flush=True)
+
+
+def scripts(figures: Figures) -> None:
+    """What an account asks for and the market does makes the same orders at Alpaca as at the paper broker."""
+    count = SCRIPTS[figures.size]
+    found = asyncio.run(differences(ALIKE, range(count)))
+    figures.exactly(f"random scripts at {' and '.join(ALIKE)}", count, count)
+    figures.exactly("scripts that made other orders there", len(found), 0)
+    for sentence in found:
+        print(sentence, flush=True)
 
 
 def _count(results: list[Result], verdict: Verdict, broker: str) -> int:
