@@ -55,7 +55,7 @@ check: setup ## format, lint, types, import contracts, tidy, unit tests
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
-	@$(BIN)/pytest -q server/tests/tidy server/tests/unit sdk/tests
+	@$(BIN)/pytest -q -n 2 server/tests/tidy server/tests/unit sdk/tests
 
 test: setup $(OIDC)/node_modules/.package-lock.json ## tests on real PostgreSQL, NATS and Redis, two workers, random order
 	@echo "random seed $(TEST_SEED)"
