@@ -51,12 +51,13 @@ class OwnFeeds(ScriptedBroker):
         return self.book.get(name)
 
     async def reports(self) -> AsyncIterator[FeedItem]:
-        async for item in ScriptedBroker.reports(self):
+        yield None
+        while not self.ends:
+            item = await self.feed.get()
             if item is not None and item[1] is None:
                 self.unheard.discard(item[0])
             yield item
-            if self.ends:
-                return
+            self.feed.task_done()
 
     async def begin(self, *accounts: AccountId) -> None:
         """Their feeds stand again, and the reader knows."""
@@ -130,6 +131,11 @@ def the_work_of(desk: Desk, follow: FollowBroker) -> WorkAccounts:
     store = PostgresExecutionStore(desk.pool)
     settle, recover = SettleUnknown(store, desk.track, desk.hints, desk.execute), RecoverAccount(store, desk.track)
     return WorkAccounts(store, desk.execute, settle, recover, {"paper": follow}, follow.slots)
+
+
+async def until_asked_again(broker: OwnFeeds) -> None:
+    asked = len(broker.asked)
+    await until_so(lambda: len(broker.asked) > asked)
 
 
 async def state_of(desk: Desk) -> str:
@@ -283,8 +289,9 @@ async def test_a_mute_account_is_listened_to_again_and_the_feeds_of_others_go_on
         assert (follow.ready(desk.account), follow.ready(neighbour.account)) == (False, True)
         # It is being begun anew, which takes longer than its next turn.
         clock.ahead += 120
-        asked = len(broker.asked)
-        await until_so(lambda: len(broker.asked) > asked)
+        await until_asked_again(broker)
+        clock.ahead += 120
+        await until_asked_again(broker)
         (write,) = broker.writes
         report = a_report(ReportStatus.WORKING, client_order_id=write.client_order_id)
         broker.book[write.client_order_id] = report
@@ -342,7 +349,7 @@ async def test_no_door_opens_while_nobody_reads_the_feed_of_a_broker_that_seems_
     async with following(desk) as follow:
         await until_so(ready(follow, desk))
         broker.ends = True
-        await broker.feed.put(None)
+        await broker.feed.put((AccountId(uuid4()), a_report(ReportStatus.WORKING)))
         await until_so(lambda: not follow.ready(desk.account))
 
         async def has_ended() -> bool:
