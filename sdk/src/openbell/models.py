@@ -146,6 +146,7 @@ class BrokerFeed(Record, frozen=True, kw_only=True):
     by_account: bool
     echo_seconds: float
     names_executions: bool
+    tells_corrections: bool
 
 
 class CredentialField(Record, frozen=True, kw_only=True):

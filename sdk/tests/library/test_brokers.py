@@ -29,7 +29,7 @@ PLAIN = {
     "repeats_cancels": True,
     "enforces_valid_until": False,
     "settle_seconds": 10.0,
-    "feed": {"by_account": True, "echo_seconds": 10.0, "names_executions": False},
+    "feed": {"by_account": True, "echo_seconds": 10.0, "names_executions": False, "tells_corrections": False},
     "commands": {
         "CREATE": {"id_class": "A", "settles_by": "A report."},
         "CANCEL": {"id_class": "C", "settles_by": "The end of the order."},

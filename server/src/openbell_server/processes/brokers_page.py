@@ -119,6 +119,7 @@ _ROWS: Final[dict[str, Callable[[BrokerBody], str]]] = {
     "refuses what comes too late": lambda broker: _yes(broker.enforces_valid_until),
     "a feed for each account": lambda broker: _yes(broker.feed.by_account),
     "names executions": lambda broker: _yes(broker.feed.names_executions),
+    "tells corrections": lambda broker: _yes(broker.feed.tells_corrections),
     "mute after, seconds": lambda broker: f"{broker.feed.echo_seconds:g}",
     "missing is evidence after, seconds": lambda broker: f"{broker.settle_seconds:g}",
     "commands of an account at once": lambda broker: str(broker.in_flight_max),

@@ -69,7 +69,11 @@ class BrokerCapabilities:
 
     def settles_by(self, command: ActionType) -> str:
         """What would end a doubt about such a command, in words."""
-        return SETTLES_BY[command, self.look_up, self.id_classes.get(command, IdClass.NONE)]
+        id_class = self.id_classes.get(command, IdClass.NONE)
+        if command is ActionType.REPLACE and not self.may_repeat(command):
+            # However well its id is kept, a change of what remains is another one the second time.
+            id_class = IdClass.NONE
+        return SETTLES_BY[command, self.look_up, id_class]
 
     def may_repeat(self, command: ActionType) -> bool:
         """Whether one that provably never arrived may be written again: a second copy would be refused, or be the same.

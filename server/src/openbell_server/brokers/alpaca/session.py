@@ -302,6 +302,7 @@ async def _command(account: AlpacaAccount, request: httpx.Request, name: str) ->
 
 def _host(address: str) -> Host:
     """Prices are asked for at Alpaca's own place for them, unless the broker is somewhere else altogether."""
+    address = address.rstrip("/")
     trading = BrokerHttp(address)
     return Host(address, trading, BrokerHttp(DATA_ADDRESS) if address in ADDRESSES.values() else trading)
 

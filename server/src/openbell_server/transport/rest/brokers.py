@@ -36,6 +36,7 @@ class BrokerFeedBody(Struct, frozen=True):
     echo_seconds: float
     # Whether it names each execution; where it tells totals, executions are derived from them.
     names_executions: bool
+    tells_corrections: bool
 
 
 class BrokerCredentialFieldBody(Struct, frozen=True):
@@ -119,7 +120,7 @@ def broker_body(broker: BrokerDefinition) -> BrokerBody:
         repeats_cancels=can.repeats_cancels,
         enforces_valid_until=can.enforces_valid_until,
         settle_seconds=can.settle_seconds,
-        feed=BrokerFeedBody(can.feeds_by_account, can.echo_seconds, can.names_executions),
+        feed=BrokerFeedBody(can.feeds_by_account, can.echo_seconds, can.names_executions, can.tells_corrections),
         commands={
             command: BrokerCommandBody(can.id_classes.get(command, IdClass.NONE), can.settles_by(command))
             for command in ActionType

@@ -36,7 +36,7 @@ _EXAMPLE: Final = BrokerBody(
     repeats_cancels=True,
     enforces_valid_until=False,
     settle_seconds=10.0,
-    feed=BrokerFeedBody(by_account=True, echo_seconds=10.0, names_executions=True),
+    feed=BrokerFeedBody(by_account=True, echo_seconds=10.0, names_executions=True, tells_corrections=False),
     commands={
         command: BrokerCommandBody(id_class, SETTLES_BY[command, LookUp.EVERY_ORDER, id_class])
         for command, id_class in ((ActionType.CREATE, IdClass.ENFORCED), (ActionType.CANCEL, IdClass.NONE))
