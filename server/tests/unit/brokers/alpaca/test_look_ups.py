@@ -114,8 +114,10 @@ def test_pages_of_orders_are_read_to_the_end_each_order_once(monkeypatch: pytest
 
 def test_a_list_that_does_not_move_on_is_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "ORDERS_PAGE", 2)
+    books = Books([order_json("A"), order_json("B"), order_json("C")], page=2)
     with pytest.raises(ListBrokenOff):
-        listed(Books([order_json("A"), order_json("B"), order_json("C")], page=2))
+        listed(books)
+    assert len(books.asked) == 2
 
 
 def test_fills_are_read_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
