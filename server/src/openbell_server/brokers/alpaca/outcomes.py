@@ -21,27 +21,25 @@ RATE_LIMITED: Final = (429, 42910000)
 # lets the message change. What a proxy says in between has no such code.
 REFUSALS: Final[frozenset[tuple[str, int, int]]] = frozenset(
     {
-        # The body could not be parsed, so there was nothing to take.
+        # By public reports: the body could not be parsed, so there was nothing to take.
         (POST, 400, 40010000),
         (PATCH, 400, 40010000),
-        # Turned away at the gate: the key is not known, and no account was looked at.
+        # Turned away at the gate, by public reports: the key is not known, and no account was looked at.
         (POST, 401, 40110000),
         (PATCH, 401, 40110000),
         (DELETE, 401, 40110000),
-        # Documented for the account that may not: buying power, shares held, restrictions, a command that is disabled.
+        # Alpaca's table of options errors, and public reports, for the account that may not: buying power, shares held.
         (POST, 403, 40310000),
         (PATCH, 403, 40310000),
         (DELETE, 403, 40310000),
-        # The day-trading protection, checked before an order is made.
-        (POST, 403, 40310100),
         # There is no such order to change or end.
         (PATCH, *NOT_FOUND),
         (DELETE, *NOT_FOUND),
-        # Documented for what is wrong with the order itself: symbol, quantity, prices, time in force.
+        # The same table, for what is wrong with the order itself: symbol, quantity, prices, time in force.
         (POST, 422, 42210000),
-        # Documented for an order that cannot be replaced as asked: ended, replaced, unchanged, quantity too low.
+        # The same, and reports, for an order that cannot be replaced as asked: ended, replaced, unchanged.
         (PATCH, *NOT_CHANGEABLE),
-        # Documented for an order that is not cancelable: it has ended, or another took its place.
+        # Reports of an order that is not cancelable: it has ended, or another took its place.
         (DELETE, *NOT_CHANGEABLE),
     }
 )
