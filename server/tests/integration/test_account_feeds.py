@@ -52,8 +52,10 @@ class OwnFeeds(ScriptedBroker):
 
     async def reports(self) -> AsyncIterator[FeedItem]:
         yield None
-        while not self.ends:
+        while True:
             item = await self.feed.get()
+            if self.ends:
+                return
             if item is not None and item[1] is None:
                 self.unheard.discard(item[0])
             yield item
@@ -349,7 +351,7 @@ async def test_no_door_opens_while_nobody_reads_the_feed_of_a_broker_that_seems_
     async with following(desk) as follow:
         await until_so(ready(follow, desk))
         broker.ends = True
-        await broker.feed.put((AccountId(uuid4()), a_report(ReportStatus.WORKING)))
+        await broker.feed.put(None)
         await until_so(lambda: not follow.ready(desk.account))
 
         async def has_ended() -> bool:
