@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import httpx
 
-from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem
+from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem, SlowDown
 from openbell_server.brokers.alpaca import look_ups
 from openbell_server.brokers.alpaca.account import AlpacaAccount, Host, read
 from openbell_server.brokers.alpaca.outcomes import DELETE, NOT_FOUND, PATCH, POST, error_of, is_error, outcome_of
@@ -28,7 +28,7 @@ from openbell_server.brokers.alpaca.wire import (
     decimal_text,
     optional_text,
 )
-from openbell_server.brokers.http_client import BrokerHttp, Reply
+from openbell_server.brokers.http_client import BrokerHttp, Reply, UnreadableAnswer, said
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import NotSent, OrderName, OrderReport, Outcome, Refused, Unknown
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
@@ -150,8 +150,12 @@ class AlpacaSession:
         order_id = account.places.newest(order.broker_order_ids)
         outcome = await _command(account, account.command(DELETE, _path(order_id)), order_id)
         if isinstance(outcome, Refused):
-            asked = await account.order(order_id)
-            if asked is not None and (await look_ups.chain_of(account, asked)).tip.id != order_id:
+            try:
+                asked = await account.order(order_id)
+                is_last = asked is None or (await look_ups.chain_of(account, asked)).tip.id == order_id
+            except (httpx.HTTPError, TimeoutError, SlowDown, look_ups.ChainBroken) as trouble:
+                return Unknown(f"whether another order is in the place of this one is not told: {said(trouble)}")
+            if not is_last:
                 return Unknown("another order is in the place of the one that could not be cancelled")
         return outcome
 
@@ -169,7 +173,7 @@ class AlpacaSession:
         return [
             BrokerPosition(
                 symbol=Symbol(each.symbol),
-                quantity=-abs(Decimal(each.qty)) if each.side == "short" else Decimal(each.qty),
+                quantity=Decimal(each.qty).copy_abs().copy_negate() if each.side == "short" else Decimal(each.qty),
                 average_price=None if each.avg_entry_price is None else Decimal(each.avg_entry_price),
             )
             for each in told
@@ -182,6 +186,8 @@ class AlpacaSession:
             reply = await account.ask(f"/v2/assets/{quote(symbol, safe='')}")
             if not is_error(reply, NOT_FOUND):
                 asset = read(reply, AssetBody)
+                if asset.symbol != symbol:
+                    raise UnreadableAnswer(f"asked for {symbol}, it tells of {asset.symbol}")
                 found.append(
                     Instrument(
                         symbol=symbol,
