@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -37,6 +38,9 @@ class HostileServer:
     samples: Samples
     port: int = 0
     seen: Seen = field(default_factory=Seen)
+    # Bodies as they came, the last few; and what is answered instead of the first answer, by route.
+    bodies: deque[bytes] = field(default_factory=lambda: deque(maxlen=8))
+    replies: dict[str, Answer] = field(default_factory=dict)
     _route: str | None = None
     _payload: Payload | None = None
     _answer: Answer | None = None
@@ -94,7 +98,8 @@ class HostileServer:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         start, *lines = head.split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines if line)}
-        await reader.readexactly(int(headers.get("content-length", "0")))
+        if body := await reader.readexactly(int(headers.get("content-length", "0"))):
+            self.bodies.append(body)
         method, target, _ = start.split(" ")
         route = self.samples.route(method, urlsplit(target).path)
         if route is None or "cookie" in headers:
@@ -105,7 +110,8 @@ class HostileServer:
         if self._payload is not None and route.name == self._route:
             await self._be_hostile(self._payload, headers, reader, writer)
             return False
-        answer = self._answer if self._answer is not None and route.name == self._route else route.answers[0]
+        answer = self._answer if self._answer is not None and route.name == self._route else None
+        answer = answer or self.replies.get(route.name, route.answers[0])
         if route.is_socket:
             await _say(answer.body.splitlines(), headers, reader, writer)
             await reader.read()

@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final, TypeVar
 
@@ -120,13 +121,19 @@ class _Network(httpcore.AnyIOBackend):
         return BoundedStream(await super().connect_tcp(host, port, timeout, local_address, socket_options))
 
 
+@cache
+def _tls() -> ssl.SSLContext:
+    """Whom everybody trusts; to read them all takes a while."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
 class _Transport(httpx.AsyncHTTPTransport):
     """HTTP/1.1 over bounded connections; a proxy from the environment would have its own ideas about retries."""
 
     def __init__(self) -> None:
         """Its pool is all that the transport is made of."""
         self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=httpx.create_ssl_context(trust_env=False),
+            ssl_context=_tls(),
             max_connections=64,
             max_keepalive_connections=32,
             keepalive_expiry=_IDLE_SECONDS,
@@ -227,7 +234,7 @@ async def _plain(response: httpx.Response) -> AsyncGenerator[bytes, None]:
         yield chunk
 
 
-def decoded(body: bytes, what: type[_Body]) -> _Body:
+def decoded(body: bytes | str | msgspec.Raw, what: type[_Body]) -> _Body:
     """What a body says, if it is JSON of this form."""
     try:
         return msgspec.json.decode(body, type=what)

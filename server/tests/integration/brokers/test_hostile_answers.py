@@ -2,12 +2,22 @@
 
 import pytest
 
+from conformance.exactness import exact
 from conformance.hostile import hostile
 
+BROKERS = ["paper", "paper-c", "alpaca"]
 
-@pytest.mark.parametrize("broker", ["paper", "paper-c"])
+
+@pytest.mark.parametrize("broker", BROKERS)
 async def test_a_hostile_answer_proves_nothing_and_harms_nothing(broker: str) -> None:
     tried = await hostile(broker, "gate")
     assert tried.payloads >= 200
     assert (tried.crashes, tried.hangs, tried.unbounded) == ([], [], [])
     assert (tried.wrong, tried.unusable) == ([], [])
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+async def test_no_number_is_changed_on_the_wire_to_18_places(broker: str) -> None:
+    exchanged = await exact(broker, "gate")
+    assert exchanged.numbers >= 500
+    assert exchanged.changed == 0

@@ -14,7 +14,7 @@ from openbell_server.application.ports.broker import SlowDown
 from openbell_server.brokers.alpaca.chains import Places
 from openbell_server.brokers.alpaca.outcomes import NOT_FOUND, RATE_LIMITED, is_error
 from openbell_server.brokers.alpaca.wire import AlpacaOrder, Fill
-from openbell_server.brokers.http_client import BrokerHttp, Reply, UnexpectedAnswer
+from openbell_server.brokers.http_client import BrokerHttp, Reply, UnexpectedAnswer, UnreadableAnswer, decoded
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.credentials import Secrets
 from openbell_server.domain.identifiers import AccountId
@@ -63,7 +63,6 @@ class AlpacaAccount:
         return {
             "APCA-API-KEY-ID": self.secrets["key_id"],
             "APCA-API-SECRET-KEY": self.secrets["secret"],
-            "accept-encoding": "identity",
         }
 
     def command(self, method: str, path: str, body: msgspec.Struct | None = None) -> httpx.Request:
@@ -83,11 +82,17 @@ class AlpacaAccount:
 
     async def order(self, order_id: str) -> AlpacaOrder | None:
         """One order by the broker's id; None only if it says that it has none."""
-        return await self._one(f"/v2/orders/{quote(order_id, safe='')}")
+        order = await self._one(f"/v2/orders/{quote(order_id, safe='')}")
+        if order is not None and order.id != order_id:
+            raise UnreadableAnswer(f"asked for order {order_id}, it tells of {order.id}")
+        return order
 
     async def order_by_client_id(self, client_order_id: str) -> AlpacaOrder | None:
         """One order by the id that a client gave it; None only if the broker says that it has none."""
-        return await self._one("/v2/orders:by_client_order_id", {"client_order_id": client_order_id})
+        order = await self._one("/v2/orders:by_client_order_id", {"client_order_id": client_order_id})
+        if order is not None and order.client_order_id != client_order_id:
+            raise UnreadableAnswer(f"asked for order {client_order_id}, it tells of {order.client_order_id}")
+        return order
 
     async def orders(self, since: datetime) -> dict[str, AlpacaOrder]:
         """Every order taken at or after a time, by id; complete or an exception."""
@@ -135,7 +140,7 @@ def read(reply: Reply, what: type[_Body]) -> _Body:
     """The body of a good answer."""
     if reply.status != HTTPStatus.OK:
         raise UnexpectedAnswer(reply)
-    return msgspec.json.decode(reply.body, type=what)
+    return decoded(reply.body, what)
 
 
 def _time(time: datetime) -> str:

@@ -2,10 +2,8 @@
 
 from typing import Final
 
-import msgspec
-
 from openbell_server.brokers.alpaca.wire import AlpacaOrder, ErrorBody
-from openbell_server.brokers.http_client import Reply
+from openbell_server.brokers.http_client import Reply, UnreadableAnswer, decoded
 from openbell_server.domain.broker_orders import Accepted, NotSent, Outcome, Refused, Unknown
 
 POST: Final = "POST"
@@ -53,8 +51,8 @@ _REPLACED_ALL_THE_SAME: Final = "sent to exchange"
 def error_of(reply: Reply) -> ErrorBody | None:
     """What Alpaca says, if it is Alpaca that says it."""
     try:
-        return msgspec.json.decode(reply.body, type=ErrorBody)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return decoded(reply.body, ErrorBody)
+    except UnreadableAnswer:
         return None
 
 
@@ -84,8 +82,8 @@ def outcome_of(method: str, reply: Reply, name: str) -> Outcome:
 
 def _taken(reply: Reply, name: str) -> Outcome:
     try:
-        order = msgspec.json.decode(reply.body, type=AlpacaOrder)
-    except (msgspec.DecodeError, UnicodeDecodeError) as trouble:
+        order = decoded(reply.body, AlpacaOrder)
+    except UnreadableAnswer as trouble:
         return Unknown(f"{reply.status} with a body that cannot be read: {trouble}")
     if order.client_order_id != name:
         return Unknown(f"{reply.status} with another order: {order.client_order_id}")

@@ -37,7 +37,7 @@ from openbell_server.brokers.alpaca.wire import (
     decimal_text,
     optional_text,
 )
-from openbell_server.brokers.http_client import BrokerHttp, Reply, said
+from openbell_server.brokers.http_client import BrokerHttp, Reply, UnreadableAnswer, said
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import NotSent, OrderName, OrderReport, Outcome, Refused, Unknown
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
@@ -174,7 +174,10 @@ class AlpacaSession:
         order_id = account.places.newest(order.broker_order_ids)
         outcome = await _command(account, account.command(DELETE, _path(order_id)), order_id)
         if isinstance(outcome, Refused) and outcome.broker_code == str(NOT_CHANGEABLE[1]):
-            chain = await look_ups.chain_by_id(account, order_id, order.broker_order_ids)
+            try:
+                chain = await look_ups.chain_by_id(account, order_id, order.broker_order_ids)
+            except (httpx.HTTPError, TimeoutError, SlowDown, look_ups.ChainBroken) as trouble:
+                return Unknown(f"whether another order is in the place of this one is not told: {said(trouble)}")
             if chain.tip.id != order_id:
                 return Unknown("another order is in the place of the one that could not be cancelled")
         return outcome
@@ -193,7 +196,7 @@ class AlpacaSession:
         return [
             BrokerPosition(
                 symbol=Symbol(each.symbol),
-                quantity=-abs(Decimal(each.qty)) if each.side == "short" else Decimal(each.qty),
+                quantity=Decimal(each.qty).copy_abs().copy_negate() if each.side == "short" else Decimal(each.qty),
                 average_price=None if each.avg_entry_price is None else Decimal(each.avg_entry_price),
             )
             for each in told
@@ -206,6 +209,8 @@ class AlpacaSession:
             reply = await account.ask(f"/v2/assets/{quote(symbol, safe='')}")
             if not is_error(reply, NOT_FOUND):
                 asset = read(reply, AssetBody)
+                if asset.symbol != symbol:
+                    raise UnreadableAnswer(f"asked for {symbol}, it tells of {asset.symbol}")
                 found.append(
                     Instrument(
                         symbol=symbol,

@@ -24,7 +24,7 @@ from openbell_server.brokers.alpaca.wire import (
     StreamMessage,
     TradeUpdate,
 )
-from openbell_server.brokers.http_client import said
+from openbell_server.brokers.http_client import UnreadableAnswer, decoded, said
 from openbell_server.domain.broker_orders import OrderReport
 
 MESSAGE_BYTES_MAX: Final = 1_000_000
@@ -91,7 +91,7 @@ class AccountStream:
                     await self.tell((self.account.account_id, None))
                     async for message in connection:
                         await self._hear(message)
-            except (WebSocketException, OSError, TimeoutError, msgspec.DecodeError, NotLetIn) as trouble:
+            except (WebSocketException, OSError, TimeoutError, UnreadableAnswer, NotLetIn) as trouble:
                 self._warn("broker_feed_broken", said(trouble))
             finally:
                 self.is_heard = False
@@ -116,11 +116,11 @@ class AccountStream:
         async with asyncio.timeout(OPEN_SECONDS):
             key = {"key_id": secrets["key_id"], "secret_key": secrets["secret"]}
             await connection.send(json.dumps({"action": "authenticate", "data": key}))
-            granted = msgspec.json.decode(await _answer(connection, "authorization"), type=Authorization)
+            granted = decoded(await _answer(connection, "authorization"), Authorization)
             if granted.status != "authorized":
                 raise NotLetIn("the stream does not take the key")
             await connection.send(json.dumps({"action": "listen", "data": {"streams": [_UPDATES]}}))
-            listening = msgspec.json.decode(await _answer(connection, "listening"), type=Listening)
+            listening = decoded(await _answer(connection, "listening"), Listening)
             if _UPDATES not in listening.streams:
                 raise NotLetIn("the stream does not tell of orders")
 
@@ -136,14 +136,14 @@ class AccountStream:
                 await self.tell((self.account.account_id, report))
 
     async def _report(self, message: str | bytes) -> OrderReport | None:
-        told_by = msgspec.json.decode(message, type=StreamMessage)
+        told_by = decoded(message, StreamMessage)
         if told_by.stream != _UPDATES:
             return None
         try:
-            update = msgspec.json.decode(told_by.data, type=TradeUpdate)
-        except msgspec.DecodeError as trouble:
+            update = decoded(told_by.data, TradeUpdate)
+        except UnreadableAnswer as trouble:
             self._warn("broker_update_unreadable", said(trouble))
-            named = msgspec.json.decode(told_by.data, type=NamingUpdate)
+            named = decoded(told_by.data, NamingUpdate)
             return await look_at(self.account, named.order.id)
         return await self._told(update)
 
@@ -172,8 +172,8 @@ async def _answer(connection: ClientConnection, stream: str) -> msgspec.Raw:
     """What the stream of this name says first; others are passed over."""
     for _ in range(BEGIN_MESSAGES_MAX):
         message = await connection.recv()
-        with suppress(msgspec.DecodeError, UnicodeDecodeError):
-            told_by = msgspec.json.decode(message, type=StreamMessage)
+        with suppress(UnreadableAnswer):
+            told_by = decoded(message, StreamMessage)
             if told_by.stream == stream:
                 return told_by.data
     raise NotLetIn(f"the stream says nothing of its {stream}")

@@ -1,8 +1,8 @@
 """What Alpaca and its session say to each other: JSON, decimals as strings, an order's words and ours."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -22,6 +22,12 @@ SignedText = Annotated[str, msgspec.Meta(pattern=DECIMAL_PATTERN.replace("^", "^
 AwareTime = Annotated[datetime, msgspec.Meta(tz=True)]
 # It goes into paths.
 OrderId = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z-]{1,64}$")]
+
+# What can be kept: not NUL, and not without an end.
+Words = Annotated[str, msgspec.Meta(pattern="^[^\\x00]*$", max_length=128)]
+# Of prices that are told as numbers.
+_PRICE_MAX: Final = Decimal(10) ** 18
+_PRICE_DECIMALS_MAX: Final = 18
 
 ORDER_TYPES: Final = {
     OrderType.MARKET: "market",
@@ -85,14 +91,14 @@ class AlpacaOrder(msgspec.Struct, frozen=True, kw_only=True):
     """One order as it is told; a replace makes another one of it, and the two name each other."""
 
     id: OrderId
-    client_order_id: str
-    status: str
+    client_order_id: Words
+    status: Words
     filled_qty: DecimalText
     created_at: AwareTime
     submitted_at: AwareTime | None = None
     # None of an order over an amount of money.
     qty: DecimalText | None = None
-    symbol: str | None = None
+    symbol: Words | None = None
     side: str | None = None
     type: str | None = None
     order_class: str | None = None
@@ -101,6 +107,10 @@ class AlpacaOrder(msgspec.Struct, frozen=True, kw_only=True):
     stop_price: DecimalText | None = None
     replaces: OrderId | None = None
     replaced_by: OrderId | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse times that cannot be kept."""
+        _check_times(self.created_at, self.submitted_at)
 
     @property
     def filled(self) -> Decimal:
@@ -155,13 +165,17 @@ class AlpacaOrder(msgspec.Struct, frozen=True, kw_only=True):
 class Fill(msgspec.Struct, frozen=True, kw_only=True):
     """One activity of the kind FILL."""
 
-    id: str
-    order_id: str
+    id: Words
+    order_id: Words
     qty: DecimalText
     # Of its order, after it.
     cum_qty: DecimalText
     price: DecimalText
     transaction_time: AwareTime
+
+    def __post_init__(self) -> None:
+        """Refuse a time that cannot be kept."""
+        _check_times(self.transaction_time)
 
 
 class TradeUpdate(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +186,10 @@ class TradeUpdate(msgspec.Struct, frozen=True, kw_only=True):
     qty: DecimalText | None = None
     price: DecimalText | None = None
     timestamp: AwareTime | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a time that cannot be kept."""
+        _check_times(self.timestamp)
 
 
 class StreamMessage(msgspec.Struct, frozen=True):
@@ -208,31 +226,31 @@ class NamingUpdate(msgspec.Struct, frozen=True):
 class ErrorBody(msgspec.Struct, frozen=True):
     """A no: by Alpaca's word the code and the status are its contract, and the message may change."""
 
-    message: str
+    message: Annotated[str, msgspec.Meta(max_length=4_096)]
     code: int | None = None
 
 
 class AccountBody(msgspec.Struct, frozen=True):
     """The account of a key."""
 
-    account_number: str
-    status: str
+    account_number: Words
+    status: Words
 
 
 class PositionBody(msgspec.Struct, frozen=True, kw_only=True):
     """What the account has of a symbol."""
 
-    symbol: str
+    symbol: Words
     qty: SignedText
-    side: str
+    side: Literal["long", "short"]
     avg_entry_price: DecimalText | None = None
 
 
 class AssetBody(msgspec.Struct, frozen=True, kw_only=True):
     """One symbol and its rules."""
 
-    symbol: str
-    asset_class: str = msgspec.field(name="class")
+    symbol: Words
+    asset_class: Words = msgspec.field(name="class")
     tradable: bool
     fractionable: bool = False
 
@@ -244,11 +262,20 @@ class QuoteBody(msgspec.Struct, frozen=True, kw_only=True):
     bid: Decimal = msgspec.field(name="bp")
     ask: Decimal = msgspec.field(name="ap")
 
+    def __post_init__(self) -> None:
+        """Refuse what is no price, and a time that cannot be kept."""
+        _check_times(self.time)
+        for price in (self.bid, self.ask):
+            exponent = price.as_tuple().exponent
+            # One that is not a number has a letter for it.
+            if not isinstance(exponent, int) or exponent < -_PRICE_DECIMALS_MAX or not 0 <= price < _PRICE_MAX:
+                raise ValueError("a price must be a number of at most 18 digits on either side of the point")
+
 
 class QuotesBody(msgspec.Struct, frozen=True):
     """Quotes by symbol."""
 
-    quotes: dict[str, QuoteBody]
+    quotes: dict[Words, QuoteBody]
 
 
 def decimal_text(number: Decimal) -> str:
@@ -271,3 +298,12 @@ def execution_id(order_id: str, cumulative: Decimal) -> str:
 
 def _optional(text: str | None) -> Decimal | None:
     return None if text is None else Decimal(text)
+
+
+def _check_times(*times: datetime | None) -> None:
+    try:
+        for time in times:
+            if time is not None:
+                time.astimezone(UTC)
+    except OverflowError as trouble:
+        raise ValueError("a time must have one in UTC") from trouble

@@ -1,0 +1,133 @@
+"""Numbers on the wire: what a session writes and reads are exactly the decimals that were meant, to 18 places."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from random import Random
+from typing import Any, Final
+
+from conformance.hostile_server import HostileServer
+from conformance.samples import ACCOUNT, ORDER, TOLD_AT, Answer, Samples, samples_of
+from openbell_server.application.ports.broker import BrokerReplacement, BrokerSession, ReplaceSupport
+from openbell_server.domain.accounts import Environment
+from openbell_server.domain.orders import EXACT, Terms
+
+DIGITS_MAX: Final = 18
+_SIZES: Final = {"gate": 50, "full": 1000}
+# Numbers are written as texts, of at most this many digits and never with an exponent.
+_PLACES: Final = ("quantity", "qty", "limit_price")
+
+
+@dataclass(slots=True)
+class Exchanged:
+    """Numbers that crossed the wire, and those that were others on its far side."""
+
+    numbers: int = 0
+    changed: int = 0
+
+    def compare(self, meant: Decimal, arrived: object) -> None:
+        """A text that arrived must be plain and say the same; a decimal must be the same to its last digit."""
+        self.numbers += 1
+        is_plain = isinstance(arrived, Decimal) or (isinstance(arrived, str) and "e" not in arrived.lower())
+        if not is_plain or Decimal(str(arrived)) != meant:
+            self.changed += 1
+
+
+def numbers(chance: Random, decimals: int = DIGITS_MAX) -> Iterator[Decimal]:
+    """The edges first, then any: up to 18 digits before the point and as many after it as are asked for."""
+    least = Decimal(1).scaleb(-decimals)
+    yield from (least, EXACT.subtract(Decimal(10) ** DIGITS_MAX, least), Decimal("1E+3"))
+    while True:
+        digits, places = chance.randint(1, DIGITS_MAX), chance.randint(0, decimals)
+        yield Decimal(chance.randint(1, 10 ** (digits + places) - 1)).scaleb(-places, EXACT)
+
+
+async def exact(broker: str, size: str) -> Exchanged:
+    """Write and read so many orders with numbers of all lengths."""
+    samples, exchanged = samples_of(broker), Exchanged()
+    chance = Random("exactness")
+    quantities = numbers(chance, samples.definition.capabilities.quantity_decimals)
+    prices = numbers(chance)
+    async with _session(samples) as (session, server):
+        for _ in range(_SIZES[size]):
+            await check(session, server, exchanged, next(quantities), next(prices))
+    return exchanged
+
+
+async def check(
+    session: BrokerSession, server: HostileServer, exchanged: Exchanged, quantity: Decimal, price: Decimal
+) -> None:
+    """One new order, one change of it and one look at it, with these numbers."""
+    await session.submit(replace(ORDER, quantity=quantity, limit_price=price))
+    _compare_written(exchanged, server.bodies.pop(), quantity, price)
+    replacement = server.samples.replacement
+    await session.replace(_changed(replacement, quantity, price))
+    is_rest = server.samples.definition.capabilities.replace is ReplaceSupport.NATIVE_REMAINING
+    rest = EXACT.subtract(quantity, _filled(quantity)) if is_rest else quantity
+    _compare_written(exchanged, server.bodies.pop(), rest, price)
+    for route in server.samples.routes:
+        if not route.is_feed and route.method == "GET":
+            told = Answer(route.answers[0].status, _retold(route.answers[0].body, quantity, price))
+            server.replies[route.name] = told
+    for found in (await session.find(ACCOUNT, server.samples.order), *await session.orders_since(ACCOUNT, TOLD_AT)):
+        assert found is not None
+        assert found.terms is not None
+        exchanged.compare(quantity, found.terms.quantity)
+        exchanged.compare(price, found.terms.limit_price)
+        for execution in found.executions:
+            exchanged.compare(quantity, execution.quantity)
+            exchanged.compare(price, execution.price)
+    for position in await session.positions(ACCOUNT):
+        exchanged.compare(quantity, position.quantity.copy_abs())
+    for quote in await session.quotes(ACCOUNT, [ORDER.symbol]):
+        exchanged.compare(price, quote.bid)
+        exchanged.compare(price, quote.ask)
+
+
+def _compare_written(exchanged: Exchanged, body: bytes, quantity: Decimal, price: Decimal) -> None:
+    written: dict[str, Any] = json.loads(body)
+    exchanged.compare(quantity, next(written[name] for name in _PLACES if name in written))
+    exchanged.compare(price, written["limit_price"])
+
+
+def _filled(quantity: Decimal) -> Decimal:
+    """Some part of it, as exact as the whole."""
+    last = Decimal(1).scaleb(int(quantity.as_tuple().exponent))
+    return EXACT.subtract(quantity, last) if quantity > last else Decimal(0)
+
+
+def _changed(replacement: BrokerReplacement, quantity: Decimal, price: Decimal) -> BrokerReplacement:
+    terms: Terms = replace(replacement.terms, quantity=quantity, limit_price=price)
+    return replace(replacement, terms=terms, filled_quantity=_filled(quantity))
+
+
+def _retold(body: bytes, quantity: Decimal, price: Decimal) -> bytes:
+    """An answer with these numbers: texts where it has texts, numbers where it has numbers."""
+
+    def retell(value: Any, name: str = "") -> Any:
+        if isinstance(value, dict):
+            return {key: retell(each, key) for key, each in value.items()}
+        if isinstance(value, list):
+            return [retell(each, name) for each in value]
+        if name in {"quantity", "qty", "cum_qty", "filled_qty", "filled_quantity"}:
+            return f"{quantity:f}"
+        if name in {"limit_price", "price"}:
+            return f"{price:f}"
+        return f"@{price:f}@" if name in {"bp", "ap"} else value
+
+    return json.dumps(retell(json.loads(body))).replace('"@', "").replace('@"', "").encode()
+
+
+@asynccontextmanager
+async def _session(samples: Samples) -> AsyncIterator[tuple[BrokerSession, HostileServer]]:
+    server = HostileServer(samples)
+    async with server.serving():
+        session = await samples.definition.open_session(dict.fromkeys(Environment, server.address))
+        try:
+            if samples.secrets is not None:
+                await session.sign_in(ACCOUNT, Environment.PAPER, samples.secrets)
+            yield session, server
+        finally:
+            await session.close()
