@@ -288,6 +288,21 @@ async def test_all_streams_begin_anew_with_the_feed(alpaca: Loopback) -> None:
     await session.close()
 
 
+async def test_an_account_stays_unheard_until_its_beginning_was_read(alpaca: Loopback) -> None:
+    session = AlpacaSession(alpaca.addresses)
+    await sign_in(session, alpaca, ACCOUNT)
+    feed = session.reports()
+    async with asyncio.timeout(20):
+        assert await anext(feed) is None
+        while not session._streams[ACCOUNT].is_connected:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        assert set(session.unheard) == {ACCOUNT}
+        assert await anext(feed) == (ACCOUNT, None)
+    assert not session.unheard
+    await feed.aclose()
+    await session.close()
+
+
 async def test_accounts_are_told_of_and_asked_about_apart(alpaca: Loopback) -> None:
     async with listening(alpaca, ACCOUNT, NEIGHBOUR) as listener:
         order, others = limit(), limit(account_id=NEIGHBOUR)

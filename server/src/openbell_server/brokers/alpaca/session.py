@@ -243,7 +243,11 @@ class AlpacaSession:
             self.is_connected = True
             yield None
             while True:
-                yield await queue.get()
+                item = await queue.get()
+                if item is not None and item[1] is None and item[0] in self._streams:
+                    stream = self._streams[item[0]]
+                    stream.is_heard = stream.is_connected
+                yield item
         finally:
             self.is_connected = False
             self._queue = None

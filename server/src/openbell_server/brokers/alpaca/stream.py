@@ -76,6 +76,8 @@ class AccountStream:
     account: AlpacaAccount
     # Waits while whoever listens is behind.
     tell: Callable[[FeedItem], Awaitable[None]]
+    is_connected: bool = False
+    # From the moment on that its beginning was told, not only written into a queue: what comes before is compared.
     is_heard: bool = False
     _log: FilteringBoundLogger = field(default_factory=structlog.get_logger)
 
@@ -87,14 +89,14 @@ class AccountStream:
                 async with self._connect() as connection:
                     await self._begin(connection)
                     pause = RECONNECT_SECONDS_MIN
-                    self.is_heard = True
+                    self.is_connected = True
                     await self.tell((self.account.account_id, None))
                     async for message in connection:
                         await self._hear(message)
             except (WebSocketException, OSError, TimeoutError, UnreadableAnswer, NotLetIn) as trouble:
                 self._warn("broker_feed_broken", said(trouble))
             finally:
-                self.is_heard = False
+                self.is_connected = self.is_heard = False
             await asyncio.sleep(pause)
             pause = min(pause * 2, RECONNECT_SECONDS_MAX)
 
