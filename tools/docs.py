@@ -1,4 +1,4 @@
-"""Makes docs/guarantees.md from the proof files of this checkout, and checks the links of the documentation."""
+"""Makes docs/guarantees.md and docs/conformance.md of what ran in this checkout, and checks the documentation."""
 
 import json
 import re
@@ -7,12 +7,32 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SECTION = re.compile(r"^## (\S+)\n\n((?:\|.*\n)+)", re.MULTILINE)
+COLUMNS = re.compile(r"^\| Scenario \| (.*) \|$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 INTRODUCTION = """# Guarantees
 
 What the last full-size proof measured of what the front page promises. Run it yourself: `make proof PART=<part>`;
 every figure comes from that run. A figure without a bar is only shown.
 """
+CONFORMANCE = """# Conformance
+
+What every broker must do, as scenarios over real sockets against a broker on this machine that speaks its language,
+with the application and its database around. Run them yourself: `make contract [BROKER=<name>]`. A broker is spared a
+scenario only by what it declares of itself.
+"""
+
+
+def conformance(runs: dict[str, list[dict[str, object]]]) -> str:
+    """The page: a row for each scenario, a column for each broker."""
+    verdicts = {(row["scenario"], broker): str(row["verdict"]) for broker, rows in runs.items() for row in rows}
+    reasons = sorted(
+        {(broker, str(row["why"])) for broker, rows in runs.items() for row in rows if row["verdict"] == "not offered"}
+    )
+    scenarios = dict.fromkeys(row["scenario"] for rows in runs.values() for row in rows)
+    lines = [f"| Scenario | {' | '.join(runs)} |", "|---" * (len(runs) + 1) + "|"]
+    lines += [f"| {name} | {' | '.join(verdicts.get((name, broker), '') for broker in runs)} |" for name in scenarios]
+    said = [f"- {broker}: {why}" for broker, why in reasons]
+    return "\n".join([CONFORMANCE, *lines, "\n## Why a scenario is not offered\n", *said]) + "\n"
 
 
 def guarantees(page: str, parts: list[dict[str, object]]) -> str:
@@ -45,6 +65,12 @@ def main() -> int:
     if full:
         page = ROOT / "docs/guarantees.md"
         page.write_text(guarantees(page.read_text(), full))
+    runs = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "build/contract").glob("*.json"))}
+    page = ROOT / "docs/conformance.md"
+    known = COLUMNS.search(page.read_text()) if page.exists() else None
+    # A run of some brokers says nothing of the others on the page.
+    if runs and (known is None or set(known[1].split(" | ")) <= set(runs)):
+        page.write_text(conformance(runs))
     broken = broken_links()
     print("\n".join(broken) or "Every link of the documentation leads somewhere.")
     return 1 if broken else 0

@@ -54,7 +54,7 @@ async def _is_seen(stage: Stage, **faults: float) -> None:
     await stage.faults(**faults)
     await stage.cancel(intent)
     await stage.until_standing(intent, "CANCELED", filled="0")
-    await stage.until_action("ACKED")
+    await stage.until_taken()
 
 
 @scenario(gate=True)

@@ -17,7 +17,7 @@ async def _is_found(stage: Stage, **faults: float) -> None:
     await stage.price("50.00")
     await stage.faults(**faults)
     intent = await stage.order(limit="40.00")
-    await stage.until_action("ACKED")
+    await stage.until_taken()
     await stage.until_standing(intent, "WORKING", filled="0")
     assert len(await stage.engine_orders()) == len(stage.writes) == 1
 

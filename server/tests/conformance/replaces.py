@@ -139,7 +139,7 @@ async def _is_seen(stage: Stage, **faults: float) -> None:
     intent = await stage.resting()
     await stage.faults(**faults)
     await stage.replace(intent, "12", "41.00")
-    await stage.until_action("ACKED")
+    await stage.until_taken()
     await _until_terms(stage, intent, "12", "41.00")
     await stage.until_standing(intent, "WORKING", filled="0")
 

@@ -104,7 +104,14 @@ async def a_house(broker: str, databases: Databases) -> AsyncIterator[House]:
         loopback(broker, ledger_url) as running,
         await open_pool(await databases.new(TEMPLATE), connections_max=CONNECTIONS_MAX) as pool,
         asyncpg.create_pool(ledger_url, min_size=1, max_size=4, command_timeout=30) as ledger,
-        httpx.AsyncClient(base_url=running.engine.paper_url, trust_env=False, verify=False, timeout=10) as operator,
+        httpx.AsyncClient(
+            base_url=running.engine.paper_url,
+            trust_env=False,
+            verify=False,
+            timeout=10,
+            # A connection that is kept may be closed just as the next call begins.
+            limits=httpx.Limits(max_keepalive_connections=0),
+        ) as operator,
     ):
         yield House(running, pool, ledger, operator)
 

@@ -22,6 +22,7 @@ from openbell_server.application.ports.broker import BrokerCapabilities, BrokerD
 from openbell_server.domain.broker_orders import OrderName
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol, client_order_id
 from openbell_server.domain.intents import ActionType, CancelIntent, CreateIntent, ReplaceIntent
+from openbell_server.domain.order_reports import SIGHTED_LATE
 from openbell_server.domain.orders import (
     OrderSide,
     OrderSpec,
@@ -217,6 +218,11 @@ class Stage:
 
         await self.until(is_there, seconds)
         return (await self.actions())[-1]
+
+    async def until_taken(self) -> None:
+        """Wait until the last action is acknowledged; nobody may have called it refused or failed before."""
+        action = await self.until_action("ACKED")
+        assert action["reason_code"] != SIGHTED_LATE, action
 
     async def for_seconds(self, seconds: float) -> None:
         """Let time pass in which nothing may happen: whoever waits for nothing can only wait."""
