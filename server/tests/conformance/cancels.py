@@ -15,7 +15,6 @@ async def a_cancel_after_the_fill_does_nothing(stage: Stage) -> None:
     await stage.price("40.00")
     await stage.cancel(intent)
     await stage.until_action("REFUSED")
-    await stage.notice_silence()
     await stage.until_standing(intent, "FILLED", filled="10")
 
 

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from builders import new_id
-from conformance.scenarios import counts_totals, replaces, scenario
+from conformance.scenarios import replaces, scenario
 from conformance.stage import Stage
 from openbell_server.application.ports.broker import BrokerReplacement
 from openbell_server.domain.broker_orders import Refused
@@ -69,7 +69,6 @@ async def a_fill_that_is_faster_than_a_replace_wins(stage: Stage) -> None:
     await stage.replace(intent, "12", "41.00")
     action = await stage.until_action("REFUSED")
     assert action["broker_code"]
-    await stage.notice_silence()
     await stage.until_standing(intent, "FILLED", filled="10")
 
 
@@ -83,7 +82,7 @@ async def a_replace_that_is_faster_than_a_fill_wins(stage: Stage) -> None:
     await stage.until_standing(intent, "FILLED", filled="12")
 
 
-@scenario(counts_totals)
+@scenario(replaces)
 async def a_replace_that_missed_a_fill_means_the_total_all_the_same(stage: Stage) -> None:
     intent = await stage.resting()
     await stage.faults(mute_ms=60_000)

@@ -193,11 +193,6 @@ class Stage:
         await self.until_standing(intent_id, "WORKING", filled="0")
         return intent_id
 
-    async def notice_silence(self) -> None:
-        """Let the executor find out that the feed says nothing: it must tell of an order that was taken."""
-        await self.order("1", limit="1.00")
-        await self.until_action("ACKED")
-
     async def until_standing(self, intent_id: IntentId, *standings: str, filled: str | None = None) -> asyncpg.Record:
         """Wait until the order stands so and so much of it has filled, with nothing pending or in doubt."""
 

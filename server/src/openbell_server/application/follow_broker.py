@@ -14,8 +14,9 @@ from openbell_server.application.ports.execution import BrokerAccount, Execution
 from openbell_server.application.reconcile_account import ReconcileAccount
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.application.watch_echoes import WatchEchoes
-from openbell_server.domain.broker_orders import Accepted, OrderReport, Outcome
+from openbell_server.domain.broker_orders import Accepted, OrderReport, Outcome, Refused
 from openbell_server.domain.identifiers import AccountId, client_order_id
+from openbell_server.domain.intents import ActionType
 
 ACCOUNTS_AT_ONCE_MAX: Final = 8
 REPORTS_AT_ONCE_MAX: Final = 256
@@ -101,6 +102,9 @@ class FollowBroker:
             names = ids | {outcome.broker_order_id, *door.action.order.broker_order_ids}
             self.echoes.expect(mark, door.account.account_id, names)
             self.plan.keep(door.account, self.clock())
+        elif isinstance(outcome, Refused) and door.action.action_type is not ActionType.CREATE:
+            # The order is not what we take it for: something of it was not heard.
+            self.plan.want(door.account, self.clock() + SOON_SECONDS)
 
     async def run(self) -> None:
         """Read the feed until cancelled; a full queue makes the broker wait, not us grow."""
