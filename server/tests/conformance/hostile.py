@@ -17,8 +17,9 @@ from typing import Any, Final, Self
 import httpx
 import msgspec
 
-from conformance.hostile_payloads import Payload, Proves, payloads_of
+from conformance.hostile_payloads import Payload, payloads_of
 from conformance.hostile_server import HostileServer
+from conformance.hostile_values import Proves
 from conformance.samples import ACCOUNT, ORDER, SYMBOL, TOLD_AT, VALID_UNTIL, Answer, Route, Samples, samples_of
 from openbell_server.application.ports.broker import BrokerSession, FeedItem
 from openbell_server.domain.accounts import Environment

@@ -3,40 +3,23 @@
 import json
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
-from enum import Enum, auto
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 from conformance.hostile_frames import frame
+from conformance.hostile_values import DEEP, LONG, Proves, tampered
 from conformance.samples import Answer, Route, Samples
 
 # Bytes to write, or seconds to wait; some never end.
 Pieces = Callable[[], Iterator[bytes | float]]
-Path = tuple[str | int, ...]
 
-_HOLE: Final = "@@"
 _BLOCK: Final = 65_536
 _DRIP_SECONDS: Final = 0.1
-# As long as an answer may be, within what is listened to.
-_LONG: Final = 900_000
-_DEEP: Final = 100_000
 _STATUSES: Final = (
     *(200, 201, 202, 203, 204, 205, 206, 226, 299, 300, 304, 305, 306, 399, 400, 401, 402, 403, 404, 405, 406, 408),
     *(409, 410, 411, 412, 413, 415, 418, 421, 422, 423, 425, 426, 428, 429, 431, 451, 499),
     *(500, 501, 502, 503, 504, 505, 507, 508, 511, 520, 522, 524, 530, 599, 600, 999),
 )
-
-
-class Proves(Enum):
-    """What may be concluded."""
-
-    # Only that nothing is known.
-    NOTHING = auto()
-    # Nothing, or exactly what the answer said before it was tampered with.
-    AS_BEFORE = auto()
-    # Nothing, or something of the same kind: what was changed is free.
-    THE_KIND = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +45,15 @@ def payloads_of(samples: Samples, route: Route, answer: Answer) -> list[Payload]
     if route.is_socket:
         made += [*_of_messages(samples, route, answer), *frames_of(answer)]
     elif answer.body:
-        made += [*_of_body(answer), *_of_json(samples, route, answer)]
+        said = [*_of_body(answer), *_of_json(samples, route, answer)]
+        # Where the status says it all, the rest is only words.
+        is_said = answer.status in route.definite
+        made += [replace(each, proves=Proves.THE_KIND) for each in said] if is_said else said
     return made
 
 
 def _of_messages(samples: Samples, route: Route, answer: Answer) -> Iterator[Payload]:
-    for what, body, proves in _tampered(samples, route, answer):
+    for what, body, proves in tampered(samples, route, answer):
         yield Payload(what, _once(), proves, stays=True, messages=lambda body=body: body().splitlines())  # type: ignore[misc]
 
 
@@ -190,33 +176,7 @@ def _of_length(answer: Answer) -> Iterator[Payload]:
 def frames_of(answer: Answer) -> Iterator[Payload]:
     """What comes over a WebSocket that stands, after all that should."""
     said = answer.body.splitlines()
-    last = said[-1]
-    one_off = {
-        "garbage": bytes(range(256)) * 16,
-        "an opcode of nothing": frame(3, b"x"),
-        "a control of nothing": frame(11, b""),
-        "reserved bits": frame(2, last, first=0xF2),
-        "a compressed message": frame(2, last, first=0xC2),
-        "a masked message": b"\x82\x84\x00\x00\x00\x00null",
-        "the rest of nothing": frame(0, last),
-        "two beginnings": frame(2, b"a", first=0x02) + frame(2, b"b"),
-        "a ping in pieces": frame(9, b"x", first=0x09),
-        "a long ping": frame(9, b"x" * 126),
-        "text that is no UTF-8": frame(1, b"\xff\xfe"),
-        "half a frame": frame(2, last)[:-1],
-        "a length with a sign": b"\x82\x7f\xff" + bytes(7),
-        "a length of 4 EB": b"\x82\x7f\x40" + bytes(7),
-        "no message": frame(2, b""),
-        "null": frame(2, b"null"),
-        "a list": frame(2, b"[]"),
-        "deep lists": frame(2, b'{"stream":"trade_updates","data":' + b"[" * _DEEP + b"]" * _DEEP + b"}"),
-        "deep and unclosed": frame(2, b"[" * _DEEP),
-        "text": frame(1, last),
-        "a pong unasked": frame(10, b"x"),
-        "a close of one byte": frame(8, b"\x03"),
-        "a close that is no UTF-8": frame(8, b"\x03\xe8\xff"),
-        "more after a close": frame(8, b"\x03\xe8") + frame(2, last),
-    }
+    one_off = _wrong_frames(said[-1])
     for code in (
         0,
         999,
@@ -253,6 +213,36 @@ def frames_of(answer: Answer) -> Iterator[Payload]:
     for name, raw in floods.items():
         flood = _for_ever(b"", raw * 100, 0.001)
         yield Payload(f"a flood of {name}", flood, Proves.AS_BEFORE, heavy=True, floods=True, messages=lambda: said)
+
+
+def _wrong_frames(last: bytes) -> dict[str, bytes]:
+    """By name; some are of the last message that was right."""
+    return {
+        "garbage": bytes(range(256)) * 16,
+        "an opcode of nothing": frame(3, b"x"),
+        "a control of nothing": frame(11, b""),
+        "reserved bits": frame(2, last, first=0xF2),
+        "a compressed message": frame(2, last, first=0xC2),
+        "a masked message": b"\x82\x84\x00\x00\x00\x00null",
+        "the rest of nothing": frame(0, last),
+        "two beginnings": frame(2, b"a", first=0x02) + frame(2, b"b"),
+        "a ping in pieces": frame(9, b"x", first=0x09),
+        "a long ping": frame(9, b"x" * 126),
+        "text that is no UTF-8": frame(1, b"\xff\xfe"),
+        "half a frame": frame(2, last)[:-1],
+        "a length with a sign": b"\x82\x7f\xff" + bytes(7),
+        "a length of 4 EB": b"\x82\x7f\x40" + bytes(7),
+        "no message": frame(2, b""),
+        "null": frame(2, b"null"),
+        "a list": frame(2, b"[]"),
+        "deep lists": frame(2, b'{"stream":"trade_updates","data":' + b"[" * DEEP + b"]" * DEEP + b"}"),
+        "deep and unclosed": frame(2, b"[" * DEEP),
+        "text": frame(1, last),
+        "a pong unasked": frame(10, b"x"),
+        "a close of one byte": frame(8, b"\x03"),
+        "a close that is no UTF-8": frame(8, b"\x03\xe8\xff"),
+        "more after a close": frame(8, b"\x03\xe8") + frame(2, last),
+    }
 
 
 def _bomb(bits: int) -> Iterator[bytes]:
@@ -296,162 +286,34 @@ def _of_body(answer: Answer) -> Iterator[Payload]:
         yield Payload(f"{keep} bytes of the body, then gone", _once(plain(answer)[: keep - len(answer.body)]))
     others = {
         "a page": page,
-        "a page of 900 KB": page * (_LONG // len(page)),
+        "a page of 900 KB": page * (LONG // len(page)),
         "null": b"null",
         "a list": b"[]",
         "an empty object": b"{}",
         "a text": b'"ok"',
         "a number": b"1e400",
         "NaN": b"NaN",
-        "deep lists": b"[" * _DEEP + b"]" * _DEEP,
-        "unclosed lists": b"[" * _DEEP,
-        "deep objects": b'{"a":' * _DEEP + b"1" + b"}" * _DEEP,
-        "deep under an unknown name": b'{"unheard":' + b"[" * _DEEP + b"]" * _DEEP + b"," + answer.body[1:],
+        "deep lists": b"[" * DEEP + b"]" * DEEP,
+        "unclosed lists": b"[" * DEEP,
+        "deep objects": b'{"a":' * DEEP + b"1" + b"}" * DEEP,
+        "deep under an unknown name": b'{"unheard":' + b"[" * DEEP + b"]" * DEEP + b"," + answer.body[1:],
         "UTF-16": answer.body.decode().encode("utf-16"),
         "not UTF-8": answer.body.replace(b'"', b'"\xff', 1),
         "another's words": b'{"error":{"message":"not found","code":404}}',
     }
-    yield from (Payload(name, _once(plain(answer, others[name]))) for name in others)
+    lists = json.loads(answer.body.splitlines()[0])
+    for name, body in others.items():
+        is_empty = name == "a list" and isinstance(lists, list)
+        # What is passed over may be in any alphabet.
+        is_name = name == "not UTF-8"
+        proves = Proves.THE_KIND if is_empty else Proves.AS_BEFORE if is_name else Proves.NOTHING
+        yield Payload(name, _once(plain(answer, body)), proves)
     yield Payload("a byte order mark", _once(plain(answer, b"\xef\xbb\xbf" + answer.body)), Proves.AS_BEFORE)
     yield Payload("more after it", _once(plain(answer, answer.body + b"\n{}x")), Proves.AS_BEFORE)
     yield Payload("in two parts", _once(plain(answer)[:-3], 0.01, plain(answer)[-3:]), Proves.AS_BEFORE)
 
 
-# Raw values that nothing in an answer can be.
-_NEVER: Final[dict[str, bytes]] = {
-    "NaN": b"NaN",
-    "Infinity": b"Infinity",
-    "-Infinity": b"-Infinity",
-    "1e400": b"1e400",
-    "1e-400": b"1e-400",
-    "41 digits": b"9" * 41,
-    "5000 digits": b"9" * 5000,
-    "a list": b"[]",
-    "an object": b"{}",
-    "nothing": b"",
-    "deep lists": b"[" * _DEEP + b"]" * _DEEP,
-    "deep objects": b'{"a":' * _DEEP + b"1" + b"}" * _DEEP,
-    "no UTF-8": b'"\xff\xfe"',
-    "raw NUL": b'"a\x00b"',
-    "NUL": b'"a\\u0000b"',
-    "half a pair": b'"\\ud800x"',
-    "900 KB": b'"' + b"A" * _LONG + b'"',
-    "an open text": b'"abc',
-}
-_NO_NUMBERS: Final = (
-    *("NaN", "sNaN", "Infinity", "-Infinity", "1e400", "1E-400", "1E+40", "1_0", "\\u0661\\u0662", "0x10", "1,5"),
-    *("", ".", "--1", "1.0000000000000000001", "9" * 41, "9" * 5000, "1 000", "12 USD", "-0.5"),
-)
-_NO_TIMES: Final = (
-    *(
-        "",
-        "yesterday",
-        "2026-02-30T00:00:00Z",
-        "2026-11-02T25:00:00Z",
-        "10000-01-01T00:00:00Z",
-        "-0001-01-01T00:00:00Z",
-    ),
-    *("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-11-02T15:30:00", "1e400", "0000-00-00T00:00:00Z"),
-)
-
-
 def _of_json(samples: Samples, route: Route, answer: Answer) -> Iterator[Payload]:
     """Made when they are sent: some are long."""
-    for what, body, proves in _tampered(samples, route, answer):
+    for what, body, proves in tampered(samples, route, answer):
         yield Payload(what, lambda body=body: iter([plain(answer, body())]), proves)  # type: ignore[misc]
-
-
-def _tampered(samples: Samples, route: Route, answer: Answer) -> Iterator[tuple[str, Callable[[], bytes], Proves]]:
-    """Each value of each document replaced by what it cannot be."""
-    lines = answer.body.splitlines()
-    for number, line in enumerate(lines):
-        for path, value in _values(json.loads(line)):
-            where = ".".join(map(str, path))
-            name = next((str(step) for step in reversed(path) if isinstance(step, str)), "")
-            for what, raw, proves in _instead(samples, route, name, value):
-                yield f"{where}: {what}", _Tampered(tuple(lines), number, path, raw).body, proves
-
-
-@dataclass(frozen=True, slots=True)
-class _Tampered:
-    """A body with raw bytes in the place of a value; None takes the value out."""
-
-    lines: tuple[bytes, ...]
-    number: int
-    path: Path
-    raw: bytes | None
-
-    def body(self) -> bytes:
-        """As it is sent."""
-        document = json.loads(self.lines[self.number])
-        place = document
-        for step in self.path[:-1]:
-            place = place[step]
-        last = self.path[-1]
-        if self.raw is None:
-            del place[last]
-        else:
-            place[last] = _HOLE
-        line = json.dumps(document).encode()
-        line = line if self.raw is None else line.replace(f'"{_HOLE}"'.encode(), self.raw)
-        lines = [*self.lines[: self.number], line, *self.lines[self.number + 1 :]]
-        return b"\n".join(lines) + (b"\n" if len(lines) > 1 else b"")
-
-
-def _values(document: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    if path:
-        yield path, document
-    inside = (
-        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
-    )
-    for step, value in inside:
-        yield from _values(value, (*path, step))
-
-
-def _instead(samples: Samples, route: Route, name: str, value: Any) -> Iterator[tuple[str, bytes | None, Proves]]:
-    """Raw values to put in the place of one, and what they prove."""
-    tampered = Proves.NOTHING if name in samples.proofs else Proves.AS_BEFORE
-    place = f"{route.name}.{name}"
-    missing = Proves.THE_KIND if {name, place} & samples.optional or value is None else tampered
-    # One of a list may as well not be there.
-    yield "missing", None, Proves.THE_KIND if isinstance(value, dict) else missing
-    yield "null", b"null", missing
-    for what, raw in _NEVER.items():
-        is_text = what in {"NUL", "half a pair", "900 KB"}
-        emptied = what in {"a list", "an object", "nothing"} and isinstance(value, list | dict)
-        free = name in samples.free and name not in samples.proofs and is_text
-        yield what, raw, Proves.THE_KIND if free or emptied or value is None else tampered
-    if place in samples.echoes and value is not None:
-        yield "another's", json.dumps(samples.echoes[place]).encode(), Proves.NOTHING
-    if isinstance(value, bool):
-        yield from ((text, text.encode(), tampered) for text in ("2", "-1", '"maybe"'))
-    elif isinstance(value, int):
-        yield from ((text[:20], text.encode(), tampered) for text in ("-1", "1.5", "1e3", str(2**63), "true", '"x"'))
-    elif isinstance(value, str) and name not in samples.free:
-        unheard = Proves.THE_KIND if {name, place} & samples.optional else tampered
-        yield from _instead_of_text(value, tampered, unheard, signed=place in samples.signed)
-
-
-def _instead_of_text(
-    text: str, proves: Proves, unheard: Proves, *, signed: bool
-) -> Iterator[tuple[str, bytes | None, Proves]]:
-    number = _number(text)
-    if number is not None:
-        exponent = f"{number.scaleb(1):f}e-1"
-        yield "an exponent", f'"{exponent}"'.encode(), Proves.AS_BEFORE if proves is not Proves.NOTHING else proves
-        wrong = tuple(each for each in _NO_NUMBERS if not (signed and each == "-0.5"))
-    elif text[:4].isdigit() and "T" in text:
-        wrong = _NO_TIMES
-    else:
-        wrong, proves = ("HOSTILE", "", " ", "null"), unheard
-    yield from ((repr(each[:20]), f'"{each}"'.encode(), proves) for each in wrong)
-    yield "true", b"true", proves
-    # A number that is none of a text may be read as what it says.
-    yield "1.5", b"1.5", Proves.THE_KIND if number is not None and proves is not Proves.NOTHING else proves
-
-
-def _number(text: str) -> Decimal | None:
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        return None

@@ -74,7 +74,7 @@ class Samples:
     optional: frozenset[str]
     # Numbers that may be below zero, as `route.name`.
     signed: frozenset[str] = frozenset()
-    # Without one of these nothing is proved.
+    # Without one of these nothing is proved: anywhere, or as `route.name`.
     proofs: frozenset[str] = frozenset()
     # What tells whose answer it is, as `route.name`, with what another's would say.
     echoes: dict[str, str] = field(default_factory=dict)

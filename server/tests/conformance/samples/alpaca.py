@@ -62,31 +62,10 @@ _UPDATE: Final = {
 
 
 def samples(broker: str) -> Samples:
-    nothing = _refusal(404, 40410000)
-    order = "/v2/orders/[^/]+"
-    routes = (
-        Route("submit", "POST", re.compile("/v2/orders"), (_answer(_ORDER), _refusal(422, 42210000))),
-        Route(
-            "replace",
-            "PATCH",
-            re.compile(order),
-            (_answer({**_ORDER, "id": REPLACED_BY, "client_order_id": REPLACEMENT_ID}), _refusal(422, 42210000)),
-        ),
-        Route("cancel", "DELETE", re.compile(order), (Answer(204, b""), _refusal(422, 42210000)), frozenset({204})),
-        Route("named", "GET", re.compile("/v2/orders:by_client_order_id"), (_answer(_ORDER), nothing)),
-        Route("order", "GET", re.compile(order), (_answer(_ORDER),)),
-        Route("orders", "GET", re.compile("/v2/orders"), (_answer([_ORDER]),)),
-        Route("fills", "GET", re.compile("/v2/account/activities/FILL"), (_answer([_FILL]),)),
-        Route("account", "GET", re.compile("/v2/account"), (_account(), _refusal(401, 40110000))),
-        Route("positions", "GET", re.compile("/v2/positions"), (_positions(),)),
-        Route("asset", "GET", re.compile("/v2/assets/[^/]+"), (_asset(), nothing)),
-        Route("quotes", "GET", re.compile("/v2/stocks/quotes/latest"), (_quotes(),)),
-        Route("feed", "GET", re.compile("/stream"), (Answer(200, _messages()),), is_feed=True, is_socket=True),
-    )
     return Samples(
         definition=BROKERS[broker],
         broker_order_id=ORDER_ID,
-        routes=routes,
+        routes=_routes(),
         free=frozenset({"id", "client_order_id", "symbol", "message", "account_number", "order_id", "asset_class"}),
         optional=frozenset(
             {
@@ -100,10 +79,21 @@ def samples(broker: str) -> Samples:
                 "submitted_at",
                 "order_class",
             }
-            | {"avg_entry_price", "fractionable", "class", "price", "timestamp", "event", "bp", "ap", "order_id"}
+            | {
+                "avg_entry_price",
+                "fractionable",
+                "class",
+                "price",
+                "timestamp",
+                "event",
+                "bp",
+                "ap",
+                "order_id",
+                "account.code",
+            }
         ),
         signed=frozenset({"positions.qty", "feed.position_qty"}),
-        proofs=frozenset({"code"}),
+        proofs=frozenset(f"{route}.code" for route in ("submit", "replace", "cancel", "named", "asset")),
         echoes={
             "submit.client_order_id": "0QmZ4rT7yUi1OpA2sDfG9z",
             "replace.client_order_id": "0QmZ4rT7yUi1OpA2sDfG9z",
@@ -111,6 +101,36 @@ def samples(broker: str) -> Samples:
             "asset.symbol": "MSFT",
         },
         secrets=Secrets({"key_id": "PK00000000000000", "secret": "s"}),
+    )
+
+
+def _routes() -> tuple[Route, ...]:
+    nothing = _refusal(404, 40410000)
+    order = "/v2/orders/[^/]+"
+    return (
+        Route("submit", "POST", re.compile("/v2/orders"), (_answer(_ORDER), _refusal(422, 42210000))),
+        Route(
+            "replace",
+            "PATCH",
+            re.compile(order),
+            (_answer({**_ORDER, "id": REPLACED_BY, "client_order_id": REPLACEMENT_ID}), _refusal(422, 42210000)),
+        ),
+        Route("cancel", "DELETE", re.compile(order), (Answer(204, b""), _refusal(422, 42210000)), frozenset({204})),
+        Route("named", "GET", re.compile("/v2/orders:by_client_order_id"), (_answer(_ORDER), nothing)),
+        Route("order", "GET", re.compile(order), (_answer(_ORDER),)),
+        Route("orders", "GET", re.compile("/v2/orders"), (_answer([_ORDER]),)),
+        Route("fills", "GET", re.compile("/v2/account/activities/FILL"), (_answer([_FILL]),)),
+        Route(
+            "account",
+            "GET",
+            re.compile("/v2/account"),
+            (_account(), _refusal(401, 40110000)),
+            frozenset({401, 403}),
+        ),
+        Route("positions", "GET", re.compile("/v2/positions"), (_positions(),)),
+        Route("asset", "GET", re.compile("/v2/assets/[^/]+"), (_asset(), nothing)),
+        Route("quotes", "GET", re.compile("/v2/stocks/quotes/latest"), (_quotes(),)),
+        Route("feed", "GET", re.compile("/stream"), (Answer(200, _messages()),), is_feed=True, is_socket=True),
     )
 
 

@@ -54,6 +54,20 @@ REPORTS_WAITING_MAX: Final = 1_000
 _KEY_PREFIXES: Final = {Environment.PAPER: "PK", Environment.LIVE: "AK"}
 # A replace asks first how much has filled; there must be time left to write it.
 _LOOK_SECONDS: Final = 1.5
+# What else than active an account may be, by Alpaca's list; another word says nothing yet.
+_NOT_TRADING: Final = frozenset(
+    {
+        "ONBOARDING",
+        "SUBMISSION_FAILED",
+        "SUBMITTED",
+        "ACCOUNT_UPDATED",
+        "APPROVAL_PENDING",
+        "REJECTED",
+        "INACTIVE",
+        "DISABLED",
+        "ACCOUNT_CLOSED",
+    }
+)
 _NAMELESS: Final = "the broker ends and changes orders by its own ids only, and has told none for this one"
 _SIGNED_OUT: Final = "the account is not signed in"
 
@@ -102,8 +116,10 @@ class AlpacaSession:
         if error is not None and reply.status in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
             return SignInRefused(str(error.code or reply.status), error.message)
         body = read(reply, AccountBody)
-        if body.status != "ACTIVE":
+        if body.status in _NOT_TRADING:
             return SignInRefused(body.status, f"Alpaca says that the account is {body.status}.")
+        if body.status != "ACTIVE":
+            raise UnreadableAnswer(f"an account that is {body.status}")
         self._enter(account)
         return SignedIn(body.account_number)
 

@@ -69,6 +69,16 @@ class _Straight(connect):
         return exc
 
 
+class _Impatient(ClientConnection):
+    """Left at once when it says nonsense or too much: what follows would be read to its end otherwise."""
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes."""
+        super().data_received(data)
+        if self.protocol.parser_exc is not None or self.protocol.handshake_exc is not None:
+            self.transport.abort()
+
+
 @dataclass(slots=True)
 class AccountStream:
     """One account's stream: it connects again by itself until it is cancelled."""
@@ -110,6 +120,7 @@ class AccountStream:
             ping_timeout=PING_SECONDS,
             close_timeout=1,
             max_size=MESSAGE_BYTES_MAX,
+            create_connection=_Impatient,
         )
 
     async def _begin(self, connection: ClientConnection) -> None:
