@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from conformance.scenarios import scenario, tells_corrections
-from conformance.stage import Stage
+from conformance.stage import Stage, value_of
 
 
 async def _fill_in_parts(stage: Stage, **faults: float) -> None:
@@ -14,7 +14,7 @@ async def _fill_in_parts(stage: Stage, **faults: float) -> None:
     await stage.price("49.50", "3")
     await stage.price("49.00")
     row = await stage.until_standing(intent, "FILLED", filled="10")
-    assert row["filled_value"] == Decimal("494.50")
+    assert value_of(row) == Decimal("494.50")
 
 
 @scenario(gate=True)

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from conformance.scenarios import scenario, takes, trades_fractions
-from conformance.stage import Stage
+from conformance.stage import Stage, value_of
 from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
 
 
@@ -33,7 +33,7 @@ async def an_order_fills_in_parts(stage: Stage) -> None:
     await stage.until_standing(intent, "WORKING", filled="6")
     await stage.price("49.00")
     row = await stage.until_standing(intent, "FILLED", filled="10")
-    assert row["filled_value"] == Decimal("494.50")
+    assert value_of(row) == Decimal("494.50")
 
 
 @scenario()

@@ -37,6 +37,7 @@ LOOK_SECONDS = 0.05
 # What a broker's declaration says of itself, made shorter: a scenario takes seconds. A command hangs for three of them.
 SETTLE_SECONDS = 4.5
 ECHO_SECONDS = 2.0
+VALUE_PLACES = 12
 # Of orders that somebody else places, and of no others.
 FOREIGN_QUANTITY = Decimal(777)
 # What an execution came to after all that was said of it.
@@ -290,10 +291,16 @@ class Stage:
         assert response.status_code == 200, response.text
 
 
+def value_of(row: asyncpg.Record) -> Decimal:
+    """What an order's fills come to; a price that is derived from totals is rounded, and so is what it is worth."""
+    return round(Decimal(row["filled_value"]), VALUE_PLACES)
+
+
 def _comparable(row: asyncpg.Record) -> tuple[Any, ...]:
-    names = ("symbol", "quantity", "limit_price", "stop_price", "status", "filled_quantity", "filled_value")
+    names = ("symbol", "quantity", "limit_price", "stop_price", "status", "filled_quantity")
     return tuple(
-        f"{value.normalize():f}" if isinstance(value, Decimal) else str(value) for value in map(row.get, names)
+        f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)
+        for value in (*map(row.get, names), value_of(row))
     )
 
 
