@@ -39,7 +39,7 @@ lock: ## compile requirements/*.txt and the lock of the tests' OpenID provider a
 	$(COMPILE) --all-extras --no-emit-package openbell sdk/pyproject.toml server/pyproject.toml requirements/tools.in -o requirements/dev.txt
 	$(BIN)/npm install --prefix $(OIDC) --package-lock-only --ignore-scripts --no-audit --no-fund --silent
 
-generate: setup ## make the gRPC code from proto/, and the OpenAPI document and the pages of errors, metrics and the lifecycle from the code
+generate: setup ## make the gRPC code from proto/, and the OpenAPI document and the pages of brokers, errors, metrics and the lifecycle from the code
 	@$(BIN)/python -m grpc_tools.protoc -Iopenbell/wire=proto --python_out=sdk/src --grpc_python_out=sdk/src \
 		--plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
 		--mypy_out=quiet:sdk/src --mypy_grpc_out=quiet:sdk/src openbell/wire/trading.proto
@@ -55,14 +55,14 @@ check: setup ## format, lint, types, import contracts, tidy, unit tests
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
-	@$(BIN)/pytest -q server/tests/tidy server/tests/unit sdk/tests
+	@$(BIN)/pytest -q -n 2 server/tests/tidy server/tests/unit sdk/tests
 
 test: setup $(OIDC)/node_modules/.package-lock.json ## tests on real PostgreSQL, NATS and Redis, two workers, random order
 	@echo "random seed $(TEST_SEED)"
 	@$(BIN)/pytest -q -n 2 --randomly-seed=$(TEST_SEED) server/tests/tidy server/tests/unit server/tests/integration sdk/tests
 
-e2e: setup ## tests on the whole stack as processes
-	@$(BIN)/pytest -q server/tests/e2e
+e2e: setup ## tests on the whole stack as processes, two workers, a file at a time
+	@$(BIN)/pytest -q -n 2 --dist loadfile server/tests/e2e
 
 services-up: setup ## start PostgreSQL and NATS for this checkout, in the background
 	@$(BIN)/openbell-server services up

@@ -75,6 +75,7 @@ def expected(cell: Cell) -> Answer:
     if caller.kind is Kind.TWO:
         return Answer(400, "ambiguous_credentials")
     own_rules = {
+        "list brokers": _brokers,
         "validate key": _validation,
         "look up organization": _lookup,
         "delete me": _deletion,
@@ -161,6 +162,11 @@ def _stopped(cell: Cell) -> Answer | None:
     if cell.object is Object.DISABLED_ACCOUNT and Object.DISABLED_ACCOUNT in cell.row.stopped_by:
         return Answer(409, "account_disabled")
     return None
+
+
+def _brokers(cell: Cell) -> Answer:
+    """They are nobody's: whoever is somebody may see them, with or without an organization."""
+    return _unauthenticated(cell.caller) or _anothers_header(cell.caller) or Answer(200)
 
 
 def _validation(cell: Cell) -> Answer:

@@ -1,7 +1,7 @@
 """Who may call what, written by hand from the contract, and never from the product's own rules.
 
 A row says what each kind of caller needs for one operation. `expected` walks the checks in their order: the first that
-fails answers. Outbox health, outboxes, delete-me, key validation and organization lookup have rules of their own.
+fails answers; it has the rules of rows that have their own.
 """
 
 from collections.abc import Iterator
@@ -307,6 +307,15 @@ def _manage_keys(name: str, route: str, success: int, objects: tuple[Object, ...
 
 
 ROWS = (
+    Row(
+        name="list brokers",
+        route="GET /v1/brokers",
+        success=200,
+        objects=NO_OBJECT,
+        api_key=_only(),
+        user=_only(),
+        service=_only(),
+    ),
     _account_write("create account", f"POST {_ACCOUNTS}", 201, NO_OBJECT),
     _account_read("list accounts", f"GET {_ACCOUNTS}", NO_OBJECT),
     _account_read("show account", f"GET {_ACCOUNT}", ACCOUNTS),
@@ -318,15 +327,7 @@ ROWS = (
     _credential_write("put credential", f"PUT {_CREDENTIAL}", 200),
     _credential_write("delete credential", f"DELETE {_CREDENTIAL}", 204),
     _credential_write("verify credential", f"POST {_CREDENTIAL}/verify", 200),
-    Row(
-        name="show credential",
-        route=f"GET {_CREDENTIAL}",
-        success=200,
-        objects=ACCOUNTS,
-        api_key=_only("account:read"),
-        user=ROLES,
-        service=_only("credential:read"),
-    ),
+    replace(_account_read("show credential", f"GET {_CREDENTIAL}", ACCOUNTS), service=_only("credential:read")),
     _submit("CREATE", ACCOUNTS, opens=True),
     _submit("REPLACE", INTENTS, opens=True),
     _submit("CANCEL", INTENTS, opens=False),
@@ -371,14 +372,7 @@ ROWS = (
         user=_only(),
         service=_only(),
     ),
-    Row(
-        name="delete me",
-        route="DELETE /v1/users/me",
-        success=204,
-        objects=NO_OBJECT,
-        user=_only(),
-        plain=True,
-    ),
+    Row(name="delete me", route="DELETE /v1/users/me", success=204, objects=NO_OBJECT, user=_only(), plain=True),
     Row(
         name="outbox health",
         route="GET /v1/accounts/outbox/health",

@@ -9,5 +9,6 @@ from openbell_server.processes.local_services import LocalServices
 
 @pytest.fixture(scope="session")
 def services() -> Iterator[LocalServices]:
-    with LocalServices() as running:
+    # Tests end processes, never the machine: nothing is lost that no disk was waited for.
+    with LocalServices({"fsync": "off"}) as running:
         yield running

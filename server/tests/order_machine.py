@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import reduce
 from typing import Final, NamedTuple
@@ -38,9 +39,17 @@ from openbell_server.domain.order_aggregate import (
     Standing,
     advance,
 )
-from openbell_server.domain.order_reports import OVERFILL, RESTATED, counted_anew, counted_with, unseen_changes
+from openbell_server.domain.order_reports import (
+    OVERFILL,
+    RESTATED,
+    counted_anew,
+    counted_with,
+    executions_told,
+    unseen_changes,
+)
 from openbell_server.domain.orders import Terms
 
+NOW: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
 LOST: Final = Unknown("no answer")
 # Numbers to choose by are below this: one that many others divide.
 PICK_MAX: Final = 2520
@@ -94,7 +103,8 @@ class Intent:
 
     def report(self, report: OrderReport) -> Reported:
         """Apply a report as the application does."""
-        unseen = {f.execution_id: f for f in report.executions if f.execution_id not in self.executions}
+        told = executions_told(self.order, report, NOW)
+        unseen = {f.execution_id: f for f in told if f.execution_id not in self.executions}
         self.executions |= unseen
         news = unseen_changes(self.changes, report.changes)
         self.changes += news

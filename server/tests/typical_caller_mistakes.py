@@ -163,7 +163,7 @@ ACCOUNTS = [
         status=422,
         code="invalid_command",
         pointer="/broker",
-        says=("must be one of paper",),
+        says=("must be one of",),
     ),
     Mistake(
         what="An account of the other environment than the key's",

@@ -10,7 +10,17 @@ import httpx
 from openbell import requests
 from openbell.connection import DEFAULT_TIMEOUT, connect
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
-from openbell.models import Action, Event, FaultPlan, Page, Statistics, SymbolControl, SymbolTime
+from openbell.models import (
+    Action,
+    Broker,
+    BrokerList,
+    Event,
+    FaultPlan,
+    Page,
+    Statistics,
+    SymbolControl,
+    SymbolTime,
+)
 from openbell.orders import Side, Spec, TimeWindow
 from openbell.plans import Answer, Pause, Plan, Step, await_final, fetch, submit
 from openbell.requests import PAGE_LIMIT, CreateOptions, ListOptions, Request, SubmitOptions, TimeOptions
@@ -101,6 +111,10 @@ class Client:
     def actions(self, intent_id: str, *, account_id: str | None = None) -> Iterator[Action]:
         """The history of an intent, oldest first."""
         return self._records(requests.actions_page(self._connection, intent_id, account_id))
+
+    def brokers(self) -> tuple[Broker, ...]:
+        """Every broker that accounts can be at, and what it can do."""
+        return (self._carry_out(fetch(requests.brokers(), BrokerList))).data
 
     def set_symbol_control(
         self, symbol: str, *, disabled: bool, reason: str | None = None, account_id: str | None = None

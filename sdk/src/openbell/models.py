@@ -132,6 +132,70 @@ class SymbolTime(Record, frozen=True, kw_only=True):
     max_resting_millis: int | None = None
 
 
+class BrokerCommand(Record, frozen=True, kw_only=True):
+    """A command at a broker: what it does with the id that it is given, and what would end a doubt about it."""
+
+    # A refuses a second command with the same id for good, W for a while, B only tells it back, C has no place for one.
+    id_class: str
+    settles_by: str
+
+
+class BrokerFeed(Record, frozen=True, kw_only=True):
+    """How a broker tells of orders by itself."""
+
+    by_account: bool
+    echo_seconds: float
+    names_executions: bool
+
+
+class CredentialField(Record, frozen=True, kw_only=True):
+    """One thing that a broker asks for to let an account in."""
+
+    name: str
+    title: str
+    secret: bool
+    length_max: int
+
+
+class CredentialForm(Record, frozen=True, kw_only=True):
+    """What accounts sign in with at a broker."""
+
+    kind: str
+    required: bool
+    fields: tuple[CredentialField, ...]
+
+
+class Broker(Record, frozen=True, kw_only=True):
+    """A broker: what it takes, and how far its word can be relied on."""
+
+    name: str
+    environments: tuple[str, ...]
+    order_types: tuple[str, ...]
+    times_in_force: tuple[str, ...]
+    default_time_in_force: str
+    route_strategies: tuple[str, ...]
+    quantity_decimals: int
+    replace: str
+    in_flight_max: int
+    calls_at_once_max: int
+    calls_per_second_max: float | None = None
+    look_up: str
+    cancels_by_client_id: bool
+    repeats_cancels: bool
+    enforces_valid_until: bool
+    settle_seconds: float
+    feed: BrokerFeed
+    # By type, those that it takes.
+    commands: dict[str, BrokerCommand]
+    credentials: CredentialForm | None = None
+
+
+class BrokerList(Record, frozen=True, kw_only=True):
+    """Every broker, by name."""
+
+    data: tuple[Broker, ...]
+
+
 class Page(Record, frozen=True, kw_only=True):
     """One page of action records, in the order they were recorded."""
 

@@ -198,6 +198,11 @@ def patch_symbol_time(connection: Connection, symbol: str, options: TimeOptions)
     return _change("PATCH", f"{_control(connection, symbol, options.get('account_id'))}/time", body)
 
 
+def brokers() -> Request:
+    """Every broker and what it can do."""
+    return Request("GET", "/v1/brokers")
+
+
 def fault_plan(connection: Connection, account_id: str | None) -> Request:
     """How an account's paper broker misbehaves."""
     return Request("GET", _faults(connection, account_id))

@@ -35,7 +35,7 @@ class Settings(BaseSettings):
     # How its prices move: walk:seed=7,step_ms=500,bps=5 or csv:<path>. Empty: they stand still.
     paper_prices: str = ""
     # Where a broker is asked instead of at its own address, by broker and environment: a JSON object of objects.
-    broker_addresses: dict[str, dict[Environment, str]] = Field(default_factory=dict)
+    broker_addresses: dict[str, dict[Environment, str]] = Field(default_factory=dict, repr=False)
     # Whose access tokens are believed: a JSON list; see the documentation of identity.
     issuers: tuple[Issuer, ...] = ()
     # How often callers may call: reads for a principal, commands for an account, key validations for an address.

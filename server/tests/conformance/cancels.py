@@ -7,7 +7,7 @@ from openbell_server.domain.intents import ActionType
 from paper_broker import soon
 
 
-@scenario(gate=True)
+@scenario()
 async def a_cancel_after_the_fill_does_nothing(stage: Stage) -> None:
     intent = await stage.resting()
     # The feed says nothing of the fill, so that the cancel is sent.
@@ -30,7 +30,7 @@ async def a_second_cancel_does_nothing(stage: Stage) -> None:
     assert isinstance(outcome, Accepted | Refused), outcome
 
 
-@scenario(gate=True)
+@scenario()
 async def a_cancel_keeps_what_has_filled(stage: Stage) -> None:
     await stage.price("50.00", "4")
     intent = await stage.order(limit="50.00")

@@ -22,7 +22,7 @@ async def _is_found(stage: Stage, **faults: float) -> None:
     assert len(await stage.engine_orders()) == len(stage.writes) == 1
 
 
-@scenario(has_client_ids, gate=True)
+@scenario(has_client_ids)
 async def an_order_that_was_taken_and_answered_with_an_error_is_found(stage: Stage) -> None:
     await _is_found(stage, error_500_after_accept=1)
 

@@ -1,11 +1,13 @@
 """What an executor runs for its accounts at one broker, in this loop."""
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+import httpx
 
 from account_desk import AccountDesk
 from loopbacks import Loopback
@@ -23,10 +25,11 @@ from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.work_accounts import Bulkhead, WorkAccounts
 from openbell_server.domain.accounts import Environment
-from openbell_server.domain.credentials import SignedIn
-from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.credentials import Secrets, SignedIn
+from openbell_server.domain.identifiers import SLOTS, AccountId, Symbol
 
 SWEEP_SECONDS = 0.25
+SIGN_IN_SECONDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,29 @@ class Hurried:
 
 
 @dataclass(frozen=True, slots=True)
+class OneSlot:
+    """Implements LeaseStore for one of very many executors, whose slot nobody else wants."""
+
+    slot: int
+
+    async def join(self, executor_id: UUID) -> None:
+        del executor_id
+
+    async def renew(self, executor_id: UUID, seconds: float) -> tuple[set[int], int]:
+        del executor_id, seconds
+        return {self.slot}, SLOTS
+
+    async def take(self, executor_id: UUID, seconds: float, limit: int) -> set[int]:
+        raise NotImplementedError
+
+    async def release(self, executor_id: UUID, slots: Collection[int]) -> None:
+        raise NotImplementedError
+
+    async def leave(self, executor_id: UUID) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
 class Executor:
     """One that runs: its session with the broker, how it follows, and its desk."""
 
@@ -65,16 +91,13 @@ class Executor:
 
 
 @asynccontextmanager
-async def a_session(
-    loopback: Loopback, account_id: AccountId, environment: Environment = Environment.PAPER
-) -> AsyncIterator[BrokerSession]:
+async def a_session(loopback: Loopback, account_id: AccountId) -> AsyncIterator[BrokerSession]:
     """A session in which one account is signed in, if it has anything to sign in with."""
     session = await loopback.definition.open_session(loopback.addresses)
     try:
         secrets = loopback.secrets(account_id)
         if secrets is not None:
-            answer = await session.sign_in(account_id, environment, secrets)
-            assert isinstance(answer, SignedIn), answer
+            await _sign_in(session, account_id, secrets)
         yield session
     finally:
         await session.close()
@@ -82,9 +105,11 @@ async def a_session(
 
 @asynccontextmanager
 async def executing(desk: AccountDesk, definition: BrokerDefinition, loopback: Loopback) -> AsyncIterator[Executor]:
-    """An executor that holds every slot of the desk's database, until the block ends; it drains as the process does."""
+    """An executor that holds the slot of the desk's account, until the block ends; it drains as the process does."""
     async with a_session(loopback, desk.account.account_id) as session:
-        store, slots = PostgresExecutionStore(desk.pool), await desk.all_slots()
+        store = PostgresExecutionStore(desk.pool)
+        slots = HoldSlots(OneSlot(desk.account.slot), uuid4(), time.monotonic)
+        await slots.renew()
         budget = BrokerBudget(definition.capabilities, time.monotonic)
         follow = FollowBroker(
             definition,
@@ -107,8 +132,19 @@ async def executing(desk: AccountDesk, definition: BrokerDefinition, loopback: L
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
-            with contextlib.suppress(OSError):
-                await slots.release()
+
+
+async def _sign_in(session: BrokerSession, account_id: AccountId, secrets: Secrets) -> None:
+    """Sign in, again for as long as nobody answers in time, as an executor does."""
+    async with asyncio.timeout(SIGN_IN_SECONDS):
+        while True:
+            try:
+                answer = await session.sign_in(account_id, Environment.PAPER, secrets)
+            except (httpx.HTTPError, TimeoutError):
+                await asyncio.sleep(SWEEP_SECONDS)
+            else:
+                assert isinstance(answer, SignedIn), answer
+                return
 
 
 async def _sweep(work: WorkAccounts) -> None:

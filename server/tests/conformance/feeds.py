@@ -8,7 +8,7 @@ from openbell_server.domain.orders import OrderType
 from paper_broker import new_order, soon
 
 
-@scenario(gate=True)
+@scenario()
 async def a_fill_that_a_silent_feed_keeps_is_found(stage: Stage) -> None:
     await stage.faults(mute_ms=600_000)
     await stage.price("50.00")
@@ -66,7 +66,7 @@ async def an_order_of_somebody_else_is_kept_as_such(stage: Stage) -> None:
     assert isinstance(outcome, Accepted), outcome
 
     async def is_kept() -> bool:
-        rows = await stage.desk.pool.fetch("select symbol, filled_quantity from external_orders")
+        rows = await stage.rows("select symbol, filled_quantity from external_orders where account_id = $1")
         return [tuple(row) for row in rows] == [(stage.symbol, FOREIGN_QUANTITY)]
 
     await stage.until(is_kept)

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from conformance.scenarios import scenario
+from conformance.scenarios import scenario, tells_corrections
 from conformance.stage import Stage
 
 
@@ -52,7 +52,7 @@ async def a_fill_after_the_cancel_was_told_counts(stage: Stage) -> None:
     await stage.until_standing(intent, "CANCELED", "FILLED", filled="10")
 
 
-@scenario()
+@scenario(tells_corrections)
 async def a_fill_that_is_taken_back_counts_no_more(stage: Stage) -> None:
     await stage.faults(bust=1, late_ms=1_500)
     await stage.price("50.00", "4")
@@ -62,7 +62,7 @@ async def a_fill_that_is_taken_back_counts_no_more(stage: Stage) -> None:
     assert row["filled_value"] == 0
 
 
-@scenario()
+@scenario(tells_corrections)
 async def a_fill_that_is_corrected_counts_as_corrected(stage: Stage) -> None:
     await stage.faults(correct=1, late_ms=1_500)
     await stage.price("50.00", "4")

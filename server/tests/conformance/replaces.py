@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from builders import new_id
-from conformance.scenarios import replaces, scenario
+from conformance.scenarios import counts_totals, replaces, scenario
 from conformance.stage import Stage
 from openbell_server.application.ports.broker import BrokerReplacement
 from openbell_server.domain.broker_orders import Refused
@@ -21,7 +21,7 @@ async def _until_terms(stage: Stage, intent: IntentId, quantity: str, limit: str
     await stage.until(are_such)
 
 
-@scenario(replaces, gate=True)
+@scenario(replaces)
 async def a_replace_changes_the_price(stage: Stage) -> None:
     intent = await stage.resting()
     await stage.replace(intent, "10", "41.00")
@@ -46,7 +46,6 @@ async def a_replaced_quantity_is_the_total_with_what_has_filled(stage: Stage) ->
 @scenario(replaces)
 async def an_order_may_be_replaced_again_and_again(stage: Stage) -> None:
     intent = await stage.resting()
-    await stage.price("41.00", "2")
     for limit in ("41.00", "41.50", "40.00"):
         await stage.replace(intent, "12", limit)
     await stage.until_action("ACKED", "REFUSED", "SKIPPED")
@@ -81,6 +80,18 @@ async def a_replace_that_is_faster_than_a_fill_wins(stage: Stage) -> None:
     await stage.replace(intent, "12", "41.00")
     await stage.until_action("ACKED")
     await stage.price("40.00")
+    await stage.until_standing(intent, "FILLED", filled="12")
+
+
+@scenario(counts_totals)
+async def a_replace_that_missed_a_fill_means_the_total_all_the_same(stage: Stage) -> None:
+    intent = await stage.resting()
+    await stage.faults(mute_ms=60_000)
+    await stage.price("40.00", "4")
+    await stage.price("50.00")
+    await stage.replace(intent, "12", "41.00")
+    await stage.until_action("ACKED")
+    await stage.price("41.00")
     await stage.until_standing(intent, "FILLED", filled="12")
 
 

@@ -12,12 +12,13 @@ from pathlib import Path
 from uuid import uuid4
 
 import asyncpg
+import httpx
 
 from conformance import cancels, doubtful_orders, feeds, odd_fills, replaces, sessions, simple_orders
 from conformance.scenarios import Scenario
-from conformance.stage import a_stage
-from loopbacks import Loopback, loopback
-from openbell_server.adapters.postgres.connection import Pool, open_pool
+from conformance.stage import House
+from loopbacks import loopback
+from openbell_server.adapters.postgres.connection import open_pool
 from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.processes.local_services import LocalServices
@@ -27,7 +28,7 @@ SCENARIOS = [each for chapter in CHAPTERS for each in vars(chapter).values() if 
 FOLDER = Path("build/contract")
 AT_ONCE_MAX = 8
 SECONDS_MAX = 60
-CONNECTIONS_MAX = 4
+CONNECTIONS_MAX = 16
 TEMPLATE = "conformance_template"
 
 
@@ -80,50 +81,48 @@ class Databases:
                 await connection.close()
 
 
-async def run_broker(broker: str, scenarios: Sequence[Scenario], databases: Databases) -> list[Result]:
-    """All of the scenarios that the broker offers, some at a time, at one loopback."""
-    ledger_url = await databases.new()
-    places = asyncio.Semaphore(AT_ONCE_MAX)
-    async with (
-        loopback(broker, ledger_url) as running,
-        asyncpg.create_pool(ledger_url, min_size=1, max_size=CONNECTIONS_MAX, command_timeout=30) as ledger,
-    ):
+async def run_broker(
+    broker: str, scenarios: Sequence[Scenario], databases: Databases, places: asyncio.Semaphore
+) -> list[Result]:
+    """All of the scenarios that the broker offers, as many at a time as there are places, at one loopback."""
+    async with a_house(broker, databases) as house:
 
         async def one(number: int, scenario: Scenario) -> Result:
-            why = scenario.not_offered(running.definition)
+            why = scenario.not_offered(house.loopback.definition)
             if why is not None:
                 return Result(broker, scenario.name, Verdict.NOT_OFFERED, why)
             async with places:
-                return await _run(scenario, _symbol(number), running, databases, ledger)
+                return await _run(scenario, _symbol(number), house)
 
         return list(await asyncio.gather(*(one(number, each) for number, each in enumerate(scenarios))))
 
 
-async def _run(scenario: Scenario, symbol: Symbol, running: Loopback, databases: Databases, ledger: Pool) -> Result:
-    begun, broker = time.monotonic(), running.definition.name
+@asynccontextmanager
+async def a_house(broker: str, databases: Databases) -> AsyncIterator[House]:
+    ledger_url = await databases.new()
+    async with (
+        loopback(broker, ledger_url) as running,
+        await open_pool(await databases.new(TEMPLATE), connections_max=CONNECTIONS_MAX) as pool,
+        asyncpg.create_pool(ledger_url, min_size=1, max_size=4, command_timeout=30) as ledger,
+        httpx.AsyncClient(base_url=running.engine.paper_url, trust_env=False, verify=False, timeout=10) as operator,
+    ):
+        yield House(running, pool, ledger, operator)
+
+
+async def _run(scenario: Scenario, symbol: Symbol, house: House) -> Result:
+    begun, broker = time.monotonic(), house.loopback.definition.name
     excess: list[str] = []
     why = ""
     try:
-        async with (
-            asyncio.timeout(SECONDS_MAX),
-            _a_pool(databases) as pool,
-            a_stage(running, pool, ledger, symbol) as stage,
-        ):
+        async with asyncio.timeout(SECONDS_MAX), house.stage(symbol) as stage:
             await scenario.run(stage)
             await stage.agree()
             excess = await stage.excess_writes()
     except Exception as error:  # noqa: BLE001 - whatever it is, this scenario failed
-        where = "".join(traceback.format_exception(error, limit=-3))
-        why = f"{type(error).__name__}: {error}\n{where}"
+        why = "".join(traceback.format_exception(error, limit=-3))
     verdict = Verdict.FAILED if why or excess else Verdict.PASSED
     seconds = round(time.monotonic() - begun, 2)
     return Result(broker, scenario.name, verdict, why, seconds, tuple(excess))
-
-
-@asynccontextmanager
-async def _a_pool(databases: Databases) -> AsyncIterator[Pool]:
-    async with await open_pool(await databases.new(TEMPLATE), connections_max=CONNECTIONS_MAX) as pool:
-        yield pool
 
 
 def _symbol(number: int) -> Symbol:
@@ -136,7 +135,8 @@ async def run_all(brokers: Sequence[str], scenarios: Sequence[Scenario]) -> list
     with LocalServices() as services:
         databases = Databases(services)
         await databases.prepare()
-        of_each = await asyncio.gather(*(run_broker(broker, scenarios, databases) for broker in brokers))
+        places = asyncio.Semaphore(AT_ONCE_MAX)
+        of_each = await asyncio.gather(*(run_broker(broker, scenarios, databases, places) for broker in brokers))
     return [result for results in of_each for result in results]
 
 

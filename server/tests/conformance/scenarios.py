@@ -37,6 +37,12 @@ def replaces(broker: BrokerDefinition) -> str | None:
     return "it replaces no orders" if broker.capabilities.replace is ReplaceSupport.NONE else None
 
 
+def counts_totals(broker: BrokerDefinition) -> str | None:
+    """Where a replace asks for what may still fill, a fill that we have not heard of adds to it."""
+    counts = broker.capabilities.replace is ReplaceSupport.NATIVE_TOTAL
+    return None if counts else "it is asked for no totals"
+
+
 def has_client_ids(broker: BrokerDefinition) -> str | None:
     has_none = broker.capabilities.id_classes.get(ActionType.CREATE, IdClass.NONE) is IdClass.NONE
     return "it knows no ids of its clients" if has_none else None
@@ -52,6 +58,10 @@ def looks_up_every_order(broker: BrokerDefinition) -> str | None:
 
 def repeats_cancels(broker: BrokerDefinition) -> str | None:
     return None if broker.capabilities.repeats_cancels else "a repeated cancel may do something new"
+
+
+def tells_corrections(broker: BrokerDefinition) -> str | None:
+    return None if broker.capabilities.tells_corrections else "it does not tell that a fill was taken back or corrected"
 
 
 def leaves_doubt(broker: BrokerDefinition) -> str | None:

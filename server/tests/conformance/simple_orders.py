@@ -7,7 +7,7 @@ from conformance.stage import Stage
 from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
 
 
-@scenario(gate=True)
+@scenario()
 async def a_market_order_fills_at_once(stage: Stage) -> None:
     await stage.price("50.00")
     intent = await stage.order()
@@ -45,7 +45,7 @@ async def a_sale_ends_a_position(stage: Stage) -> None:
     assert [held for held in await stage.session.positions(stage.account_id) if held.quantity] == []
 
 
-@scenario(takes(OrderType.STOP), gate=True)
+@scenario(takes(OrderType.STOP))
 async def a_stop_order_waits_for_its_price(stage: Stage) -> None:
     await stage.price("50.00")
     intent = await stage.order(stop="55.00")
@@ -66,7 +66,7 @@ async def a_stop_limit_order_waits_for_both_its_prices(stage: Stage) -> None:
     assert row["filled_value"] == Decimal(560)
 
 
-@scenario(gate=True)
+@scenario()
 async def every_time_in_force_that_is_declared_is_taken(stage: Stage) -> None:
     await stage.price("50.00")
     kinds = sorted(stage.able.times_in_force)

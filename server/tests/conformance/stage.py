@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import asyncpg
+import httpx
 from broker_writes import Write, allowed_repeats
 
 from account_desk import AccountDesk
@@ -29,7 +30,6 @@ from openbell_server.domain.orders import (
     RouteStrategy,
     TimeInForce,
 )
-from paper_broker import ask
 
 WAIT_SECONDS = 20.0
 LOOK_SECONDS = 0.05
@@ -38,7 +38,6 @@ SETTLE_SECONDS = 4.5
 ECHO_SECONDS = 2.0
 # Of orders that somebody else places, and of no others.
 FOREIGN_QUANTITY = Decimal(777)
-_AT_BROKER = ("FILLED", "CANCELED", "EXPIRED")
 # What an execution came to after all that was said of it.
 _ENGINE_ORDERS = """
 select o.number, o.client_order_id, o.symbol, o.quantity, o.limit_price, o.stop_price, o.status, o.filled_quantity,
@@ -70,6 +69,8 @@ class Stage:
     desk: AccountDesk
     symbol: Symbol
     ledger: Pool
+    # Who may move the engine's prices and ask for faults.
+    operator: httpx.AsyncClient
     executor: Executor = field(init=False)
     # Commands that a scenario sent itself, beside the application.
     others: Counter[ActionType] = field(default_factory=Counter)
@@ -228,20 +229,23 @@ class Stage:
         own_id = client_order_id(ActionId(first["action_id"]))
         return OrderName(client_order_id=own_id, broker_order_ids=tuple(row["broker_order_ids"]))
 
+    async def rows(self, query: str) -> list[asyncpg.Record]:
+        """What our database has of the account, which is the query's parameter."""
+        return await self.desk.pool.fetch(query, self.account_id)
+
     async def actions(self) -> list[asyncpg.Record]:
         """All actions in commit order."""
-        return await self.desk.pool.fetch(
+        return await self.rows(
             "select action_type, state, reason_code, broker_code, broker_text, resends, action_id, intent_id"
-            " from action_states order by action_no"
+            " from action_states where account_id = $1 order by action_no"
         )
 
     async def ours(self) -> list[tuple[Any, ...]]:
         """Every order of ours that we believe the broker took."""
-        rows = await self.desk.pool.fetch(
+        rows = await self.rows(
             "select symbol, quantity, limit_price, stop_price, coalesce(close_reason, standing) as status,"
             " filled_quantity, filled_value from orders"
-            " where standing = 'WORKING' or close_reason = any($1) order by created_at, order_id",
-            _AT_BROKER,
+            " where account_id = $1 and (standing = 'WORKING' or close_reason in ('FILLED', 'CANCELED', 'EXPIRED'))"
         )
         return sorted(_comparable(row) for row in rows)
 
@@ -281,7 +285,7 @@ class Stage:
         return intent_id
 
     async def _operate(self, method: str, path: str, body: object) -> None:
-        response = await ask(self.loopback.engine, method, path, body)
+        response = await self.operator.request(method, path, json=body)
         assert response.status_code == 200, response.text
 
 
@@ -292,15 +296,30 @@ def _comparable(row: asyncpg.Record) -> tuple[Any, ...]:
     )
 
 
-@asynccontextmanager
-async def a_stage(loopback: Loopback, pool: Pool, ledger: Pool, symbol: Symbol) -> AsyncIterator[Stage]:
-    """An account of its own, ready to trade, until the block ends."""
-    definition = hurried(loopback.definition)
-    tenant = await a_tenant(pool, broker=definition.name)
-    desk = AccountDesk(pool, tenant, clock=time.monotonic)
-    stage = Stage(loopback, definition, desk, symbol, ledger)
-    try:
-        await stage.start()
-        yield stage
-    finally:
-        await stage.stop()
+@dataclass(frozen=True, slots=True)
+class House:
+    """A loopback that runs, what is behind it, and the database that the scenarios at it share."""
+
+    loopback: Loopback
+    pool: Pool
+    ledger: Pool
+    operator: httpx.AsyncClient
+    # Of the accounts that are on stage now.
+    _slots: set[int] = field(default_factory=set)
+
+    @asynccontextmanager
+    async def stage(self, symbol: Symbol) -> AsyncIterator[Stage]:
+        """An account of its own in a slot of its own, ready to trade, until the block ends."""
+        definition = hurried(self.loopback.definition)
+        tenant = await a_tenant(self.pool, broker=definition.name)
+        while tenant.account.slot in self._slots:
+            tenant = await a_tenant(self.pool, broker=definition.name)
+        self._slots.add(tenant.account.slot)
+        desk = AccountDesk(self.pool, tenant, clock=time.monotonic)
+        stage = Stage(self.loopback, definition, desk, symbol, self.ledger, self.operator)
+        try:
+            await stage.start()
+            yield stage
+        finally:
+            await stage.stop()
+            self._slots.discard(tenant.account.slot)

@@ -23,12 +23,18 @@ def platform(tmp_path_factory: pytest.TempPathFactory, faults: str) -> Iterator[
 
 
 @pytest.fixture
-def client(platform: LocalPlatform) -> Iterator[Client]:
+def account_id(platform: LocalPlatform) -> str:
+    """Whose orders a test gives; a file of tests overrides it."""
+    return str(platform.seeded.account_ids[0])
+
+
+@pytest.fixture
+def client(platform: LocalPlatform, account_id: str) -> Iterator[Client]:
     environment = platform.client_environment()
     with Client(
         api_key=environment["OPENBELL_API_KEY"],
         base_url=environment["OPENBELL_URL"],
         stream_address=environment["OPENBELL_STREAM"],
-        account_id=environment["OPENBELL_ACCOUNT"],
+        account_id=account_id,
     ) as opened:
         yield opened

@@ -21,9 +21,22 @@ KEYS_MAX = 30
 
 
 @pytest.fixture(scope="module")
-def faults() -> str:
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalPlatform]:
     # Some silence, so that the points on the way from doubt to proof are reached too.
-    return "seed=3,hang=0.4"
+    settings = {"OPENBELL_PAPER_FAULTS": "seed=3,hang=0.4"}
+    with LocalPlatform(tmp_path_factory.mktemp("logs"), settings, accounts=len(POINTS)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def unused_accounts(platform: LocalPlatform) -> Iterator[str]:
+    return iter([str(account_id) for account_id in platform.seeded.account_ids])
+
+
+@pytest.fixture
+def account_id(unused_accounts: Iterator[str]) -> str:
+    """One of its own for each test: what another left in doubt keeps nothing of it waiting."""
+    return next(unused_accounts)
 
 
 @pytest.fixture(scope="module")

@@ -1,58 +1,19 @@
-"""Users and service accounts on the platform as processes."""
+"""Users on the platform as processes."""
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 
 import httpx
 import nats
 from nats.js.errors import NotFoundError
 
-from front_door import run, running_dev
 from openbell_server.domain.principals import PrincipalKind
 from openbell_server.processes.children import free_port
 from openbell_server.processes.dev_issuer import DevIssuer, mint
-from openbell_server.processes.local_platform import ACME, IDENTITY_PROVIDER, OPERATIONS, LocalPlatform
+from openbell_server.processes.local_platform import ACME, IDENTITY_PROVIDER, LocalPlatform
 from paper_broker import until
 from workos_provider import API_KEY, workos
-
-SERVER = [sys.executable, "-m", "openbell_server"]
-
-
-def test_what_dev_prints_leads_to_tokens_and_a_doctor_that_work_and_no_secret_is_left_after_ctrl_c(
-    tmp_path: Path,
-) -> None:
-    with running_dev(tmp_path, [*SERVER, "dev"]) as dev:
-        assert f"tokens mint --user you --organization {ACME} --role admin" in (tmp_path / "dev.out").read_text()
-
-        def bearer(*words: str) -> dict[str, str]:
-            return {"authorization": f"Bearer {run([*SERVER, 'tokens', 'mint', *words], tmp_path, 30).strip()}"}
-
-        user = bearer("--user", "you", "--organization", ACME, "--role", "admin")
-        operator = bearer("--user", "olga", "--organization", OPERATIONS, "--role", "admin")
-        service = bearer("--service", "reporter", "--scope", "intent:read")
-        with httpx.Client(base_url=dev.environment["OPENBELL_URL"], timeout=20) as client:
-            found = client.get(f"/v1/organizations/by-provider/{IDENTITY_PROVIDER}/{ACME}", headers=user)
-            assert found.json()["name"] == "Acme Trading"
-            intents = f"/v1/accounts/{dev.environment['OPENBELL_ACCOUNT']}/intents"
-            assert client.get(intents, headers=user).status_code == 200
-            named = service | {"x-organization-id": found.json()["id"]}
-            assert client.get(intents, headers=named).status_code == 200
-            health = "/v1/accounts/outbox/health"
-            assert client.get(health, headers=operator).json()["entries"] == []
-            assert [client.get(health, headers=each).status_code for each in (user, service)] == [403, 403]
-            assert client.delete("/v1/users/me", headers=user).status_code == 503
-        healthy = run(["bash", "-euc", f". .openbell/server.env; exec {' '.join(SERVER)} doctor"], tmp_path, 60)
-        assert healthy.splitlines()[-1].endswith(" ok."), healthy
-        for file, command in (
-            ("executor", "doctor --for executor"),
-            ("executor", "vault status"),
-            ("operator", "outbox"),
-        ):
-            run(["bash", "-euc", f". .openbell/{file}.env; exec {' '.join(SERVER)} {command}"], tmp_path, 60)
-        dev.interrupt()
-    assert not [*(tmp_path / ".openbell").glob("*issuer*"), *(tmp_path / ".openbell").glob("*.env")]
 
 
 def test_a_deletion_that_was_asked_for_while_the_provider_was_away_is_finished_by_the_relay(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from openbell_server.adapters.postgres.schema import OLDEST
 from openbell_server.adapters.postgres.sessions import PostgresSessionStore
 from openbell_server.application.keep_sessions import RETRY_SECONDS_MAX
 from openbell_server.application.ports.execution import BrokerAccount
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import ReportStatus
 from openbell_server.domain.credentials import CredentialStatus, SignedIn, SignInRefused
 from scripted_broker import Desk, ScriptedBroker, until_so
@@ -311,6 +313,17 @@ async def test_an_account_whose_orders_the_broker_does_not_show_holds_up_no_othe
         executor.broker.requires_key = False
         executor.broker.book[order_id] = a_report(ReportStatus.WORKING, client_order_id=order_id)
         await until_so(lambda: follow.ready(removed.account))
+
+
+async def test_an_account_is_signed_in_where_it_trades(executor: Executor, desk: Desk) -> None:
+    live = replace(desk, tenant=await a_tenant(desk.pool, environment=Environment.LIVE))
+    for each in (desk, live):
+        await executor.vault.put(each.tenant, desk.pool, "first")
+        await executor.refresh(each.account)
+    assert executor.broker.environments == {
+        desk.account.account_id: Environment.PAPER,
+        live.account.account_id: Environment.LIVE,
+    }
 
 
 async def test_who_loses_a_slot_lets_go_of_the_secrets_of_its_accounts(

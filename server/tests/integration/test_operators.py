@@ -219,7 +219,7 @@ MISTAKES = [
         "choose from account:edit, account:read",
     ),
     (["keys", "create", NOBODY, *KEY_OPTIONS, "--expires", "soon"], "--expires takes a time"),
-    (["accounts", "create", NOBODY, *ACCOUNT_OPTIONS, "--broker", "acme"], "choose from paper"),
+    (["accounts", "create", NOBODY, *ACCOUNT_OPTIONS, "--broker", "acme"], "There is no broker called acme"),
 ]
 
 

@@ -1,5 +1,6 @@
 """Reads the engine's ledger for Alpaca's loopback, and keeps beside it what the ledger forgets."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -43,7 +44,7 @@ from replacements as r where account_id = $1 and client_order_id = $2
 """
 _ORDERS: Final = """
 select
-    number, orders.account_id, orders.client_order_id, symbol, order_side, order_type, accepted_at,
+    number, orders.account_id, orders.client_order_id, symbol, order_side, order_type, accepted_at, status,
     coalesce(first.quantity, orders.quantity) as quantity,
     case when first is null then orders.limit_price else first.limit_price end as limit_price,
     case when first is null then orders.stop_price else first.stop_price end as stop_price,
@@ -109,7 +110,9 @@ class Books:
                     _member(row, "accepted_at"),
                     *(_member(replacement, "replaced_at") for replacement in replacements[row["number"]]),
                 ],
-                steps=[_step(update) for update in updates[row["number"]]],
+                # One that was written into the ledger by hand has a state, and no way that led there.
+                steps=[_step(update) for update in updates[row["number"]]]
+                or [Step(0, row["accepted_at"], ReportStatus(row["status"]), None, None)],
                 fills=[_fill(execution, changes[row["number"]]) for execution in executions[row["number"]]],
             )
             for row in orders
@@ -119,11 +122,14 @@ class Books:
 @asynccontextmanager
 async def books(ledger_url: str) -> AsyncIterator[Books]:
     """The books in the engine's database."""
-    async with asyncpg.create_pool(
+    pool = await asyncpg.create_pool(
         ledger_url, min_size=1, max_size=4, timeout=_TIMEOUT_SECONDS, command_timeout=_TIMEOUT_SECONDS
-    ) as pool:
+    )
+    try:
         await pool.execute(_SCHEMA)
         yield Books(pool)
+    finally:
+        await asyncio.wait_for(pool.close(), _TIMEOUT_SECONDS)
 
 
 def _by_order(rows: Iterable[asyncpg.Record]) -> _Rows:

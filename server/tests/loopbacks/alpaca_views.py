@@ -62,8 +62,6 @@ class Views:
             raise nothing
         number, index = place
         found = await self._engine.get(f"/accounts/{who.account_id}/broker-orders/P{number}", headers=who.signed)
-        if found.status_code == httpx.codes.NOT_FOUND:
-            raise nothing
         check(found)
         history = await self._books.history(number)
         if history is None or index >= len(history.members):

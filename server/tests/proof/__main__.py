@@ -33,6 +33,7 @@ PARTS = (
     "races",
     "sabotage",
     "execution",
+    "brokers",
     "bench",
 )
 

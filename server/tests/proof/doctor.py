@@ -24,6 +24,8 @@ from openbell_server.adapters.postgres.connection import PROCESS_ROLES, Role
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
 from openbell_server.adapters.vault.envelope import EnvelopeSealer
 from openbell_server.adapters.vault.key_file import KeyFile, create_key_files
+from openbell_server.brokers.registry import BROKERS
+from openbell_server.domain.accounts import Environment
 from openbell_server.domain.credentials import SecretPlace, Secrets
 from openbell_server.processes.children import Child, free_port, wait_until
 from openbell_server.processes.doctor.examine import examine, report
@@ -135,9 +137,14 @@ def _of_settings() -> Sequence[Plant]:
     issuers = json.dumps([{**issuer, "kind": "USER"}])
     workos = {"OPENBELL_WORKOS_API_KEY": CANARY, "OPENBELL_WORKOS_BASE_URL": f"http://{nobody}"}
     database = {"OPENBELL_DATABASE_URL": f"postgresql://openbell:{CANARY}@{nobody}/openbell"}
+    alpaca = BROKERS["alpaca"].addresses
+    swap = {"OPENBELL_BROKER_ADDRESSES": json.dumps({"alpaca": {Environment.LIVE: alpaca[Environment.PAPER]}})}
     return (
         Plant("weak secret", "settings", "cursor_secret", "openssl rand", {"OPENBELL_CURSOR_SECRET": "a" * 64}),
         Plant("crash point", "settings", "crash_point", "OPENBELL_CRASH_AT", {"OPENBELL_CRASH_AT": "api.after_accept"}),
+        Plant(
+            "live orders to a paper host", "settings", "broker_addresses", "OPENBELL_BROKER_ADDRESSES", swap, "executor"
+        ),
         Plant("Redis away", "redis", "reachable", "OPENBELL_REDIS_URL", {"OPENBELL_REDIS_URL": f"redis://{nobody}"}),
         Plant("NATS away", "nats", "reachable", "OPENBELL_NATS_URL", {"OPENBELL_NATS_URL": f"nats://{nobody}"}),
         Plant("PostgreSQL away", "database", "reachable", "OPENBELL_DATABASE_URL", database),

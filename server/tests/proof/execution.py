@@ -20,6 +20,7 @@ from broker_writes import Write, excess_writes
 from history import Call
 from history_checker import check
 from history_recorder import read_history
+from openbell_server.brokers.paper.profiles import PROFILES
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.demo.ledgers import Books
 from openbell_server.domain.intents import ActionType
@@ -76,10 +77,10 @@ SIZES = {
         stop_seconds=(1, 30),
     ),
     "gate": Size(
-        intents=150,
+        intents=100,
         accounts=8,
         clients=12,
-        rate=20,
+        rate=25,
         executors=2,
         kills=3,
         killers=1,
@@ -102,7 +103,7 @@ def prove(figures: Figures) -> None:
     shutil.rmtree(LOGS, ignore_errors=True)
     at_broker = BrokerSocket()
     with LocalPlatform(
-        LOGS, {"OPENBELL_PAPER_FAULTS": FAULTS}, accounts=size.accounts, brokers=list(BROKERS)
+        LOGS, {"OPENBELL_PAPER_FAULTS": FAULTS}, accounts=size.accounts, brokers=list(PROFILES)
     ) as platform:
         asyncio.run(_prove(figures, platform, at_broker, size))
 

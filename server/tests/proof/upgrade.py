@@ -27,9 +27,18 @@ from proof.books import until_settled
 from proof.figures import Figures
 from proof.load import SYMBOLS, clients
 
+# What pauses leave of a client's load is enough to migrate under, and leaves the migration a processor.
 SIZES = {
-    "full": {"accounts": 20, "actions": 10_000, "clients": 16, "before": 200, "after": 500, "moving": 200},
-    "gate": {"accounts": 4, "actions": 300, "clients": 4, "before": 10, "after": 30, "moving": 15},
+    "full": {
+        "accounts": 20,
+        "actions": 10_000,
+        "clients": 16,
+        "pause_millis": 0,
+        "before": 200,
+        "after": 500,
+        "moving": 200,
+    },
+    "gate": {"accounts": 4, "actions": 300, "clients": 4, "pause_millis": 100, "before": 10, "after": 30, "moving": 15},
 }
 SET = 64
 SETTLE_SECONDS = 120
@@ -117,6 +126,7 @@ async def _post_until(
 
     async def work(client: httpx.AsyncClient, number: int) -> None:
         while not ended.is_set():
+            await asyncio.sleep(size["pause_millis"] / 1000)
             number += 1
             url = f"/v1/accounts/{accounts[number % len(accounts)]}/intents"
             try:

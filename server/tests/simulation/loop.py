@@ -8,10 +8,11 @@ import random
 import selectors
 from asyncio.events import Handle
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
+from weakref import WeakSet
 
 # Whose code runs now; tasks, timers and callbacks inherit it. None is everything outside our processes.
 PROCESS: ContextVar["Process | None"] = ContextVar("PROCESS", default=None)
@@ -82,6 +83,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     # What asyncio's own loop keeps, which its stubs do not tell of.
     _ready: deque[Any]
     _scheduled: list[Any]
+    _asyncgens: "WeakSet[AsyncGenerator[Any, Any]]"
 
     def __init__(self, seed: int, steps_max: int) -> None:
         """Begin at second zero."""
@@ -107,6 +109,10 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def call_soon_threadsafe(self, *_: Any, **__: Any) -> NoReturn:  # type: ignore[override]
         """Neither does one call."""
         raise RuntimeError("threads escape the scheduler")
+
+    def _asyncgen_finalizer_hook(self, agen: AsyncGenerator[Any, Any]) -> None:
+        """Only of a killed process is one collected unfinished: nobody cleans up, and the collector adds no step."""
+        self._asyncgens.discard(agen)
 
     def pause(self, process: Process) -> None:
         """Step nothing of it until it is resumed."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
@@ -62,11 +61,12 @@ class FollowBroker:
     echoes: WatchEchoes = field(init=False)
     plan: PlanPasses = field(default_factory=PlanPasses)
     _compared: set[int] = field(default_factory=set)
-    # Accounts of compared slots with an order that the broker has not told us about.
-    _behind: set[AccountId] = field(default_factory=set)
+    # Accounts with an order that the broker has not told us about, or whose own feed was away: each with a number of
+    # its own, so that a comparison begun before it fell behind once more does not count.
+    _behind: dict[AccountId, int] = field(default_factory=dict)
+    _falls: int = 0
     _changes: int = 0
     _connects: int = 0
-    _account_connects: Counter[AccountId] = field(default_factory=Counter)
     _passing: set[AccountId] = field(default_factory=set)
     _find_at: float = 0.0
     _is_full: bool = False
@@ -105,19 +105,21 @@ class FollowBroker:
     async def run(self) -> None:
         """Read the feed until cancelled; a full queue makes the broker wait, not us grow."""
         queue: asyncio.Queue[FeedItem] = asyncio.Queue(REPORTS_WAITING_MAX)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._apply(queue))
-            tasks.create_task(self._pass_again(tasks))
-            is_mute = True
-            while is_mute:
-                reading, restarting = tasks.create_task(self._read(queue)), tasks.create_task(self._restart.wait())
-                await asyncio.wait({reading, restarting}, return_when=asyncio.FIRST_COMPLETED)
-                is_mute = not reading.done()
-                for task in (reading, restarting):
-                    task.cancel()
-                await asyncio.wait({reading, restarting})
-                self._restart.clear()
-                self._begin_anew()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._apply(queue))
+                tasks.create_task(self._pass_again(tasks))
+                while True:
+                    reading, restarting = tasks.create_task(self._read(queue)), tasks.create_task(self._restart.wait())
+                    await asyncio.wait({reading, restarting}, return_when=asyncio.FIRST_COMPLETED)
+                    for task in (reading, restarting):
+                        task.cancel()
+                    await asyncio.wait({reading, restarting})
+                    self._restart.clear()
+                    self._begin_anew()
+        finally:
+            # Nobody reads: no door opens before somebody does, and has compared.
+            self._begin_anew()
 
     async def _read(self, queue: asyncio.Queue[FeedItem]) -> None:
         feed = self.session.reports()
@@ -135,6 +137,7 @@ class FollowBroker:
         finally:
             if isinstance(feed, AsyncGenerator):
                 await feed.aclose()
+        raise ConnectionError("the feed has ended")
 
     def _begin_anew(self) -> None:
         self._connects += 1
@@ -144,8 +147,19 @@ class FollowBroker:
 
     def _begin_account_anew(self, account_id: AccountId) -> None:
         """Its own feed was away: no door opens for it before it is compared; no other account notices."""
-        self._account_connects[account_id] += 1
-        self._behind.add(account_id)
+        self._fall_behind(account_id)
+        self.echoes.begin(account_id)
+
+    def _fall_behind(self, account_id: AccountId) -> None:
+        self._falls += 1
+        self._behind[account_id] = self._falls
+
+    def _catch_up(self, account_id: AccountId, since: int | None) -> bool:
+        """Let its doors open again, unless it fell behind anew since then; whether that is so."""
+        if self._behind.get(account_id) != since:
+            return False
+        self._behind.pop(account_id, None)
+        return True
 
     async def _apply(self, queue: asyncio.Queue[FeedItem]) -> None:
         """Compare first, then apply: what came meanwhile waits in its order; what is old by then changes nothing."""
@@ -162,26 +176,36 @@ class FollowBroker:
 
     async def _apply_account(self, account_id: AccountId, told: Sequence[OrderReport | None]) -> None:
         """Apply reports; fills of which nobody heard are missed and asked for, so these need not wait."""
-        reports = [report for report in told if report is not None]
+        since, reports = self._behind.get(account_id), [report for report in told if report is not None]
         try:
             account = await self.store.find_account_across_organizations(account_id)
-            if account is None:
-                return
-            if account.slot not in self.slots.held():
+            if account is None or account.slot not in self.slots.held():
                 # What is not applied must be asked for, should the slot still be ours.
-                self._compared.discard(account.slot)
+                self._compared -= {account.slot} if account else set()
+                self._catch_up(account_id, since)
                 return
             now, unmatched = self.clock(), list[OrderReport]()
             incomplete = await self.track(account, reports, unmatched) if reports else []
             self.plan.keep(account, now)
             if None in told:
-                self.plan.renew(account, now)
-                self.plan.want(account, now)
+                await self._listened_again(account, since)
             if incomplete or unmatched:
                 self.plan.want(account, now + SOON_SECONDS, incomplete + unmatched)
         except Exception as error:  # noqa: BLE001 - one account's trouble is not its neighbours'
             self.failures.append(error)
+            # Every slot is compared anew, and this account with its own.
             self._compared.clear()
+            self._catch_up(account_id, since)
+
+    async def _listened_again(self, account: BrokerAccount, since: int | None) -> None:
+        """Its own feed stands again: ask at once for what happened meanwhile, if anything of it is open."""
+        now, slots = self.clock(), {account.slot}
+        with_orders = await self.store.accounts_with_open_orders_across_organizations(self.definition.name, slots)
+        self.plan.renew(account, now)
+        if account.account_id in {each.account_id for each in with_orders}:
+            self.plan.want(account, now)
+        else:
+            self._catch_up(account.account_id, since)
 
     async def _compare(self, slots: frozenset[int]) -> None:
         """Compare every account that the broker may have orders of: what happened while nobody listened is learned."""
@@ -196,14 +220,14 @@ class FollowBroker:
         told = await _at_once([self._pass(plan, connects, deep=False) for plan in plans])
         # A feed that was cut meanwhile may have told what we did not ask for.
         if connects == self._connects:
-            self._behind |= {p.account.account_id for p, is_told in zip(plans, told, strict=True) if not is_told}
+            for plan in (plan for plan, is_told in zip(plans, told, strict=True) if not is_told):
+                self._fall_behind(plan.account.account_id)
             self._compared |= slots
 
     async def _pass(self, plan: Plan, connects: int, *, deep: bool) -> bool:
         """Compare one account; whether the broker told. What it could not tell now is asked again."""
         account, now = plan.account, self.clock()
-        own_connects = self._account_connects[account.account_id]
-        heard = self.plan.take(plan, now)
+        since, heard = self._behind.get(account.account_id), self.plan.take(plan, now)
         if self.sessions.is_pending(account.account_id):
             self.plan.failed(plan, heard, now)
             return False
@@ -217,11 +241,9 @@ class FollowBroker:
             self.plan.failed(plan, heard, self.clock())
             return False
         self.plan.ended(plan, result, self.clock(), deep=deep)
-        if (connects, own_connects) == (self._connects, self._account_connects[account.account_id]):
-            self._behind.discard(account.account_id)
-            if not result.is_open:
-                # Nothing is left that the feed could be silent about.
-                self.echoes.mute.discard(account.account_id)
+        if connects == self._connects and self._catch_up(account.account_id, since) and not result.is_open:
+            # Nothing is left that the feed could be silent about.
+            self.echoes.mute.discard(account.account_id)
         return True
 
     async def _pass_again(self, tasks: asyncio.TaskGroup) -> None:
@@ -252,7 +274,10 @@ class FollowBroker:
     async def _find_accounts(self) -> None:
         """Plan for every account that something is open of; those of slots that are another's are left to them."""
         held = self.slots.held()
-        self.plan.forget(held)
+        self._compared &= held
+        for account_id in self.plan.forget(held):
+            self._behind.pop(account_id, None)
+            self.echoes.mute.discard(account_id)
         try:
             with_orders = await self.store.accounts_with_open_orders_across_organizations(self.definition.name, held)
         except Exception as error:  # noqa: BLE001 - the next round asks again
@@ -269,11 +294,12 @@ class FollowBroker:
         fallen = self.echoes.overdue()
         self.fallen_silent += fallen
         self.plan.hurry(fallen, self.clock())
-        if self.echoes.may_restart():
-            if self.definition.capabilities.feeds_by_account:
-                self.session.listen_again(self.echoes.mute)
-            else:
+        if not self.definition.capabilities.feeds_by_account:
+            if self.echoes.may_restart():
                 self._restart.set()
+        # A feed that is away is being begun anew already.
+        elif (silent := self.echoes.mute.difference(self.session.unheard)) and self.echoes.may_restart():
+            self.session.listen_again(silent)
 
 
 async def _next_items(queue: asyncio.Queue[FeedItem]) -> list[FeedItem]:

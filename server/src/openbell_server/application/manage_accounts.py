@@ -50,6 +50,10 @@ class ManageAccounts:
         broker = self.brokers.get(new.broker)
         if broker is None:
             raise InvalidCommand("broker", f"must be one of {', '.join(sorted(self.brokers))}")
+        if new.environment not in broker.capabilities.environments:
+            raise InvalidCommand(
+                "environment", f"must be {' or '.join(sorted(broker.capabilities.environments))} at {broker.name}"
+            )
         record = await self.records.add(caller, new, first_status(broker))
         self.hints.outbox_has_rows()
         return record

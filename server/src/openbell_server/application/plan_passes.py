@@ -103,10 +103,12 @@ class PlanPasses:
         """Whether an account with nothing open is left alone after this pass."""
         return plan.touched_at + LATE_SECONDS <= now
 
-    def forget(self, held: frozenset[int]) -> None:
-        """Leave accounts of other slots to those who hold them."""
-        for account_id in [key for key, plan in self._plans.items() if plan.account.slot not in held]:
+    def forget(self, held: frozenset[int]) -> list[AccountId]:
+        """Leave accounts of other slots to those who hold them; which these are."""
+        others = [account_id for account_id, plan in self._plans.items() if plan.account.slot not in held]
+        for account_id in others:
             del self._plans[account_id]
+        return others
 
     def hurry(self, account_ids: Collection[AccountId], now: float, spacing: float = 0.0) -> None:
         """Compare these accounts now, or so many seconds after the last time."""

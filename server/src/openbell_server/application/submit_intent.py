@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final
 
 from openbell_server.application.crash_points import crash_point
@@ -36,6 +37,7 @@ from openbell_server.domain.intents import (
     intent_of,
 )
 from openbell_server.domain.order_aggregate import Order
+from openbell_server.domain.orders import EXACT, OrderSpec, ReplacementSpec
 from openbell_server.domain.principals import Principal
 from openbell_server.domain.receipts import Evaluation, Receipt, receipt_of
 
@@ -299,3 +301,17 @@ def _require_capability(broker: BrokerDefinition, command: Command) -> None:
         # A replace that leaves one out keeps the order's.
         if value is not None and value not in values:
             raise Problem("not_supported", f"{broker.name} does not support the {what} {value}")
+    _require_decimals(broker, command.spec)
+
+
+def _require_decimals(broker: BrokerDefinition, spec: OrderSpec | ReplacementSpec) -> None:
+    """Refuse a quantity that the broker would round, or refuse after its door."""
+    decimals = broker.capabilities.quantity_decimals
+    if EXACT.remainder(EXACT.scaleb(spec.quantity, decimals), Decimal(1)):
+        kind = spec.order_type.title().replace("_", "")
+        rule = f"must have at most {decimals} digits after the point" if decimals else "must be a whole number"
+        raise Problem(
+            "not_supported",
+            f"quantity {rule} at {broker.name}",
+            (FieldProblem(f"/command/payload/spec/{kind}/quantity", "not_supported", rule),),
+        )

@@ -21,7 +21,7 @@ from openbell_server.domain.broker_orders import ExecutionChange, OrderReport
 from openbell_server.domain.identifiers import AccountId, IntentId, action_of
 from openbell_server.domain.intent_reports import after_report_of_intent
 from openbell_server.domain.order_aggregate import Counted
-from openbell_server.domain.order_reports import counted_anew, counted_with, unseen_changes
+from openbell_server.domain.order_reports import counted_anew, counted_with, executions_told, unseen_changes
 from openbell_server.domain.orders import EXACT, OrderSide
 
 FORGOTTEN_ATTEMPT: Final = UUID(int=0)
@@ -119,9 +119,10 @@ async def _count(
     transaction: AccountTransaction, action: TrackedAction, report: OrderReport
 ) -> tuple[Counted, list[ExecutionChange]]:
     """What all executions of the order come to with those of a report, each counted once; and what changed of them."""
-    unseen_ids = await transaction.add_executions(action.intent_id, report.executions)
+    told = executions_told(action.order, report, transaction.now)
+    unseen_ids = await transaction.add_executions(action.intent_id, told)
     if not report.changes and not action.order.executions_changed:
-        unseen = {fill.execution_id: fill for fill in report.executions if fill.execution_id in unseen_ids}
+        unseen = {fill.execution_id: fill for fill in told if fill.execution_id in unseen_ids}
         return counted_with(action.order, unseen.values()), []
     executions, known = await transaction.executions_of(action.intent_id)
     news = unseen_changes(known, report.changes)

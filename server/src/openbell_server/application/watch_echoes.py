@@ -58,9 +58,9 @@ class WatchEchoes:
         if self._expected:
             self._expected = [echo for echo in self._expected if names.isdisjoint(echo.names)]
 
-    def begin(self) -> None:
-        """The feed was begun anew: what it did not tell is learned by asking."""
-        self._expected.clear()
+    def begin(self, account_id: AccountId | None = None) -> None:
+        """The feed, or an account's own, was begun anew: what it did not tell is learned by asking."""
+        self._expected = [echo for echo in self._expected if account_id not in {None, echo.account_id}]
 
     def overdue(self) -> set[AccountId]:
         """Accounts that the feed has newly fallen silent about."""

@@ -37,6 +37,7 @@ def create(
 
     plain_name(name, "--name")
     known([broker], BROKERS, "broker")
+    known([environment], BROKERS[broker].capabilities.environments, f"environment of {broker}")
     new, status = NewAccount(name=name, broker=broker, environment=environment), first_status(BROKERS[broker])
     created = operate(lambda store: store.create_account(organization, new, status), acting_as)
     show_one(created, COLUMNS, as_json=as_json)

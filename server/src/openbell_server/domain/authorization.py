@@ -33,6 +33,7 @@ class Operation(StrEnum):
     FOLLOW_EVENTS = "follow_events"
     EDIT_CONTROLS = "edit_controls"
     READ_CONTROLS = "read_controls"
+    READ_BROKERS = "read_brokers"
     READ_ACCOUNTS = "read_accounts"
     EDIT_ACCOUNTS = "edit_accounts"
     READ_CREDENTIALS = "read_credentials"
@@ -84,6 +85,7 @@ RULES: Final = {
         scopes=frozenset({CONTROL_READ}),
         entitlement=CONTROLS_PREMIUM,
     ),
+    Operation.READ_BROKERS: Rule(permissions=_ANY, roles=_ANY_USER, scopes=_ANY, scoped=False, homeless=None),
     Operation.READ_ACCOUNTS: Rule(
         permissions=frozenset({ACCOUNT_READ}), roles=_ANY_ROLE, scopes=frozenset({ACCOUNT_READ})
     ),

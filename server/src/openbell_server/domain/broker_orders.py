@@ -120,5 +120,7 @@ class OrderReport:
     description: OrderDescription | None = None
     broker_code: str | None = None
     broker_text: str | None = None
-    # Of all that filled, from a broker that names no executions: they are derived from the totals.
+    # Of all that filled, from a broker that names no executions: they are derived from the totals. And since when the
+    # totals are so, by the broker's clock; without it an execution counts as made when it was learned of.
     average_price: Decimal | None = None
+    as_of: datetime | None = None

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
 from typing import Final
 
 from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange, OrderReport, ReportStatus
@@ -16,7 +18,7 @@ from openbell_server.domain.order_aggregate import (
     Triggered,
     advance,
 )
-from openbell_server.domain.orders import EXACT, Terms, exact_total
+from openbell_server.domain.orders import EXACT, PLACES_MAX, Terms, exact_total
 
 CLOSES: Final = {
     ReportStatus.FILLED: CloseReason.FILLED,
@@ -71,6 +73,30 @@ NOTICES: Final = {
         "Look at the order's terms; replace them if they are not what you want.",
     ),
 }
+
+
+def executions_told(order: Order, report: OrderReport, now: datetime) -> tuple[BrokerExecution, ...]:
+    """The executions of a report; of one that tells totals only, a single one of all that it counts beyond the order.
+
+    Its price makes the value of all what the broker says it is. Totals below ours are old, or something was taken back
+    that nobody can name: they change nothing.
+    """
+    filled, average = report.filled_quantity, report.average_price
+    if average is None:
+        return report.executions
+    quantity = EXACT.subtract(filled, order.filled_quantity)
+    if quantity <= 0 or average <= 0:
+        return ()
+    value = EXACT.subtract(EXACT.multiply(filled, average), order.filled_value)
+    price = EXACT.quantize(EXACT.divide(value, quantity), Decimal(1).scaleb(-PLACES_MAX))
+    derived = BrokerExecution(
+        execution_id=f"{report.broker_order_id}:{EXACT.normalize(filled):f}",
+        quantity=quantity,
+        # An average that its broker rounded may leave nothing, or less, for a small quantity.
+        price=EXACT.normalize(price) if price > 0 else average,
+        executed_at=report.as_of or now,
+    )
+    return (derived,)
 
 
 def counted_with(order: Order, unseen: Collection[BrokerExecution]) -> Counted:

@@ -55,6 +55,8 @@ class RouteStrategy(StrEnum):
     XNYS = "XNYS"
 
 
+# Digits after the point.
+PLACES_MAX: Final = 18
 # At most 18 digits on either side; no sign, no exponent, no leading zero, ASCII only.
 DECIMAL_PATTERN: Final = r"^(0|[1-9][0-9]{0,17})(\.[0-9]{1,18})?$"
 _DECIMAL = re.compile(DECIMAL_PATTERN, re.ASCII)

@@ -60,6 +60,7 @@ from openbell_server.settings import Settings
 from openbell_server.transport.rest.accounts import account_routes
 from openbell_server.transport.rest.api_keys import api_key_routes, validation_routes
 from openbell_server.transport.rest.app import ObserveRequest, build_app
+from openbell_server.transport.rest.brokers import broker_route
 from openbell_server.transport.rest.controls import control_routes
 from openbell_server.transport.rest.credentials import credential_routes
 from openbell_server.transport.rest.entry import Enter
@@ -100,6 +101,7 @@ def rest_app(
     look_up = LookUpOrganization(PostgresTokenCallerStore(pool), provider_name, provider, time.monotonic)
     credentials = PostgresCredentialStore(pool, ids)
     routes: list[ControllerRouterHandler] = [
+        broker_route(enter, BROKERS),
         account_routes(enter, manage_accounts),
         fault_plan_routes(enter, SetFaultPlan(organizations, account_records, plans)),
         intent_routes(enter, submit, read, statistics),

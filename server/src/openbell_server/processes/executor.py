@@ -29,15 +29,13 @@ from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import RENEW_SECONDS, HoldSlots, run_id
 from openbell_server.application.keep_sessions import KeepSessions
-from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.application.work_accounts import SWEEP_SECONDS, Bulkhead, WorkAccounts
-from openbell_server.brokers.paper.profiles import PROFILES
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import Environment
 from openbell_server.domain.identifiers import AccountId
+from openbell_server.processes.broker_addresses import broker_addresses
 from openbell_server.processes.execution_metrics import watch_budgets, watch_execution, watch_reconciliation
 from openbell_server.processes.lifecycle import boot_time, notify_ready
 from openbell_server.processes.observed_session import BrokerMetrics
@@ -49,6 +47,8 @@ FOLLOW_RETRY_SECONDS = 0.5
 UNUSED_BROKER_SECONDS = 1.0
 # Who counted as dead for a while is forgotten, with all that it told.
 TELL_SECONDS = 5.0
+# While a broker is away, the feed of each of its accounts may be.
+SILENT_TOLD_MAX = 1_000
 
 
 async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
@@ -110,23 +110,16 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
 
 async def _bulkheads(settings: Settings, operations: Operations) -> dict[str, Bulkhead]:
     """A session with every broker, watched, and its budget."""
-    watched = BrokerMetrics(operations)
+    watched, addresses = BrokerMetrics(operations), broker_addresses(settings, BROKERS)
     bulkheads = {
         name: Bulkhead(
             BrokerBudget(broker.capabilities, boot_time),
-            watched.watch(name, await broker.open_session(_addresses(settings, broker))),
+            watched.watch(name, await broker.open_session(addresses[name])),
         )
         for name, broker in BROKERS.items()
     }
     watch_budgets(operations, {name: each.budget for name, each in bulkheads.items()})
     return bulkheads
-
-
-def _addresses(settings: Settings, broker: BrokerDefinition) -> dict[Environment, str]:
-    """Where a broker is: at its own addresses unless the operator says otherwise."""
-    if broker.name in PROFILES:
-        return dict.fromkeys(Environment, settings.paper_url)
-    return {**broker.addresses, **settings.broker_addresses.get(broker.name, {})}
 
 
 def _resting(pool: Pool, hints: JetStreamConnection, desk: WorkAccounts) -> EndResting:
@@ -187,7 +180,8 @@ class _Feeds:
             if not connected and name not in self._told:
                 # Nobody trades there, or nobody can: either is what others see of a broker of which nothing was told.
                 continue
-            mute = frozenset(broker.echoes.mute) | frozenset(broker.session.unheard)
+            silent = sorted({*broker.echoes.mute, *broker.session.unheard})
+            mute = frozenset(silent[:SILENT_TOLD_MAX])
             news = mute if mute != self._mute.get(name, frozenset()) else None
             told_at, *told = self._told.get(name, (float("-inf"),))
             if news is not None or told != [connected, compared, signing_in] or now - told_at > TELL_SECONDS:

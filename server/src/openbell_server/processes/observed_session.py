@@ -53,6 +53,13 @@ class BrokerMetrics:
             ("broker",),
             lambda: {(name,): float(self.sessions[name].is_connected) for name in self.followed},
         )
+        instruments.read(
+            "gauge",
+            "openbell_broker_feeds_unheard",
+            "Signed-in accounts whose own feed at the broker does not stand; nothing is sent for them.",
+            ("broker",),
+            lambda: {(name,): len(self.sessions[name].unheard) for name in self.followed},
+        )
 
     def watch(self, name: str, session: BrokerSession) -> BrokerSession:
         """The same session, watched."""

@@ -33,6 +33,8 @@ _RACES: Final = """
 What crosses on the way is settled by these rules, whatever comes first, late, or twice:
 
 - Fills count in every standing, each once. What is filled is always the sum of the executions that stand.
+- Of a broker that tells only how much filled and at which average, whatever is new in its total is one execution, at
+  the price that makes the average true. A total below what was counted is old, and takes nothing back.
 - A full order is FILLED, whatever else was told of it. Any other end stands, also if an execution is taken back later;
   an order that was FILLED works again then.
 - An end that counts fills which were not told yet waits for them: the order stays open, and the broker is asked.

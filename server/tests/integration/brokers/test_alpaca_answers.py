@@ -5,29 +5,44 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
 
+import msgspec
 import pytest
 
+from alpaca_orders import order_json
+from openbell_server.application.ports.broker import BrokerReplacement
 from openbell_server.brokers.alpaca.session import AlpacaSession
 from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import Unknown
+from openbell_server.domain.broker_orders import NotSent, Unknown
 from openbell_server.domain.credentials import Secrets, SignedIn
 from paper_broker import ACCOUNT, named, new_order, replacement, soon, until
+
+
+def ok(body: object) -> bytes:
+    content = msgspec.json.encode(body)
+    return b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s" % (len(content), content)
+
+
+def changed() -> BrokerReplacement:
+    """To twice ten and a half."""
+    return replace(replacement(new_order(), Decimal(91)), order=named("x", "A"))
+
+
+WELCOME = ok({"account_number": "PA1", "status": "ACTIVE"})
 
 
 @asynccontextmanager
 async def answering(*answers: bytes) -> AsyncIterator[tuple[AlpacaSession, list[bytes]]]:
     """A session with a server that lets the account in, then gives these answers and closes; and what it read."""
     requests: list[bytes] = []
-    body = b'{"account_number": "PA1", "status": "ACTIVE"}'
-    welcome = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s" % (len(body), body)
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await reader.readuntil(b"\r\n\r\n")
         if not request.startswith(b"GET /v2/account "):
             requests.append(request)
-        writer.write(welcome if not requests else answers[min(len(requests), len(answers)) - 1])
+        writer.write(WELCOME if not requests else answers[min(len(requests), len(answers)) - 1])
         await writer.drain()
         writer.close()
 
@@ -58,11 +73,33 @@ async def answering(*answers: bytes) -> AsyncIterator[tuple[AlpacaSession, list[
 async def test_a_command_is_written_once_and_unknown_whatever_else_comes_back(answer: bytes) -> None:
     async with answering(answer) as (session, requests):
         assert isinstance(await session.submit(new_order()), Unknown)
-        assert isinstance(
-            await session.replace(replace(replacement(new_order(), Decimal(91)), order=named("x", "A"))), Unknown
-        )
         assert isinstance(await session.cancel(ACCOUNT, named("x", "A"), soon()), Unknown)
-        assert [request.split()[0] for request in requests] == [b"POST", b"PATCH", b"DELETE"]
+        assert [request.split()[0] for request in requests] == [b"POST", b"DELETE"]
+    async with answering(ok(order_json("A")), answer) as (session, requests):
+        assert isinstance(await session.replace(changed()), Unknown)
+        assert [request.split()[0] for request in requests] == [b"GET", b"PATCH"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 504 X\r\ncontent-length: 0\r\n\r\n",
+        ok({"code": 1}),
+        # More than is asked for.
+        ok(order_json("A", qty="30", filled_qty="21.5", status="partially_filled")),
+    ],
+)
+async def test_a_replace_leaves_only_for_a_rest_that_the_broker_has_told(answer: bytes) -> None:
+    async with answering(answer) as (session, requests):
+        assert isinstance(await session.replace(changed()), NotSent)
+        assert [request.split()[0] for request in requests] == [b"GET"]
+
+
+async def test_a_replace_does_not_leave_once_its_time_is_over() -> None:
+    async with answering(ok(order_json("A"))) as (session, requests):
+        assert isinstance(await session.replace(replace(changed(), valid_until=datetime.now(UTC))), NotSent)
+        assert len(requests) == 1
 
 
 @pytest.mark.parametrize("status", [b"301", b"404", b"500"])

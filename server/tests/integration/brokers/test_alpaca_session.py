@@ -171,6 +171,16 @@ async def test_an_order_replaced_after_a_part_of_it_filled_is_one_order_with_its
         assert listed == report
 
 
+async def test_a_replace_counts_what_the_broker_has_filled_and_nobody_has_heard_of(alpaca: Loopback) -> None:
+    async with listening(alpaca) as listener:
+        session, order = listener.session, limit(100)
+        first = await taken(await session.submit(order))
+        await listener.until(lambda: bool(executions(*listener.reports())))
+        replaced = changed(order, 0, 12, 99, first)
+        await taken(await session.replace(replaced))
+        assert (await found(session, order)).terms == replaced.terms
+
+
 async def test_the_last_order_of_a_chain_is_cancelled_whichever_ids_are_known(alpaca: Loopback) -> None:
     async with listening(alpaca) as listener:
         session, order = listener.session, limit()
@@ -201,7 +211,7 @@ async def test_commands_without_the_brokers_id_or_without_a_rest_do_not_leave(al
         session, order = listener.session, limit()
         assert isinstance(await session.cancel(ACCOUNT, named("x"), soon()), NotSent)
         assert isinstance(await session.replace(changed(order, 0, 20, 91)), NotSent)
-        assert isinstance(await session.replace(changed(order, 20, 20, 91, "A")), NotSent)
+        assert isinstance(await session.replace(changed(order, 0, 20, 91, "A")), NotSent)
         assert alpaca.writes == []
 
 

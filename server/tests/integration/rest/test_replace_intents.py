@@ -144,6 +144,42 @@ async def test_what_the_broker_cannot_do_is_refused_by_name(
     assert (await api.submit(tenant, cancel_body(intent))).status_code == 202
 
 
+@pytest.mark.parametrize(
+    ("decimals", "taken", "refused", "rule"),
+    [
+        (0, "12.000", "12.5", "must be a whole number"),
+        (9, "12.0000000010", "12.0000000001", "must have at most 9 digits after the point"),
+        (18, "999999999999999999.999999999999999999", None, ""),
+    ],
+)
+async def test_a_quantity_finer_than_the_broker_counts_is_refused_with_what_would_pass(
+    api: RestApi,
+    tenant: Tenant,
+    monkeypatch: pytest.MonkeyPatch,
+    decimals: int,
+    taken: str,
+    refused: str | None,
+    rule: str,
+) -> None:
+    able = BROKERS["paper"].capabilities
+    monkeypatch.setattr(BROKERS["paper"], "capabilities", replace(able, quantity_decimals=decimals))
+    prices = {"stop_price": "3", "price": "4"}
+    answer = await api.submit(tenant, create_body("StopLimit", quantity=taken, **prices))
+    assert answer.status_code == 202
+    intent = answer.json()["intent_id"]
+    assert (await api.submit(tenant, replace_body(intent, "StopLimit", quantity=taken, **prices))).status_code == 202
+    if refused is not None:
+        for body in (
+            create_body("StopLimit", quantity=refused, **prices),
+            replace_body(intent, "StopLimit", quantity=refused, **prices),
+        ):
+            told = problem(await api.submit(tenant, body), 422, "not_supported")
+            assert (pointers(told), told["detail"]) == (
+                ["/command/payload/spec/StopLimit/quantity"],
+                f"quantity {rule} at paper",
+            )
+
+
 def payload(**changes: object) -> dict[str, Any]:
     right: dict[str, object] = {"ref_intent_id": str(new_id()), "spec": {"Limit": {"price": "4", "quantity": "12"}}}
     return {"command": {"type": "REPLACE", "payload": {**right, **changes}}}

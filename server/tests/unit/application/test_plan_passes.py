@@ -102,7 +102,7 @@ def test_an_account_that_something_happens_to_is_compared_every_minute_again(pla
 def test_accounts_of_slots_that_are_another_s_are_forgotten(plan: PlanPasses) -> None:
     plan.want(account(1, slot=3), 0.0)
     plan.want(account(2, slot=4), 0.0)
-    plan.forget(frozenset({4}))
+    assert plan.forget(frozenset({4})) == [account(1).account_id]
     assert due(plan, 0.0) == [2]
 
 

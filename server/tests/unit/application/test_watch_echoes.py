@@ -91,6 +91,14 @@ def test_what_a_feed_begun_anew_did_not_tell_is_not_expected_of_it(echoes: Watch
     assert echoes.overdue() == set()
 
 
+def test_an_own_feed_begun_anew_owes_nothing_and_those_of_others_still_do(echoes: WatchEchoes, clock: Clock) -> None:
+    echoes.expect(echoes.mark(), ACCOUNT, {"c1"})
+    echoes.expect(echoes.mark(), OTHER, {"c2"})
+    echoes.begin(ACCOUNT)
+    clock.seconds = 11.0
+    assert echoes.overdue() == {OTHER}
+
+
 def test_what_was_heard_is_remembered_up_to_a_bound(echoes: WatchEchoes) -> None:
     for number in range(HEARD_MAX + 10):
         echoes.hear(ACCOUNT, replace(REPORT, client_order_id=None, broker_order_id=f"b{number}"))

@@ -1,7 +1,9 @@
 """The simulated loop: time is virtual, the seed decides who goes next, and the dead do nothing more."""
 
 import asyncio
-from collections.abc import Coroutine
+import gc
+import sys
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import pytest
@@ -92,6 +94,24 @@ def test_a_killed_process_does_nothing_more_and_cleans_nothing_up() -> None:
         return [*beats]
 
     assert simulate(main())[0] == [1, 2]
+
+
+def test_a_generator_that_a_killed_process_leaves_is_let_go_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+
+    async def beats() -> AsyncIterator[float]:
+        while True:
+            yield asyncio.get_running_loop().time()
+
+    async def leave_one() -> None:
+        abandoned = beats()
+        await anext(abandoned)
+        del abandoned
+        gc.collect()
+
+    simulate(leave_one())
+    assert said == []
 
 
 def test_a_paused_process_goes_on_where_it_was_when_it_is_resumed() -> None:

@@ -56,6 +56,8 @@ class BrokerCapabilities:
     feeds_by_account: bool = False
     # Whether its reports name every execution; one that tells totals only has its executions derived from them.
     names_executions: bool = True
+    # Whether it tells of an execution that it was taken back or corrected.
+    tells_corrections: bool = True
     # How soon after an answer its feed tells of the order too; a feed that stays silent for longer is mute.
     echo_seconds: float = 10.0
     # Calls in a second over all accounts of one session, and how many of them only cancels and look-ups may use.
@@ -159,7 +161,11 @@ class BrokerSession(Protocol):
 
     @property
     def unheard(self) -> Collection[AccountId]:
-        """Signed-in accounts whose own feed does not stand; none where one feed tells of all."""
+        """Signed-in accounts whose own feed does not stand; none where one feed tells of all.
+
+        Each is one from before its sign-in returns, and again from the moment its feed breaks, until `reports` gives
+        its next beginning to the reader: a feed that stands and was not announced would open doors unnoticed.
+        """
 
     async def submit(self, order: BrokerOrder) -> Outcome:
         """Ask for a new order: written once, no retry inside."""

@@ -47,6 +47,11 @@ class Chain:
         """The one that counts now."""
         return self.members[-1]
 
+    @property
+    def filled(self) -> Decimal:
+        """What all of them filled."""
+        return exact_total(member.filled for member in self.members)
+
     def places(self) -> dict[str, Place]:
         """Where each of them stands, by id."""
         places, earlier = {}, Decimal(0)
@@ -85,6 +90,7 @@ def told(
         status=order.report_status,
         filled_quantity=exact_total([place.earlier, order.filled]),
         executions=tuple(executions),
+        triggered=order.is_stop and exact_total([place.earlier, order.filled]) > 0,
         terms=terms,
         terms_version=None if terms is None else place.terms_version,
         description=description,

@@ -44,6 +44,8 @@ _CAPABILITIES: Final = BrokerCapabilities(
     ),
     look_up=LookUp.EVERY_ORDER,
     feeds_by_account=True,
+    # Its stream has no word for them, and what fills come to is all that a list shows.
+    tells_corrections=False,
     echo_seconds=10,
     # Its limit of 200 calls a minute is each account's own, and over all accounts of a session there is none. Who asks
     # too often is turned away unread, and told so.

@@ -3,18 +3,33 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Final
 
-from openbell_server.brokers.alpaca.account import AlpacaAccount
+import httpx
+
+from openbell_server.application.ports.broker import SlowDown
+from openbell_server.brokers.alpaca.account import AlpacaAccount, ListBrokenOff
 from openbell_server.brokers.alpaca.chains import Chain
 from openbell_server.brokers.alpaca.wire import MULTI_LEG, REPLACED, AlpacaOrder
 from openbell_server.domain.broker_orders import OrderName, OrderReport
+from openbell_server.domain.orders import exact_total
 
 CHAIN_MAX: Final = 100
 
 
 class ChainBroken(Exception):
     """Orders that replaced each other cannot be read from the first to the last."""
+
+
+# What a question may come to instead of an answer.
+NOT_TOLD: Final = (
+    httpx.HTTPError,
+    TimeoutError,
+    SlowDown,
+    ChainBroken,
+    ListBrokenOff,
+)
 
 
 class _Known:
@@ -40,9 +55,7 @@ class _Known:
 
     async def get_again(self, order_id: str) -> AlpacaOrder:
         """The same, as it is now."""
-        order = await self._account.order(order_id)
-        if order is None:
-            raise ChainBroken(f"order {order_id} is named by another, and is not there")
+        order = await _told(self._account, order_id)
         self.add(order)
         return order
 
@@ -69,10 +82,9 @@ async def find(account: AlpacaAccount, name: OrderName) -> OrderReport | None:
     return await _report(account, chain)
 
 
-async def look_at(account: AlpacaAccount, order_id: str) -> OrderReport | None:
+async def look_at(account: AlpacaAccount, order_id: str) -> OrderReport:
     """The same by an id of the broker's, of any order of the chain."""
-    order = await account.order(order_id)
-    return None if order is None else await _report(account, await chain_of(account, order))
+    return await _report(account, await chain_by_id(account, order_id))
 
 
 async def orders_since(account: AlpacaAccount, since: datetime) -> list[OrderReport]:
@@ -89,6 +101,22 @@ async def orders_since(account: AlpacaAccount, since: datetime) -> list[OrderRep
     filled = [member.taken_at for chain in chains.values() for member in chain.members if member.filled]
     fills = await account.fills(min(filled)) if filled else {}
     return [chain.report(fills) for chain in chains.values()]
+
+
+async def rest_of(account: AlpacaAccount, order_ids: Sequence[str]) -> tuple[AlpacaOrder, Decimal]:
+    """The order that counts now of a chain with these ids, and what the whole chain has filled."""
+    newest = account.places.newest(order_ids)
+    order = await _told(account, newest)
+    place = account.places.of(order)
+    if place is not None and place.position and order.status != REPLACED:
+        return order, exact_total([place.earlier, order.filled])
+    chain = await chain_of(account, order, order_ids)
+    return chain.tip, chain.filled
+
+
+async def chain_by_id(account: AlpacaAccount, order_id: str, others: Iterable[str] = ()) -> Chain:
+    """The chain of an order by an id that the broker has told."""
+    return await chain_of(account, await _told(account, order_id), others)
 
 
 async def chain_of(account: AlpacaAccount, order: AlpacaOrder, others: Iterable[str] = ()) -> Chain:
@@ -127,6 +155,14 @@ async def _walk(order: AlpacaOrder, known: _Known) -> Chain:
 
 def _is_replaced_by(earlier: AlpacaOrder, order: AlpacaOrder) -> bool:
     return earlier.status == REPLACED and earlier.replaced_by == order.id
+
+
+async def _told(account: AlpacaAccount, order_id: str) -> AlpacaOrder:
+    """An order that the broker has told of."""
+    order = await account.order(order_id)
+    if order is None:
+        raise ChainBroken(f"order {order_id} was told of, and is not there")
+    return order
 
 
 async def _report(account: AlpacaAccount, chain: Chain) -> OrderReport:

@@ -13,6 +13,7 @@ _OK: Final = 200
 _NO_CONTENT: Final = 204
 
 NOT_FOUND: Final = (404, 40410000)
+NOT_CHANGEABLE: Final = (422, 42210000)
 RATE_LIMITED: Final = (429, 42910000)
 # Every definite no, by command, status and Alpaca's own code: its documentation calls these two the stable contract and
 # lets the message change. What a proxy says in between has no such code.
@@ -37,9 +38,9 @@ REFUSALS: Final[frozenset[tuple[str, int, int]]] = frozenset(
         # Documented for what is wrong with the order itself: symbol, quantity, prices, time in force.
         (POST, 422, 42210000),
         # Documented for an order that cannot be replaced as asked: ended, replaced, unchanged, quantity too low.
-        (PATCH, 422, 42210000),
+        (PATCH, *NOT_CHANGEABLE),
         # Documented for an order that is not cancelable: it has ended, or another took its place.
-        (DELETE, 422, 42210000),
+        (DELETE, *NOT_CHANGEABLE),
     }
 )
 # Not listed on purpose: 422 with 40010001. It is also what a second order with the same client_order_id gets, which

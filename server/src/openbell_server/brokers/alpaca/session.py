@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Final
@@ -13,7 +13,16 @@ import httpx
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem, SlowDown
 from openbell_server.brokers.alpaca import look_ups
 from openbell_server.brokers.alpaca.account import AlpacaAccount, Host, read
-from openbell_server.brokers.alpaca.outcomes import DELETE, NOT_FOUND, PATCH, POST, error_of, is_error, outcome_of
+from openbell_server.brokers.alpaca.outcomes import (
+    DELETE,
+    NOT_CHANGEABLE,
+    NOT_FOUND,
+    PATCH,
+    POST,
+    error_of,
+    is_error,
+    outcome_of,
+)
 from openbell_server.brokers.alpaca.stream import AccountStream
 from openbell_server.brokers.alpaca.wire import (
     ORDER_TYPES,
@@ -57,6 +66,8 @@ _NOT_TRADING: Final = frozenset(
         "ACCOUNT_CLOSED",
     }
 )
+# A replace asks first how much has filled; there must be time left to write it.
+_LOOK_SECONDS: Final = 1.5
 _NAMELESS: Final = "the broker ends and changes orders by its own ids only, and has told none for this one"
 _SIGNED_OUT: Final = "the account is not signed in"
 
@@ -136,15 +147,28 @@ class AlpacaSession:
         return await _command(account, account.command(POST, "/v2/orders", body), order.client_order_id)
 
     async def replace(self, replacement: BrokerReplacement) -> Outcome:
-        """Ask that another order take an order's place, for what may still fill."""
+        """Ask that another order take an order's place, for what may still fill by the broker's own count of now.
+
+        Our count may be a report behind, and what it lacks would be bought once more.
+        """
         account, terms = self._accounts.get(replacement.account_id), replacement.terms
         if account is None:
             return NotSent(_SIGNED_OUT)
-        if not replacement.order.broker_order_ids:
+        ids = replacement.order.broker_order_ids
+        if not ids:
             return NotSent(_NAMELESS)
-        remaining = EXACT.subtract(terms.quantity, replacement.filled_quantity)
+        try:
+            async with asyncio.timeout(_LOOK_SECONDS):
+                order, filled = await look_ups.rest_of(account, ids)
+        except SlowDown as calm:
+            return NotSent(str(calm), calm.retry_after)
+        except look_ups.NOT_TOLD as trouble:
+            return NotSent(f"the broker does not tell how much has filled: {said(trouble)}")
+        remaining = EXACT.subtract(terms.quantity, max(replacement.filled_quantity, filled))
         if remaining <= 0:
             return NotSent("as much has filled as is asked for")
+        if datetime.now(UTC) > replacement.valid_until:
+            return NotSent("the broker told too late how much has filled")
         body = ReplacementBody(
             client_order_id=replacement.client_order_id,
             qty=decimal_text(remaining),
@@ -152,8 +176,8 @@ class AlpacaSession:
             limit_price=optional_text(terms.limit_price),
             stop_price=optional_text(terms.stop_price),
         )
-        path = _path(account.places.newest(replacement.order.broker_order_ids))
-        return await _command(account, account.command(PATCH, path, body), replacement.client_order_id)
+        request = account.command(PATCH, _path(order.id), body)
+        return await _command(account, request, replacement.client_order_id)
 
     async def cancel(self, account_id: AccountId, order: OrderName, valid_until: datetime) -> Outcome:
         """Ask for the end of an order; the broker knows no valid_until."""
@@ -165,13 +189,12 @@ class AlpacaSession:
             return NotSent(_NAMELESS)
         order_id = account.places.newest(order.broker_order_ids)
         outcome = await _command(account, account.command(DELETE, _path(order_id)), order_id)
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, Refused) and outcome.broker_code == str(NOT_CHANGEABLE[1]):
             try:
-                asked = await account.order(order_id)
-                is_last = asked is None or (await look_ups.chain_of(account, asked)).tip.id == order_id
-            except (httpx.HTTPError, TimeoutError, SlowDown, look_ups.ChainBroken) as trouble:
+                chain = await look_ups.chain_by_id(account, order_id, order.broker_order_ids)
+            except look_ups.NOT_TOLD as trouble:
                 return Unknown(f"whether another order is in the place of this one is not told: {said(trouble)}")
-            if not is_last:
+            if chain.tip.id != order_id:
                 return Unknown("another order is in the place of the one that could not be cancelled")
         return outcome
 

@@ -7,17 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-import httpx
 import msgspec
 import structlog
 from structlog.typing import FilteringBoundLogger
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
-from openbell_server.application.ports.broker import FeedItem, SlowDown
-from openbell_server.brokers.alpaca.account import AlpacaAccount, ListBrokenOff
+from openbell_server.application.ports.broker import FeedItem
+from openbell_server.brokers.alpaca.account import AlpacaAccount
 from openbell_server.brokers.alpaca.chains import executions_of, told
-from openbell_server.brokers.alpaca.look_ups import ChainBroken, chain_of, look_at
+from openbell_server.brokers.alpaca.look_ups import NOT_TOLD, chain_of, look_at
 from openbell_server.brokers.alpaca.wire import (
     Authorization,
     Listening,
@@ -56,13 +55,6 @@ _PLAIN: Final = _FILLS | {
     "calculated",
     "held",
 }
-_NOT_TOLD: Final = (
-    httpx.HTTPError,
-    TimeoutError,
-    SlowDown,
-    ChainBroken,
-    ListBrokenOff,
-)
 
 
 class NotLetIn(Exception):
@@ -147,7 +139,7 @@ class AccountStream:
         """Tell what one message says; what cannot be told is a gap, after which the account is compared anew."""
         try:
             report = await self._report(message)
-        except _NOT_TOLD as trouble:
+        except NOT_TOLD as trouble:
             self._warn("broker_update_not_told", said(trouble))
             await self.tell((self.account.account_id, None))
         else:

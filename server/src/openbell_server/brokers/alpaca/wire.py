@@ -140,6 +140,11 @@ class AlpacaOrder(msgspec.Struct, frozen=True, kw_only=True):
         return _TYPES_TOLD.get(self.type or "")
 
     @property
+    def is_stop(self) -> bool:
+        """Whether it waits for a price before it trades; that the price came is told by its fills only."""
+        return self.order_type in {OrderType.STOP, OrderType.STOP_LIMIT}
+
+    @property
     def order_side(self) -> OrderSide | None:
         """Which way, if it goes one."""
         return _SIDES_TOLD.get(self.side or "")

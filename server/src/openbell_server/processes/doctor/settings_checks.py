@@ -4,7 +4,10 @@ import ipaddress
 import logging
 from typing import Final
 
+from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.access_tokens import LOOPBACK
+from openbell_server.domain.errors import OperatorError
+from openbell_server.processes.broker_addresses import broker_addresses
 from openbell_server.processes.doctor.findings import ALL, CALLED, Check, Patient, Said, fine, problem, warning
 
 SECRET_LENGTH_MIN: Final = 32
@@ -63,6 +66,19 @@ async def _logs(patient: Patient) -> Said:
     return fine(f"Logs are written from {level} upwards.")
 
 
+async def _broker_addresses(patient: Patient) -> Said:
+    if not patient.settings.broker_addresses:
+        return None
+    try:
+        broker_addresses(patient.settings, BROKERS)
+    except OperatorError as error:
+        return problem(str(error), "Set OPENBELL_BROKER_ADDRESSES right or remove it: executors will not start.")
+    return warning(
+        f"Asked elsewhere than at their own addresses: {', '.join(sorted(patient.settings.broker_addresses))}.",
+        "Remove OPENBELL_BROKER_ADDRESSES where nothing stands between us and the broker.",
+    )
+
+
 async def _crash_point(patient: Patient) -> Said:
     if not patient.settings.crash_at:
         return None
@@ -74,5 +90,6 @@ CHECKS: Final = (
     Check("settings", "listeners", _listeners, CALLED),
     Check("settings", "operations_port", _operations_port, ALL),
     Check("settings", "logs", _logs, ALL),
+    Check("settings", "broker_addresses", _broker_addresses, frozenset({"executor"})),
     Check("settings", "crash_point", _crash_point, ALL),
 )

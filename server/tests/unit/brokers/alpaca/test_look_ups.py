@@ -8,7 +8,7 @@ import pytest
 from alpaca_orders import Books, an_account, fill_json, order_json, replaced
 from openbell_server.brokers.alpaca import account as limits
 from openbell_server.brokers.alpaca.account import ListBrokenOff
-from openbell_server.brokers.alpaca.look_ups import CHAIN_MAX, ChainBroken, find, look_at, orders_since
+from openbell_server.brokers.alpaca.look_ups import CHAIN_MAX, ChainBroken, find, look_at, orders_since, rest_of
 from openbell_server.domain.broker_orders import OrderName, OrderReport, ReportStatus
 
 SINCE = datetime(2026, 1, 2, tzinfo=UTC)
@@ -60,6 +60,14 @@ def test_any_order_of_a_chain_leads_to_the_whole() -> None:
         assert told(Books([*THREE], FILLS).run(account, look_at(account, order_id))) == WHOLE
 
 
+def test_the_rest_of_a_chain_is_asked_for_once_where_its_place_is_known_and_walked_to_where_not() -> None:
+    books, account = Books([*THREE]), an_account()
+    for ids, questions in ((["A", "B", "C"], 3), (["A", "B", "C"], 1), (["A"], 3)):
+        books.asked.clear()
+        order, filled = books.run(account, rest_of(account, ids))
+        assert (order.id, int(filled), len(books.asked)) == ("C", 6, questions)
+
+
 def test_only_the_brokers_own_word_says_that_an_order_is_not_there() -> None:
     assert found(Books()) is None
 
@@ -106,8 +114,10 @@ def test_pages_of_orders_are_read_to_the_end_each_order_once(monkeypatch: pytest
 
 def test_a_list_that_does_not_move_on_is_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "ORDERS_PAGE", 2)
+    books = Books([order_json("A"), order_json("B"), order_json("C")], page=2)
     with pytest.raises(ListBrokenOff):
-        listed(Books([order_json("A"), order_json("B"), order_json("C")], page=2))
+        listed(books)
+    assert len(books.asked) == 2
 
 
 def test_fills_are_read_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,93 @@
+"""The brokers over REST: who may see them, what is told of them, and where accounts may be opened."""
+
+from dataclasses import replace
+
+import pytest
+from managed_accounts import create
+
+from bearers import as_service, as_user, as_user_without_organization
+from builders import Tenant
+from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.application.ports.broker import ReplaceSupport
+from openbell_server.brokers.registry import BROKERS
+from openbell_server.domain.accounts import Environment
+from rest_api import RestApi, pointers, problem
+
+PATH = "/v1/brokers"
+
+
+async def test_whoever_is_somebody_sees_every_broker_by_name(api: RestApi, tenant: Tenant) -> None:
+    answers = [
+        await api.client.get(PATH, headers=headers)
+        for headers in (
+            {"x-api-key": tenant.key},
+            as_user(tenant, "read_only"),
+            as_user(tenant, None),
+            as_user_without_organization(),
+            as_service(),
+        )
+    ]
+    assert [answer.status_code for answer in answers] == [200] * 5
+    assert [broker["name"] for broker in answers[0].json()["data"]] == sorted(BROKERS)
+    assert len({answer.text for answer in answers}) == 1
+    problem(await api.client.get(PATH), 401, "unauthenticated")
+    problem(await api.client.get(PATH, params={"limit": 1}, headers=as_service()), 400, "invalid_parameter")
+
+
+async def test_a_broker_is_told_as_it_is_defined(api: RestApi, tenant: Tenant) -> None:
+    told = {
+        broker["name"]: broker
+        for broker in (await api.client.get(PATH, headers={"x-api-key": tenant.key})).json()["data"]
+    }
+    for name, definition in BROKERS.items():
+        broker, able, form = told[name], definition.capabilities, definition.credentials
+        for field in ("environments", "order_types", "times_in_force", "route_strategies"):
+            assert set(broker[field]) == getattr(able, field)
+            assert len(broker[field]) == len(getattr(able, field))
+        for field in (
+            *("default_time_in_force", "quantity_decimals", "replace", "in_flight_max", "calls_at_once_max"),
+            *("calls_per_second_max", "look_up", "cancels_by_client_id", "repeats_cancels", "enforces_valid_until"),
+            "settle_seconds",
+        ):
+            assert broker[field] == getattr(able, field), field
+        assert broker["feed"] == {
+            "by_account": able.feeds_by_account,
+            "echo_seconds": able.echo_seconds,
+            "names_executions": able.names_executions,
+        }
+        for command, said in broker["commands"].items():
+            assert said == {"id_class": able.id_classes.get(command, "C"), "settles_by": able.settles_by(command)}
+        assert form is None or broker["credentials"] == {
+            "kind": form.kind,
+            "required": form.required,
+            "fields": [
+                {"name": each.name, "title": each.title, "secret": each.secret, "length_max": each.length_max}
+                for each in form.fields
+            ],
+        }
+    assert told["paper"]["commands"].keys() == {"CREATE", "REPLACE", "CANCEL"}
+    assert {command["id_class"] for command in told["paper-c"]["commands"].values()} == {"C"}
+    assert told["paper-w"]["look_up"] == "open_orders"
+
+
+async def test_a_broker_that_cannot_replace_and_has_no_sign_in_is_told_without_either(
+    api: RestApi, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    able = BROKERS["paper"].capabilities
+    monkeypatch.setattr(BROKERS["paper"], "capabilities", replace(able, replace=ReplaceSupport.NONE))
+    monkeypatch.setattr(BROKERS["paper"], "credentials", None)
+    brokers = (await api.client.get(PATH, headers={"x-api-key": tenant.key})).json()["data"]
+    (paper,) = [broker for broker in brokers if broker["name"] == "paper"]
+    assert (paper["replace"], set(paper["commands"]), paper["credentials"]) == ("none", {"CREATE", "CANCEL"}, None)
+
+
+async def test_an_account_is_opened_only_where_its_broker_trades(
+    api: RestApi, tenant: Tenant, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    able = replace(BROKERS["paper"].capabilities, environments=frozenset({Environment.PAPER}))
+    monkeypatch.setattr(BROKERS["paper"], "capabilities", able)
+    before = await pool.fetchval("select count(*) from accounts")
+    refusal = problem(await create(api, tenant, environment="live"), 422, "invalid_command")
+    assert (pointers(refusal), refusal["detail"]) == (["/environment"], "environment must be paper at paper")
+    assert await pool.fetchval("select count(*) from accounts") == before
+    assert (await create(api, tenant, environment="paper")).status_code == 201
