@@ -63,14 +63,12 @@ async def check(
     await session.submit(replace(ORDER, quantity=quantity, limit_price=price))
     _compare_written(exchanged, server.bodies.pop(), quantity, price)
     replacement = server.samples.replacement
+    _tell(server, quantity, price, filled=_filled(quantity))
     await session.replace(_changed(replacement, quantity, price))
     is_rest = server.samples.definition.capabilities.replace is ReplaceSupport.NATIVE_REMAINING
     rest = EXACT.subtract(quantity, _filled(quantity)) if is_rest else quantity
     _compare_written(exchanged, server.bodies.pop(), rest, price)
-    for route in server.samples.routes:
-        if not route.is_feed and route.method == "GET":
-            told = Answer(route.answers[0].status, _retold(route.answers[0].body, quantity, price))
-            server.replies[route.name] = told
+    _tell(server, quantity, price, filled=quantity)
     for found in (await session.find(ACCOUNT, server.samples.order), *await session.orders_since(ACCOUNT, TOLD_AT)):
         assert found is not None
         assert found.terms is not None
@@ -84,6 +82,13 @@ async def check(
     for quote in await session.quotes(ACCOUNT, [ORDER.symbol]):
         exchanged.compare(price, quote.bid)
         exchanged.compare(price, quote.ask)
+
+
+def _tell(server: HostileServer, quantity: Decimal, price: Decimal, filled: Decimal) -> None:
+    for route in server.samples.routes:
+        if not route.is_feed and route.method == "GET":
+            body = _retold(route.answers[0].body, quantity, price, filled)
+            server.replies[route.name] = Answer(route.answers[0].status, body)
 
 
 def _compare_written(exchanged: Exchanged, body: bytes, quantity: Decimal, price: Decimal) -> None:
@@ -103,7 +108,7 @@ def _changed(replacement: BrokerReplacement, quantity: Decimal, price: Decimal) 
     return replace(replacement, terms=terms, filled_quantity=_filled(quantity))
 
 
-def _retold(body: bytes, quantity: Decimal, price: Decimal) -> bytes:
+def _retold(body: bytes, quantity: Decimal, price: Decimal, filled: Decimal) -> bytes:
     """An answer with these numbers: texts where it has texts, numbers where it has numbers."""
 
     def retell(value: Any, name: str = "") -> Any:
@@ -111,7 +116,9 @@ def _retold(body: bytes, quantity: Decimal, price: Decimal) -> bytes:
             return {key: retell(each, key) for key, each in value.items()}
         if isinstance(value, list):
             return [retell(each, name) for each in value]
-        if name in {"quantity", "qty", "cum_qty", "filled_qty", "filled_quantity"}:
+        if name in {"cum_qty", "filled_qty", "filled_quantity"}:
+            return f"{filled:f}"
+        if name in {"quantity", "qty"}:
             return f"{quantity:f}"
         if name in {"limit_price", "price"}:
             return f"{price:f}"

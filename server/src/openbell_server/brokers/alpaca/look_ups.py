@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import Final
 
 import httpx
-import msgspec
 
 from openbell_server.application.ports.broker import SlowDown
 from openbell_server.brokers.alpaca.account import AlpacaAccount, ListBrokenOff
@@ -27,8 +26,6 @@ class ChainBroken(Exception):
 NOT_TOLD: Final = (
     httpx.HTTPError,
     TimeoutError,
-    msgspec.DecodeError,
-    UnicodeDecodeError,
     SlowDown,
     ChainBroken,
     ListBrokenOff,

@@ -52,8 +52,6 @@ DATA_ADDRESS: Final = "https://data.alpaca.markets"
 REPORTS_WAITING_MAX: Final = 1_000
 # How the keys of each environment begin.
 _KEY_PREFIXES: Final = {Environment.PAPER: "PK", Environment.LIVE: "AK"}
-# A replace asks first how much has filled; there must be time left to write it.
-_LOOK_SECONDS: Final = 1.5
 # What else than active an account may be, by Alpaca's list; another word says nothing yet.
 _NOT_TRADING: Final = frozenset(
     {
@@ -68,6 +66,8 @@ _NOT_TRADING: Final = frozenset(
         "ACCOUNT_CLOSED",
     }
 )
+# A replace asks first how much has filled; there must be time left to write it.
+_LOOK_SECONDS: Final = 1.5
 _NAMELESS: Final = "the broker ends and changes orders by its own ids only, and has told none for this one"
 _SIGNED_OUT: Final = "the account is not signed in"
 
@@ -192,7 +192,7 @@ class AlpacaSession:
         if isinstance(outcome, Refused) and outcome.broker_code == str(NOT_CHANGEABLE[1]):
             try:
                 chain = await look_ups.chain_by_id(account, order_id, order.broker_order_ids)
-            except (httpx.HTTPError, TimeoutError, SlowDown, look_ups.ChainBroken) as trouble:
+            except look_ups.NOT_TOLD as trouble:
                 return Unknown(f"whether another order is in the place of this one is not told: {said(trouble)}")
             if chain.tip.id != order_id:
                 return Unknown("another order is in the place of the one that could not be cancelled")
