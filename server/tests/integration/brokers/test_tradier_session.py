@@ -7,7 +7,6 @@ from decimal import Decimal
 
 import pytest
 
-from conformance.hostile import hostile
 from loopbacks import Loopback, loopback
 from openbell_server.application.ports.broker import BrokerOrder, BrokerSession, FeedItem
 from openbell_server.domain.accounts import Environment
@@ -183,10 +182,3 @@ async def test_a_token_is_for_one_environment_and_for_its_own_accounts(tradier: 
         assert tradier.writes == []
     finally:
         await session.close()
-
-
-async def test_a_hostile_answer_proves_nothing_and_harms_nothing() -> None:
-    tried = await hostile("tradier", "gate")
-    assert tried.payloads >= 200
-    assert (tried.crashes, tried.hangs, tried.unbounded) == ([], [], [])
-    assert (tried.wrong, tried.unusable) == ([], [])
