@@ -21,7 +21,7 @@ from conformance.hostile_payloads import Payload, payloads_of
 from conformance.hostile_server import HostileServer
 from conformance.hostile_values import Proves
 from conformance.samples import ACCOUNT, ORDER, SYMBOL, TOLD_AT, VALID_UNTIL, Answer, Route, Samples, samples_of
-from openbell_server.application.ports.broker import BrokerSession, FeedItem
+from openbell_server.application.ports.broker import BrokerSession, FeedItem, ReplaceSupport
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import NotSent, Unknown
 
@@ -75,10 +75,11 @@ class Case:
 
 
 def calls_of(samples: Samples) -> dict[str, Call]:
-    """Everything that a session can be asked, but its feed."""
+    """Everything that a session can be asked, but its feed and what it declares that it cannot."""
+    replaces = samples.definition.capabilities.replace is not ReplaceSupport.NONE
     return {
         "submit": lambda session: session.submit(ORDER),
-        "replace": lambda session: session.replace(samples.replacement),
+        **({"replace": lambda session: session.replace(samples.replacement)} if replaces else {}),
         "cancel": lambda session: session.cancel(ACCOUNT, samples.order, VALID_UNTIL),
         "find": lambda session: session.find(ACCOUNT, samples.order),
         "orders_since": lambda session: session.orders_since(ACCOUNT, TOLD_AT),

@@ -95,18 +95,7 @@ class TradierSession:
         account = self._accounts.get(order.account_id)
         if account is None:
             return NotSent(_SIGNED_OUT)
-        prices = {"price": order.limit_price, "stop": order.stop_price}
-        form = {
-            "class": "equity",
-            "symbol": order.symbol,
-            "side": SIDES[order.order_side],
-            "quantity": f"{order.quantity:f}",
-            "type": ORDER_TYPES[order.order_type],
-            "duration": TIMES_IN_FORCE[order.time_in_force],
-            "tag": order.client_order_id,
-            **{name: f"{price:f}" for name, price in prices.items() if price is not None},
-        }
-        return await self._command(account, account.command(POST, account.path("orders"), form))
+        return await self._command(account, account.command(POST, account.path("orders"), form_of(order)))
 
     async def replace(self, replacement: BrokerReplacement) -> Outcome:
         """Nothing: it changes prices in place, but no quantity, and ours may change both."""
@@ -242,3 +231,18 @@ class TradierSession:
     async def _ended(self) -> None:
         if self._ending:
             await asyncio.wait(self._ending)
+
+
+def form_of(order: BrokerOrder) -> dict[str, str]:
+    """A new order in Tradier's words, its numbers exactly as they are."""
+    prices = {"price": order.limit_price, "stop": order.stop_price}
+    return {
+        "class": "equity",
+        "symbol": order.symbol,
+        "side": SIDES[order.order_side],
+        "quantity": f"{order.quantity:f}",
+        "type": ORDER_TYPES[order.order_type],
+        "duration": TIMES_IN_FORCE[order.time_in_force],
+        "tag": order.client_order_id,
+        **{name: f"{price:f}" for name, price in prices.items() if price is not None},
+    }

@@ -3,17 +3,24 @@
 import asyncio
 import re
 from datetime import UTC, datetime
+from decimal import Decimal
+from urllib.parse import parse_qs
 
 import pytest
 
 from openbell_server.application.ports.broker import ReplaceSupport
+from openbell_server.brokers.http_client import BrokerHttp
 from openbell_server.brokers.registry import BROKERS
+from openbell_server.brokers.tradier.account import TradierAccount
 from openbell_server.brokers.tradier.definition import TRADIER
-from openbell_server.brokers.tradier.session import TradierSession
+from openbell_server.brokers.tradier.outcomes import POST
+from openbell_server.brokers.tradier.session import TradierSession, form_of
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import NotSent
+from openbell_server.domain.credentials import Secrets
 from openbell_server.domain.identifiers import BASE62, CLIENT_ORDER_ID_LENGTH
 from openbell_server.domain.intents import ActionType
+from openbell_server.domain.orders import OrderType
 from paper_broker import ACCOUNT, named, new_order, replacement
 
 
@@ -43,6 +50,33 @@ def test_nothing_is_written_again_but_a_cancel_and_nothing_is_replaced() -> None
     assert not any(able.may_repeat(command) for command in ActionType)
     assert able.repeats_cancels
     assert able.replace is ReplaceSupport.NONE
+
+
+def test_an_order_is_written_to_its_last_digit_and_as_a_form() -> None:
+    host = BrokerHttp("http://tradier")
+    secrets = Secrets({"account": "VA1", "token": "t"})
+    account = TradierAccount(ACCOUNT, Environment.PAPER, host, secrets)
+    order = new_order(
+        OrderType.STOP_LIMIT,
+        client_order_id="our-id",
+        symbol="BRK/B",
+        quantity=Decimal("1E+3"),
+        limit_price=Decimal("123456789012345678.123456789012345678"),
+        stop_price=Decimal("0.000000000000000001"),
+    )
+    request = account.command(POST, account.path("orders"), form_of(order))
+    assert request.headers["content-type"] == "application/x-www-form-urlencoded"
+    assert parse_qs(request.content.decode()) == {
+        "class": ["equity"],
+        "symbol": ["BRK/B"],
+        "side": ["buy"],
+        "quantity": ["1000"],
+        "type": ["stop_limit"],
+        "duration": ["day"],
+        "tag": ["our-id"],
+        "price": ["123456789012345678.123456789012345678"],
+        "stop": ["0.000000000000000001"],
+    }
 
 
 def test_without_a_token_a_name_or_a_way_to_replace_nothing_is_sent() -> None:
