@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from random import Random
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 from conformance.hostile_server import HostileServer
 from conformance.samples import ACCOUNT, ORDER, TOLD_AT, Answer, Samples, samples_of
@@ -15,8 +16,11 @@ from openbell_server.domain.accounts import Environment
 from openbell_server.domain.orders import EXACT, Terms
 
 DIGITS_MAX: Final = 18
-# Numbers are written as texts, of at most this many digits and never with an exponent.
-_PLACES: Final = ("quantity", "qty", "limit_price")
+# As one or the other broker calls them.
+_QUANTITIES: Final = ("quantity", "qty")
+_PRICES: Final = ("limit_price", "price")
+_FILLED: Final = ("cum_qty", "filled_qty", "filled_quantity", "exec_quantity")
+_QUOTED: Final = ("bp", "ap", "bid", "ask", "avg_fill_price")
 
 
 @dataclass(slots=True)
@@ -61,18 +65,24 @@ async def check(
     """One new order, one change of it and one look at it, with these numbers."""
     await session.submit(replace(ORDER, quantity=quantity, limit_price=price))
     _compare_written(exchanged, server.bodies.pop(), quantity, price)
-    replacement = server.samples.replacement
-    _tell(server, quantity, price, filled=_filled(quantity))
-    await session.replace(_changed(replacement, quantity, price))
-    is_rest = server.samples.definition.capabilities.replace is ReplaceSupport.NATIVE_REMAINING
-    rest = EXACT.subtract(quantity, _filled(quantity)) if is_rest else quantity
-    _compare_written(exchanged, server.bodies.pop(), rest, price)
+    replaces = server.samples.definition.capabilities.replace
+    if replaces is not ReplaceSupport.NONE:
+        _tell(server, quantity, price, filled=_filled(quantity))
+        await session.replace(_changed(server.samples.replacement, quantity, price))
+        rest = EXACT.subtract(quantity, _filled(quantity))
+        asked = rest if replaces is ReplaceSupport.NATIVE_REMAINING else quantity
+        _compare_written(exchanged, server.bodies.pop(), asked, price)
     _tell(server, quantity, price, filled=quantity)
     for found in (await session.find(ACCOUNT, server.samples.order), *await session.orders_since(ACCOUNT, TOLD_AT)):
         assert found is not None
-        assert found.terms is not None
-        exchanged.compare(quantity, found.terms.quantity)
-        exchanged.compare(price, found.terms.limit_price)
+        # Terms are told where orders can be replaced.
+        assert (found.terms is None) is (replaces is ReplaceSupport.NONE)
+        if found.terms is not None:
+            exchanged.compare(quantity, found.terms.quantity)
+            exchanged.compare(price, found.terms.limit_price)
+        if found.average_price is not None:
+            exchanged.compare(quantity, found.filled_quantity)
+            exchanged.compare(price, found.average_price)
         for execution in found.executions:
             exchanged.compare(quantity, execution.quantity)
             exchanged.compare(price, execution.price)
@@ -91,9 +101,10 @@ def _tell(server: HostileServer, quantity: Decimal, price: Decimal, filled: Deci
 
 
 def _compare_written(exchanged: Exchanged, body: bytes, quantity: Decimal, price: Decimal) -> None:
-    written: dict[str, Any] = json.loads(body)
-    exchanged.compare(quantity, next(written[name] for name in _PLACES if name in written))
-    exchanged.compare(price, written["limit_price"])
+    """What is written is an object, or a form."""
+    written = json.loads(body) if body.startswith(b"{") else dict(parse_qsl(body.decode(), strict_parsing=True))
+    for meant, places in ((quantity, _QUANTITIES), (price, _PRICES)):
+        exchanged.compare(meant, next(written[name] for name in places if name in written))
 
 
 def _filled(quantity: Decimal) -> Decimal:
@@ -115,13 +126,10 @@ def _retold(body: bytes, quantity: Decimal, price: Decimal, filled: Decimal) -> 
             return {key: retell(each, key) for key, each in value.items()}
         if isinstance(value, list):
             return [retell(each, name) for each in value]
-        if name in {"cum_qty", "filled_qty", "filled_quantity"}:
-            return f"{filled:f}"
-        if name in {"quantity", "qty"}:
-            return f"{quantity:f}"
-        if name in {"limit_price", "price"}:
-            return f"{price:f}"
-        return f"@{price:f}@" if name in {"bp", "ap"} else value
+        for names, number in ((_FILLED, filled), (_QUANTITIES, quantity), ((*_PRICES, *_QUOTED), price)):
+            if name in names and value is not None:
+                return f"{number:f}" if isinstance(value, str) else f"@{number:f}@"
+        return value
 
     return json.dumps(retell(json.loads(body))).replace('"@', "").replace('@"', "").encode()
 
