@@ -15,7 +15,6 @@ from openbell_server.domain.accounts import Environment
 from openbell_server.domain.orders import EXACT, Terms
 
 DIGITS_MAX: Final = 18
-_SIZES: Final = {"gate": 50, "full": 1000}
 # Numbers are written as texts, of at most this many digits and never with an exponent.
 _PLACES: Final = ("quantity", "qty", "limit_price")
 
@@ -44,14 +43,14 @@ def numbers(chance: Random, decimals: int = DIGITS_MAX) -> Iterator[Decimal]:
         yield Decimal(chance.randint(1, 10 ** (digits + places) - 1)).scaleb(-places, EXACT)
 
 
-async def exact(broker: str, size: str) -> Exchanged:
+async def exact(broker: str, count: int) -> Exchanged:
     """Write and read so many orders with numbers of all lengths."""
     samples, exchanged = samples_of(broker), Exchanged()
     chance = Random("exactness")
     quantities = numbers(chance, samples.definition.capabilities.quantity_decimals)
     prices = numbers(chance)
     async with _session(samples) as (session, server):
-        for _ in range(_SIZES[size]):
+        for _ in range(count):
             await check(session, server, exchanged, next(quantities), next(prices))
     return exchanged
 

@@ -2,18 +2,31 @@
 
 import asyncio
 
+from conformance.exactness import exact
+from conformance.hostile import hostile
 from conformance.run import SCENARIOS, Result, Verdict, run_all, write
 from conformance.scripts import differences
 from openbell_server.brokers.registry import BROKERS
 from proof.figures import Figures
 
-SCRIPTS = {"full": 500, "gate": 6}
+SCRIPTS = {"full": 500, "gate": 4}
+PAYLOADS = {"full": 250, "gate": 20}
+EXCHANGES = {"full": 1_000, "gate": 20}
 ALIKE = ("paper", "alpaca")
+WORDS = {
+    "crashes": "crashes",
+    "hangs": "hangs",
+    "unbounded": "unbounded reads",
+    "wrong": "conclusions that they do not prove",
+    "unusable": "sessions of no use afterwards",
+}
 
 
 def prove(figures: Figures) -> None:
     conformance(figures)
     scripts(figures)
+    payloads(figures)
+    numbers(figures)
 
 
 def conformance(figures: Figures) -> None:
@@ -45,6 +58,24 @@ def scripts(figures: Figures) -> None:
     figures.exactly("scripts that made other orders there", len(found), 0)
     for sentence in found:
         print(sentence, flush=True)
+
+
+def payloads(figures: Figures) -> None:
+    """Whatever a broker answers, its session survives, reads no more than a bound, and concludes nothing unproved."""
+    tried = {broker: asyncio.run(hostile(broker, PAYLOADS[figures.size])) for broker in BROKERS}
+    figures.shown("fewest hostile payloads at an adapter", min(each.payloads for each in tried.values()))
+    for what in ("crashes", "hangs", "unbounded", "wrong", "unusable"):
+        lines = [f"{broker}: {line}" for broker, each in tried.items() for line in getattr(each, what)]
+        figures.exactly(f"hostile payloads: {WORDS[what]}", len(lines), 0)
+        for line in lines:
+            print(line[:500], flush=True)
+
+
+def numbers(figures: Figures) -> None:
+    """Decimals arrive as they were written, both ways, to eighteen places."""
+    exchanged = [asyncio.run(exact(broker, EXCHANGES[figures.size])) for broker in BROKERS]
+    figures.shown("numbers written and read", sum(each.numbers for each in exchanged))
+    figures.exactly("numbers changed on the wire", sum(each.changed for each in exchanged), 0)
 
 
 def _count(results: list[Result], verdict: Verdict, broker: str) -> int:
