@@ -13,7 +13,8 @@ import pytest
 
 from loopbacks import Loopback, loopback
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem
-from openbell_server.brokers.alpaca.session import AlpacaSession, NotSignedIn
+from openbell_server.brokers.account_feeds import NotSignedIn
+from openbell_server.brokers.alpaca.session import AlpacaSession
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import (
     Accepted,
@@ -294,7 +295,7 @@ async def test_an_account_stays_unheard_until_its_beginning_was_read(alpaca: Loo
     feed = session.reports()
     async with asyncio.timeout(20):
         assert await anext(feed) is None
-        while not session._streams[ACCOUNT].is_connected:  # noqa: ASYNC110
+        while not session._accounts._feeds[ACCOUNT].is_connected:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         assert set(session.unheard) == {ACCOUNT}
         assert await anext(feed) == (ACCOUNT, None)

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import httpx
 
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem, SlowDown
+from openbell_server.brokers.account_feeds import SIGNED_OUT, AccountFeeds
 from openbell_server.brokers.alpaca import look_ups
 from openbell_server.brokers.alpaca.account import AlpacaAccount, Host, read
 from openbell_server.brokers.alpaca.outcomes import (
@@ -49,7 +50,6 @@ ADDRESSES: Final[Mapping[Environment, str]] = MappingProxyType(
     {Environment.PAPER: "https://paper-api.alpaca.markets", Environment.LIVE: "https://api.alpaca.markets"}
 )
 DATA_ADDRESS: Final = "https://data.alpaca.markets"
-REPORTS_WAITING_MAX: Final = 1_000
 # How the keys of each environment begin.
 _KEY_PREFIXES: Final = {Environment.PAPER: "PK", Environment.LIVE: "AK"}
 # What else than active an account may be, by Alpaca's list; another word says nothing yet.
@@ -69,11 +69,6 @@ _NOT_TRADING: Final = frozenset(
 # A replace asks first how much has filled; there must be time left to write it.
 _LOOK_SECONDS: Final = 1.5
 _NAMELESS: Final = "the broker ends and changes orders by its own ids only, and has told none for this one"
-_SIGNED_OUT: Final = "the account is not signed in"
-
-
-class NotSignedIn(Exception):
-    """There is no key to ask with."""
 
 
 class AlpacaSession:
@@ -81,20 +76,18 @@ class AlpacaSession:
 
     def __init__(self, addresses: Mapping[Environment, str]) -> None:
         """Nothing is sent yet."""
-        self.is_connected = False
         self._hosts = {environment: _host(address) for environment, address in addresses.items()}
-        self._accounts: dict[AccountId, AlpacaAccount] = {}
-        self._streams: dict[AccountId, AccountStream] = {}
-        self._listening: dict[AccountId, asyncio.Task[None]] = {}
-        self._ending: set[asyncio.Task[None]] = set()
-        # There is one while somebody listens.
-        self._queue: asyncio.Queue[FeedItem] | None = None
+        self._accounts = AccountFeeds(AccountStream)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether somebody reads: each account has a feed of its own."""
+        return self._accounts.is_connected
 
     @property
     def unheard(self) -> Collection[AccountId]:
         """Signed-in accounts whose stream does not stand."""
-        heard = {account_id for account_id, stream in self._streams.items() if stream.is_heard}
-        return self._accounts.keys() - heard
+        return self._accounts.unheard
 
     async def sign_in(
         self, account_id: AccountId, environment: Environment, secrets: Secrets
@@ -120,20 +113,18 @@ class AlpacaSession:
             return SignInRefused(body.status, f"Alpaca says that the account is {body.status}.")
         if body.status != "ACTIVE":
             raise UnreadableAnswer(f"an account that is {body.status}")
-        self._enter(account)
+        self._accounts.enter(account)
         return SignedIn(body.account_number)
 
     async def sign_out(self, account_id: AccountId) -> None:
         """Forget the account's key and end its stream."""
-        self._accounts.pop(account_id, None)
-        self._stop(account_id)
-        await self._ended()
+        await self._accounts.leave(account_id)
 
     async def submit(self, order: BrokerOrder) -> Outcome:
         """Ask for a new order."""
-        account = self._accounts.get(order.account_id)
+        account = self._accounts.find(order.account_id)
         if account is None:
-            return NotSent(_SIGNED_OUT)
+            return NotSent(SIGNED_OUT)
         body = NewOrderBody(
             client_order_id=order.client_order_id,
             symbol=order.symbol,
@@ -151,9 +142,9 @@ class AlpacaSession:
 
         Our count may be a report behind, and what it lacks would be bought once more.
         """
-        account, terms = self._accounts.get(replacement.account_id), replacement.terms
+        account, terms = self._accounts.find(replacement.account_id), replacement.terms
         if account is None:
-            return NotSent(_SIGNED_OUT)
+            return NotSent(SIGNED_OUT)
         ids = replacement.order.broker_order_ids
         if not ids:
             return NotSent(_NAMELESS)
@@ -182,9 +173,9 @@ class AlpacaSession:
     async def cancel(self, account_id: AccountId, order: OrderName, valid_until: datetime) -> Outcome:
         """Ask for the end of an order; the broker knows no valid_until."""
         del valid_until
-        account = self._accounts.get(account_id)
+        account = self._accounts.find(account_id)
         if account is None:
-            return NotSent(_SIGNED_OUT)
+            return NotSent(SIGNED_OUT)
         if not order.broker_order_ids:
             return NotSent(_NAMELESS)
         order_id = account.places.newest(order.broker_order_ids)
@@ -200,15 +191,15 @@ class AlpacaSession:
 
     async def find(self, account_id: AccountId, order: OrderName) -> OrderReport | None:
         """The order with all its executions, or None if the broker says that it has none; raises when in doubt."""
-        return await look_ups.find(self._account(account_id), order)
+        return await look_ups.find(self._accounts.get(account_id), order)
 
     async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:
         """Every order since then; raises when one page is in doubt."""
-        return await look_ups.orders_since(self._account(account_id), since)
+        return await look_ups.orders_since(self._accounts.get(account_id), since)
 
     async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
         """What the account holds, by the broker's books."""
-        told = read(await self._account(account_id).ask("/v2/positions"), list[PositionBody])
+        told = read(await self._accounts.get(account_id).ask("/v2/positions"), list[PositionBody])
         return [
             BrokerPosition(
                 symbol=Symbol(each.symbol),
@@ -220,7 +211,7 @@ class AlpacaSession:
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
         """Those that the broker knows."""
-        account, found = self._account(account_id), []
+        account, found = self._accounts.get(account_id), []
         for symbol in symbols:
             reply = await account.ask(f"/v2/assets/{quote(symbol, safe='')}")
             if not is_error(reply, NOT_FOUND):
@@ -243,81 +234,26 @@ class AlpacaSession:
         if not symbols:
             return []
         params = {"symbols": ",".join(symbols)}
-        reply = await self._account(account_id).ask("/v2/stocks/quotes/latest", params, data=True)
+        reply = await self._accounts.get(account_id).ask("/v2/stocks/quotes/latest", params, data=True)
         return [
             Quote(symbol=Symbol(symbol), as_of=told.time, bid=told.bid or None, ask=told.ask or None)
             for symbol, told in read(reply, QuotesBody).quotes.items()
         ]
 
-    async def reports(self) -> AsyncGenerator[FeedItem, None]:
-        """Reports of all accounts as they come; the streams stand for as long as somebody listens."""
-        assert self._queue is None, "somebody listens already"
-        queue = self._queue = asyncio.Queue[FeedItem](REPORTS_WAITING_MAX)
-        try:
-            for account in self._accounts.values():
-                self._listen(account)
-            self.is_connected = True
-            yield None
-            while True:
-                item = await queue.get()
-                if item is not None and item[1] is None and item[0] in self._streams:
-                    stream = self._streams[item[0]]
-                    stream.is_heard = stream.is_connected
-                yield item
-        finally:
-            self.is_connected = False
-            self._queue = None
-            for account_id in [*self._listening]:
-                self._stop(account_id)
-            await self._ended()
+    def reports(self) -> AsyncGenerator[FeedItem, None]:
+        """Reports of all accounts as they come."""
+        return self._accounts.reports()
 
     def listen_again(self, accounts: Collection[AccountId]) -> None:
-        """Begin the streams of these accounts anew."""
-        for account_id in accounts:
-            if account_id in self._listening:
-                self._stop(account_id)
-                self._listen(self._accounts[account_id])
+        """Begin the feeds of these accounts anew."""
+        self._accounts.listen_again(accounts)
 
     async def close(self) -> None:
         """Let go of everything."""
-        for account_id in [*self._listening]:
-            self._stop(account_id)
-        await self._ended()
+        await self._accounts.close()
         for host in self._hosts.values():
             await host.trading.close()
             await host.data.close()
-
-    def _account(self, account_id: AccountId) -> AlpacaAccount:
-        account = self._accounts.get(account_id)
-        if account is None:
-            raise NotSignedIn(_SIGNED_OUT)
-        return account
-
-    def _enter(self, account: AlpacaAccount) -> None:
-        """Put an account in the place of what it was; the same key at the same host changes nothing."""
-        known = self._accounts.get(account.account_id)
-        if known is not None and known.host is account.host and dict(known.secrets) == dict(account.secrets):
-            return
-        self._stop(account.account_id)
-        self._accounts[account.account_id] = account
-        self._listen(account)
-
-    def _listen(self, account: AlpacaAccount) -> None:
-        if self._queue is not None:
-            stream = self._streams[account.account_id] = AccountStream(account, self._queue.put)
-            self._listening[account.account_id] = asyncio.create_task(stream.run())
-
-    def _stop(self, account_id: AccountId) -> None:
-        self._streams.pop(account_id, None)
-        task = self._listening.pop(account_id, None)
-        if task is not None:
-            task.cancel()
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
-
-    async def _ended(self) -> None:
-        if self._ending:
-            await asyncio.wait(self._ending)
 
 
 async def _command(account: AlpacaAccount, request: httpx.Request, name: str) -> Outcome:

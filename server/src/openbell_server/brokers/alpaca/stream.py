@@ -87,7 +87,6 @@ class AccountStream:
     # Waits while whoever listens is behind.
     tell: Callable[[FeedItem], Awaitable[None]]
     is_connected: bool = False
-    # From the moment on that its beginning was told, not only written into a queue: what comes before is compared.
     is_heard: bool = False
     _log: FilteringBoundLogger = field(default_factory=structlog.get_logger)
 

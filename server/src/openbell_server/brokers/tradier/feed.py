@@ -37,6 +37,7 @@ class AccountFeed:
     account: TradierAccount
     # Waits while whoever listens is behind.
     tell: Callable[[FeedItem], Awaitable[None]]
+    is_connected: bool = False
     is_heard: bool = False
     _asked: asyncio.Event = field(default_factory=asyncio.Event)
     _log: FilteringBoundLogger = field(default_factory=structlog.get_logger)
@@ -52,8 +53,8 @@ class AccountFeed:
             calm = 0.0
             try:
                 known = await self.account.orders_now()
+                self.is_connected = True
                 await self.tell((self.account.account_id, None))
-                self.is_heard = True
                 pause = AGAIN_SECONDS_MIN
                 while True:
                     await self._pause()
@@ -63,7 +64,7 @@ class AccountFeed:
                 account_id = str(self.account.account_id)
                 self._log.warning("broker_feed_broken", broker="tradier", account_id=account_id, why=said(trouble))
             finally:
-                self.is_heard = False
+                self.is_connected = self.is_heard = False
             await asyncio.sleep(max(pause, min(calm, CALM_SECONDS_MAX)))
             pause = min(pause * 2, AGAIN_SECONDS_MAX)
 

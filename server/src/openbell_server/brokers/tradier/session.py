@@ -1,6 +1,5 @@
 """The client of Tradier: every account at its environment's host, each command written once, endings told honestly."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
@@ -9,6 +8,7 @@ from typing import Final
 import httpx
 
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem
+from openbell_server.brokers.account_feeds import SIGNED_OUT, AccountFeeds
 from openbell_server.brokers.http_client import BrokerHttp, Reply, UnreadableAnswer
 from openbell_server.brokers.tradier.account import TradierAccount, read
 from openbell_server.brokers.tradier.feed import AccountFeed
@@ -31,15 +31,9 @@ from openbell_server.domain.instruments import BrokerPosition, Instrument, Quote
 ADDRESSES: Final[Mapping[Environment, str]] = MappingProxyType(
     {Environment.PAPER: "https://sandbox.tradier.com", Environment.LIVE: "https://api.tradier.com"}
 )
-REPORTS_WAITING_MAX: Final = 1_000
 _TRADED: Final = frozenset({"stock", "etf"})
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _NAMELESS: Final = "the broker ends orders by its own ids only, and has told none for this one"
-_SIGNED_OUT: Final = "the account is not signed in"
-
-
-class NotSignedIn(Exception):
-    """There is no token to ask with."""
 
 
 class TradierSession:
@@ -47,20 +41,18 @@ class TradierSession:
 
     def __init__(self, addresses: Mapping[Environment, str]) -> None:
         """Nothing is sent yet."""
-        self.is_connected = False
         self._hosts = {environment: BrokerHttp(address) for environment, address in addresses.items()}
-        self._accounts: dict[AccountId, TradierAccount] = {}
-        self._feeds: dict[AccountId, AccountFeed] = {}
-        self._listening: dict[AccountId, asyncio.Task[None]] = {}
-        self._ending: set[asyncio.Task[None]] = set()
-        # There is one while somebody listens.
-        self._queue: asyncio.Queue[FeedItem] | None = None
+        self._accounts = AccountFeeds(AccountFeed)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether somebody reads: each account has a feed of its own."""
+        return self._accounts.is_connected
 
     @property
     def unheard(self) -> Collection[AccountId]:
         """Signed-in accounts whose feed does not stand."""
-        heard = {account_id for account_id, feed in self._feeds.items() if feed.is_heard}
-        return self._accounts.keys() - heard
+        return self._accounts.unheard
 
     async def sign_in(
         self, account_id: AccountId, environment: Environment, secrets: Secrets
@@ -81,20 +73,18 @@ class TradierSession:
             return SignInRefused(status, "Tradier says that the account is closed.")
         if status != "active":
             raise UnreadableAnswer(f"the account is {status}")
-        self._enter(account)
+        self._accounts.enter(account)
         return SignedIn(account.number)
 
     async def sign_out(self, account_id: AccountId) -> None:
         """Forget the account's token and end its feed."""
-        self._accounts.pop(account_id, None)
-        self._stop(account_id)
-        await self._ended()
+        await self._accounts.leave(account_id)
 
     async def submit(self, order: BrokerOrder) -> Outcome:
         """Ask for a new order."""
-        account = self._accounts.get(order.account_id)
+        account = self._accounts.find(order.account_id)
         if account is None:
-            return NotSent(_SIGNED_OUT)
+            return NotSent(SIGNED_OUT)
         return await self._command(account, account.command(POST, account.path("orders"), form_of(order)))
 
     async def replace(self, replacement: BrokerReplacement) -> Outcome:
@@ -105,9 +95,9 @@ class TradierSession:
     async def cancel(self, account_id: AccountId, order: OrderName, valid_until: datetime) -> Outcome:
         """Ask for the end of an order; the broker knows no valid_until."""
         del valid_until
-        account = self._accounts.get(account_id)
+        account = self._accounts.find(account_id)
         if account is None:
-            return NotSent(_SIGNED_OUT)
+            return NotSent(SIGNED_OUT)
         if not order.broker_order_ids:
             return NotSent(_NAMELESS)
         order_id = order.broker_order_ids[-1]
@@ -115,16 +105,16 @@ class TradierSession:
 
     async def find(self, account_id: AccountId, order: OrderName) -> OrderReport | None:
         """The order as it stands, or None if the broker has none by our tag; raises when in doubt."""
-        found = await self._account(account_id).find(order)
+        found = await self._accounts.get(account_id).find(order)
         return None if found is None else found.report()
 
     async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:
         """Every order since then; raises when one page is in doubt."""
-        return [order.report() for order in await self._account(account_id).orders_since(since)]
+        return [order.report() for order in await self._accounts.get(account_id).orders_since(since)]
 
     async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
         """What the account holds, by the broker's books."""
-        account = self._account(account_id)
+        account = self._accounts.get(account_id)
         told = read(await account.ask(account.path("positions")), PositionsBody).told()
         return [BrokerPosition(symbol=Symbol(each.symbol), quantity=each.quantity) for each in told]
 
@@ -154,48 +144,23 @@ class TradierSession:
             for told in await self._quoted(account_id, symbols)
         ]
 
-    async def reports(self) -> AsyncGenerator[FeedItem, None]:
-        """Reports of all accounts as they come; the feeds stand for as long as somebody listens."""
-        assert self._queue is None, "somebody listens already"
-        queue = self._queue = asyncio.Queue[FeedItem](REPORTS_WAITING_MAX)
-        try:
-            for account in self._accounts.values():
-                self._listen(account)
-            self.is_connected = True
-            yield None
-            while True:
-                yield await queue.get()
-        finally:
-            self.is_connected = False
-            self._queue = None
-            for account_id in [*self._listening]:
-                self._stop(account_id)
-            await self._ended()
+    def reports(self) -> AsyncGenerator[FeedItem, None]:
+        """Reports of all accounts as they come."""
+        return self._accounts.reports()
 
     def listen_again(self, accounts: Collection[AccountId]) -> None:
         """Begin the feeds of these accounts anew."""
-        for account_id in accounts:
-            if account_id in self._listening:
-                self._stop(account_id)
-                self._listen(self._accounts[account_id])
+        self._accounts.listen_again(accounts)
 
     async def close(self) -> None:
         """Let go of everything."""
-        for account_id in [*self._listening]:
-            self._stop(account_id)
-        await self._ended()
+        await self._accounts.close()
         for host in self._hosts.values():
             await host.close()
 
-    def _account(self, account_id: AccountId) -> TradierAccount:
-        account = self._accounts.get(account_id)
-        if account is None:
-            raise NotSignedIn(_SIGNED_OUT)
-        return account
-
     async def _command(self, account: TradierAccount, request: httpx.Request, order_id: str | None = None) -> Outcome:
         reply = await account.host.command(request)
-        feed = self._feeds.get(account.account_id)
+        feed = self._accounts.feed(account.account_id)
         if feed is not None:
             feed.hurry()
         return outcome_of(request.method, reply, order_id) if isinstance(reply, Reply) else reply
@@ -203,34 +168,8 @@ class TradierSession:
     async def _quoted(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[TradierQuote]:
         if not symbols:
             return []
-        reply = await self._account(account_id).ask("/v1/markets/quotes", {"symbols": ",".join(symbols)})
+        reply = await self._accounts.get(account_id).ask("/v1/markets/quotes", {"symbols": ",".join(symbols)})
         return read(reply, QuotesBody).told()
-
-    def _enter(self, account: TradierAccount) -> None:
-        """Put an account in the place of what it was; the same token at the same host changes nothing."""
-        known = self._accounts.get(account.account_id)
-        if known is not None and known.host is account.host and dict(known.secrets) == dict(account.secrets):
-            return
-        self._stop(account.account_id)
-        self._accounts[account.account_id] = account
-        self._listen(account)
-
-    def _listen(self, account: TradierAccount) -> None:
-        if self._queue is not None:
-            feed = self._feeds[account.account_id] = AccountFeed(account, self._queue.put)
-            self._listening[account.account_id] = asyncio.create_task(feed.run())
-
-    def _stop(self, account_id: AccountId) -> None:
-        self._feeds.pop(account_id, None)
-        task = self._listening.pop(account_id, None)
-        if task is not None:
-            task.cancel()
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
-
-    async def _ended(self) -> None:
-        if self._ending:
-            await asyncio.wait(self._ending)
 
 
 def form_of(order: BrokerOrder) -> dict[str, str]:

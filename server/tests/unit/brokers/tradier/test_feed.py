@@ -40,7 +40,7 @@ async def _heard(answers: Iterator[httpx.Response], count: int) -> tuple[list[Fe
             enough.set()
 
     def answer(_: httpx.Request) -> httpx.Response:
-        stood.append(feed.is_heard)
+        stood.append(feed.is_connected)
         feed.hurry()
         return next(answers)
 
