@@ -11,6 +11,7 @@ from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.application.ports.broker import ReplaceSupport
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.accounts import Environment
+from openbell_server.domain.intents import ActionType
 from rest_api import RestApi, pointers, problem
 
 PATH = "/v1/brokers"
@@ -54,9 +55,11 @@ async def test_a_broker_is_told_as_it_is_defined(api: RestApi, tenant: Tenant) -
             "by_account": able.feeds_by_account,
             "echo_seconds": able.echo_seconds,
             "names_executions": able.names_executions,
+            "tells_corrections": able.tells_corrections,
         }
         for command, said in broker["commands"].items():
-            assert said == {"id_class": able.id_classes.get(command, "C"), "settles_by": able.settles_by(command)}
+            kind = ActionType(command)
+            assert said == {"id_class": able.id_classes.get(kind, "C"), "settles_by": able.settles_by(kind)}
         assert form is None or broker["credentials"] == {
             "kind": form.kind,
             "required": form.required,
