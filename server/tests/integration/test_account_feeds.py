@@ -17,7 +17,7 @@ from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.sessions import PostgresSessionStore
 from openbell_server.application.follow_broker import FIND_ACCOUNTS_SECONDS, FollowBroker
 from openbell_server.application.hold_slots import LEASE_SECONDS, HoldSlots
-from openbell_server.application.ports.broker import FeedItem
+from openbell_server.application.ports.broker import FeedItem, NotSignedIn
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
 from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
@@ -183,6 +183,20 @@ async def test_what_filled_while_its_own_feed_was_away_is_learned_before_a_door_
         broker.gate.set()
         await until_so(ready(follow, desk))
         assert (await desk.order(intent))["filled_quantity"] == 10
+
+
+async def test_an_account_that_is_not_signed_in_opens_no_door_and_is_no_failure(desk: Desk, broker: OwnFeeds) -> None:
+    await desk.working()
+
+    async def signed_out(name: str) -> OrderReport | None:
+        raise NotSignedIn(name)
+
+    broker.look_up = signed_out
+    async with following(desk) as follow:
+        # Asked again, so the first time is over.
+        await until_so(lambda: len(broker.asked) > 1)
+        assert not follow.ready(desk.account)
+        assert follow.take_failures() == []
 
 
 async def test_a_comparison_begun_before_its_own_feed_broke_again_opens_no_door(desk: Desk, broker: OwnFeeds) -> None:

@@ -9,7 +9,7 @@ from typing import Final, Protocol, TypeVar
 from openbell_server.application.execute_action import Door
 from openbell_server.application.hold_slots import HoldSlots
 from openbell_server.application.plan_passes import POLL_SECONDS, SOON_SECONDS, Plan, PlanPasses
-from openbell_server.application.ports.broker import BrokerDefinition, BrokerSession, FeedItem
+from openbell_server.application.ports.broker import BrokerDefinition, BrokerSession, FeedItem, NotSignedIn
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
 from openbell_server.application.reconcile_account import ReconcileAccount
 from openbell_server.application.track_orders import TrackOrders
@@ -241,7 +241,8 @@ class FollowBroker:
                 account, self.session, self.definition.capabilities, heard, deep=deep, is_last=is_last
             )
         except Exception as error:  # noqa: BLE001 - one account's trouble is not its neighbours'
-            self.failures.append(error)
+            if not isinstance(error, NotSignedIn):
+                self.failures.append(error)
             self.plan.failed(plan, heard, self.clock())
             return False
         self.plan.ended(plan, result, self.clock(), deep=deep)

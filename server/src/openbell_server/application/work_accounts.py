@@ -12,7 +12,7 @@ from openbell_server.application.execute_action import Door, ExecuteAction
 from openbell_server.application.flag_unknown import FLAG_SECONDS, STUCK_SECONDS, FlagUnknown
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import HoldSlots
-from openbell_server.application.ports.broker import BrokerSession
+from openbell_server.application.ports.broker import BrokerSession, NotSignedIn
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
 from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
@@ -247,6 +247,7 @@ class WorkAccounts:
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, NotSignedIn):
             # The sweep comes back to the account; the process logs why it had to.
             self.failures.append(error)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from typing import Final, Generic, Protocol, TypeVar
 
-from openbell_server.application.ports.broker import FeedItem
+from openbell_server.application.ports.broker import FeedItem, NotSignedIn
 from openbell_server.domain.credentials import Secrets
 from openbell_server.domain.identifiers import AccountId
 
@@ -12,10 +12,6 @@ REPORTS_WAITING_MAX: Final = 1_000
 SIGNED_OUT: Final = "the account is not signed in"
 
 Tell = Callable[[FeedItem], Awaitable[None]]
-
-
-class NotSignedIn(Exception):
-    """There is nothing to ask with."""
 
 
 class SignedInAccount(Protocol):

@@ -12,8 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from loopbacks import Loopback, loopback
-from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem
-from openbell_server.brokers.account_feeds import NotSignedIn
+from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem, NotSignedIn
 from openbell_server.brokers.alpaca.session import AlpacaSession
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import (

@@ -151,6 +151,13 @@ class SlowDown(Exception):
         self.retry_after = retry_after
 
 
+class NotSignedIn(Exception):
+    """Raised by a session that is asked about an account which must be signed in and is not.
+
+    It is no failure of anything: how the account stands with its broker says why.
+    """
+
+
 # A report about an order of an account. None instead of the report says that the account's own feed is connected, None
 # alone that the feed of all is: everything after this point will be told.
 FeedItem = tuple[AccountId, OrderReport | None] | None
