@@ -58,6 +58,10 @@ class UnreadableAnswer(httpx.HTTPError):
     """What the broker says is not of the form that it should be."""
 
 
+class ListBrokenOff(Exception):
+    """A list of the broker's cannot be read to its end, or does not tell what it must."""
+
+
 class BoundedStream(httpcore.AsyncNetworkStream):
     """A connection that is read from only so far after each write."""
 
@@ -232,6 +236,13 @@ async def _plain(response: httpx.Response) -> AsyncGenerator[bytes, None]:
         raise UnreadableAnswer("it is compressed, which nobody asked for")
     async for chunk in response.aiter_bytes():
         yield chunk
+
+
+def read(reply: Reply, what: type[_Body]) -> _Body:
+    """The body of a good answer."""
+    if reply.status != httpx.codes.OK:
+        raise UnexpectedAnswer(reply)
+    return decoded(reply.body, what)
 
 
 def decoded(body: bytes | str | msgspec.Raw, what: type[_Body]) -> _Body:

@@ -17,6 +17,8 @@ BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 CLIENT_ORDER_ID_LENGTH: Final = 22
 SYMBOL_PATTERN: Final = r"^[A-Z0-9.\-/:_]{1,32}$"
 _SYMBOL = re.compile(SYMBOL_PATTERN)
+_PLAIN = re.compile(r"[A-Z0-9]+")
+_CLASS = re.compile(r"([A-Z0-9]+)[./-]([A-Z]{1,2})")
 
 
 def base62(number: int, length: int) -> str:
@@ -73,3 +75,15 @@ def canonical_symbol(text: str) -> Symbol | None:
     # Some letters outside ASCII have a plain capital (ſ → S, ß → SS): those are other spellings, not ours.
     upper = text.upper()
     return Symbol(upper) if text.isascii() and _SYMBOL.fullmatch(upper) else None
+
+
+def share_class_symbol(text: str, mark: str) -> Symbol | None:
+    """The one spelling where nothing but shares is traded, and a class of them is written with this mark: BRK.B, say.
+
+    Other brokers write another one.
+    """
+    symbol = canonical_symbol(text)
+    if symbol is None or _PLAIN.fullmatch(symbol):
+        return symbol
+    parts = _CLASS.fullmatch(symbol)
+    return None if parts is None else Symbol(f"{parts[1]}{mark}{parts[2]}")

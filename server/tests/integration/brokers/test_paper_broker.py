@@ -11,8 +11,9 @@ import httpx
 import pytest
 
 from openbell_server.application.ports.broker import BrokerOrder
+from openbell_server.brokers.http_client import ListBrokenOff
 from openbell_server.brokers.paper.ledger import Ledger
-from openbell_server.brokers.paper.session import ListBrokenOff, PaperSession
+from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.brokers.paper.wire import OrderPage
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.accounts import Environment

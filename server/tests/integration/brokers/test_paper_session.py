@@ -11,7 +11,8 @@ import httpx
 import msgspec
 import pytest
 
-from openbell_server.brokers.paper.session import ListBrokenOff, PaperSession
+from openbell_server.brokers.http_client import ListBrokenOff
+from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.brokers.paper.wire import LedgerOrderBody, OrderPage
 from openbell_server.domain.broker_orders import Accepted, Outcome, Refused, ReportStatus, Unknown
 from openbell_server.domain.identifiers import AccountId

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from http import HTTPStatus
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import quote
 
 import httpx
@@ -14,7 +13,13 @@ from openbell_server.application.ports.broker import SlowDown
 from openbell_server.brokers.alpaca.chains import Places
 from openbell_server.brokers.alpaca.outcomes import NOT_FOUND, RATE_LIMITED, is_error
 from openbell_server.brokers.alpaca.wire import AlpacaOrder, Fill
-from openbell_server.brokers.http_client import BrokerHttp, Reply, UnexpectedAnswer, UnreadableAnswer, decoded
+from openbell_server.brokers.http_client import (
+    BrokerHttp,
+    ListBrokenOff,
+    Reply,
+    UnreadableAnswer,
+    read,
+)
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.credentials import Secrets
 from openbell_server.domain.identifiers import AccountId
@@ -26,11 +31,6 @@ ORDER_PAGES_MAX: Final = 200
 FILL_PAGES_MAX: Final = 1_000
 # Times are told to the microsecond or finer, and orders may share one: each page begins a little before the last ended.
 _OVERLAP: Final = timedelta(milliseconds=1)
-_Body = TypeVar("_Body")
-
-
-class ListBrokenOff(Exception):
-    """A list of the broker's cannot be read to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +134,6 @@ class AlpacaAccount:
     async def _one(self, path: str, params: Mapping[str, str] | None = None) -> AlpacaOrder | None:
         reply = await self.ask(path, params)
         return None if is_error(reply, NOT_FOUND) else read(reply, AlpacaOrder)
-
-
-def read(reply: Reply, what: type[_Body]) -> _Body:
-    """The body of a good answer."""
-    if reply.status != HTTPStatus.OK:
-        raise UnexpectedAnswer(reply)
-    return decoded(reply.body, what)
 
 
 def _time(time: datetime) -> str:

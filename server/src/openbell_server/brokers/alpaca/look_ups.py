@@ -9,9 +9,10 @@ from typing import Final
 import httpx
 
 from openbell_server.application.ports.broker import SlowDown
-from openbell_server.brokers.alpaca.account import AlpacaAccount, ListBrokenOff
+from openbell_server.brokers.alpaca.account import AlpacaAccount
 from openbell_server.brokers.alpaca.chains import Chain
 from openbell_server.brokers.alpaca.wire import MULTI_LEG, REPLACED, AlpacaOrder
+from openbell_server.brokers.http_client import ListBrokenOff
 from openbell_server.domain.broker_orders import OrderName, OrderReport
 from openbell_server.domain.orders import exact_total
 

@@ -13,7 +13,7 @@ import httpx
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem, SlowDown
 from openbell_server.brokers.account_feeds import SIGNED_OUT, AccountFeeds
 from openbell_server.brokers.alpaca import look_ups
-from openbell_server.brokers.alpaca.account import AlpacaAccount, Host, read
+from openbell_server.brokers.alpaca.account import AlpacaAccount, Host
 from openbell_server.brokers.alpaca.outcomes import (
     DELETE,
     NOT_CHANGEABLE,
@@ -38,7 +38,7 @@ from openbell_server.brokers.alpaca.wire import (
     decimal_text,
     optional_text,
 )
-from openbell_server.brokers.http_client import BrokerHttp, Reply, UnreadableAnswer, said
+from openbell_server.brokers.http_client import BrokerHttp, Reply, UnreadableAnswer, read, said
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import NotSent, OrderName, OrderReport, Outcome, Refused, Unknown
 from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
@@ -52,7 +52,8 @@ ADDRESSES: Final[Mapping[Environment, str]] = MappingProxyType(
 DATA_ADDRESS: Final = "https://data.alpaca.markets"
 # How the keys of each environment begin.
 _KEY_PREFIXES: Final = {Environment.PAPER: "PK", Environment.LIVE: "AK"}
-# What else than active an account may be, by Alpaca's list; another word says nothing yet.
+# What else than active an account may be, as far as is known and not checked against a list of Alpaca's; another word
+# says nothing yet.
 _NOT_TRADING: Final = frozenset(
     {
         "ONBOARDING",

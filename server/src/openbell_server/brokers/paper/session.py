@@ -6,7 +6,7 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import pairwise
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import quote
 
 import httpx
@@ -16,10 +16,11 @@ import structlog
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem
 from openbell_server.brokers.http_client import (
     BrokerHttp,
+    ListBrokenOff,
     Reply,
-    UnexpectedAnswer,
     UnreadableAnswer,
     decoded,
+    read,
     said,
 )
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED, Key, signature
@@ -53,12 +54,7 @@ RECONNECT_SECONDS_MAX: Final = 1.0
 # Half a million orders: far more than an account trades between two copies of a database.
 PAGES_MAX: Final = 1_000
 _RECONNECT_SECONDS_MIN: Final = 0.05
-_Body = TypeVar("_Body")
 _NAMELESS: Final = "the broker knows its orders by its own ids only, and has told none for this one"
-
-
-class ListBrokenOff(Exception):
-    """The broker's list of orders cannot be read to its end."""
 
 
 class CannotAsk(Exception):
@@ -90,7 +86,7 @@ class PaperSession:
         refusal = _refusal(reply)
         if refusal is not None and refusal.code in {KEY_REFUSED, KEY_EXPIRED}:
             return SignInRefused(refusal.code, refusal.text, expired=refusal.code == KEY_EXPIRED)
-        terms = _read(reply, SessionBody)
+        terms = read(reply, SessionBody)
         expires_at = None if terms.expires_at is None else in_utc(terms.expires_at)
         self._secrets[account_id] = secrets
         return SignedIn(terms.external_account_id, expires_at)
@@ -150,7 +146,7 @@ class PaperSession:
         refusal = _refusal(reply)
         if refusal is not None and refusal.code == UNKNOWN_ORDER:
             return None
-        told = _read(reply, LedgerOrderBody)
+        told = read(reply, LedgerOrderBody)
         asked = (order.client_order_id,) if self._profile.has_client_ids else order.broker_order_ids[-1:]
         shown = told.client_order_id if self._profile.has_client_ids else told.broker_order_id
         if told.account_id != account_id or shown not in asked:
@@ -171,7 +167,7 @@ class PaperSession:
 
     async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
         """What the account holds, by the broker's books."""
-        body = _read(await self._ask(account_id, f"/accounts/{account_id}"), AccountBody)
+        body = read(await self._ask(account_id, f"/accounts/{account_id}"), AccountBody)
         return [BrokerPosition(symbol=Symbol(p.symbol), quantity=Decimal(p.quantity)) for p in body.positions]
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
@@ -186,7 +182,7 @@ class PaperSession:
         """The one price of each that the broker trades at."""
         quotes = []
         for symbol in symbols:
-            told = _read(await self._ask(account_id, f"/prices/{quote(symbol, safe='')}"), QuotedBody)
+            told = read(await self._ask(account_id, f"/prices/{quote(symbol, safe='')}"), QuotedBody)
             price = Decimal(told.price)
             quotes.append(Quote(symbol=symbol, as_of=datetime.now(UTC), bid=price, ask=price, last=price))
         return quotes
@@ -220,7 +216,7 @@ class PaperSession:
 
     async def _page(self, account_id: AccountId, since: datetime, after: int) -> OrderPage:
         params = {"since": since.isoformat(), "after": str(after)}
-        page = _read(await self._ask(account_id, f"/accounts/{account_id}/orders", params), OrderPage)
+        page = read(await self._ask(account_id, f"/accounts/{account_id}/orders", params), OrderPage)
         numbers = [after, *(order.number for order in page.orders)]
         if (
             any(later <= earlier for earlier, later in pairwise(numbers))
@@ -282,12 +278,6 @@ def _refusal(reply: Reply) -> RefusalBody | None:
     except UnreadableAnswer:
         return None
     return refusal if REFUSALS.get(refusal.code) == reply.status else None
-
-
-def _read(reply: Reply, what: type[_Body]) -> _Body:
-    if reply.status != httpx.codes.OK:
-        raise UnexpectedAnswer(reply)
-    return decoded(reply.body, what)
 
 
 def _client_path(account_id: AccountId, order: OrderName) -> str:

@@ -3,14 +3,19 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from http import HTTPStatus
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import quote, urlencode
 
 import httpx
 
 from openbell_server.application.ports.broker import SlowDown
-from openbell_server.brokers.http_client import BrokerHttp, Reply, UnexpectedAnswer, UnreadableAnswer, decoded
+from openbell_server.brokers.http_client import (
+    BrokerHttp,
+    ListBrokenOff,
+    Reply,
+    UnreadableAnswer,
+    read,
+)
 from openbell_server.brokers.tradier.outcomes import is_rate_limited
 from openbell_server.brokers.tradier.wire import SEVERAL, OrderBody, OrdersBody, TradierOrder
 from openbell_server.domain.accounts import Environment
@@ -29,11 +34,6 @@ _DAY: Final = timedelta(days=1)
 FIRST_DAY: Final = date(2012, 1, 1)
 _MILLISECOND: Final = 1_000
 _TAGS: Final = {"includeTags": "true"}
-_Body = TypeVar("_Body")
-
-
-class ListBrokenOff(Exception):
-    """A list of the broker's cannot be read to its end, or does not tell what it must."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +123,6 @@ class TradierAccount:
             "authorization": f"Bearer {self.secrets['token']}",
             "accept": "application/json",
         }
-
-
-def read(reply: Reply, what: type[_Body]) -> _Body:
-    """The body of a good answer."""
-    if reply.status != HTTPStatus.OK:
-        raise UnexpectedAnswer(reply)
-    return decoded(reply.body, what)
 
 
 def _spans(since: date, today: date) -> Iterator[tuple[date, date | None]]:

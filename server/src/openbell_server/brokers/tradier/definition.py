@@ -1,6 +1,5 @@
 """What Tradier can do, and how to reach it."""
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -16,13 +15,9 @@ from openbell_server.brokers.tradier.session import ADDRESSES, TradierSession
 from openbell_server.brokers.tradier.wire import ORDER_TYPES, TIMES_IN_FORCE
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_honesty import IdClass, LookUp
-from openbell_server.domain.identifiers import Symbol, canonical_symbol
+from openbell_server.domain.identifiers import Symbol, share_class_symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import RouteStrategy, TimeInForce
-
-# A class of shares: Tradier writes a stroke, others a point or a dash.
-_CLASS = re.compile(r"([A-Z0-9]+)[./-]([A-Z]{1,2})")
-_PLAIN = re.compile(r"[A-Z0-9]+")
 
 _CAPABILITIES: Final = BrokerCapabilities(
     order_types=frozenset(ORDER_TYPES),
@@ -72,11 +67,7 @@ class TradierBroker:
 
     def canonical_symbol(self, text: str) -> Symbol | None:
         """The one spelling of a symbol, BRK/B for BRK.B and BRK-B, or None."""
-        symbol = canonical_symbol(text)
-        if symbol is None or _PLAIN.fullmatch(symbol):
-            return symbol
-        parts = _CLASS.fullmatch(symbol)
-        return None if parts is None else Symbol(f"{parts[1]}/{parts[2]}")
+        return share_class_symbol(text, "/")
 
     async def open_session(self, addresses: Mapping[Environment, str]) -> BrokerSession:
         """A session with Tradier, or with what speaks its language, at these addresses."""

@@ -15,8 +15,8 @@ import structlog
 from structlog.typing import FilteringBoundLogger
 
 from openbell_server.application.ports.broker import FeedItem, SlowDown
-from openbell_server.brokers.http_client import said
-from openbell_server.brokers.tradier.account import ListBrokenOff, TradierAccount
+from openbell_server.brokers.http_client import ListBrokenOff, said
+from openbell_server.brokers.tradier.account import TradierAccount
 from openbell_server.brokers.tradier.wire import TradierOrder
 
 # A token has 60 questions a minute on paper and 120 live: this uses a third of the 60, and two thirds where a day has

@@ -9,8 +9,8 @@ import httpx
 
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem
 from openbell_server.brokers.account_feeds import SIGNED_OUT, AccountFeeds
-from openbell_server.brokers.http_client import BrokerHttp, Reply, UnreadableAnswer
-from openbell_server.brokers.tradier.account import TradierAccount, read
+from openbell_server.brokers.http_client import BrokerHttp, Reply, UnreadableAnswer, read
+from openbell_server.brokers.tradier.account import TradierAccount
 from openbell_server.brokers.tradier.feed import AccountFeed
 from openbell_server.brokers.tradier.outcomes import DELETE, POST, TURNED_AWAY, fault_of, outcome_of
 from openbell_server.brokers.tradier.wire import (

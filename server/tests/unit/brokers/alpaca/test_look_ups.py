@@ -7,8 +7,8 @@ import pytest
 
 from alpaca_orders import Books, an_account, fill_json, order_json, replaced
 from openbell_server.brokers.alpaca import account as limits
-from openbell_server.brokers.alpaca.account import ListBrokenOff
 from openbell_server.brokers.alpaca.look_ups import CHAIN_MAX, ChainBroken, find, look_at, orders_since, rest_of
+from openbell_server.brokers.http_client import ListBrokenOff
 from openbell_server.domain.broker_orders import OrderName, OrderReport, ReportStatus
 
 SINCE = datetime(2026, 1, 2, tzinfo=UTC)

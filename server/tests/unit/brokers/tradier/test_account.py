@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from openbell_server.application.ports.broker import SlowDown
-from openbell_server.brokers.http_client import BrokerHttp, UnexpectedAnswer, UnreadableAnswer
-from openbell_server.brokers.tradier.account import PAGES_MAX, ListBrokenOff, TradierAccount
+from openbell_server.brokers.http_client import BrokerHttp, ListBrokenOff, UnexpectedAnswer, UnreadableAnswer
+from openbell_server.brokers.tradier.account import PAGES_MAX, TradierAccount
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.credentials import Secrets
 from paper_broker import ACCOUNT, named
