@@ -139,7 +139,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "leases.release": {_X},
     "leases.be_gone": {_X},
     "operators.list_across_organizations": {_T, _O},
-    "operators.lock_organization": {_O},
+    "operators.lock_organization": {_T, _O},
     "operators.change_organization": {_O},
     "operators.list_accounts_across_organizations": {_T, _O},
     "operators.find_organization_of_account_across_organizations": {_T, _X, _O},

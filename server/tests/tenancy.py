@@ -29,8 +29,12 @@ PLATFORM_TABLES = {
     "broker_feeds",
     "denied_users",
     "outbox_roll_ups",
+    "calendar_overrides",
 }
-DEFINERS = {"accept_commands", "count_actions", "count_outcome", "count_refusal", "roll_up_outbox"}
+DEFINERS = {
+    *("accept_commands", "count_actions", "count_outcome", "count_refusal", "roll_up_outbox"),
+    "begin_every_epoch",
+}
 TENANT_POLICY = "(organization_id = (NULLIF(current_setting('openbell.organization_id'::text, true), ''::text))::uuid)"
 OWN_ACCOUNT_POLICY = "(EXISTS ( SELECT 1 FROM accounts a WHERE (a.account_id = {}.account_id)))"
 # Policies that show a role the rows of all organizations, each with the commands it is for.
@@ -60,8 +64,13 @@ CROSSING = {
             "forgotten_orders",
             "credentials",
             "symbol_time_controls",
+            "control_rules",
+            "wanted_symbols",
+            "account_halts",
         )
     },
+    # The rules of the platform, which are everybody's.
+    **{(table, "platform"): ("openbell_tenant", "SELECT") for table in ("control_rules", "control_changes")},
     ("organizations", "find_caller"): ("openbell_keys", "SELECT"),
     ("api_keys", "find_key"): ("openbell_keys", "SELECT"),
     ("api_keys", "find_key_to_change"): ("openbell_operator", "SELECT"),
@@ -98,6 +107,8 @@ OPERATING = {
     "user_outbox": "INSERT",
     "outbox_failures": "UPDATE",
     "audit_log": "INSERT",
+    "control_rules": "ALL",
+    "control_changes": "ALL",
 }
 
 _RELATIONS = """

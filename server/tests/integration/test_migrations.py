@@ -193,17 +193,19 @@ async def test_a_migration_gives_way_to_those_who_use_its_tables_and_comes_back(
     user = await asyncpg.connect(empty, timeout=10)
     bystander = await asyncpg.connect(empty, timeout=10)
     try:
-        await user.execute("begin; select from openbell.accounts")
+        await user.execute("begin; select from openbell.action_states")
         migrating = asyncio.ensure_future(asyncio.to_thread(migrate, empty))
 
         async def it_waits() -> bool:
-            waiting = "select count(*) from pg_locks where relation = 'openbell.accounts'::regclass and not granted"
+            waiting = (
+                "select count(*) from pg_locks where relation = 'openbell.action_states'::regclass and not granted"
+            )
             return bool(await bystander.fetchval(waiting))
 
         for _ in range(2):
             await until(it_waits, 30)
             # Whoever comes behind the migration waits no longer than it does.
-            assert await bystander.fetchval("select count(*) from openbell.accounts", timeout=5) == 0
+            assert await bystander.fetchval("select count(*) from openbell.action_states", timeout=5) == 0
         await user.execute("commit")
         await asyncio.wait_for(migrating, 60)
     finally:

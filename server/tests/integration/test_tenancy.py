@@ -228,7 +228,8 @@ READS: dict[Role, dict[str, set[str]]] = {
             *("send_started_at", "unknown_since", "flagged_at", "resends", "probes", "settled_at"),
         },
         **{table: {"*"} for table in (*QUEUES, "outbox_failures", "outbox_roll_ups")},
-        **{table: {"*"} for table in ("this_incarnation", "denied_users", "audit_log")},
+        **{table: {"*"} for table in ("this_incarnation", "denied_users", "audit_log", "calendar_overrides")},
+        **{table: {"*"} for table in ("control_rules", "control_changes")},
     },
     Role.EXECUTOR: {
         "accounts": {"organization_id", "account_id", "broker", "slot"},
@@ -242,6 +243,10 @@ READS: dict[Role, dict[str, set[str]]] = {
         "orders": {"organization_id", "account_id", "order_id", "standing", "created_at"},
         "symbol_time_controls": {"organization_id", "account_id", "max_resting_millis"},
         "forgotten_orders": {"account_id", "action_id", "found_at"},
+        "control_rules": {
+            *("organization_id", "scope", "subject", "code", "of_account", "version", "updated_at", "terms"),
+        },
+        **{table: {"*"} for table in ("wanted_symbols", "account_halts", "calendar_overrides")},
         "credentials": {"organization_id", "account_id", "credential_id", "version", "asked_at", "answered_at"},
         **{table: {"*"} for table in ("executors", "slot_leases", "broker_feeds", "incarnation", "this_incarnation")},
     },
@@ -325,7 +330,7 @@ async def test_only_the_accept_role_calls_the_accept_step_and_no_other_function_
         " and p.prosecdef and r.rolname = any($1) and has_function_privilege(r.oid, p.oid, 'execute')",
         list(Role),
     )
-    assert [tuple(row) for row in rows] == [("accept_commands", Role.ACCEPT)]
+    assert [tuple(row) for row in rows] == [("accept_commands", Role.ACCEPT), ("begin_every_epoch", Role.OPERATOR)]
 
 
 @pytest.mark.parametrize("call", ["call protect_tenant_table('orders')", "select * from this_incarnation"])

@@ -12,7 +12,7 @@ from openbell_server.adapters.postgres.connection import UNREACHABLE, Pool, open
 from openbell_server.domain.errors import OperatorError
 
 # New code is started on this schema first, everywhere; then the database is migrated under it.
-OLDEST: Final = "0013_queue_changes"
+OLDEST: Final = "0023_limit_resting"
 _ALL: Final = sorted(path.stem for path in Path(migrations.__path__[0], "versions").glob("*.sql"))
 REVISIONS: Final = tuple(_ALL[_ALL.index(OLDEST) :])
 NEWEST: Final = REVISIONS[-1]

@@ -1,0 +1,163 @@
+"""What use cases need to keep rules, and to judge commands by them."""
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Protocol
+
+from openbell_server.application.ports.stores import Acceptance, RecordedAction, Submission
+from openbell_server.domain.accounts import TradingAccount
+from openbell_server.domain.control_facts import Asked, Exposure, Rate, ReferencePrice
+from openbell_server.domain.control_rules import Address, Override, Rule, RuleBook, RuleTerms, StoredRule
+from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, ReceiptId, Symbol
+from openbell_server.domain.instruments import Instrument
+from openbell_server.domain.principals import Principal
+from openbell_server.domain.receipts import Receipt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleChange:
+    """One change of a rule as its history has it; None before: it was not there, None after: it was removed."""
+
+    code: str
+    version: int
+    before: StoredRule | None
+    after: StoredRule | None
+    reason: str | None
+    principal: tuple[str, str]
+    changed_at: datetime
+
+
+class RuleStore(Protocol):
+    """Rules at every scope. A change begins a new epoch, of the account under its lock or of the organization."""
+
+    async def find_rule(self, address: Address, code: str) -> StoredRule | None:
+        """The rule, unless there is none or it was removed."""
+
+    async def list_rules(self, address: Address) -> list[StoredRule]:
+        """Every rule at the address, by code."""
+
+    async def save_rule(
+        self,
+        address: Address,
+        code: str,
+        change: RuleTerms | Override | None,
+        reason: str | None,
+        principal: Principal,
+        expected: Collection[int] | None,
+    ) -> StoredRule | None:
+        """Set the terms, or others for a time, or remove the rule with both; what is there after.
+
+        Versions other than those expected refuse with version_mismatch; None expects nothing. It is committed only when
+        no door that was judged by the rules of before can open any more.
+        """
+
+    async def history(self, address: Address, code: str, before_version: int | None, limit: int) -> list[RuleChange]:
+        """Changes of the rule, the newest first, from the one before a version."""
+
+
+class RuleBookStore(Protocol):
+    """The rules of an account, ready to be evaluated."""
+
+    async def rule_book(self, account: TradingAccount) -> RuleBook:
+        """What applies at the account's epochs; read only when they have changed."""
+
+
+class MarketStore(Protocol):
+    """Instruments, reference prices and rates of exchange; a price may be one second behind what is stored."""
+
+    async def find_price(self, account: TradingAccount, symbol: Symbol) -> ReferencePrice | None:
+        """The newest price, however old; asking keeps it fresh from now on."""
+
+    async def find_instrument(self, account: TradingAccount, symbol: Symbol) -> Instrument | None:
+        """What the broker says of the symbol; asking keeps it fresh from now on."""
+
+    async def find_rate(self, organization_id: OrganizationId, from_currency: str, to_currency: str) -> Rate | None:
+        """What one unit of a currency is in another."""
+
+    async def give_prices(
+        self, organization_id: OrganizationId, broker: str, prices: Sequence[tuple[Symbol, Decimal, datetime]]
+    ) -> None:
+        """Keep prices that somebody gave, unless there are newer ones."""
+
+    async def give_rates(
+        self, organization_id: OrganizationId, rates: Sequence[tuple[str, str, Decimal, datetime]]
+    ) -> None:
+        """Keep rates of exchange that somebody gave, unless there are newer ones."""
+
+
+class CountedAccept(Protocol):
+    """One transaction under the account's lock: what is counted in it is true until it ends."""
+
+    @property
+    def now(self) -> datetime:
+        """The database's clock, under the lock."""
+
+    @property
+    def epochs(self) -> tuple[int, int]:
+        """Of the organization and of the account, under the lock."""
+
+    async def find_action_by_key(self, key: str, command_hash: bytes) -> RecordedAction | None:
+        """The action that this command has under its key."""
+
+    async def exposure(self, asked: Asked, intent_id: IntentId | None) -> Exposure:
+        """What the account has and may get, without the order of this intent."""
+
+    async def equal_orders(self, asked: Asked, window_millis: int) -> Sequence[datetime]:
+        """When equal orders were accepted, newest first."""
+
+    async def judged(self, rules: Sequence[Rule]) -> dict[tuple[str, str], Sequence[datetime]]:
+        """When commands were judged by these rules of rates; locks them in the order of their keys."""
+
+    async def count(self, rules: Sequence[Rule]) -> None:
+        """Count this command for these rules of rates, whatever becomes of it."""
+
+    async def accept(self, submission: Submission, deadline: datetime | None) -> Acceptance:
+        """Run the accept step inside this transaction."""
+
+    async def refuse(self, receipt_id: ReceiptId, receipt: Receipt) -> None:
+        """Keep the receipt of a command that is not recorded."""
+
+
+class CountedAcceptStore(Protocol):
+    """Opens such transactions."""
+
+    def counting(self, account: TradingAccount) -> AbstractAsyncContextManager[CountedAccept]:
+        """A transaction under the account's lock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredReceipt:
+    """A receipt as it was written, with what proves it."""
+
+    receipt_id: ReceiptId
+    account_id: AccountId
+    # None for a command that was not recorded.
+    intent_id: IntentId | None
+    seq: int | None
+    verdict: str
+    body: str
+    hash: bytes
+    refusal_no: int | None
+    created_at: datetime
+
+
+class ReceiptStore(Protocol):
+    """Receipts, read."""
+
+    async def find_receipt(
+        self, organization_id: OrganizationId, account_id: AccountId, receipt_id: ReceiptId
+    ) -> StoredReceipt | None:
+        """One of the account."""
+
+    async def receipts_of_intent(
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
+    ) -> list[StoredReceipt]:
+        """Those of an intent's commands, and of refusals at their doors, in the order they were written."""
+
+    async def refusals_after(
+        self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
+    ) -> list[StoredReceipt]:
+        """Refusals of the account by their number, from the one after a number."""
