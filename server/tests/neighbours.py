@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
+from neighbour_markets import values_of_markets, with_markets
+
 from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution, new_id
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, transaction
@@ -79,7 +81,8 @@ class Neighbour:
 
 
 async def a_neighbour(pool: Pool) -> Neighbour:
-    desk = Desk(pool, await with_controls(pool, await with_credential(pool, await a_tenant(pool))))
+    tenant = await with_markets(pool, await a_tenant(pool))
+    desk = Desk(pool, await with_controls(pool, await with_credential(pool, tenant)))
     filled = await desk.accept()
     (door,) = await desk.work()
     order_id = client_order_id(door.action.action_id)
@@ -274,6 +277,7 @@ def _plain_values() -> dict[str, Any]:
         | {"earlier_key_ids": ["old"], "wrapping_key_ids": ["new"], "wrapped_keys": [b"n"]}
         | _values_of_the_accept_step()
         | _values_of_reconciliation()
+        | values_of_markets()
     )
 
 
@@ -328,6 +332,7 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "list_actions_of_reference": lambda: {"action_type": "CREATE"},
     "keep_refusal": lambda: {"receipt_id": new_id()},
     "add_vault_object": lambda: {"credential_id": new_id()},
+    "save_prices": lambda: {"prices": [Decimal(11)]},
     "accept_commands": _accepted,
     "accept_replaces_across_organizations": _accepted,
 }

@@ -42,6 +42,7 @@ NEEDS_NEWEST = {
     "accounts",
     "credentials",
     "evidence",
+    "markets",
     "operators",
     "reconciliation",
     "resting",
