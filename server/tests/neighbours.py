@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
+from neighbour_markets import values_of_markets, with_markets
+
 from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution, new_id
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, transaction
@@ -83,7 +85,8 @@ class Neighbour:
 
 
 async def a_neighbour(pool: Pool) -> Neighbour:
-    desk = Desk(pool, await with_controls(pool, await with_credential(pool, await a_tenant(pool))))
+    tenant = await with_markets(pool, await a_tenant(pool))
+    desk = Desk(pool, await with_controls(pool, await with_credential(pool, tenant)))
     filled = await desk.accept()
     (door,) = await desk.work()
     order_id = client_order_id(door.action.action_id)
@@ -284,6 +287,7 @@ def _plain_values() -> dict[str, Any]:
         | _values_of_reconciliation()
         | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
         | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
+        | values_of_markets()
     )
 
 
@@ -342,6 +346,7 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     # The next of the rule that everybody has.
     "add_change": lambda: {"code": "QTY_MAX", "version": 2},
     "list_changes": lambda: {"code": "QTY_MAX"},
+    "save_prices": lambda: {"prices": [Decimal(11)]},
     "accept_commands": _accepted,
     "accept_replaces_across_organizations": _accepted,
 }

@@ -43,6 +43,7 @@ NEEDS_NEWEST = {
     "control_rules",
     "credentials",
     "evidence",
+    "markets",
     "operators",
     "reconciliation",
     "resting",
