@@ -1,6 +1,6 @@
 """What each kind of control says of commands: what passes, what is refused, the exact edges, what is missing."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -12,30 +12,19 @@ from control_commands import (
     Case,
     ago,
     asks,
+    cases_of,
     changes,
     holds,
     judged,
     knows,
+    missing_of,
     opened,
     priced,
     share,
 )
-from openbell_server.domain.control_facts import Asked, Facts, Rate
+from control_time_cases import TIME_CASES
+from openbell_server.domain.control_facts import Rate
 from openbell_server.domain.identifiers import Symbol
-
-
-def _cases(code: str, parameters: Mapping[str, Any], *rows: tuple[Any, ...], **common: Any) -> Iterator[Case]:
-    """Rows of: what, name, command, facts, whether it passes, and what else is expected."""
-    for what, name, asked, facts, passes, *rest in rows:
-        expected = {"parameters": parameters, **common, **(rest[0] if rest else {})}
-        yield Case(code=code, what=what, name=name, asked=asked, facts=facts, passes=passes, **expected)
-
-
-def _missing(
-    code: str, parameters: Mapping[str, Any], *rows: tuple[str, Asked, Facts], **common: Any
-) -> Iterator[Case]:
-    for name, asked, facts in rows:
-        yield from _cases(code, parameters, ("missing", name, asked, facts, False), **common)
 
 
 def _switches() -> Iterator[Case]:
@@ -43,8 +32,8 @@ def _switches() -> Iterator[Case]:
         return {"state": state, "cancel_working": False}
 
     halted, reduce = {"found_as": "HALTED"}, {"found_as": "REDUCE_ONLY"}
-    yield from _cases("SWITCH", switch("ACTIVE"), ("pass", "active", asks(), knows(), True), **halted)
-    yield from _cases(
+    yield from cases_of("SWITCH", switch("ACTIVE"), ("pass", "active", asks(), knows(), True), **halted)
+    yield from cases_of(
         "SWITCH",
         switch("HALTED"),
         ("refuse", "halted", asks(), knows(), False, {"observed": "HALTED", "limit": "ACTIVE"}),
@@ -53,7 +42,7 @@ def _switches() -> Iterator[Case]:
         **halted,
     )
     more = changes(asks(SELL, "12"), quantity="11", filled="4")
-    yield from _cases(
+    yield from cases_of(
         "SWITCH",
         switch("REDUCE_ONLY"),
         ("pass", "sells some of what is held", asks(SELL), holds("11"), True),
@@ -75,12 +64,12 @@ def _switches() -> Iterator[Case]:
         **reduce,
     )
     unknown = ("no position was ever told", asks(SELL), holds(None)), ("no exposure", asks(), knows())
-    yield from _missing("SWITCH", switch("REDUCE_ONLY"), *unknown, denies_always=True, **reduce)
+    yield from missing_of("SWITCH", switch("REDUCE_ONLY"), *unknown, denies_always=True, **reduce)
 
 
 def _lists() -> Iterator[Case]:
     off = {"manually_disabled": True, "manual_reason": "earnings"}
-    yield from _cases(
+    yield from cases_of(
         "SYMBOL_DISABLED",
         off,
         ("refuse", "switched off", asks(), knows(), False, {"limit": "enabled", "observed": "disabled: earnings"}),
@@ -89,7 +78,7 @@ def _lists() -> Iterator[Case]:
     )
     deny, allow = {"list": "deny", "symbols": ["AAPL", "MSFT"]}, {"list": "allow_only", "symbols": ["AAPL"]}
     other = asks(symbol=Symbol("AAPLX"))
-    yield from _cases(
+    yield from cases_of(
         "RESTRICTED",
         deny,
         ("refuse", "denied", asks(), knows(), False, {"limit": ["AAPL", "MSFT"], "observed": "AAPL"}),
@@ -101,7 +90,7 @@ def _lists() -> Iterator[Case]:
     )
     long_only, buys = {"no_short": True}, {"sides": ["BUY"]}
     both = {"sides": ["BUY", "SELL_SHORT"], "no_short": True}
-    yield from _cases(
+    yield from cases_of(
         "SIDE_NOT_ALLOWED",
         long_only,
         ("pass", "a BUY", asks(), knows(), True),
@@ -114,12 +103,12 @@ def _lists() -> Iterator[Case]:
         ("pass", "an allowed side", asks(), knows(), True, {"parameters": buys}),
         ("refuse", "an allowed side that is short", asks(SHORT), knows(), False, {"parameters": both}),
     )
-    yield from _missing("SIDE_NOT_ALLOWED", long_only, ("no position was ever told", asks(SELL), holds(None)))
+    yield from missing_of("SIDE_NOT_ALLOWED", long_only, ("no position was ever told", asks(SELL), holds(None)))
 
 
 def _sizes() -> Iterator[Case]:
     for code, wrong, right in (("QTY_MAX", "100.000000000000000001", "99"), ("QTY_MIN", "99.9", "101")):
-        yield from _cases(
+        yield from cases_of(
             code,
             {"quantity": "100"},
             ("pass", "inside", asks(quantity=right), knows(), True),
@@ -127,7 +116,7 @@ def _sizes() -> Iterator[Case]:
             ("refuse", "outside", asks(quantity=wrong), knows(), False),
             ("edge", "a hair outside", asks(quantity=wrong), knows(), False),
         )
-    yield from _cases(
+    yield from cases_of(
         "QTY_MAX",
         {"quantity": "100"},
         ("edge", "of a REPLACE the whole", changes(asks(quantity="101"), quantity="90", filled="50"), knows(), False),
@@ -136,7 +125,7 @@ def _sizes() -> Iterator[Case]:
 
 def _increments() -> Iterator[Case]:
     cents, whole = knows(instrument=share(tick=Decimal("0.01"))), knows(instrument=share(fractional=False))
-    yield from _cases(
+    yield from cases_of(
         "TICK",
         {},
         ("pass", "on the tick", asks(limit="1.23"), cents, True, {"limit": "0.01", "observed": "1.23"}),
@@ -154,14 +143,14 @@ def _increments() -> Iterator[Case]:
             {"parameters": {"tick": "0.005"}},
         ),
     )
-    yield from _missing(
+    yield from missing_of(
         "TICK",
         {},
         ("no instrument", asks(limit="1"), knows()),
         ("no tick", asks(stop="1"), knows(instrument=share())),
     )
     lots = knows(instrument=share(lot=Decimal("0.25")))
-    yield from _cases(
+    yield from cases_of(
         "LOT",
         {},
         ("pass", "a multiple", asks(quantity="1.75"), lots, True, {"limit": "0.25"}),
@@ -180,14 +169,14 @@ def _increments() -> Iterator[Case]:
         ),
         ("refuse", "the lot of the rule", asks(quantity="150"), whole, False, {"parameters": {"lot": "100"}}),
     )
-    yield from _missing(
+    yield from missing_of(
         "LOT", {}, ("no instrument", asks(), knows()), ("fractional without a lot", asks(), knows(instrument=share()))
     )
 
 
 def _repeats() -> Iterator[Case]:
     duplicate = {"window_millis": 1000}
-    yield from _cases(
+    yield from cases_of(
         "DUPLICATE",
         duplicate,
         ("pass", "none is equal", asks(), knows(equal_orders=[]), True, {"limit": 0, "observed": 0}),
@@ -198,9 +187,9 @@ def _repeats() -> Iterator[Case]:
         ("edge", "by a clock that went back", asks(), knows(equal_orders=ago(-5)), False),
         ("edge", "the default window", asks(), knows(equal_orders=ago(999)), False, {"parameters": {}}),
     )
-    yield from _missing("DUPLICATE", duplicate, ("no list", asks(), knows()))
+    yield from missing_of("DUPLICATE", duplicate, ("no list", asks(), knows()))
     three = {"count": 3, "window_millis": 1000}
-    yield from _cases(
+    yield from cases_of(
         "RATE_ORDERS",
         three,
         ("pass", "the first", asks(), judged(), True, {"limit": 3, "observed": 1}),
@@ -210,22 +199,22 @@ def _repeats() -> Iterator[Case]:
         ("edge", "the oldest younger by a microsecond", asks(), judged(0, 999, 999.999), False),
         ("refuse", "a REPLACE counts", changes(asks(quantity="11"), quantity="10"), judged(0, 1, 2), False),
     )
-    yield from _missing("RATE_ORDERS", three, ("not counted", asks(), knows()))
+    yield from missing_of("RATE_ORDERS", three, ("not counted", asks(), knows()))
 
 
 def _exposure() -> Iterator[Case]:
     for per, key in (("account", "open_orders"), ("symbol", "open_orders_of_symbol"), ("side", "open_orders_of_side")):
-        yield from _cases(
+        yield from cases_of(
             "OPEN_ORDERS_MAX",
             {"count": 20, "per": per},
             ("pass", f"none of the {per}", asks(), opened(), True, {"limit": 20, "observed": 1}),
             ("edge", f"the last of the {per}", asks(), opened(**{key: 19}), True, {"observed": 20}),
             ("refuse", f"one more of the {per}", asks(), opened(**{key: 20}), False, {"observed": 21}),
         )
-    yield from _missing("OPEN_ORDERS_MAX", {"count": 20}, ("not counted", asks(), knows()))
+    yield from missing_of("OPEN_ORDERS_MAX", {"count": 20}, ("not counted", asks(), knows()))
     hundred = {"quantity": "100"}
     more = changes(asks(BUY, "60"), quantity="50", filled="40")
-    yield from _cases(
+    yield from cases_of(
         "POSITION_MAX",
         hundred,
         ("pass", "the first", asks(), holds("0"), True, {"limit": "100", "observed": "10"}),
@@ -242,7 +231,7 @@ def _exposure() -> Iterator[Case]:
         ("edge", "of a REPLACE what may still fill", more, holds("80"), True, {"observed": "100"}),
         ("refuse", "of a REPLACE what may still fill, too long", more, holds("81"), False, {"observed": "101"}),
     )
-    yield from _missing(
+    yield from missing_of(
         "POSITION_MAX", hundred, ("no position was ever told", asks(), holds(None)), ("not counted", asks(), knows())
     )
 
@@ -252,7 +241,7 @@ def _values() -> Iterator[Case]:
     usd, hundred = knows(instrument=share()), knows(instrument=share(), price=priced("100"))
     old = knows(instrument=share(), price=priced("100", 15_000))
     dearer = changes(asks(limit="101"), quantity="9", limit="101", filled="8")
-    yield from _cases(
+    yield from cases_of(
         "NOTIONAL_MAX",
         thousand,
         ("pass", "a limit below", asks(limit="99"), usd, True, {"limit": "1000", "observed": "990"}),
@@ -288,14 +277,14 @@ def _currencies() -> Iterator[Case]:
     euros = {"instrument": share(quote_currency="EUR")}
     rate = Rate(rate=Decimal("1.25"), as_of=NOW)
     converted = knows(**euros, rates_of_exchange={("EUR", "USD"): rate})
-    yield from _cases(
+    yield from cases_of(
         "NOTIONAL_MAX",
         thousand,
         ("edge", "another currency at the value", asks(limit="80"), converted, True, {"observed": "1000"}),
         ("refuse", "another currency", asks(limit="80.01"), converted, False, {"observed": "1000.125"}),
     )
     backwards = knows(**euros, rates_of_exchange={("USD", "EUR"): rate})
-    yield from _missing(
+    yield from missing_of(
         "NOTIONAL_MAX",
         thousand,
         ("no price", asks(), usd),
@@ -313,7 +302,7 @@ def _collars() -> Iterator[Case]:
     tight = {"parameters": {**ten, "spread_percent": "2"}}
     at, quoted = knows(price=priced("100")), knows(price=priced("100", bid=Decimal(99), ask=Decimal(101)))
     apart = knows(price=priced("100", bid=Decimal(99), ask=Decimal("101.1")))
-    yield from _cases(
+    yield from cases_of(
         "PRICE_COLLAR",
         ten,
         ("pass", "a BUY at the market", asks(limit="100"), at, True, {"limit": "110", "observed": "100"}),
@@ -342,7 +331,7 @@ def _collars() -> Iterator[Case]:
         ("pass", "a market order, nobody tells the spread", asks(), at, True, tight),
         ("edge", "a price as old as it may be", asks(limit="110"), knows(price=priced("100", 15_000)), True),
     )
-    yield from _missing(
+    yield from missing_of(
         "PRICE_COLLAR",
         ten,
         ("no price", asks(limit="1"), knows()),
@@ -354,6 +343,7 @@ def _collars() -> Iterator[Case]:
 CASES: tuple[Case, ...] = (
     *_switches(),
     *_lists(),
+    *TIME_CASES,
     *_sizes(),
     *_values(),
     *_currencies(),

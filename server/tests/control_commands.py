@@ -1,6 +1,6 @@
 """Makes commands, what is known of them, and rules that judge them; a Case is one command before one rule."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -161,6 +161,20 @@ def judge(
     return evaluate(a_book(rule, watched=watched), asked, case.facts, Gate.ACCEPT)
 
 
+def cases_of(code: str, parameters: Mapping[str, Any], *rows: tuple[Any, ...], **common: Any) -> Iterator[Case]:
+    """Rows of: what, name, command, facts, whether it passes, and what else is expected."""
+    for what, name, asked, facts, passes, *rest in rows:
+        expected = {"parameters": parameters, **common, **(rest[0] if rest else {})}
+        yield Case(code=code, what=what, name=name, asked=asked, facts=facts, passes=passes, **expected)
+
+
+def missing_of(
+    code: str, parameters: Mapping[str, Any], *rows: tuple[str, Asked, Facts], **common: Any
+) -> Iterator[Case]:
+    for name, asked, facts in rows:
+        yield from cases_of(code, parameters, ("missing", name, asked, facts, False), **common)
+
+
 def repeated(line: Finding) -> bool:
     """Whether the observed value of a line passes its limit, by nothing but the line."""
     limit, observed = line.limit, line.observed
@@ -170,6 +184,9 @@ def repeated(line: Finding) -> bool:
         case Comparison.ONE_OF | Comparison.NONE_OF:
             assert isinstance(limit, list)
             return (observed in limit) is (line.comparison is Comparison.ONE_OF)
+        case Comparison.WITHIN:
+            assert isinstance(limit, list)
+            return any(pair[0] <= str(observed) < pair[1] for pair in limit)
     assert isinstance(limit, str | int)
     assert isinstance(observed, str | int)
     bound, value = Fraction(limit), Fraction(observed)
