@@ -43,6 +43,8 @@ MAY_RUN: dict[str, set[Role]] = {
     "backup.miscounted_orders_across_organizations": {_T},
     "backup.miscounted_positions_across_organizations": {_T},
     "backup.dangling_keys_across_organizations": {_T},
+    "calendars.session_changes": {_T, _X, _O},
+    "calendars.change_session": {_O},
     # Locks, which are nobody's rows.
     "control_rules.take_turn": set(Role),
     "control_rules.shut_doors": set(Role),
