@@ -36,6 +36,8 @@ def values_of_markets() -> dict[str, Any]:
         "rates": [Decimal(2)],
         "as_ofs": [datetime.now(UTC)],
         "source": "given",
+        "cause": "UNEXPLAINED",
+        "as_of": datetime.now(UTC),
         "bids": [None],
         "asks": [None],
     }

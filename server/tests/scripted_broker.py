@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from account_desk import AccountDesk, Clock
@@ -71,6 +72,8 @@ class ScriptedBroker:
     lists: bool = True
     listed: list[tuple[AccountId, datetime]] = field(default_factory=list)
     owners: dict[str, AccountId] = field(default_factory=dict)
+    # What it says an account holds, by symbol; None: it does not say.
+    holdings: dict[str, Decimal] | None = None
 
     async def sign_in(
         self, account_id: AccountId, environment: Environment, secrets: Secrets
@@ -132,7 +135,10 @@ class ScriptedBroker:
         self.again += accounts
 
     async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
-        raise NotImplementedError
+        """Of whatever account; it raises unless it was told what it holds."""
+        if self.holdings is None:
+            raise NotImplementedError
+        return [BrokerPosition(symbol=Symbol(name), quantity=quantity) for name, quantity in self.holdings.items()]
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
         raise NotImplementedError
