@@ -74,6 +74,9 @@ class ScriptedBroker:
     owners: dict[str, AccountId] = field(default_factory=dict)
     # What it says an account holds, by symbol; None: it does not say.
     holdings: dict[str, Decimal] | None = None
+    # What it quotes, by symbol, and what it was asked about markets.
+    prices: dict[str, Quote | Exception] = field(default_factory=dict)
+    markets_asked: list[tuple[str, tuple[Symbol, ...]]] = field(default_factory=list)
 
     async def sign_in(
         self, account_id: AccountId, environment: Environment, secrets: Secrets
@@ -141,10 +144,22 @@ class ScriptedBroker:
         return [BrokerPosition(symbol=Symbol(name), quantity=quantity) for name, quantity in self.holdings.items()]
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
-        raise NotImplementedError
+        """It knows what it has a price of."""
+        self.markets_asked.append(("instruments", tuple(symbols)))
+        return [
+            Instrument(symbol=symbol, asset_class="us_equity", quote_currency="USD", tradable=True, fractional=False)
+            for symbol in symbols
+            if symbol in self.prices
+        ]
 
     async def quotes(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Quote]:
-        raise NotImplementedError
+        """Those of its prices; an exception among them is its answer."""
+        self.markets_asked.append(("quotes", tuple(symbols)))
+        quoted = [self.prices[symbol] for symbol in symbols if symbol in self.prices]
+        for quote in quoted:
+            if isinstance(quote, Exception):
+                raise quote
+        return [quote for quote in quoted if isinstance(quote, Quote)]
 
     async def close(self) -> None:
         self.is_connected = False

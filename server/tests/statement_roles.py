@@ -123,6 +123,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "markets.save_prices": {_T},
     "markets.save_rates": {_T},
     "markets.save_instruments": {_T},
+    "markets.wanted_across_organizations": {_T, _X},
     "intents.accept_commands": {Role.ACCEPT},
     "resting.save_resting_limit": {_T},
     "resting.accounts_resting_across_organizations": {_T, _X},
