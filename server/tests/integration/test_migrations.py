@@ -51,6 +51,7 @@ NEEDS_NEWEST = {
     "reconciliation",
     "resting",
     "sessions",
+    "positions",
     "outbox_health",
     "outbox_operators",
     "outbox_pruning",

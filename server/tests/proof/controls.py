@@ -4,6 +4,7 @@ from itertools import product
 
 from control_cases import CASES
 from control_commands import SPELLINGS, Case, judge, repeated, spelled_around
+from control_oracle import disagreements
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.control_rules import OnMissing
@@ -11,12 +12,15 @@ from openbell_server.domain.controls_catalogue import CATALOGUE
 from openbell_server.domain.findings import CONTROL_INPUT_UNAVAILABLE, Finding, Mode, Verdict
 from proof.figures import Figures
 
+ORDERS = {"full": 20_000, "gate": 500}
+SEED = 20260306
 KINDS_OF_CASE = {"pass", "refuse", "edge"}
 
 
 def prove(figures: Figures) -> None:
     catalogue(figures)
     decisions(figures)
+    arithmetic(figures)
     spellings(figures)
 
 
@@ -66,6 +70,15 @@ def _says_all(line: Finding) -> bool:
     if line.missing is not None:
         return line.reason == CONTROL_INPUT_UNAVAILABLE and bool(line.missing)
     return line.limit is not None and line.observed is not None
+
+
+def arithmetic(figures: Figures) -> None:
+    """Values and collars at and next to their edges, with as many digits as orders may have."""
+    compared, wrong = disagreements(ORDERS[figures.size], seed=SEED)
+    figures.shown("verdicts at an edge compared with fractions", compared)
+    figures.exactly("verdicts that fractions say otherwise", len(wrong), 0)
+    for sentence in wrong[:20]:
+        print(sentence, flush=True)
 
 
 def spellings(figures: Figures) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from control_commands import BUY, NOW, a_book, a_rule, asks, knows, priced, repeated, share
-from openbell_server.domain.control_facts import Facts, Gate, Rate
+from control_commands import NOW, a_book, a_rule, asks, knows, priced, share
+from control_oracle import Collared, Valued, disagreements, only_line, written
+from openbell_server.domain.control_facts import Facts, Gate
 from openbell_server.domain.evaluate_controls import evaluate
-from openbell_server.domain.findings import Finding
 from openbell_server.domain.orders import OrderSide
 
 # As many digits as an order may have on either side of the point, and often few, so that edges are met.
@@ -23,65 +23,38 @@ PERCENTS = st.one_of(st.integers(0, 10_000).map(lambda parts: format(Decimal(par
 SIDES = st.sampled_from(OrderSide)
 
 
-def only_line(code: str, parameters: dict[str, Any], command: Any, facts: Facts) -> Finding:
-    [line] = evaluate(a_book(a_rule(code, parameters)), command, facts, Gate.ACCEPT)
-    assert line.missing is None
-    assert repeated(line) is not line.refuses
-    return line
-
-
 @given(SIDES, st.sampled_from(["limit", "stop", "market"]), *[NUMBERS] * 5, PERCENTS)
 def test_a_value_is_judged_as_fractions_judge_it(
     side: OrderSide, kind: str, quantity: str, price: str, multiplier: str, rate: str, limit: str, buffer: str
 ) -> None:
-    command = asks(side, quantity, **({} if kind == "market" else {kind: price}))
-    facts = knows(
-        instrument=share(multiplier=Decimal(multiplier), quote_currency="EUR"),
-        price=priced(price),
-        rates_of_exchange={("EUR", "USD"): Rate(rate=Decimal(rate), as_of=NOW)},
+    order = Valued(
+        side=side, kind=kind, quantity=quantity, price=price, multiplier=multiplier, rate=rate, buffer=buffer
     )
-    one = Fraction(price) * Fraction(multiplier) * Fraction(rate)
-    if side is BUY and kind != "limit":
-        one *= 1 + Fraction(buffer) / 100
-    value = one * Fraction(quantity)
     # The limit as drawn is seldom near: the value itself, where it can be written, is the edge.
-    for bound in {limit, *_written(value)}:
-        parameters = {"value": bound, "currency": "USD", "buffer_percent": buffer}
-        line = only_line("NOTIONAL_MAX", parameters, command, facts)
-        assert Fraction(str(line.observed)) == value
-        assert line.refuses is (value > Fraction(bound))
-        assert Fraction(str(line.headroom)) == Fraction(bound) - value
+    for bound in {limit, *written(order.value)}:
+        line = order.judged(bound)
+        assert Fraction(str(line.observed)) == order.value
+        assert line.refuses is (order.value > Fraction(bound))
+        assert Fraction(str(line.headroom)) == Fraction(bound) - order.value
         if line.would_pass is not None and "quantity of at most" in line.would_pass:
             most = Fraction(line.would_pass.rsplit(" ", 1)[1])
-            assert most * one <= Fraction(bound)
-
-
-def _written(value: Fraction) -> list[str]:
-    """The value and the numbers next to it, where they are numbers that a rule can have."""
-    units = value * 10**18
-    if units.denominator != 1 or not 1 < units < 10**36 - 1:
-        return []
-    return [format(Decimal(int(units) + step).scaleb(-18), "f") for step in (-1, 0, 1)]
+            assert most * order.one <= Fraction(bound)
+            assert most < Fraction(quantity)
 
 
 @given(SIDES, NUMBERS, NUMBERS, PERCENTS, PERCENTS, st.none() | PERCENTS, st.sampled_from(["limit", "stop"]))
 def test_a_collar_is_judged_as_fractions_judge_it(
     side: OrderSide, price: str, reference: str, up: str, down: str, passive: str | None, kind: str
 ) -> None:
-    parameters = {"up_percent": up, "down_percent": down} | ({} if passive is None else {"passive_percent": passive})
-    buys, market = side is BUY, Fraction(reference)
-    above, below = Fraction(up), Fraction(down)
-    if kind == "stop":
-        above, below = max(above, Fraction(passive or 0)), max(below, Fraction(passive or 0))
-    elif buys:
-        below = Fraction(10**50) if passive is None else Fraction(passive)
-    else:
-        above = Fraction(10**50) if passive is None else Fraction(passive)
-    lowest, highest = market * (1 - below / 100), market * (1 + above / 100)
-    for tried in {price, *_written(lowest), *_written(highest)}:
-        command = asks(side, limit=tried) if kind == "limit" else asks(side, stop=tried)
-        line = only_line("PRICE_COLLAR", parameters, command, knows(price=priced(reference)))
-        assert line.refuses is not (lowest <= Fraction(tried) <= highest)
+    collar = Collared(side=side, kind=kind, reference=reference, up=up, down=down, passive=passive)
+    for tried in {price, *(each for edge in collar.band for each in written(edge))}:
+        assert collar.judged(tried).refuses is not collar.passes(tried)
+
+
+def test_many_random_orders_at_their_edges_are_judged_as_fractions_judge_them() -> None:
+    compared, wrong = disagreements(200, seed=7)
+    assert compared > 1_000
+    assert wrong == []
 
 
 @given(NUMBERS, NUMBERS, PERCENTS)
