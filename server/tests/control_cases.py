@@ -57,7 +57,7 @@ def _switches() -> Iterator[Case]:
         ("edge", "buys what is not being bought yet", asks(), holds("-12", buys="2"), True),
         ("edge", "buys what is being bought", asks(), holds("-12", buys="3"), False),
         ("refuse", "buys while long", asks(), holds("100"), False),
-        ("refuse", "sells short", asks(SHORT, "1"), holds("100"), False),
+        ("refuse", "sells short", asks(SHORT, "1"), holds("100"), False, {"limit": ["BUY", "SELL"]}),
         ("refuse", "sells short, nobody knows what is held", asks(SHORT, "1"), knows(), False),
         ("edge", "a REPLACE of which 8 may still fill", more, holds("8"), True, {"observed": "8"}),
         ("edge", "a REPLACE of which 8 may still fill, of 7.9", more, holds("7.9"), False),

@@ -10,7 +10,7 @@ from control_commands import BUY, NOW, a_book, a_rule, asks, knows, priced, repe
 from openbell_server.domain.control_facts import Gate, Rate
 from openbell_server.domain.evaluate_controls import evaluate
 from openbell_server.domain.findings import Finding
-from openbell_server.domain.orders import PLACES_MAX, OrderSide
+from openbell_server.domain.orders import EXACT, PLACES_MAX, OrderSide
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,12 +93,17 @@ def only_line(code: str, parameters: dict[str, Any], command: Any, facts: Any) -
     return line
 
 
+def scaled(units: int, places: int) -> str:
+    """So many units of the last place, as text; Python's own context would round long ones."""
+    return format(EXACT.scaleb(Decimal(units), -places), "f")
+
+
 def written(value: Fraction | None) -> list[str]:
     """The value and the numbers next to it, where they are numbers that a rule or an order can have."""
     units = Fraction(0) if value is None else value * 10**PLACES_MAX
     # What has more digits lies between two of them.
     around = range(int(units) - 1, int(units) + 3)
-    return [format(Decimal(unit).scaleb(-PLACES_MAX), "f") for unit in around if 0 < unit < 10 ** (2 * PLACES_MAX)]
+    return [scaled(unit, PLACES_MAX) for unit in around if 0 < unit < 10 ** (2 * PLACES_MAX)]
 
 
 def disagreements(count: int, seed: int) -> tuple[int, list[str]]:
@@ -107,10 +112,10 @@ def disagreements(count: int, seed: int) -> tuple[int, list[str]]:
 
     def number() -> str:
         digits = chance.choice((2, 4, 18, 24, 36))
-        return format(Decimal(chance.randrange(1, 10**digits)).scaleb(-min(digits, PLACES_MAX)), "f")
+        return scaled(chance.randrange(1, 10**digits), min(digits, PLACES_MAX))
 
     def percent() -> str:
-        return format(Decimal(chance.randrange(10_001)).scaleb(-2), "f")
+        return scaled(chance.randrange(10_001), 2)
 
     for _ in range(count):
         side, reference = chance.choice(list(OrderSide)), number()

@@ -63,4 +63,5 @@ def price_inputs(price: ReferencePrice) -> dict[str, str]:
 
 def count_since(times: Sequence[datetime], now: datetime, window_millis: int) -> int:
     """How many times are younger than the window; one exactly as old as it is not."""
-    return sum(now - time < window_millis * _MILLISECOND for time in times)
+    since = now - window_millis * _MILLISECOND
+    return sum(time > since for time in times)

@@ -5,21 +5,21 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from control_commands import NOW, a_book, a_rule, asks, knows, priced, share
-from control_oracle import Collared, Valued, disagreements, only_line, written
+from control_oracle import Collared, Valued, disagreements, only_line, scaled, written
 from openbell_server.domain.control_facts import Facts, Gate
 from openbell_server.domain.evaluate_controls import evaluate
-from openbell_server.domain.orders import OrderSide
+from openbell_server.domain.orders import EXACT, OrderSide
 
 # As many digits as an order may have on either side of the point, and often few, so that edges are met.
 NUMBERS = st.one_of(
-    st.integers(1, 200).map(lambda cents: format(Decimal(cents).scaleb(-2), "f")),
-    st.integers(1, 10**36 - 1).map(lambda units: format(Decimal(units).scaleb(-18), "f")),
+    st.integers(1, 200).map(lambda cents: scaled(cents, 2)),
+    st.integers(1, 10**36 - 1).map(lambda units: scaled(units, 18)),
 )
-PERCENTS = st.one_of(st.integers(0, 10_000).map(lambda parts: format(Decimal(parts).scaleb(-2), "f")), st.just("0"))
+PERCENTS = st.one_of(st.integers(0, 10_000).map(lambda parts: scaled(parts, 2)), st.just("0"))
 SIDES = st.sampled_from(OrderSide)
 
 
@@ -59,9 +59,8 @@ def test_many_random_orders_at_their_edges_are_judged_as_fractions_judge_them() 
 
 @given(NUMBERS, NUMBERS, PERCENTS)
 def test_a_spread_is_judged_as_fractions_judge_it(bid: str, width: str, percent: str) -> None:
-    ask = format(Decimal(bid) + Decimal(width), "f")
-    assume(Fraction(ask) == Fraction(bid) + Fraction(width))
-    facts = knows(price=priced(bid, bid=Decimal(bid), ask=Decimal(ask)))
+    ask = EXACT.add(Decimal(bid), Decimal(width))
+    facts = knows(price=priced(bid, bid=Decimal(bid), ask=ask))
     parameters = {"up_percent": "1", "down_percent": "1", "spread_percent": percent}
     line = only_line("PRICE_COLLAR", parameters, asks(), facts)
     middle = (Fraction(bid) + Fraction(ask)) / 2

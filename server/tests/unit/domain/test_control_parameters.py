@@ -1,5 +1,6 @@
 """Parameters of rules as people write them: what is taken, and that a refusal shows what would be."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -7,12 +8,19 @@ import pytest
 from control_cases import CASES
 from control_commands import NOW, SPELLINGS, a_book, a_rule, asks, spelled_around
 from openbell_server.brokers.registry import BROKERS
+from openbell_server.domain.control_exposure import OpenOrders, Per
 from openbell_server.domain.control_facts import Facts, Gate
-from openbell_server.domain.control_lists import SYMBOLS_SHOWN_MAX, ListKind, SymbolList
+from openbell_server.domain.control_increments import Step
+from openbell_server.domain.control_lists import SYMBOLS_SHOWN_MAX, ListKind, Sides, SymbolList
+from openbell_server.domain.control_prices import Collar, OrderValue
+from openbell_server.domain.control_repeats import SubmitRate, Window
+from openbell_server.domain.control_rules import SwitchState
+from openbell_server.domain.control_switches import Switch
 from openbell_server.domain.controls_catalogue import CATALOGUE
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.evaluate_controls import evaluate
 from openbell_server.domain.identifiers import Symbol, canonical_symbol, share_class_symbol
+from openbell_server.domain.orders import OrderSide
 
 VALUE = {"value": "1", "currency": "USD"}
 COLLAR = {"up_percent": "1", "down_percent": "1"}
@@ -67,6 +75,26 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("POSITION_MAX", {"quantity": "1e3"}),
     ("POSITION_MAX", {}),
 ]
+
+
+@pytest.mark.parametrize(
+    ("code", "parameters", "meant"),
+    [
+        ("SWITCH", {"state": "HALTED"}, Switch(SwitchState.HALTED, cancel_working=False)),
+        ("SWITCH", {"state": "ACTIVE", "cancel_working": True}, Switch(SwitchState.ACTIVE, cancel_working=True)),
+        ("SIDE_NOT_ALLOWED", {"sides": ["BUY"]}, Sides(frozenset({OrderSide.BUY}), no_short=False)),
+        ("SIDE_NOT_ALLOWED", {"no_short": False}, Sides(frozenset(OrderSide), no_short=False)),
+        ("NOTIONAL_MAX", VALUE, OrderValue(Decimal(1), "USD", Decimal(5), 15_000)),
+        ("PRICE_COLLAR", COLLAR, Collar(Decimal(1), Decimal(1), None, None, 15_000)),
+        ("DUPLICATE", {}, Window(1_000)),
+        ("DUPLICATE", {"window_millis": 60_000}, Window(60_000)),
+        ("RATE_ORDERS", {"count": 1_000, "window_millis": 3_600_000}, SubmitRate(1_000, 3_600_000)),
+        ("OPEN_ORDERS_MAX", {"count": 1}, OpenOrders(1, Per.ACCOUNT)),
+        ("TICK", {}, Step(None)),
+    ],
+)
+def test_what_is_left_out_has_its_default(code: str, parameters: dict[str, Any], meant: object) -> None:
+    assert CATALOGUE[code].decode(parameters) == meant
 
 
 @pytest.mark.parametrize(("code", "parameters"), WRONG)
