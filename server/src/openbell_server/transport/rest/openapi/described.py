@@ -9,6 +9,7 @@ from openbell_server.application.paging import LIMIT_DEFAULT, LIMIT_MAX
 from openbell_server.domain.authorization import RULES, Operation, Rule
 from openbell_server.domain.intent_statistics import TimeWindow
 from openbell_server.domain.intents import ActionType
+from openbell_server.domain.market_calendars import CALENDARS
 from openbell_server.transport.rest.intent_queries import REFERENCE_LENGTH_MAX
 
 Json = dict[str, object]
@@ -197,6 +198,7 @@ PATH_PARAMETERS: Final[dict[str, tuple[str, Json, str]]] = {
         {"type": "string", "pattern": SYMBOL_PATTERN},
         "AAPL",
     ),
+    "calendar": ("A calendar, as their list names it.", {"type": "string", "enum": list(CALENDARS)}, "XNYS"),
     "provider": ("The name of the identity provider.", {"type": "string", "minLength": 1}, "workos"),
     "provider_id": (
         "The identity provider's id of the organization.",
