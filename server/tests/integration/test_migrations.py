@@ -36,6 +36,8 @@ CATALOGUE = {
 # Operators' commands ask for the newest schema first; a process that meets an older one says so, and goes on.
 NEEDS_NEWEST = {
     "broker_feeds",
+    "counted_accept",
+    "stored_rules",
     "examination",
     "account_changes",
     "action_operators",
@@ -44,10 +46,12 @@ NEEDS_NEWEST = {
     "control_rules",
     "credentials",
     "evidence",
+    "markets",
     "operators",
     "reconciliation",
     "resting",
     "sessions",
+    "positions",
     "outbox_health",
     "outbox_operators",
     "outbox_pruning",
