@@ -18,7 +18,7 @@ from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.market_calendars import CALENDARS, Market, Session, SessionChange
 from openbell_server.domain.orders import TimeInForce
 from openbell_server.domain.time_zones import DEFAULT_ZONE, TZDATA_VERSION, check_zone
-from openbell_server.domain.trading_windows import Day, TradingWindow, in_week_order
+from openbell_server.domain.trading_windows import Day, TradingWindow, in_week_order, next_changes
 
 _TIME: Final = re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d", re.ASCII)
 
@@ -114,6 +114,33 @@ def completed(rule: Rule, account_zone: str, changes: Sequence[SessionChange]) -
         mine = tuple(change for change in changes if change.calendar == parameters.calendar)
         return replace(rule, parameters=replace(parameters, changes=mine))
     return rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTimes:
+    """Whether the time control of a symbol lets orders through now, and when that changes next."""
+
+    open_now: bool
+    next_open_at: datetime | None
+    next_close_at: datetime | None
+
+
+def open_times(window: TradingWindow, hours: MarketSession | None, market: Market | None, now: datetime) -> OpenTimes:
+    """Of a window and, where a calendar is named, of the sessions of its market: what is in both is open."""
+    if hours is None:
+        opens, closes = window.next_changes(now) if window.restricts else (None, None)
+        return OpenTimes(open_now=window.opened_on(now) is not None, next_open_at=opens, next_close_at=closes)
+    if market is None:
+        return OpenTimes(open_now=False, next_open_at=None, next_close_at=None)
+    changed, session = market.changed(hours.changes), hours.session
+
+    def is_open(at: datetime) -> bool:
+        in_session = changed.covers(at) and changed.open_at(at, session) is not None
+        return in_session and window.opened_on(at) is not None
+
+    edges = sorted({*window.edges(now), *changed.edges(now, session)})
+    opens, closes = next_changes(is_open, edges, now)
+    return OpenTimes(open_now=is_open(now), next_open_at=opens, next_close_at=closes)
 
 
 def _decode_window(parameters: Mapping[str, Any]) -> TradingWindow:

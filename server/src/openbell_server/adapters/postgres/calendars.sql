@@ -18,3 +18,7 @@ insert into calendar_overrides (calendar, trade_date, session, is_reset, opens_a
 values (
     :calendar, :trade_date, :session, :is_reset, :opens_at::timestamptz, :closes_at::timestamptz, :reason, :operator
 );
+
+-- name: save_market(organization_id, account_id, symbol, calendar, session, on_close)!
+update symbol_time_controls set calendar = :calendar, session = :session, on_close = :on_close
+where organization_id = :organization_id and account_id = :account_id and symbol = :symbol;
