@@ -9,6 +9,7 @@ from openbell_server.cli import (
     actions,
     audit,
     backup,
+    controls,
     database,
     demo,
     dev,
@@ -37,6 +38,7 @@ database.register(app)
 organizations.register(app)
 accounts.register(app)
 keys.register(app)
+controls.register(app)
 users.register(app)
 tokens.register(app)
 outbox.register(app)
