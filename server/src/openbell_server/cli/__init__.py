@@ -9,6 +9,7 @@ from openbell_server.cli import (
     actions,
     audit,
     backup,
+    calendars,
     controls,
     database,
     demo,
@@ -40,6 +41,7 @@ accounts.register(app)
 keys.register(app)
 controls.register(app)
 users.register(app)
+calendars.register(app)
 tokens.register(app)
 outbox.register(app)
 actions.register(app)

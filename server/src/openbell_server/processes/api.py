@@ -7,6 +7,7 @@ from functools import partial
 
 from litestar.types import ASGIApp, ControllerRouterHandler
 
+from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.postgres.accounts import PostgresAccountRecords
 from openbell_server.adapters.postgres.api_key_records import PostgresApiKeyRecords
@@ -22,16 +23,20 @@ from openbell_server.adapters.postgres.connection import (
     open_pool,
 )
 from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.counted_accept import PostgresCountedAcceptStore
 from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
 from openbell_server.adapters.postgres.intent_statistics import PostgresStatisticsStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
+from openbell_server.adapters.postgres.markets import PostgresMarketStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.outbox_health import count_account_outbox, read_queues
 from openbell_server.adapters.postgres.reconciliation import list_external_orders
+from openbell_server.adapters.postgres.rule_books import PostgresRuleBookStore, RuleBooks
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
 from openbell_server.application.delete_user import DeleteUser
+from openbell_server.application.judge_command import JudgeCommand
 from openbell_server.application.limit_rates import LimitRates
 from openbell_server.application.look_up_organization import LookUpOrganization
 from openbell_server.application.manage_accounts import ManageAccounts
@@ -50,7 +55,7 @@ from openbell_server.application.set_rules import SetRules
 from openbell_server.application.set_symbol_controls import SetSymbolControls
 from openbell_server.application.submit_intent import SubmitIntent
 from openbell_server.brokers.paper.fault_client import fault_plans
-from openbell_server.brokers.registry import BROKERS
+from openbell_server.brokers.registry import BROKERS, spelled_at
 from openbell_server.processes.callers import access_tokens, authentication, identity_provider
 from openbell_server.processes.http_server import serve_http
 from openbell_server.processes.lifecycle import notify_ready
@@ -95,7 +100,14 @@ def rest_app(
     organizations, intents, ids = PostgresOrganizationStore(pool), PostgresIntentStore(pool), DatabaseClock(pool)
     authenticate, controls = authentication(pool, tokens), PostgresControlStore(pool)
     enter = Enter(authenticate, limit)
-    submit = SubmitIntent(organizations, intents, controls, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
+    judge = JudgeCommand(
+        PostgresRuleBookStore(pool, RuleBooks(spelled_at)),
+        intents,
+        PostgresMarketStore(pool),
+        PostgresCountedAcceptStore(pool),
+        load_calendars(),
+    )
+    submit = SubmitIntent(organizations, intents, controls, judge, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
     read = ReadIntents(organizations, intents, BROKERS, cursor_key)
     external_orders = ReadExternalOrders(organizations, partial(list_external_orders, pool), cursor_key)
     statistics = ReadStatistics(organizations, PostgresStatisticsStore(pool))
