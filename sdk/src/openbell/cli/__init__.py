@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from openbell.cli import brokers, calendars, controls, events, intents, paper
+from openbell.cli import brokers, calendars, controls, events, intents, paper, rules
 from openbell.cli.outcomes import OUTCOME_UNKNOWN
 
 app = typer.Typer(
@@ -22,6 +22,8 @@ app.add_typer(controls.app, name="controls")
 app.add_typer(paper.app, name="paper")
 app.command("brokers")(brokers.show_brokers)
 app.command("calendars")(calendars.show_calendars)
+app.command("halt")(rules.halt)
+app.command("resume")(rules.resume)
 
 
 def main() -> None:
