@@ -221,7 +221,10 @@ class Calls:
         elif desk and cell.row.name in CREDENTIAL_CHANGES and not expected(cell).refused:
             disabled = cell.object is Object.DISABLED_ACCOUNT
             account_id = await self.world.an_account_to_sign_in(place, cell.environment, disabled=disabled)
-        path = template.format(account_id=account_id, intent_id=intent_id, symbol=SYMBOL)
+        receipt_id = await self.world.receipt_of(intent_id) if "receipt_id" in template else None
+        path = template.format(account_id=account_id, intent_id=intent_id, receipt_id=receipt_id, symbol=SYMBOL)
+        if cell.row.name == "refusals":
+            return f"{path}?refused=true", None
         if cell.row.name == "submit REPLACE":
             return path, replace_body(intent_id, price="1.60")
         if cell.row.name == "submit CANCEL":

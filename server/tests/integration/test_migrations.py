@@ -43,6 +43,7 @@ NEEDS_NEWEST = {
     "credentials",
     "evidence",
     "operators",
+    "receipts",
     "reconciliation",
     "resting",
     "sessions",

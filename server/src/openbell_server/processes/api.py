@@ -26,6 +26,7 @@ from openbell_server.adapters.postgres.intent_statistics import PostgresStatisti
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.outbox_health import count_account_outbox, read_queues
+from openbell_server.adapters.postgres.receipts import PostgresReceiptStore
 from openbell_server.adapters.postgres.reconciliation import list_external_orders
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
@@ -43,6 +44,7 @@ from openbell_server.application.ports.identity_provider import IdentityProvider
 from openbell_server.application.ports.vault import Sealer
 from openbell_server.application.read_external_orders import ReadExternalOrders
 from openbell_server.application.read_intents import ReadIntents
+from openbell_server.application.read_receipts import ReadReceipts
 from openbell_server.application.read_statistics import ReadStatistics
 from openbell_server.application.set_fault_plan import SetFaultPlan
 from openbell_server.application.set_symbol_controls import SetSymbolControls
@@ -71,6 +73,7 @@ from openbell_server.transport.rest.intents import intent_routes
 from openbell_server.transport.rest.operations import operations_route
 from openbell_server.transport.rest.organizations import organization_route
 from openbell_server.transport.rest.outbox_health import outbox_health_route
+from openbell_server.transport.rest.receipts import receipt_routes
 from openbell_server.transport.rest.users import user_route
 
 CONNECTIONS_MAX = 2048
@@ -106,6 +109,7 @@ def rest_app(
         fault_plan_routes(enter, SetFaultPlan(organizations, account_records, plans)),
         intent_routes(enter, submit, read, statistics),
         external_order_route(enter, external_orders),
+        *receipt_routes(enter, ReadReceipts(organizations, PostgresReceiptStore(pool), cursor_key)),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
         credential_routes(enter, ManageCredentials(organizations, credentials, BROKERS, ids, vault, hints)),
         api_key_routes(enter, ManageApiKeys(PostgresApiKeyRecords(pool, ids), cursor_key, os.urandom)),
