@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         Window,
     )
     from openbell.orders import Limit, Market, Stop, StopLimit
+    from openbell.receipts import ChainedAction, ChainHeads, Finding, Receipt
 
 __all__ = [
     "AccountChanged",
@@ -60,6 +61,8 @@ __all__ = [
     "BrokerCommand",
     "BrokerFeed",
     "BrokerOrder",
+    "ChainHeads",
+    "ChainedAction",
     "Client",
     "Conflict",
     "CredentialField",
@@ -70,6 +73,7 @@ __all__ = [
     "ExternalOrder",
     "FaultPlan",
     "FieldProblem",
+    "Finding",
     "IntentAction",
     "Invalid",
     "Latency",
@@ -86,6 +90,7 @@ __all__ = [
     "Probe",
     "RateLimited",
     "Reason",
+    "Receipt",
     "Statistics",
     "Stop",
     "StopLimit",
@@ -130,6 +135,10 @@ _HOMES: Final = {
     "Market": "orders",
     "Stop": "orders",
     "StopLimit": "orders",
+    "ChainHeads": "receipts",
+    "ChainedAction": "receipts",
+    "Finding": "receipts",
+    "Receipt": "receipts",
 }
 
 if not TYPE_CHECKING:  # a type checker that saw this function would believe in every name

@@ -7,7 +7,7 @@ from typing import Self, TypeVar, Unpack
 
 import httpx
 
-from openbell import requests
+from openbell import receipt_requests, requests
 from openbell.connection import DEFAULT_TIMEOUT, connect
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
 from openbell.models import (
@@ -23,9 +23,11 @@ from openbell.models import (
 )
 from openbell.orders import Side, Spec, TimeWindow
 from openbell.plans import Answer, Pause, Plan, Step, await_final, fetch, submit
+from openbell.receipts import ChainedAction, ChainHeads, ChainPage, Receipt, ReceiptPage
 from openbell.requests import PAGE_LIMIT, CreateOptions, ListOptions, Request, SubmitOptions, TimeOptions
 
 Outcome = TypeVar("Outcome")
+Paged = TypeVar("Paged", Page, ReceiptPage, ChainPage)
 
 
 class Client:
@@ -112,6 +114,32 @@ class Client:
         """The history of an intent, oldest first."""
         return self._records(requests.actions_page(self._connection, intent_id, account_id))
 
+    def receipt(self, receipt_id: str, *, account_id: str | None = None) -> Receipt:
+        """Why a command was accepted or refused."""
+        return self._carry_out(fetch(receipt_requests.receipt(self._connection, receipt_id, account_id), Receipt))
+
+    def receipts_of_intent(self, intent_id: str, *, account_id: str | None = None) -> Iterator[Receipt]:
+        """The receipts of an intent's commands in their order, each followed by that of a refusal at its door."""
+        request = receipt_requests.receipts_of_intent(self._connection, intent_id, account_id)
+        for page in self._pages(request, ReceiptPage):
+            yield from page.data
+
+    def refusals(self, *, account_id: str | None = None) -> Iterator[Receipt]:
+        """What controls refused, the oldest first."""
+        request = receipt_requests.refusals(self._connection, account_id)
+        for page in self._pages(request, ReceiptPage):
+            yield from page.data
+
+    def chain(self, *, account_id: str | None = None) -> ChainHeads:
+        """Where the chains over the account's actions and refusals stand."""
+        return self._carry_out(fetch(receipt_requests.chain(self._connection, account_id), ChainHeads))
+
+    def chained_actions(self, *, account_id: str | None = None) -> Iterator[ChainedAction]:
+        """Every action of the account with what its hash and its chain are made of, the oldest first."""
+        request = receipt_requests.chained_actions(self._connection, account_id)
+        for page in self._pages(request, ChainPage):
+            yield from page.data
+
     def brokers(self) -> tuple[Broker, ...]:
         """Every broker that accounts can be at, and what it can do."""
         return (self._carry_out(fetch(requests.brokers(), BrokerList))).data
@@ -154,10 +182,14 @@ class Client:
         return subscribe(self._connection, Subscription(self._connection.account(account_id), resume_token))
 
     def _records(self, request: Request) -> Iterator[Action]:
+        for page in self._pages(request, Page):
+            yield from page.data
+
+    def _pages(self, request: Request, kind: type[Paged]) -> Iterator[Paged]:
         following: Request | None = request
         while following is not None:  # ends with the last page; a page that repeats its cursor raises
-            page = self._carry_out(fetch(following, Page))
-            yield from page.data
+            page = self._carry_out(fetch(following, kind))
+            yield page
             following = requests.following_page(following, page.next_cursor)
 
     def _carry_out(self, plan: Plan[Outcome]) -> Outcome:

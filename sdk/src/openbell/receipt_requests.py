@@ -1,0 +1,39 @@
+"""Pure building of the requests for receipts and chains."""
+
+from urllib.parse import quote
+
+from openbell.connection import Connection
+from openbell.requests import PAGE_LIMIT, Request
+
+
+def receipt(connection: Connection, receipt_id: str, account_id: str | None) -> Request:
+    """One receipt."""
+    return Request("GET", f"{_account(connection, account_id)}/receipts/{quote(receipt_id, safe='')}")
+
+
+def receipts_of_intent(connection: Connection, intent_id: str, account_id: str | None) -> Request:
+    """The first page of an intent's receipts."""
+    return _page(f"{_account(connection, account_id)}/intents/{quote(intent_id, safe='')}/receipts")
+
+
+def refusals(connection: Connection, account_id: str | None) -> Request:
+    """The first page of an account's refusals."""
+    return _page(f"{_account(connection, account_id)}/receipts", refused="true")
+
+
+def chain(connection: Connection, account_id: str | None) -> Request:
+    """Where both chains of an account stand."""
+    return Request("GET", f"{_account(connection, account_id)}/chain")
+
+
+def chained_actions(connection: Connection, account_id: str | None) -> Request:
+    """The first page of an account's chain."""
+    return _page(f"{_account(connection, account_id)}/chain/actions")
+
+
+def _page(path: str, **parameters: str) -> Request:
+    return Request("GET", path, parameters={"limit": str(PAGE_LIMIT), **parameters})
+
+
+def _account(connection: Connection, account_id: str | None) -> str:
+    return f"/v1/accounts/{quote(connection.account(account_id), safe='')}"
