@@ -104,6 +104,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "receipts.refusals_after": {_T},
     "receipts.chain_heads": {_T},
     "receipts.chained_actions": {_T},
+    "receipts.chained_refusals_across_organizations": {_T},
     "reconciliation.save_reconciliation": {_T},
     "reconciliation.accounts_touched_across_organizations": {_T, _X},
     "reconciliation.forgotten_among": {_T},

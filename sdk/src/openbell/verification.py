@@ -18,6 +18,8 @@ FLAWS_MAX: Final = 1000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SAME_TEXTS: Final = ("action_type", "symbol", "order_side", "order_type", "time_in_force")
 _SAME_NUMBERS: Final = ("quantity", "limit_price", "stop_price")
+# How many actions or refusals there were, and the head of their chain then.
+KnownHead = tuple[int, str]
 _decoder: Final = msgspec.json.Decoder(ExportLine)
 
 
@@ -59,9 +61,14 @@ class Verification:
             self.flaws.append(Flaw(where, what))
 
 
-def verify_export(lines: Iterable[bytes]) -> Verification:
-    """Verify the lines of an export, one at a time: it may be longer than memory."""
-    checking = _Export()
+def verify_export(
+    lines: Iterable[bytes], chain_head: KnownHead | None = None, refusal_head: KnownHead | None = None
+) -> Verification:
+    """Verify the lines of an export, one at a time: it may be longer than memory.
+
+    Who could write the file could make every hash in it anew; heads that were written down elsewhere give that away.
+    """
+    checking = _Export(chain_head, refusal_head)
     for number, line in enumerate(lines, 1):
         checking.take(f"line {number}", line)
     return checking.end()
@@ -101,7 +108,8 @@ def action_hash(action: ActionLine) -> bytes:
 class _Export:
     """Follows an export line by line."""
 
-    def __init__(self) -> None:
+    def __init__(self, chain_head: KnownHead | None, refusal_head: KnownHead | None) -> None:
+        self._known = {"actions": chain_head, "refusals": refusal_head}
         self._result = Verification()
         self._account: AccountLine | None = None
         self._head = CHAIN_START
@@ -128,8 +136,11 @@ class _Export:
     def end(self) -> Verification:
         """What was found, once there are no more lines."""
         result, account = self._result, self._account
-        self._close_set()
+        self._close_set(result.actions)
         result.chain_head, result.refusal_head = self._head.hex(), self._refusal_head.hex()
+        for what, known in self._known.items():
+            if known is not None:
+                result.blame("the end", f"no chain of {what} stands at {known[0]}, where its head is known")
         if account is None:
             result.blame("line 1", "it must say whose export this is")
             return result
@@ -172,7 +183,7 @@ class _Export:
         for flaw in _differences(action):
             result.blame(place, flaw)
         if action.chained_from == action.number:
-            self._close_set()
+            self._close_set(result.actions - 1)
             self._set_from = action.number
         elif action.chained_from != self._set_from:
             result.blame(place, f"it says it was accepted together with action {action.chained_from}, which it was not")
@@ -186,6 +197,7 @@ class _Export:
         result.refusals += 1
         self._check_receipt(place, refusal.text, refusal.hash, "REFUSED")
         self._refusal_head = hashlib.sha256(self._refusal_head + _digest(refusal.text)).digest()
+        self._compare("refusals", result.refusals, self._refusal_head)
 
     def _check_receipt(self, place: str, text: str, told_hash: str, verdict: str) -> None:
         if _digest(text).hex() != told_hash:
@@ -197,10 +209,18 @@ class _Export:
             self._result.blame(place, f"the receipt's verdict is {body.get('verdict')!r} and not {verdict}")
         self._result.checked_by_hash_only += body.get("version") == 1
 
-    def _close_set(self) -> None:
+    def _close_set(self, last: int) -> None:
         if self._set:
             self._head = hashlib.sha256(self._head + self._set).digest()
+            self._compare("actions", last, self._head)
         self._set = b""
+
+    def _compare(self, what: str, number: int, head: bytes) -> None:
+        known = self._known[what]
+        if known is not None and known[0] == number:
+            self._known[what] = None
+            if known[1] != head.hex():
+                self._result.blame("the end", f"the chain stood at {head.hex()} after {number} {what}, not {known[1]}")
 
 
 def _differences(action: ActionLine) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The commands under `openbell intents`."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -8,10 +9,11 @@ import typer
 
 from openbell.cli.options import Account, IdempotencyKey, Json, Key, Reference, Url, client_for
 from openbell.cli.outcomes import REFUSED, interrupted_as_unknown, told_plainly
-from openbell.errors import NotFinal
+from openbell.errors import NotFinal, OpenbellError
 from openbell.orders import ActionType, Limit, Market, Side, Spec, Stop, StopLimit, TimeInForce, TimeWindow
 
 if TYPE_CHECKING:
+    from openbell.client import Client
     from openbell.models import Action
 
 app = typer.Typer(
@@ -64,6 +66,7 @@ def create(
                 raise
             finally:
                 _show(action, as_json=as_json)
+                _show_shadows(client, action, as_json=as_json)
     if wait and action.execution is not None and action.execution.state in _REFUSED_STATES:
         raise typer.Exit(REFUSED)
 
@@ -90,9 +93,11 @@ def replace(
         from openbell.requests import new_idempotency_key
 
         key = new_idempotency_key() if idempotency_key is None else idempotency_key
-        with client_for(url, api_key, account) as client, interrupted_as_unknown(key):
-            action = client.replace_intent(intent_id, spec, idempotency_key=key, client_reference_id=reference)
-        _show(action, as_json=as_json)
+        with client_for(url, api_key, account) as client:
+            with interrupted_as_unknown(key):
+                action = client.replace_intent(intent_id, spec, idempotency_key=key, client_reference_id=reference)
+            _show(action, as_json=as_json)
+            _show_shadows(client, action, as_json=as_json)
 
 
 @app.command()
@@ -185,6 +190,16 @@ def _show(action: "Action", *, as_json: bool) -> None:
     from openbell.cli.tables import show_action
 
     show_action(action)
+
+
+def _show_shadows(client: "Client", action: "Action", *, as_json: bool) -> None:
+    """What rules in shadow mode would have refused; whoever may not read receipts, or cannot now, goes without."""
+    if as_json:
+        return
+    from openbell.cli.receipt_tables import show_shadows
+
+    with suppress(OpenbellError):
+        show_shadows(client.receipt(action.receipt_id))
 
 
 def _show_all(actions: Iterable["Action"], *, as_json: bool) -> None:

@@ -45,3 +45,11 @@ cross join lateral (
     offset 0
 ) r
 order by a.action_no;
+
+-- name: chained_refusals_across_organizations()
+-- For the check of a whole database: every refusal that has a number; an account without any has one row.
+select c.account_id, c.refusal_no as last_no, c.refusal_head, r.refusal_no, r.verdict, r.body
+from account_counters c
+left join receipts r
+    on r.organization_id = c.organization_id and r.account_id = c.account_id and r.refusal_no is not null
+order by c.organization_id, c.account_id, r.refusal_no;
