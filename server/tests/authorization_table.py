@@ -231,6 +231,7 @@ ROWS = (
     replace(_read("chained actions", "", ACCOUNTS), route=f"GET {_ACCOUNT}/chain/actions"),
     _control_write("put control", f"PUT {_SYMBOL}"),
     _control_write("patch time control", f"PATCH {_SYMBOL}/time"),
+    _control_read("evaluate", "POST /v1/controls/evaluate"),
     _control_read("show control", f"GET {_SYMBOL}"),
     _control_read("show time control", f"GET {_SYMBOL}/time"),
     *_rule_rows("organization", "/v1/controls/organization", NO_OBJECT, by_keys=False),

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         Window,
     )
     from openbell.orders import Limit, Market, Stop, StopLimit
-    from openbell.receipts import ChainedAction, ChainHeads, Finding, Receipt
+    from openbell.receipts import ChainedAction, ChainHeads, Evaluation, Finding, Receipt
 
 __all__ = [
     "AccountChanged",
@@ -68,6 +68,7 @@ __all__ = [
     "Conflict",
     "CredentialField",
     "CredentialForm",
+    "Evaluation",
     "Event",
     "EventMissed",
     "Execution",
@@ -140,6 +141,7 @@ _HOMES: Final = {
     "StopLimit": "orders",
     "ChainHeads": "receipts",
     "ChainedAction": "receipts",
+    "Evaluation": "receipts",
     "Finding": "receipts",
     "Receipt": "receipts",
 }

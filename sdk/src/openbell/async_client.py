@@ -23,7 +23,7 @@ from openbell.models import (
 )
 from openbell.orders import Side, Spec, TimeWindow
 from openbell.plans import Answer, Pause, Plan, Step, await_final, fetch, submit
-from openbell.receipts import ChainedAction, ChainHeads, ChainPage, Receipt, ReceiptPage
+from openbell.receipts import ChainedAction, ChainHeads, ChainPage, Evaluation, Receipt, ReceiptPage
 from openbell.requests import PAGE_LIMIT, CreateOptions, ListOptions, Request, SubmitOptions, TimeOptions
 
 Outcome = TypeVar("Outcome")
@@ -77,6 +77,16 @@ class AsyncClient:
         """Ask for a new order; returns once it is durably recorded, not once it is filled."""
         request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
         return await self._carry_out(submit(request))
+
+    async def evaluate(self, *, symbol: str, side: Side, spec: Spec, **options: Unpack[CreateOptions]) -> Evaluation:
+        """What the controls would say of a new order now; nothing is recorded, sent or counted."""
+        request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
+        return await self._evaluate(request, options.get("account_id"))
+
+    async def evaluate_replace(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Evaluation:
+        """What the controls would say of a change now; nothing is recorded, sent or counted."""
+        request = requests.replace_intent(self._connection, intent_id, spec, options)
+        return await self._evaluate(request, options.get("account_id"))
 
     async def replace_intent(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Action:
         """Ask that an intent's order become this: its own kind, and the total quantity with what has filled."""
@@ -185,6 +195,10 @@ class AsyncClient:
         from openbell.events import Subscription, iterate_async  # grpc is slow to import and most callers never stream
 
         return iterate_async(self._connection, Subscription(self._connection.account(account_id), resume_token))
+
+    async def _evaluate(self, request: Request, account_id: str | None) -> Evaluation:
+        dry = receipt_requests.evaluation(self._connection, request, account_id)
+        return await self._carry_out(fetch(dry, Evaluation))
 
     async def _records(self, request: Request) -> AsyncIterator[Action]:
         async for page in self._pages(request, Page):

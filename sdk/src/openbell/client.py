@@ -23,7 +23,7 @@ from openbell.models import (
 )
 from openbell.orders import Side, Spec, TimeWindow
 from openbell.plans import Answer, Pause, Plan, Step, await_final, fetch, submit
-from openbell.receipts import ChainedAction, ChainHeads, ChainPage, Receipt, ReceiptPage
+from openbell.receipts import ChainedAction, ChainHeads, ChainPage, Evaluation, Receipt, ReceiptPage
 from openbell.requests import PAGE_LIMIT, CreateOptions, ListOptions, Request, SubmitOptions, TimeOptions
 
 Outcome = TypeVar("Outcome")
@@ -77,6 +77,16 @@ class Client:
         """Ask for a new order; returns once it is durably recorded, not once it is filled."""
         request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
         return self._carry_out(submit(request))
+
+    def evaluate(self, *, symbol: str, side: Side, spec: Spec, **options: Unpack[CreateOptions]) -> Evaluation:
+        """What the controls would say of a new order now; nothing is recorded, sent or counted."""
+        request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
+        return self._evaluate(request, options.get("account_id"))
+
+    def evaluate_replace(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Evaluation:
+        """What the controls would say of a change now; nothing is recorded, sent or counted."""
+        request = requests.replace_intent(self._connection, intent_id, spec, options)
+        return self._evaluate(request, options.get("account_id"))
 
     def replace_intent(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Action:
         """Ask that an intent's order become this: its own kind, and the total quantity with what has filled."""
@@ -180,6 +190,10 @@ class Client:
         from openbell.events import Subscription, subscribe  # grpc is slow to import and most callers never stream
 
         return subscribe(self._connection, Subscription(self._connection.account(account_id), resume_token))
+
+    def _evaluate(self, request: Request, account_id: str | None) -> Evaluation:
+        dry = receipt_requests.evaluation(self._connection, request, account_id)
+        return self._carry_out(fetch(dry, Evaluation))
 
     def _records(self, request: Request) -> Iterator[Action]:
         for page in self._pages(request, Page):

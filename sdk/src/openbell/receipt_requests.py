@@ -2,6 +2,8 @@
 
 from urllib.parse import quote
 
+import msgspec
+
 from openbell.connection import Connection
 from openbell.requests import PAGE_LIMIT, Request
 
@@ -29,6 +31,14 @@ def chain(connection: Connection, account_id: str | None) -> Request:
 def chained_actions(connection: Connection, account_id: str | None) -> Request:
     """The first page of an account's chain."""
     return _page(f"{_account(connection, account_id)}/chain/actions")
+
+
+def evaluation(connection: Connection, submit: Request, account_id: str | None) -> Request:
+    """The dry run of a submit."""
+    assert submit.body is not None, "a submit has a body"
+    body = {**msgspec.json.decode(submit.body), "account_id": connection.account(account_id)}
+    headers = {"content-type": "application/json"}
+    return Request("POST", "/v1/controls/evaluate", headers=headers, body=msgspec.json.encode(body))
 
 
 def _page(path: str, **parameters: str) -> Request:

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeGuard
 
 # Receipts before this version did not say how they compared; only their hash can be checked.
 FIRST_REPEATABLE: Final = 2
+CAPABILITY: Final = "CAPABILITY"
 _PLAIN: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 # The largest numbers are products of a few of the platform's own, none of which has forty digits.
 _EXACT: Final = Context(prec=1000)
@@ -59,10 +60,11 @@ def flaws_of_body(body: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON
     for number, line in enumerate(rules, 1):
         for flaw in _flaws_of_line(line, body):
             yield f"rule {number} ({line.get('code')}): {flaw}"
-    expected = "REFUSED" if any(line.get("verdict") == "REFUSED" for line in rules) else "PASSED"
+    refusing = [line for line in rules if line.get("verdict") == "REFUSED"]
+    expected = "REFUSED" if refusing else "PASSED"
     if body.get("verdict") != expected:
         yield f"the verdict is {body.get('verdict')!r}, and its rules make it {expected}"
-    if "exempt" in body and expected == "REFUSED":
+    if "exempt" in body and any(line.get("code") != CAPABILITY for line in refusing):
         yield f"it is refused, although {body['exempt']!r} exempts it"
 
 
@@ -118,7 +120,9 @@ def _flaws_of_line(line: dict[str, Any], body: dict[str, Any]) -> Iterator[str]:
 
 def _expected(line: dict[str, Any], body: dict[str, Any]) -> set[str]:
     """The verdicts that a line can have."""
-    refusal = "REFUSED" if line["mode"] == "hard" and not body.get("watched_only") else "WOULD_REFUSE"
+    # What a broker cannot do, which a dry run tells, no organization can choose to watch only.
+    watched = body.get("watched_only") and line.get("code") != CAPABILITY
+    refusal = "REFUSED" if line["mode"] == "hard" and not watched else "WOULD_REFUSE"
     if line.get("missing") is not None:
         # What a missing input means was the rule's own to say.
         return {"PASSED", refusal}

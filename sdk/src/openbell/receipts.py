@@ -50,6 +50,18 @@ class Receipt(Record, frozen=True, kw_only=True):
         return findings_of(self.body)
 
 
+class Evaluation(Record, frozen=True, kw_only=True):
+    """What the controls would say of a command now; nothing was recorded."""
+
+    verdict: str
+    receipt: dict[str, Any]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every rule's word on the command."""
+        return findings_of(self.receipt)
+
+
 class ReceiptPage(Record, frozen=True, kw_only=True):
     """One page of receipts."""
 

@@ -232,7 +232,7 @@ def _differences(action: ActionLine) -> Iterator[str]:
     for name in _SAME_TEXTS:
         if name in command and command[name] != getattr(action, name):
             yield f"the receipt is about the {name} {command[name]!r}"
-    if action.action_type == "CANCEL":
+    if "quantity" not in command:
         return
     for name in _SAME_NUMBERS:
         if _decimal(command.get(name)) != _decimal(getattr(action, name)):

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from openbell.cli.plain_text import printable
 from openbell.cli.tables import PIPE_WIDTH, console, time_text
-from openbell.receipts import Finding, Receipt, findings_of
+from openbell.receipts import Evaluation, Finding, Receipt, findings_of
 
 # Longer ones are in --json.
 VALUES_MAX: Final = 6
@@ -42,6 +42,19 @@ def show_receipt(receipt: Receipt) -> None:
         screen.print(_findings(receipt.findings))
     else:
         screen.print("No rule spoke about it.")
+
+
+def show_evaluation(evaluation: Evaluation) -> None:
+    """What the controls would say, and every rule."""
+    screen = console()
+    verdict = Text(printable(evaluation.verdict), style=_STYLES.get(evaluation.verdict, ""))
+    screen.print(
+        verdict.append(f": {printable(command_line(evaluation.receipt.get('command')))}; nothing was recorded")
+    )
+    if evaluation.findings:
+        screen.print(_findings(evaluation.findings))
+    else:
+        screen.print("No rule speaks about it.")
 
 
 def show_refusals(receipts: Iterable[Receipt]) -> None:

@@ -36,6 +36,7 @@ from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
 from openbell_server.application.delete_user import DeleteUser
+from openbell_server.application.evaluate_command import EvaluateCommand
 from openbell_server.application.judge_command import JudgeCommand
 from openbell_server.application.limit_rates import LimitRates
 from openbell_server.application.look_up_organization import LookUpOrganization
@@ -73,6 +74,7 @@ from openbell_server.transport.rest.controls import control_routes
 from openbell_server.transport.rest.credentials import credential_routes
 from openbell_server.transport.rest.entry import Enter
 from openbell_server.transport.rest.error_responses import error_renderer
+from openbell_server.transport.rest.evaluations import evaluation_route
 from openbell_server.transport.rest.external_orders import external_order_route
 from openbell_server.transport.rest.fault_plans import fault_plan_routes
 from openbell_server.transport.rest.intents import intent_routes
@@ -124,6 +126,7 @@ def rest_app(
         intent_routes(enter, submit, read, statistics),
         external_order_route(enter, external_orders),
         *receipt_routes(enter, ReadReceipts(organizations, PostgresReceiptStore(pool), cursor_key)),
+        evaluation_route(enter, EvaluateCommand(organizations, intents, judge, BROKERS)),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
         *rule_routes(enter, SetRules(organizations, key_records, PostgresRuleStore(pool), BROKERS, cursor_key)),
         credential_routes(enter, ManageCredentials(organizations, credentials, BROKERS, ids, vault, hints)),

@@ -10,6 +10,7 @@ from openbell_server.domain.authorization import Operation
 from openbell_server.domain.control_facts import Gate
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, TimeInForce
+from openbell_server.transport.rest.evaluations import EvaluateBody, EvaluationBody
 from openbell_server.transport.rest.openapi.described import LIMIT, NEXT_CURSOR, Described, Parameter
 from openbell_server.transport.rest.receipts import (
     ChainedActionBody,
@@ -116,6 +117,30 @@ _REFUSED: Final = Parameter(
 )
 
 RECEIPT_OPERATIONS: Final = (
+    Described(
+        method="POST",
+        path="/v1/controls/evaluate",
+        operation_id="evaluateCommand",
+        tag="Receipts",
+        summary="Try a command against the controls",
+        description="The receipt that a submit of this command would have now. Nothing is recorded, sent or counted: "
+        "rates and duplicates are read as they are. What the broker cannot do is a rule of its own, CAPABILITY. Only "
+        "the controls are asked: whether the account is enabled and the order still open, a submit says.",
+        operation=Operation.READ_CONTROLS,
+        body=EvaluateBody,
+        body_examples={
+            "market": {
+                "account_id": str(_ACCOUNT_ID),
+                "command": {
+                    "type": "CREATE",
+                    "payload": {"symbol": "AAPL", "order_side": "BUY", "spec": {"Market": {"quantity": "5000"}}},
+                },
+            }
+        },
+        answer=EvaluationBody,
+        answer_example=EvaluationBody("REFUSED", _BODY),
+        codes=("not_found", "environment_mismatch", "concurrent_change"),
+    ),
     Described(
         method="GET",
         path=f"{_ACCOUNT}/receipts",
