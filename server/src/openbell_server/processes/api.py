@@ -7,6 +7,7 @@ from functools import partial
 
 from litestar.types import ASGIApp, ControllerRouterHandler
 
+from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.postgres.accounts import PostgresAccountRecords
 from openbell_server.adapters.postgres.api_key_records import PostgresApiKeyRecords
@@ -109,7 +110,7 @@ def rest_app(
         intents,
         PostgresMarketStore(pool),
         PostgresCountedAcceptStore(pool),
-        None,
+        load_calendars(),
     )
     submit = SubmitIntent(organizations, intents, controls, judge, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
     read = ReadIntents(organizations, intents, BROKERS, cursor_key)

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 import structlog
 from nats.aio.msg import Msg
 
+from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.consumer import consume_work
@@ -61,7 +62,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         await require_schema(pool)
         operations.watch_database(pool)
         operations.watch_nats(hints, needed=False)
-        store = PostgresExecutionStore(pool, books=RuleBooks(spelled_at))
+        store = PostgresExecutionStore(pool, books=RuleBooks(spelled_at), calendars=load_calendars())
         slots = HoldSlots(PostgresLeaseStore(pool), _identity(settings), boot_time)
         priced: set[Place] = set()
         track = TrackOrders(store, hints, priced=priced)
