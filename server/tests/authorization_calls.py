@@ -212,6 +212,9 @@ class Calls:
             if name == "delete organization rule" and not expected(cell).refused:
                 await self.world.a_rule_to_remove(place, "organization", "")
             return template.format(code=_code(name)), BODIES.get(name)
+        if name == "evaluate":
+            desk = self.world.desk_at(place, cell)
+            return template, {"account_id": str(desk.tenant.account.id if desk else uuid4()), **create_body()}
         if name == "create account":
             return template, {"name": "made by a test", "broker": "paper", "environment": cell.environment}
         if "account_id" in template:
@@ -239,7 +242,16 @@ class Calls:
             scope = cell.row.name.split()[1]
             subject = str(account_id) if scope == "account" else f"{account_id} {SYMBOL}"
             await self.world.a_rule_to_remove(place, scope, subject)
-        path = template.format(account_id=account_id, intent_id=intent_id, symbol=SYMBOL, code=_code(cell.row.name))
+        receipt_id = await self.world.receipt_of(intent_id) if "receipt_id" in template else None
+        path = template.format(
+            account_id=account_id,
+            intent_id=intent_id,
+            receipt_id=receipt_id,
+            symbol=SYMBOL,
+            code=_code(cell.row.name),
+        )
+        if cell.row.name == "refusals":
+            return f"{path}?refused=true", None
         if cell.row.name == "submit REPLACE":
             return path, replace_body(intent_id, price="1.60")
         if cell.row.name == "submit CANCEL":

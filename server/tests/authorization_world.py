@@ -182,6 +182,11 @@ class World:
         assert accepted.status == "ACCEPTED", accepted
         return accepted.intent_id
 
+    async def receipt_of(self, intent_id: UUID) -> UUID:
+        """The receipt of an intent's first command; that of one that is not there is not there either."""
+        query = "select receipt_id from intent_actions where intent_id = $1 and seq = 1"
+        return await self.owner.fetchval(query, intent_id) or uuid4()
+
     async def an_account_to_sign_in(self, place: Place, environment: str, *, disabled: bool) -> AccountId:
         """One with a credential, for a call that changes it: commands to the other accounts are not held up."""
         account = await an_account(self.pool, place.organization_id, Environment(environment))

@@ -59,6 +59,7 @@ ID_PARAMETERS = {
     "outbox_id",
     "executor_id",
     "credential_id",
+    "receipt_id",
     "of_whom",
 }
 
@@ -199,8 +200,10 @@ async def values_of(owner: Owner, neighbour: Neighbour) -> dict[str, Any]:
     """A value for every parameter of every statement, read from the rows of one organization."""
     account = neighbour.tenant.account
     row = await owner.fetchrow(
-        "select s.action_id, i.command_hash, k.api_key_id, k.key_id, k.secret_hash, o.external_id, o.provider"
+        "select s.action_id, a.receipt_id, i.command_hash, k.api_key_id, k.key_id, k.secret_hash, o.external_id,"
+        " o.provider"
         " from openbell.action_states s join openbell.api_keys k using (organization_id)"
+        " join openbell.intent_actions a using (organization_id, account_id, intent_id, seq)"
         " join openbell.idempotency_keys i using (organization_id, account_id, intent_id, seq)"
         " join openbell.organizations o using (organization_id) where s.intent_id = $1",
         neighbour.waiting,
@@ -334,8 +337,7 @@ def _values_of_reconciliation() -> dict[str, Any]:
 
 def _values_of_the_accept_step() -> dict[str, Any]:
     return (
-        {"receipt_id": new_id()}
-        | {"receipt_ids": [new_id()], "action_types": ["CREATE"], "idempotency_keys": [None], "command_hashes": [b""]}
+        {"receipt_ids": [new_id()], "action_types": ["CREATE"], "idempotency_keys": [None], "command_hashes": [b""]}
         | {"organization_epochs": [1], "account_epochs": [1], "symbols": ["AAPL"], "order_sides": ["BUY"]}
         | {"order_types": ["MARKET"], "route_strategies": ["SMART"], "limit_prices": [None], "stop_prices": [None]}
         | {"times_in_force": ["DAY"], "client_reference_ids": [None], "principal_types": ["API_KEY"]}

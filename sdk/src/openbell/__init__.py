@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         Window,
     )
     from openbell.orders import Limit, Market, Stop, StopLimit
+    from openbell.receipts import ChainedAction, ChainHeads, Evaluation, Finding, Receipt
     from openbell.rules import Rule, RuleAddress, RuleChange, RuleTerms, Switch
 
 __all__ = [
@@ -64,16 +65,20 @@ __all__ = [
     "BrokerFeed",
     "BrokerOrder",
     "Calendar",
+    "ChainHeads",
+    "ChainedAction",
     "Client",
     "Conflict",
     "CredentialField",
     "CredentialForm",
+    "Evaluation",
     "Event",
     "EventMissed",
     "Execution",
     "ExternalOrder",
     "FaultPlan",
     "FieldProblem",
+    "Finding",
     "IntentAction",
     "Invalid",
     "Latency",
@@ -93,6 +98,7 @@ __all__ = [
     "Probe",
     "RateLimited",
     "Reason",
+    "Receipt",
     "Rule",
     "RuleAddress",
     "RuleChange",
@@ -151,6 +157,11 @@ _HOMES: Final = {
     "RuleChange": "rules",
     "RuleTerms": "rules",
     "Switch": "rules",
+    "ChainHeads": "receipts",
+    "ChainedAction": "receipts",
+    "Evaluation": "receipts",
+    "Finding": "receipts",
+    "Receipt": "receipts",
 }
 
 if not TYPE_CHECKING:  # a type checker that saw this function would believe in every name

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
-from openbell import requests, rule_requests
+from openbell import receipt_requests, requests, rule_requests
 from openbell.calendars import Calendar, CalendarList, MarketSessions
 from openbell.connection import DEFAULT_TIMEOUT, connect
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
@@ -24,11 +24,13 @@ from openbell.models import (
 )
 from openbell.orders import Side, Spec, TimeWindow
 from openbell.plans import Answer, Pause, Plan, Step, ask, await_final, fetch, submit
+from openbell.receipts import ChainedAction, ChainHeads, ChainPage, Evaluation, Receipt, ReceiptPage
 from openbell.requests import PAGE_LIMIT, CreateOptions, ListOptions, Request, SubmitOptions, TimeOptions
 from openbell.rule_requests import RemoveOptions, RuleOptions, RuleScope, State, SwitchOptions
 from openbell.rules import Rule, RuleChange, RuleChangePage, RuleList, Switch
 
 Outcome = TypeVar("Outcome")
+Paged = TypeVar("Paged", Page, ReceiptPage, ChainPage)
 
 
 class AsyncClient:
@@ -83,6 +85,16 @@ class AsyncClient:
         request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
         return await self._carry_out(submit(request))
 
+    async def evaluate(self, *, symbol: str, side: Side, spec: Spec, **options: Unpack[CreateOptions]) -> Evaluation:
+        """What the controls would say of a new order now; nothing is recorded, sent or counted."""
+        request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
+        return await self._evaluate(request, options.get("account_id"))
+
+    async def evaluate_replace(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Evaluation:
+        """What the controls would say of a change now; nothing is recorded, sent or counted."""
+        request = requests.replace_intent(self._connection, intent_id, spec, options)
+        return await self._evaluate(request, options.get("account_id"))
+
     async def replace_intent(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Action:
         """Ask that an intent's order become this: its own kind, and the total quantity with what has filled."""
         return await self._carry_out(submit(requests.replace_intent(self._connection, intent_id, spec, options)))
@@ -118,6 +130,35 @@ class AsyncClient:
     def actions(self, intent_id: str, *, account_id: str | None = None) -> AsyncIterator[Action]:
         """The history of an intent, oldest first."""
         return self._records(requests.actions_page(self._connection, intent_id, account_id))
+
+    async def receipt(self, receipt_id: str, *, account_id: str | None = None) -> Receipt:
+        """Why a command was accepted or refused."""
+        return await self._carry_out(fetch(receipt_requests.receipt(self._connection, receipt_id, account_id), Receipt))
+
+    async def receipts_of_intent(self, intent_id: str, *, account_id: str | None = None) -> AsyncIterator[Receipt]:
+        """The receipts of an intent's commands in their order, each followed by that of a refusal at its door."""
+        request = receipt_requests.receipts_of_intent(self._connection, intent_id, account_id)
+        async for page in self._pages(request, ReceiptPage):
+            for receipt in page.data:
+                yield receipt
+
+    async def refusals(self, *, account_id: str | None = None) -> AsyncIterator[Receipt]:
+        """What controls refused, the oldest first."""
+        request = receipt_requests.refusals(self._connection, account_id)
+        async for page in self._pages(request, ReceiptPage):
+            for receipt in page.data:
+                yield receipt
+
+    async def chain(self, *, account_id: str | None = None) -> ChainHeads:
+        """Where the chains over the account's actions and refusals stand."""
+        return await self._carry_out(fetch(receipt_requests.chain(self._connection, account_id), ChainHeads))
+
+    async def chained_actions(self, *, account_id: str | None = None) -> AsyncIterator[ChainedAction]:
+        """Every action of the account with what its hash and its chain are made of, the oldest first."""
+        request = receipt_requests.chained_actions(self._connection, account_id)
+        async for page in self._pages(request, ChainPage):
+            for action in page.data:
+                yield action
 
     async def brokers(self) -> tuple[Broker, ...]:
         """Every broker that accounts can be at, and what it can do."""
@@ -216,12 +257,20 @@ class AsyncClient:
                 yield change
             following = requests.following_page(following, page.next_cursor)
 
+    async def _evaluate(self, request: Request, account_id: str | None) -> Evaluation:
+        dry = receipt_requests.evaluation(self._connection, request, account_id)
+        return await self._carry_out(fetch(dry, Evaluation))
+
     async def _records(self, request: Request) -> AsyncIterator[Action]:
-        following: Request | None = request
-        while following is not None:  # ends with the last page; a page that repeats its cursor raises
-            page = await self._carry_out(fetch(following, Page))
+        async for page in self._pages(request, Page):
             for action in page.data:
                 yield action
+
+    async def _pages(self, request: Request, kind: type[Paged]) -> AsyncIterator[Paged]:
+        following: Request | None = request
+        while following is not None:  # ends with the last page; a page that repeats its cursor raises
+            page = await self._carry_out(fetch(following, kind))
+            yield page
             following = requests.following_page(following, page.next_cursor)
 
     async def _carry_out(self, plan: Plan[Outcome]) -> Outcome:

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
-from openbell import requests, rule_requests
+from openbell import receipt_requests, requests, rule_requests
 from openbell.calendars import Calendar, CalendarList, MarketSessions
 from openbell.connection import DEFAULT_TIMEOUT, connect
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
@@ -24,11 +24,13 @@ from openbell.models import (
 )
 from openbell.orders import Side, Spec, TimeWindow
 from openbell.plans import Answer, Pause, Plan, Step, ask, await_final, fetch, submit
+from openbell.receipts import ChainedAction, ChainHeads, ChainPage, Evaluation, Receipt, ReceiptPage
 from openbell.requests import PAGE_LIMIT, CreateOptions, ListOptions, Request, SubmitOptions, TimeOptions
 from openbell.rule_requests import RemoveOptions, RuleOptions, RuleScope, State, SwitchOptions
 from openbell.rules import Rule, RuleChange, RuleChangePage, RuleList, Switch
 
 Outcome = TypeVar("Outcome")
+Paged = TypeVar("Paged", Page, ReceiptPage, ChainPage)
 
 
 class Client:
@@ -83,6 +85,16 @@ class Client:
         request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
         return self._carry_out(submit(request))
 
+    def evaluate(self, *, symbol: str, side: Side, spec: Spec, **options: Unpack[CreateOptions]) -> Evaluation:
+        """What the controls would say of a new order now; nothing is recorded, sent or counted."""
+        request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
+        return self._evaluate(request, options.get("account_id"))
+
+    def evaluate_replace(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Evaluation:
+        """What the controls would say of a change now; nothing is recorded, sent or counted."""
+        request = requests.replace_intent(self._connection, intent_id, spec, options)
+        return self._evaluate(request, options.get("account_id"))
+
     def replace_intent(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Action:
         """Ask that an intent's order become this: its own kind, and the total quantity with what has filled."""
         return self._carry_out(submit(requests.replace_intent(self._connection, intent_id, spec, options)))
@@ -118,6 +130,32 @@ class Client:
     def actions(self, intent_id: str, *, account_id: str | None = None) -> Iterator[Action]:
         """The history of an intent, oldest first."""
         return self._records(requests.actions_page(self._connection, intent_id, account_id))
+
+    def receipt(self, receipt_id: str, *, account_id: str | None = None) -> Receipt:
+        """Why a command was accepted or refused."""
+        return self._carry_out(fetch(receipt_requests.receipt(self._connection, receipt_id, account_id), Receipt))
+
+    def receipts_of_intent(self, intent_id: str, *, account_id: str | None = None) -> Iterator[Receipt]:
+        """The receipts of an intent's commands in their order, each followed by that of a refusal at its door."""
+        request = receipt_requests.receipts_of_intent(self._connection, intent_id, account_id)
+        for page in self._pages(request, ReceiptPage):
+            yield from page.data
+
+    def refusals(self, *, account_id: str | None = None) -> Iterator[Receipt]:
+        """What controls refused, the oldest first."""
+        request = receipt_requests.refusals(self._connection, account_id)
+        for page in self._pages(request, ReceiptPage):
+            yield from page.data
+
+    def chain(self, *, account_id: str | None = None) -> ChainHeads:
+        """Where the chains over the account's actions and refusals stand."""
+        return self._carry_out(fetch(receipt_requests.chain(self._connection, account_id), ChainHeads))
+
+    def chained_actions(self, *, account_id: str | None = None) -> Iterator[ChainedAction]:
+        """Every action of the account with what its hash and its chain are made of, the oldest first."""
+        request = receipt_requests.chained_actions(self._connection, account_id)
+        for page in self._pages(request, ChainPage):
+            yield from page.data
 
     def brokers(self) -> tuple[Broker, ...]:
         """Every broker that accounts can be at, and what it can do."""
@@ -211,11 +249,19 @@ class Client:
             yield from page.data
             following = requests.following_page(following, page.next_cursor)
 
+    def _evaluate(self, request: Request, account_id: str | None) -> Evaluation:
+        dry = receipt_requests.evaluation(self._connection, request, account_id)
+        return self._carry_out(fetch(dry, Evaluation))
+
     def _records(self, request: Request) -> Iterator[Action]:
+        for page in self._pages(request, Page):
+            yield from page.data
+
+    def _pages(self, request: Request, kind: type[Paged]) -> Iterator[Paged]:
         following: Request | None = request
         while following is not None:  # ends with the last page; a page that repeats its cursor raises
-            page = self._carry_out(fetch(following, Page))
-            yield from page.data
+            page = self._carry_out(fetch(following, kind))
+            yield page
             following = requests.following_page(following, page.next_cursor)
 
     def _carry_out(self, plan: Plan[Outcome]) -> Outcome:

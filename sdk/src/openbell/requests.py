@@ -50,6 +50,10 @@ class SubmitOptions(TypedDict, total=False):
     account_id: str | None
     idempotency_key: str | None
     client_reference_id: str | None
+    # Not sent to the broker later than this.
+    deadline: datetime | None
+    # Whether an equal order just before is no mistake.
+    allow_duplicate: bool
 
 
 class CreateOptions(SubmitOptions, total=False):
@@ -291,6 +295,10 @@ def _submit(connection: Connection, command: dict[str, Any], options: SubmitOpti
     body: dict[str, Any] = {"command": command}
     if reference := options.get("client_reference_id"):
         body["client_reference_id"] = reference
+    if deadline := options.get("deadline"):
+        body["deadline"] = text_of("deadline", deadline)
+    if options.get("allow_duplicate"):
+        body["allow_duplicate"] = True
     return Request(
         "POST",
         _intents(connection, options.get("account_id")),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from refusals import a_refusal, refuse
 
 from builders import a_cancel, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution
 from openbell_server.adapters.postgres.backup import BackupReport, CannotBeChecked, check_backup
@@ -44,6 +45,8 @@ async def trade(desk: Desk, number: int) -> None:
     assert len(await desk.open_doors()) == 1
     odd = a_market_create(reference=SECRETS[0])
     await accept(desk.pool, *(desk.tenant.submission(odd, f"{SECRETS[1]}-{place}") for place in range(5)))
+    for place in range(3):
+        await refuse(desk.pool, desk.tenant, a_refusal(str(place)))
 
 
 @pytest.fixture
@@ -71,7 +74,7 @@ def broken(report: BackupReport) -> set[str]:
 async def test_a_database_in_the_middle_of_its_work_is_whole(traded: str) -> None:
     report = await check_backup(traded)
     assert (broken(report), report.is_whole) == (set(), True)
-    assert len(report.findings) == 12
+    assert len(report.findings) == 13
     assert report.sizes["accounts"] == ACCOUNTS
     assert report.sizes["actions"] == 2 * 11
     assert report.unsettled == {"queued": 2 * 5, "past_door": 2}
@@ -118,10 +121,35 @@ DAMAGES = {
     "a counter is behind": ("update account_counters set action_no = action_no - 1 where action_no > 0", {"actions"}),
     "a counter is missing": (f"delete from account_counters where {ONE}", {"actions", "events"}),
     "an account is missing": (f"delete from accounts where {ONE}", {"actions"}),
-    "a receipt was edited": ("update receipts set body = body || ' '", {"receipts"}),
+    "a receipt was edited": ("update receipts set body = body || ' ' where seq is not null", {"receipts"}),
     "a receipt was edited with its hash": (
-        "update receipts set body = '{}', hash = sha256('{}')",
+        "update receipts set body = '{}', hash = sha256('{}') where seq is not null",
         {"chain"},
+    ),
+    "a refusal was edited": ("update receipts set body = body || ' ' where refusal_no = 2", {"receipts", "refusals"}),
+    "a refusal was edited with its hash": (
+        "update receipts set body = '{}', hash = sha256('{}') where refusal_no = 2",
+        {"refusals"},
+    ),
+    "the first refusal is missing": (f"delete from receipts where {ONE} and refusal_no = 1", {"refusals"}),
+    "the last refusal is missing": (f"delete from receipts where {ONE} and refusal_no = 3", {"refusals"}),
+    "all refusals are missing": ("delete from receipts where refusal_no is not null", {"refusals"}),
+    "refusals were exchanged": (
+        "; ".join(
+            f"update receipts set refusal_no = {after} where {ONE} and refusal_no = {before}"
+            for before, after in ((1, 99), (2, 1), (99, 2))
+        ),
+        {"refusals"},
+    ),
+    "a refusal is called a pass": ("update receipts set verdict = 'PASSED' where refusal_no = 1", {"refusals"}),
+    "a refusal has no number any more": (f"update receipts set refusal_no = null where {ONE}", {"refusals"}),
+    "the count of refusals is behind": (
+        "update account_counters set refusal_no = refusal_no - 1 where refusal_no > 0",
+        {"refusals"},
+    ),
+    "the head of refusals is another": (
+        "update account_counters set refusal_head = sha256(refusal_head) where refusal_no = 0",
+        {"refusals"},
     ),
     "a receipt is missing": (f"delete from receipts where {ONE} and seq = 2", {"receipts", "chain"}),
     "a receipt belongs to another action": (f"update receipts set seq = 7 where {ONE} and seq = 2", {"receipts"}),
@@ -179,9 +207,9 @@ async def test_an_action_forged_together_with_its_hash_is_found_by_the_chain(tra
 async def test_the_first_five_offenders_are_named_and_all_are_counted(traded: str) -> None:
     await damage(traded, "update receipts set body = 'x'; update intent_actions set symbol = 'X'")
     report = await check_backup(traded)
-    for name in ("receipts", "hashes"):
+    for name, total in (("receipts", 28), ("hashes", 22)):
         (finding,) = (finding for finding in report.findings if finding.check.name == name)
-        assert (len(set(finding.offenders)), finding.total) == (5, 22)
+        assert (len(set(finding.offenders)), finding.total) == (5, total)
 
 
 def run_check(url: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -198,12 +226,12 @@ def run_check(url: str, *options: str) -> subprocess.CompletedProcess[str]:
 
 async def test_the_command_says_whole_or_what_is_not_and_what_to_do(traded: str) -> None:
     whole = await asyncio.to_thread(run_check, traded)
-    assert (whole.returncode, whole.stdout.count("✓"), whole.stdout.count("✗")) == (0, 12, 0)
+    assert (whole.returncode, whole.stdout.count("✓"), whole.stdout.count("✗")) == (0, 13, 0)
     assert "This database is whole: 3 accounts, 22 actions" in whole.stdout
     assert "12 actions had no outcome: 10 queued, 2 past the door" in whole.stdout
     await damage(traded, "delete from positions; drop table idempotency_keys")
     not_whole = await asyncio.to_thread(run_check, traded)
-    assert (not_whole.returncode, not_whole.stdout.count("✓"), not_whole.stdout.count("✗")) == (1, 10, 2)
+    assert (not_whole.returncode, not_whole.stdout.count("✓"), not_whole.stdout.count("✗")) == (1, 11, 2)
     assert "restore it again" in not_whole.stdout
     assert "PostgreSQL cannot read what this needs (UndefinedTableError)." in not_whole.stdout
     assert "This database is NOT whole" in not_whole.stdout
@@ -222,7 +250,7 @@ async def test_the_command_answers_machines_and_never_names_amounts_or_texts(tra
     body = json.loads(answer.stdout)
     assert (answer.returncode, body["whole"]) == (1, False)
     failed = {check["check"] for check in body["checks"] if not check["holds"]}
-    assert failed == {"hashes", "receipts", "positions", "executions", "keys", "states"}
+    assert failed == {"hashes", "receipts", "refusals", "positions", "executions", "keys", "states"}
     assert all(check["remedy"] for check in body["checks"] if not check["holds"])
     assert not any(text in answer.stdout for text in (*SECRETS, "987654321", "a body"))
 

@@ -48,6 +48,7 @@ NEEDS_NEWEST = {
     "evidence",
     "markets",
     "operators",
+    "receipts",
     "reconciliation",
     "resting",
     "sessions",

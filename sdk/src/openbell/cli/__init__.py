@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from openbell.cli import brokers, calendars, controls, events, intents, paper, rules
+from openbell.cli import brokers, calendars, controls, events, intents, paper, receipts, rules
 from openbell.cli.outcomes import OUTCOME_UNKNOWN
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 app.add_typer(intents.app, name="intents")
 app.add_typer(events.app, name="events")
 app.add_typer(controls.app, name="controls")
+app.add_typer(receipts.app, name="receipts")
 app.add_typer(paper.app, name="paper")
 app.command("brokers")(brokers.show_brokers)
 app.command("calendars")(calendars.show_calendars)

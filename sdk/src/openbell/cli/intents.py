@@ -1,18 +1,34 @@
 """The commands under `openbell intents`."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
-from openbell.cli.options import Account, IdempotencyKey, Json, Key, Reference, Url, client_for
-from openbell.cli.outcomes import REFUSED, interrupted_as_unknown, told_plainly
-from openbell.errors import NotFinal
+from openbell.cli.options import (
+    Account,
+    AllowDuplicate,
+    Deadline,
+    DryRun,
+    IdempotencyKey,
+    Json,
+    Key,
+    Reference,
+    Url,
+    client_for,
+    moment_of,
+)
+from openbell.cli.outcomes import DONE, REFUSED, interrupted_as_unknown, told_plainly
+from openbell.errors import NotFinal, OpenbellError
 from openbell.orders import ActionType, Limit, Market, Side, Spec, Stop, StopLimit, TimeInForce, TimeWindow
 
 if TYPE_CHECKING:
+    from openbell.client import Client
     from openbell.models import Action
+    from openbell.receipts import Evaluation
+    from openbell.requests import CreateOptions, SubmitOptions
 
 app = typer.Typer(
     help="Submit, list, show, count, replace and cancel intents.", no_args_is_help=True, rich_markup_mode=None
@@ -34,6 +50,9 @@ def create(
     ] = None,
     idempotency_key: IdempotencyKey = None,
     reference: Reference = None,
+    deadline: Deadline = None,
+    allow_duplicate: AllowDuplicate = False,
+    dry_run: DryRun = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the order is final.")] = False,
     wait_seconds: Annotated[float, typer.Option("--wait-seconds", min=0, help="How long --wait waits.")] = 30.0,
     account: Account = None,
@@ -47,15 +66,17 @@ def create(
         from openbell.requests import new_idempotency_key
 
         key = new_idempotency_key() if idempotency_key is None else idempotency_key
+        options: CreateOptions = {
+            "idempotency_key": key,
+            "client_reference_id": reference,
+            "deadline": moment_of(deadline),
+            "allow_duplicate": allow_duplicate,
+        }
         with client_for(url, api_key, account) as client:
+            if dry_run:
+                _end_dry_run(client.evaluate(symbol=symbol, side=side, spec=spec, **options), as_json=as_json)
             with interrupted_as_unknown(key):
-                action = client.create_intent(
-                    symbol=symbol,
-                    side=side,
-                    spec=spec,
-                    idempotency_key=key,
-                    client_reference_id=reference,
-                )
+                action = client.create_intent(symbol=symbol, side=side, spec=spec, **options)
             # Whatever becomes of the wait, the intent is recorded and the caller must learn its id.
             try:
                 action = client.wait(action.intent_id, wait_seconds) if wait else action
@@ -64,6 +85,7 @@ def create(
                 raise
             finally:
                 _show(action, as_json=as_json)
+                _show_shadows(client, action, as_json=as_json)
     if wait and action.execution is not None and action.execution.state in _REFUSED_STATES:
         raise typer.Exit(REFUSED)
 
@@ -79,6 +101,8 @@ def replace(
     ] = None,
     idempotency_key: IdempotencyKey = None,
     reference: Reference = None,
+    deadline: Deadline = None,
+    dry_run: DryRun = False,
     account: Account = None,
     url: Url = None,
     api_key: Key = None,
@@ -90,9 +114,18 @@ def replace(
         from openbell.requests import new_idempotency_key
 
         key = new_idempotency_key() if idempotency_key is None else idempotency_key
-        with client_for(url, api_key, account) as client, interrupted_as_unknown(key):
-            action = client.replace_intent(intent_id, spec, idempotency_key=key, client_reference_id=reference)
-        _show(action, as_json=as_json)
+        options: SubmitOptions = {
+            "idempotency_key": key,
+            "client_reference_id": reference,
+            "deadline": moment_of(deadline),
+        }
+        with client_for(url, api_key, account) as client:
+            if dry_run:
+                _end_dry_run(client.evaluate_replace(intent_id, spec, **options), as_json=as_json)
+            with interrupted_as_unknown(key):
+                action = client.replace_intent(intent_id, spec, **options)
+            _show(action, as_json=as_json)
+            _show_shadows(client, action, as_json=as_json)
 
 
 @app.command()
@@ -185,6 +218,26 @@ def _show(action: "Action", *, as_json: bool) -> None:
     from openbell.cli.tables import show_action
 
     show_action(action)
+
+
+def _end_dry_run(evaluation: "Evaluation", *, as_json: bool) -> NoReturn:
+    if as_json:
+        typer.echo(evaluation.to_json())
+    else:
+        from openbell.cli.receipt_tables import show_evaluation
+
+        show_evaluation(evaluation)
+    raise typer.Exit(REFUSED if evaluation.verdict == "REFUSED" else DONE)
+
+
+def _show_shadows(client: "Client", action: "Action", *, as_json: bool) -> None:
+    """What rules in shadow mode would have refused; whoever may not read receipts, or cannot now, goes without."""
+    if as_json:
+        return
+    from openbell.cli.receipt_tables import show_shadows
+
+    with suppress(OpenbellError):
+        show_shadows(client.receipt(action.receipt_id))
 
 
 def _show_all(actions: Iterable["Action"], *, as_json: bool) -> None:

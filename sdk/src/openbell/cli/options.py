@@ -1,5 +1,6 @@
 """The options that several commands take, and the client they describe."""
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,6 +43,18 @@ IdempotencyKey = Annotated[
     typer.Option("--key", help="Idempotency key; the same command with the same key is recorded once."),
 ]
 Reference = Annotated[str | None, typer.Option("--reference", help="Your own id, kept with the intent.")]
+
+AllowDuplicate = Annotated[bool, typer.Option("--allow-duplicate", help="An equal order just before is no mistake.")]
+Deadline = Annotated[
+    str | None,
+    typer.Option("--deadline", help="Not sent to the broker later than this, such as 2026-01-31T09:30:00Z."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what the controls would say; record nothing.")]
+
+
+def moment_of(text: str | None) -> datetime | None:
+    """A moment as it was typed."""
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def client_for(

@@ -64,12 +64,17 @@ def _tell(error: OpenbellError, *, as_json: bool) -> None:
     if as_json:
         sys.stderr.write(json.dumps({"error": _as_object(error, request_id)}) + "\n")
         return
-    lines = [error.message]
+    _write(error.message)
     if isinstance(error, ApiError):
-        lines += [f"  {problem.pointer}: {problem.message}" for problem in error.errors]
-    lines.append(_remedy(error))
-    if request_id:
-        lines.append(f"Request id: {request_id}")
+        _write(*(f"  {problem.pointer}: {problem.message}" for problem in error.errors))
+        if error.receipt is not None:
+            from openbell.cli.receipt_tables import tell_refusal
+
+            tell_refusal(error.receipt)
+    _write(_remedy(error), *([f"Request id: {request_id}"] if request_id else []))
+
+
+def _write(*lines: str) -> None:
     sys.stderr.write("".join(f"{printable(line)}\n" for line in lines))
 
 
@@ -82,5 +87,6 @@ def _as_object(error: OpenbellError, request_id: str | None) -> dict[str, Any]:
         "request_id": request_id,
         "idempotency_key": getattr(error, "idempotency_key", None),
         "resume_token": getattr(error, "resume_token", None),
+        "receipt": getattr(error, "receipt", None),
     }
     return {name: value for name, value in known.items() if value}

@@ -69,6 +69,7 @@ def show_action(action: Action) -> None:
     table.add_row("order", _cell(order_line(action)))
     table.add_row("action", _cell(f"{action.seq} {action.action_type}, recorded {told_at(action.created_at)}"))
     table.add_row("state", _state(action.state, action.reason))
+    table.add_row("receipt", _cell(action.receipt_id))
     if action.client_reference_id:
         table.add_row("reference", _cell(action.client_reference_id))
     if action.replayed:

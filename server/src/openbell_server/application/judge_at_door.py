@@ -23,7 +23,8 @@ async def refusal(transaction: AccountTransaction, action: TrackedAction, *, acc
     refused = next((finding.reason for finding in findings if finding.refuses), None)
     if refused is not None:
         evaluation = Evaluation(
-            command=asked_facts(asked),
+            # Its text alone must tell which command it is about: nothing else of a refusal is hashed.
+            command=asked_facts(asked) | {"intent_id": str(action.intent_id), "seq": action.seq},
             evaluated_at=facts.now,
             findings=findings,
             gate=Gate.DOOR,

@@ -16,6 +16,7 @@ from openbell_server.domain.accounts import TradingAccount
 from openbell_server.domain.control_facts import STATEFUL, Asked, Facts, Gate, Need, Rate
 from openbell_server.domain.control_rules import Rule, RuleBook
 from openbell_server.domain.evaluate_controls import evaluate, exemption, needs, speaking
+from openbell_server.domain.findings import Finding
 from openbell_server.domain.identifiers import IntentId
 from openbell_server.domain.intents import ActionType, CancelIntent, CommandRequest, CreateIntent
 from openbell_server.domain.market_calendars import MarketCalendars
@@ -49,16 +50,17 @@ class Case:
         """Whether it must be judged under the account's lock: for what is counted there, or by the clock there."""
         return bool(self.needs & STATEFUL) or (self.asked is not None and self.asked.deadline is not None)
 
-    def receipt(self, facts: Facts | None = None) -> Receipt:
-        """What the rules say, by these facts or by those that were known at first."""
+    def receipt(self, facts: Facts | None = None, before: Sequence[Finding] = ()) -> Receipt:
+        """What the rules say, by these facts or by those that were known at first, after what was found before."""
         known = facts or self.facts
         if self.asked is None or self.book is None:
             exempt = "CANCEL" if self.command["action_type"] == ActionType.CANCEL else None
-            return receipt_of(self.epochs, Evaluation(command=self.command, evaluated_at=known.now, exempt=exempt))
+            evaluation = Evaluation(command=self.command, evaluated_at=known.now, findings=before, exempt=exempt)
+            return receipt_of(self.epochs, evaluation)
         evaluation = Evaluation(
             command=self.command,
             evaluated_at=known.now,
-            findings=evaluate(self.book, self.asked, known, Gate.ACCEPT),
+            findings=[*before, *evaluate(self.book, self.asked, known, Gate.ACCEPT)],
             exempt=exemption(self.asked),
             watched_only=self.book.is_watched_only,
         )
@@ -100,15 +102,17 @@ class JudgeCommand:
     # None where no hours of markets are known.
     calendars: MarketCalendars | None
 
-    async def __call__(self, account: TradingAccount, caller: Principal, request: CommandRequest) -> Receipt | None:
-        """The receipt that the command would have; None if rules changed meanwhile."""
+    async def __call__(
+        self, account: TradingAccount, caller: Principal, request: CommandRequest, before: Sequence[Finding] = ()
+    ) -> Receipt | None:
+        """The receipt that the command would have, after what was found before; None if rules changed meanwhile."""
         case = await self.case(account, caller, request)
         if case is None or not case.is_counted:
-            return None if case is None else case.receipt()
+            return None if case is None else case.receipt(before=before)
         async with self.counted.counting(account, case.question()) as counted:
             if counted.epochs != (account.organization_epoch, account.account_epoch):
                 return None
-            return case.receipt(await case.counted_facts(counted, count=False))
+            return case.receipt(await case.counted_facts(counted, count=False), before)
 
     async def case(self, account: TradingAccount, caller: Principal, request: CommandRequest) -> Case | None:
         """The command with what its rules must know; None if they are of other epochs than the account."""

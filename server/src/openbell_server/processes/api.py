@@ -31,12 +31,14 @@ from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.markets import PostgresMarketStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.outbox_health import count_account_outbox, read_queues
+from openbell_server.adapters.postgres.receipts import PostgresReceiptStore
 from openbell_server.adapters.postgres.reconciliation import list_external_orders
 from openbell_server.adapters.postgres.rule_books import PostgresRuleBookStore, RuleBooks
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
 from openbell_server.application.delete_user import DeleteUser
+from openbell_server.application.evaluate_command import EvaluateCommand
 from openbell_server.application.judge_command import JudgeCommand
 from openbell_server.application.limit_rates import LimitRates
 from openbell_server.application.look_up_organization import LookUpOrganization
@@ -50,6 +52,7 @@ from openbell_server.application.ports.identity_provider import IdentityProvider
 from openbell_server.application.ports.vault import Sealer
 from openbell_server.application.read_external_orders import ReadExternalOrders
 from openbell_server.application.read_intents import ReadIntents
+from openbell_server.application.read_receipts import ReadReceipts
 from openbell_server.application.read_statistics import ReadStatistics
 from openbell_server.application.set_fault_plan import SetFaultPlan
 from openbell_server.application.set_rules import SetRules
@@ -74,12 +77,14 @@ from openbell_server.transport.rest.controls import control_routes
 from openbell_server.transport.rest.credentials import credential_routes
 from openbell_server.transport.rest.entry import Enter
 from openbell_server.transport.rest.error_responses import error_renderer
+from openbell_server.transport.rest.evaluations import evaluation_route
 from openbell_server.transport.rest.external_orders import external_order_route
 from openbell_server.transport.rest.fault_plans import fault_plan_routes
 from openbell_server.transport.rest.intents import intent_routes
 from openbell_server.transport.rest.operations import operations_route
 from openbell_server.transport.rest.organizations import organization_route
 from openbell_server.transport.rest.outbox_health import outbox_health_route
+from openbell_server.transport.rest.receipts import receipt_routes
 from openbell_server.transport.rest.rules import rule_routes
 from openbell_server.transport.rest.users import user_route
 
@@ -126,6 +131,8 @@ def rest_app(
         intent_routes(enter, submit, read, statistics),
         external_order_route(enter, external_orders),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS, calendars, changes)),
+        *receipt_routes(enter, ReadReceipts(organizations, PostgresReceiptStore(pool), cursor_key)),
+        evaluation_route(enter, EvaluateCommand(organizations, intents, judge, BROKERS)),
         *rule_routes(enter, SetRules(organizations, key_records, PostgresRuleStore(pool), BROKERS, cursor_key)),
         credential_routes(enter, ManageCredentials(organizations, credentials, BROKERS, ids, vault, hints)),
         api_key_routes(enter, ManageApiKeys(key_records, cursor_key, os.urandom)),

@@ -11,7 +11,7 @@ import asyncpg
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, UNAVAILABLE, plainly
 from openbell_server.adapters.postgres.schema import REVISIONS
-from openbell_server.domain.action_chain import ActionChain
+from openbell_server.domain.action_chain import CHAIN_START, ActionChain
 from openbell_server.domain.intents import canonical_bytes
 
 OFFENDERS_NAMED: Final = 5
@@ -19,10 +19,13 @@ OFFENDERS_NAMED: Final = 5
 STATEMENT_SECONDS: Final = 3600
 ROWS_AT_ONCE: Final = 1000
 _queries = named_queries.load("backup")
+_receipts = named_queries.load("receipts")
 _reconciliation = named_queries.load("reconciliation")
 _positions = named_queries.load("positions")
 # From this schema on, positions count what others ordered at the broker too.
 _WITH_EXTERNAL_ORDERS: Final = "0022_show_halts"
+# From this one on, refusals are numbered and chained.
+_WITH_REFUSALS: Final = "0024_rule_every_scope"
 # And from this one on, what the broker says beyond that.
 _WITH_ADJUSTMENTS: Final = "0025_know_markets"
 
@@ -92,6 +95,11 @@ CHAIN: Final = Check(
     "chain",
     "The chain over each account's actions and receipts ends at its head.",
     f"Actions or receipts of these accounts were changed, exchanged or removed: {_TOUCHED}",
+)
+REFUSALS: Final = Check(
+    "refusals",
+    "Every account's refusals are numbered 1, 2, 3 … without a gap, and the chain over them ends at its head.",
+    f"Refusals of these accounts were changed, exchanged or removed: {_TOUCHED}",
 )
 _STATEMENTS: Final = (
     (
@@ -199,6 +207,8 @@ async def check_backup(url: str) -> BackupReport:
 async def _check(connection: Connection) -> BackupReport:
     revision = await _known_revision(connection)
     findings = [Finding(LOGIN), Finding(SCHEMA), *await _follow_chains(connection)]
+    # A schema of before numbers no refusals, so there is nothing that could be missing.
+    findings.append(await _follow_refusals(connection) if revision >= _WITH_REFUSALS else Finding(REFUSALS))
     for check, statement in _STATEMENTS:
         if statement == _queries.miscounted_positions_across_organizations and revision >= _WITH_EXTERNAL_ORDERS:
             counting = _positions if revision >= _WITH_ADJUSTMENTS else _reconciliation
@@ -252,6 +262,31 @@ async def _follow_chains(connection: Connection) -> tuple[Finding, Finding]:
         if account is not None:
             _judge_chain(chains, account, chain)
     return hashes, chains
+
+
+async def _follow_refusals(connection: Connection) -> Finding:
+    """Every refusal of every account, as a stream, to the account's head."""
+    finding = Finding(REFUSALS)
+    account: asyncpg.Record | None = None
+    head, number, is_whole = CHAIN_START, 0, True
+
+    def judge() -> None:
+        if account is not None and (not is_whole or (number, head) != (account["last_no"], account["refusal_head"])):
+            finding.blame(account["account_id"])
+
+    async with _reading(connection, finding):
+        statement = _receipts.chained_refusals_across_organizations.sql
+        async for row in connection.cursor(statement, prefetch=ROWS_AT_ONCE):
+            if account is None or account["account_id"] != row["account_id"]:
+                judge()
+                head, number, is_whole = CHAIN_START, 0, True
+            account = row
+            if row["refusal_no"] is not None:
+                number += 1
+                is_whole = is_whole and row["refusal_no"] == number and row["verdict"] == "REFUSED"
+                head = hashlib.sha256(head + hashlib.sha256(row["body"].encode()).digest()).digest()
+        judge()
+    return finding
 
 
 def _judge_chain(chains: Finding, account: asyncpg.Record, chain: ActionChain) -> None:

@@ -145,10 +145,10 @@ class PostgresCountedAccept:
             "organization_id": self.account.organization_id,
             "scopes": [rule.scope for rule in rules],
             "subjects": [rule.subject for rule in rules],
+            "limits": [getattr(rule.parameters, "count", COUNT_DEFAULT) for rule in rules],
         }
         if count:
-            limits = [getattr(rule.parameters, "count", COUNT_DEFAULT) for rule in rules]
-            rows = _queries.count_judged(self.connection, **places, limits=limits, judged_at=self.now)
+            rows = _queries.count_judged(self.connection, **places, judged_at=self.now)
         else:
             rows = _queries.read_judged(self.connection, **places)
         return found | {(row["scope"], row["subject"]): row["judged"] async for row in rows}

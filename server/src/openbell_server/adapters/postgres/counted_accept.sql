@@ -13,9 +13,11 @@ set judged = (:judged_at::timestamptz || control_rates.judged)[:(
 )]
 returning scope, subject, judged[2:] as judged;
 
--- name: read_judged(organization_id, scopes, subjects)
-select r.scope, r.subject, r.judged from control_rates r
-join unnest(:scopes::text[], :subjects::text[]) t (scope, subject) on r.scope = t.scope and r.subject = t.subject
+-- name: read_judged(organization_id, scopes, subjects, limits)
+-- As many as would be left before one more is counted.
+select r.scope, r.subject, r.judged[: t.most] as judged from control_rates r
+join unnest(:scopes::text[], :subjects::text[], :limits::integer[]) t (scope, subject, most)
+    on r.scope = t.scope and r.subject = t.subject
 where r.organization_id = :organization_id;
 
 -- name: keep_refusal(organization_id, account_id, receipt_id, intent_id, seq, receipt)!

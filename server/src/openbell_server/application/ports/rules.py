@@ -13,6 +13,7 @@ from openbell_server.domain.control_facts import Asked, Exposure, Need, Rate, Re
 from openbell_server.domain.control_rules import Address, Override, Rule, RuleBook, RuleTerms, StoredRule
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, ReceiptId, Symbol
 from openbell_server.domain.instruments import Instrument
+from openbell_server.domain.intents import IntentAction
 from openbell_server.domain.principals import Principal
 from openbell_server.domain.receipts import Receipt
 
@@ -170,12 +171,40 @@ class StoredReceipt:
     verdict: str
     body: str
     hash: bytes
+    # Refusals of an account are numbered; None for any other receipt, and for refusals of before they were.
     refusal_no: int | None
     created_at: datetime
 
+    @property
+    def place(self) -> int:
+        """Where it stands among those of its intent: a refusal at the door follows the acceptance of its command."""
+        return 2 * (self.seq or 0) + (self.refusal_no is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainHeads:
+    """How many actions and refusals an account has, and where the chains over them stand there."""
+
+    actions: int
+    chain_head: bytes
+    refusals: int
+    refusal_head: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainedAction:
+    """An action with what its chain is made of."""
+
+    action: IntentAction
+    # The number of the first action that was accepted together with it.
+    chained_from: int
+    hash: bytes
+    receipt_text: str
+    receipt_hash: bytes
+
 
 class ReceiptStore(Protocol):
-    """Receipts, read."""
+    """Receipts and the chains they are in, read."""
 
     async def find_receipt(
         self, organization_id: OrganizationId, account_id: AccountId, receipt_id: ReceiptId
@@ -183,11 +212,19 @@ class ReceiptStore(Protocol):
         """One of the account."""
 
     async def receipts_of_intent(
-        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, after: int, limit: int
     ) -> list[StoredReceipt]:
-        """Those of an intent's commands, and of refusals at their doors, in the order they were written."""
+        """Those of an intent's commands and of refusals at their doors, by their place, from the one after a place."""
 
     async def refusals_after(
         self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
     ) -> list[StoredReceipt]:
         """Refusals of the account by their number, from the one after a number."""
+
+    async def chain_heads(self, organization_id: OrganizationId, account_id: AccountId) -> ChainHeads:
+        """Where both chains of the account stand; rows up to there change no more."""
+
+    async def chained_actions(
+        self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
+    ) -> list[ChainedAction]:
+        """Actions of the account by their number, from the one after a number."""

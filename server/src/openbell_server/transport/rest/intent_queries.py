@@ -57,6 +57,12 @@ def window_of(request: AnyRequest) -> TimeWindow:
     return _choice(request, "time_window", TimeWindow) or TimeWindow.LAST_DAY
 
 
+def require_refused(request: AnyRequest) -> None:
+    """Refuse a list of receipts without refused=true: accepted ones are listed by their intents."""
+    if _sole(request, "refused") != "true":
+        raise InvalidParameter("refused", "must be true; receipts of what was accepted are listed with its intent")
+
+
 def _choice(request: AnyRequest, name: str, kind: type[Choice]) -> Choice | None:
     text = _sole(request, name)
     if text is None:

@@ -33,6 +33,7 @@ class Parameter:
     description: str
     schema: Json
     example: object
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +194,11 @@ PATH_PARAMETERS: Final[dict[str, tuple[str, Json, str]]] = {
         "The intent, as the submit answered it.",
         {"type": "string", "format": "uuid"},
         "01981d3c-7a00-7000-8000-000000000003",
+    ),
+    "receipt_id": (
+        "The receipt, as the submit or its refusal answered it.",
+        {"type": "string", "format": "uuid"},
+        "01981d3c-7a00-7000-8000-000000000005",
     ),
     "symbol": (
         "The symbol in any case; a slash in it is written %2F.",

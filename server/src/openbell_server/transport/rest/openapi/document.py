@@ -167,6 +167,7 @@ def _parameter(parameter: Parameter) -> Json:
         "description": parameter.description,
         "schema": parameter.schema,
         "example": parameter.example,
+        **({"required": True} if parameter.required else {}),
     }
 
 

@@ -12,6 +12,7 @@ from openbell_server.transport.rest.openapi.credential_operations import CREDENT
 from openbell_server.transport.rest.openapi.described import Described
 from openbell_server.transport.rest.openapi.fault_operations import FAULT_OPERATIONS
 from openbell_server.transport.rest.openapi.intent_operations import INTENT_OPERATIONS
+from openbell_server.transport.rest.openapi.receipt_operations import RECEIPT_OPERATIONS
 from openbell_server.transport.rest.openapi.rule_operations import RULE_OPERATIONS
 
 _SERVICE_OPERATIONS: Final = (
@@ -35,6 +36,7 @@ OPERATIONS: Final[tuple[Described, ...]] = (
     *FAULT_OPERATIONS,
     *CREDENTIAL_OPERATIONS,
     *INTENT_OPERATIONS,
+    *RECEIPT_OPERATIONS,
     *CONTROL_OPERATIONS,
     *RULE_OPERATIONS,
     *KEY_OPERATIONS,
@@ -50,6 +52,7 @@ TAGS: Final = {
     "Accounts": "Where an organization trades. A change acts at once, on commands that wait to be sent as well.",
     "Broker credentials": "What an account signs in with at its broker. Secrets go in and never come out.",
     "Intents": "What you ask for: commands are recorded as actions, and each is sent to the broker once.",
+    "Receipts": "Why a command was accepted or refused, rule by rule, and chains of hashes that prove it.",
     "Controls": "Rules of an organization, an account, a symbol on it or an API key. A control that is on is on "
     "everywhere; CANCEL is never refused.",
     "API keys": "For the organization's admins. A change acts everywhere within a second.",

@@ -1,0 +1,116 @@
+"""Receipts over REST: each can be read, found by its intent, and checked against its hash and its chain."""
+
+import hashlib
+import json
+from typing import Any
+
+import httpx
+import pytest
+from refusals import a_refusal, refuse
+
+from builders import Tenant, a_cancel, a_limit_create, a_tenant, accept, new_id
+from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.domain.action_chain import CHAIN_START, ActionChain
+from openbell_server.domain.identifiers import IntentId
+from rest_api import RestApi, create_body, pointers, problem
+
+
+def receipts_of(tenant: Tenant) -> str:
+    return f"/v1/accounts/{tenant.account.id}/receipts"
+
+
+async def get(api: RestApi, tenant: Tenant, path: str, **query: str | int) -> httpx.Response:
+    return await api.client.get(path, params=query or None, headers={"x-api-key": tenant.key})
+
+
+async def test_the_receipt_of_an_accepted_command_is_shown_with_what_proves_it(api: RestApi, tenant: Tenant) -> None:
+    accepted = (await api.submit(tenant, create_body())).json()
+    answer = await get(api, tenant, f"{receipts_of(tenant)}/{accepted['receipt_id']}")
+    receipt = answer.json()
+    assert answer.status_code == 200
+    assert set(receipt) == {
+        *("id", "account_id", "intent_id", "seq", "verdict", "gate", "created_at", "hash", "body", "text"),
+    }
+    assert (receipt["id"], receipt["intent_id"], receipt["seq"]) == (accepted["receipt_id"], accepted["intent_id"], 1)
+    assert (receipt["verdict"], receipt["gate"]) == ("PASSED", "accept")
+    assert receipt["hash"] == hashlib.sha256(receipt["text"].encode()).hexdigest()
+    assert json.loads(receipt["text"]) == receipt["body"]
+
+
+async def test_a_command_s_receipt_is_followed_by_that_of_its_refusal_at_the_door(
+    api: RestApi, pool: Pool, tenant: Tenant
+) -> None:
+    created = (await accept(pool, tenant.submission(a_limit_create())))[0].intent_id
+    await accept(pool, tenant.submission(a_cancel(created)))
+    await refuse(pool, tenant, a_refusal("door"), created, 1)
+    url = f"/v1/accounts/{tenant.account.id}/intents/{created}/receipts"
+    listed = (await get(api, tenant, url)).json()["data"]
+    assert [(each["seq"], each["gate"], each["verdict"]) for each in listed] == [
+        (1, "accept", "PASSED"),
+        (1, "door", "REFUSED"),
+        (2, "accept", "PASSED"),
+    ]
+    paged, _ = await api.read_pages(url, {"x-api-key": tenant.key}, 1)
+    assert paged == listed
+    problem(await get(api, tenant, url.replace(str(created), str(new_id()))), 404, "not_found")
+
+
+async def test_refusals_are_listed_by_their_numbers_page_by_page(api: RestApi, pool: Pool, tenant: Tenant) -> None:
+    ids = [await refuse(pool, tenant, a_refusal(str(number))) for number in range(5)]
+    await api.submit(tenant, create_body())
+    first = (await get(api, tenant, receipts_of(tenant), refused="true", limit=3)).json()
+    rest = await get(api, tenant, receipts_of(tenant), refused="true", next_cursor=first["next_cursor"])
+    listed = [*first["data"], *rest.json()["data"]]
+    assert [(each["id"], each["refusal_no"]) for each in listed] == [(str(each), no) for no, each in enumerate(ids, 1)]
+    assert all("intent_id" not in each and "seq" not in each for each in listed)
+    assert rest.json()["next_cursor"] is None
+
+
+@pytest.mark.parametrize("query", [{}, {"refused": "false"}, {"refused": ""}])
+async def test_a_list_of_receipts_must_say_that_it_means_refusals(
+    api: RestApi, tenant: Tenant, query: dict[str, str]
+) -> None:
+    refused = problem(await get(api, tenant, receipts_of(tenant), **query), 400, "invalid_parameter")
+    assert pointers(refused) == ["/refused"]
+
+
+async def test_the_listed_actions_and_refusals_lead_to_the_heads(api: RestApi, pool: Pool, tenant: Tenant) -> None:
+    created = (await accept(pool, tenant.submission(a_limit_create())))[0].intent_id
+    await accept(pool, tenant.submission(), tenant.submission(a_cancel(created)), tenant.submission())
+    for number in range(3):
+        await refuse(pool, tenant, a_refusal(str(number)))
+    url = f"/v1/accounts/{tenant.account.id}/chain"
+    heads = (await get(api, tenant, url)).json()
+    assert (heads["actions"], heads["refusals"]) == (4, 3)
+    actions, _ = await api.read_pages(f"{url}/actions", {"x-api-key": tenant.key}, 3)
+    chain = ActionChain()
+    for action in actions:
+        hashes = bytes.fromhex(action["hash"]), bytes.fromhex(action["receipt"]["hash"])
+        chain.add(action["number"], action["chained_from"], *hashes)
+        assert hashes[1] == hashlib.sha256(action["receipt"]["text"].encode()).digest()
+    head = chain.head()
+    assert head is not None
+    assert heads["chain_head"] == head.hex()
+    refused: list[dict[str, Any]] = (await get(api, tenant, receipts_of(tenant), refused="true")).json()["data"]
+    head = CHAIN_START
+    for each in refused:
+        head = hashlib.sha256(head + bytes.fromhex(each["hash"])).digest()
+    assert heads["refusal_head"] == head.hex()
+
+
+async def test_no_organization_reads_a_receipt_of_another_s_account(api: RestApi, pool: Pool, tenant: Tenant) -> None:
+    receipt = await refuse(pool, tenant, a_refusal())
+    intent: IntentId = (await accept(pool, tenant.submission()))[0].intent_id
+    stranger = await a_tenant(pool)
+    account = f"/v1/accounts/{tenant.account.id}"
+    for path in (
+        f"receipts/{receipt}",
+        f"intents/{intent}/receipts",
+        "receipts?refused=true",
+        "chain",
+        "chain/actions",
+    ):
+        problem(await get(api, stranger, f"{account}/{path}"), 404, "not_found")
+    own = f"/v1/accounts/{stranger.account.id}"
+    problem(await get(api, stranger, f"{own}/receipts/{receipt}"), 404, "not_found")
+    problem(await get(api, stranger, f"{own}/intents/{intent}/receipts"), 404, "not_found")
