@@ -43,6 +43,8 @@ NEEDS_NEWEST = {
     "control_rules",
     "credentials",
     "evidence",
+    "halts",
+    "halt_reports",
     "operators",
     "reconciliation",
     "resting",

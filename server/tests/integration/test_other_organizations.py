@@ -95,6 +95,7 @@ async def test_no_row_is_moved_to_another_organization(
     assert tables == {
         *("account_counters", "positions", "orders", "action_states"),
         *("symbol_controls", "symbol_time_controls", "credentials", "external_orders", "control_rules"),
+        "account_halts",
     }
     for table in tables:
         assert await a_row(owner, table, us)
