@@ -22,6 +22,7 @@ from openbell_server.adapters.postgres.connection import (
     open_pool,
 )
 from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
+from openbell_server.adapters.postgres.halt_reports import PostgresHaltReports
 from openbell_server.adapters.postgres.intent_statistics import PostgresStatisticsStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
@@ -42,6 +43,7 @@ from openbell_server.application.ports.hints import Hints
 from openbell_server.application.ports.identity_provider import IdentityProvider
 from openbell_server.application.ports.vault import Sealer
 from openbell_server.application.read_external_orders import ReadExternalOrders
+from openbell_server.application.read_halt_report import ReadHaltReport
 from openbell_server.application.read_intents import ReadIntents
 from openbell_server.application.read_statistics import ReadStatistics
 from openbell_server.application.set_fault_plan import SetFaultPlan
@@ -67,6 +69,7 @@ from openbell_server.transport.rest.entry import Enter
 from openbell_server.transport.rest.error_responses import error_renderer
 from openbell_server.transport.rest.external_orders import external_order_route
 from openbell_server.transport.rest.fault_plans import fault_plan_routes
+from openbell_server.transport.rest.halt_reports import halt_report_route
 from openbell_server.transport.rest.intents import intent_routes
 from openbell_server.transport.rest.operations import operations_route
 from openbell_server.transport.rest.organizations import organization_route
@@ -106,6 +109,7 @@ def rest_app(
         fault_plan_routes(enter, SetFaultPlan(organizations, account_records, plans)),
         intent_routes(enter, submit, read, statistics),
         external_order_route(enter, external_orders),
+        halt_report_route(enter, ReadHaltReport(organizations, PostgresHaltReports(pool))),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
         credential_routes(enter, ManageCredentials(organizations, credentials, BROKERS, ids, vault, hints)),
         api_key_routes(enter, ManageApiKeys(PostgresApiKeyRecords(pool, ids), cursor_key, os.urandom)),

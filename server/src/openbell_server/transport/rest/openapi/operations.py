@@ -10,6 +10,7 @@ from openbell_server.transport.rest.openapi.control_operations import CONTROL_OP
 from openbell_server.transport.rest.openapi.credential_operations import CREDENTIAL_OPERATIONS
 from openbell_server.transport.rest.openapi.described import Described
 from openbell_server.transport.rest.openapi.fault_operations import FAULT_OPERATIONS
+from openbell_server.transport.rest.openapi.halt_operations import HALT_OPERATIONS
 from openbell_server.transport.rest.openapi.intent_operations import INTENT_OPERATIONS
 
 _SERVICE_OPERATIONS: Final = (
@@ -33,6 +34,7 @@ OPERATIONS: Final[tuple[Described, ...]] = (
     *CREDENTIAL_OPERATIONS,
     *INTENT_OPERATIONS,
     *CONTROL_OPERATIONS,
+    *HALT_OPERATIONS,
     *KEY_OPERATIONS,
     *CALLER_OPERATIONS,
     *_SERVICE_OPERATIONS,
