@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
+from neighbour_markets import values_of_markets, with_markets
+
 from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution, new_id
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, transaction
@@ -86,7 +88,8 @@ class Neighbour:
 
 
 async def a_neighbour(pool: Pool) -> Neighbour:
-    desk = Desk(pool, await with_controls(pool, await with_credential(pool, await a_tenant(pool))))
+    tenant = await with_markets(pool, await a_tenant(pool))
+    desk = Desk(pool, await with_controls(pool, await with_credential(pool, tenant)))
     filled = await desk.accept()
     (door,) = await desk.work()
     order_id = client_order_id(door.action.action_id)
@@ -182,9 +185,13 @@ async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
     await store.change_time(*where, Symbol("HALTED"), lambda control: control, tenant.principal)
     address = Address(organization_id=account.organization_id, scope=Scope.ACCOUNT, account_id=account.id)
     terms = RuleTerms(parameters={"quantity": "1000000"})
-    rules = PostgresRuleStore(pool)
-    await rules.save_rule(address, "QTY_MAX", terms, "size", tenant.principal, None)
+    await PostgresRuleStore(pool).save_rule(address, "QTY_MAX", terms, "size", tenant.principal, None)
     await _halt(pool, tenant, address)
+    async with transaction(pool, Role.TENANT, account.organization_id) as connection:
+        rates = {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": account.now}
+        counted = named_queries.load("counted_accept")
+        async for _ in counted.count_judged(connection, organization_id=account.organization_id, **rates):
+            pass
     await store.keep_refusal(*where, ReceiptId(new_id()), Receipt("REFUSED", "{}"))
     found = await PostgresOrganizationStore(pool).find_account(*where)
     assert found is not None
@@ -300,8 +307,12 @@ def _plain_values() -> dict[str, Any]:
         | _values_of_the_accept_step()
         | _values_of_reconciliation()
         | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
+        | {"calendar": "XNYS", "trade_date": now.date(), "is_reset": False, "opens_at": None, "closes_at": None}
         | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
         | {"halted_at": now - timedelta(hours=1), "of_key": None}
+        | values_of_markets()
+        | {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now}
+        | {"wants_exposure": True, "wants_equals": True, "window_millis": 1_000, "platform_id": UUID(int=0)}
     )
 
 
@@ -360,8 +371,10 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "record_halt": lambda: {"version": 2, "state": "REDUCE_ONLY"},
     "lift_halt": lambda: {"version": 1, "state": "HALTED"},
     # The next of the rule that everybody has.
+    "change_session": lambda: {"session": "regular"},
     "add_change": lambda: {"code": "QTY_MAX", "version": 2},
     "list_changes": lambda: {"code": "QTY_MAX"},
+    "save_prices": lambda: {"prices": [Decimal(11)]},
     "accept_commands": _accepted,
     "accept_replaces_across_organizations": _accepted,
 }

@@ -11,11 +11,15 @@ from halting import ALL_SLOTS, Switchboard, switch_terms
 from builders import a_cancel, a_key, a_limit_create, a_replace, a_report, a_tenant, accept, an_execution
 from openbell_server.adapters.postgres.backup import check_backup
 from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.domain.account_events import EventKind
+from openbell_server.domain.broker_honesty import IdClass
 from openbell_server.domain.broker_orders import Accepted, Outcome, Refused, ReportStatus, Unknown
 from openbell_server.domain.control_rules import Override
 from openbell_server.domain.findings import Mode, Scope
 from openbell_server.domain.identifiers import Symbol, client_order_id
+from openbell_server.domain.orders import OrderSide
+from openbell_server.domain.receipts import Evaluation, receipt_of
 from scripted_broker import Desk, until_so
 
 
@@ -167,6 +171,23 @@ async def test_an_order_in_doubt_is_cancelled_once_it_settles(board: Switchboard
     assert [cancel["intent_id"] for cancel in await board.cancels()] == [intent]
 
 
+async def test_an_order_in_doubt_that_never_arrived_is_not_written_again_after_a_halt(board: Switchboard) -> None:
+    board.desk.broker.script.append(Unknown("no answer"))
+    await board.desk.accept(a_limit_create())
+    await board.desk.work()
+    await board.halt()
+    await board.sweep()
+    await board.desk.settle(0, IdClass.ENFORCED)
+    await board.desk.pool.execute(
+        "update action_states set probes = jsonb_build_array(jsonb_build_object("
+        "'at', clock_timestamp() - interval '5 seconds', 'found', false)),"
+        " send_started_at = send_started_at - interval '10 seconds'"
+    )
+    await board.desk.settle(0, IdClass.ENFORCED)
+    assert [write.command for write in board.desk.broker.writes] == ["submit"]
+    assert [state for _, state, _ in await board.desk.states()] == ["FAILED"]
+
+
 async def test_an_order_whose_replace_is_in_doubt_is_cancelled_all_the_same(board: Switchboard) -> None:
     intent, _ = await board.desk.working()
     await board.desk.accept(a_replace(intent))
@@ -241,13 +262,12 @@ async def test_a_halt_lifted_and_set_again_between_two_sweeps_is_two_halts(board
     await board.halt()
     await board.sweep()
     lifted = await board.resume()
+    intent, _ = await board.desk.working()
     await board.halt()
     await board.sweep()
     first, second = await board.records()
     assert (first["version"], first["lifted_at"]) == (1, lifted.updated_at)
     assert (second["version"], second["lifted_at"]) == (3, None)
-    intent, _ = await board.desk.working()
-    await board.sweep()
     assert [cancel["intent_id"] for cancel in await board.cancels()] == [intent]
 
 
@@ -308,8 +328,60 @@ async def test_where_rules_are_only_watched_a_halt_cancels_nothing(board: Switch
 
 
 async def test_an_order_that_may_be_sent_because_it_reduces_is_not_cancelled(board: Switchboard) -> None:
-    before, _ = await board.desk.working()
+    desk = board.desk
+    _, order_id = await desk.working()
+    await desk.report(a_report(ReportStatus.FILLED, [an_execution(1, 10)], client_order_id=order_id))
+    before = await desk.accept(a_limit_create())
+    desk.broker.script.append(Accepted("b2"))
+    await desk.work()
+    # What is held is known by the broker's word.
+    await desk.pool.execute("update account_counters set positions_as_of = clock_timestamp()")
     await board.halt(state="REDUCE_ONLY")
-    await board.desk.working()
+    await desk.accept(replace(a_limit_create(quantity="5"), order_side=OrderSide.SELL))
+    desk.broker.script.append(Accepted("b3"))
+    assert len(await desk.work()) == 1
     await board.sweep()
     assert [cancel["intent_id"] for cancel in await board.cancels()] == [before]
+    _, figures, _ = await board.told()
+    assert (figures.doors_opened_after, figures.reducing_doors_after) == (None, 1)
+
+
+async def test_queued_commands_are_skipped_as_halted_and_counted(board: Switchboard) -> None:
+    for _ in range(3):
+        await board.desk.accept(a_limit_create())
+    await board.halt()
+    await board.sweep()
+    assert (await board.told())[1].queued == 3
+    assert await board.desk.work(2) == []
+    assert await board.desk.states() == [("CREATE", "SKIPPED", "HALTED")] * 3
+    _, figures, in_flight = await board.told()
+    assert (figures.queued, figures.skipped, figures.doors_opened_after, in_flight) == (0, 3, 0, [])
+
+
+async def test_a_replace_that_reduces_passes_a_halt_and_is_counted_apart(board: Switchboard) -> None:
+    intent, _ = await board.desk.working()
+    await board.halt(cancel_working=False)
+    now, account = await board.desk.pool.fetchval("select clock_timestamp()"), board.desk.tenant.account
+    current = await PostgresOrganizationStore(board.desk.pool).find_account(account.organization_id, account.id)
+    assert current is not None
+    receipt = receipt_of(current, Evaluation(command={}, evaluated_at=now, exempt="REDUCES_RISK"))
+    submission = replace(board.desk.tenant, account=current).submission(a_replace(intent, "1.50", "5"))
+    await accept(board.desk.pool, replace(submission, receipt=receipt))
+    assert len(await board.desk.work()) == 1
+    _, figures, _ = await board.told()
+    assert (figures.doors_opened_after, figures.reducing_doors_after) == (0, 1)
+
+
+@pytest.mark.parametrize("scope", [Scope.PLATFORM, Scope.ORGANIZATION, Scope.KEY, Scope.ACCOUNT])
+async def test_no_door_is_dated_after_a_halt_whichever_of_them_comes_first(board: Switchboard, scope: Scope) -> None:
+    for _ in range(30):
+        await board.desk.accept(a_limit_create())
+
+    async def open_doors() -> None:
+        while await board.desk.open_doors(1):
+            pass
+
+    await asyncio.gather(open_doors(), board.halt(scope, cancel_working=False))
+    _, figures, in_flight = await board.told()
+    assert (figures.doors_opened_after, figures.in_flight) == (0, len(in_flight))
+    assert figures.in_flight + figures.skipped + figures.queued == 30

@@ -9,11 +9,12 @@ from openbell_server.application.ports.halts import HaltedOrder, HaltStore
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.ports.stores import AcceptStatus, AccountStore, Ids, IntentStore, Submission
 from openbell_server.domain.accounts import TradingAccount
-from openbell_server.domain.controls import Finding
+from openbell_server.domain.control_rules import SwitchState
+from openbell_server.domain.findings import Comparison, Finding, Verdict
 from openbell_server.domain.identifiers import AccountId, ActionId, OrganizationId, ReceiptId, keyed_action_id
 from openbell_server.domain.intents import CancelIntent, command_hash
 from openbell_server.domain.principals import Principal, PrincipalKind
-from openbell_server.domain.receipts import Evaluation, receipt_of
+from openbell_server.domain.receipts import Evaluation, cancel_facts, receipt_of
 
 # Who asks for these cancels, in the record of every one of them.
 PRINCIPAL_ID: Final = "halt"
@@ -77,10 +78,14 @@ def _submission(account: TradingAccount, order: HaltedOrder, action_id: ActionId
     finding = Finding(
         code=switch.state,
         scope=switch.scope,
-        verdict="EXCEEDED",
-        limit="ACTIVE",
+        verdict=Verdict.EXCEEDED,
+        comparison=Comparison.EQUALS,
+        limit=SwitchState.ACTIVE,
         observed=switch.state,
         control_version=switch.version,
+    )
+    evaluation = Evaluation(
+        command=cancel_facts(order.symbol), evaluated_at=order.seen_at, findings=[finding], exempt="CANCEL"
     )
     return Submission(
         action_id=keyed_action_id(action_id, account.id, key, digest),
@@ -91,7 +96,7 @@ def _submission(account: TradingAccount, order: HaltedOrder, action_id: ActionId
         command=command,
         command_hash=digest,
         idempotency_key=key,
-        receipt=receipt_of(account, Evaluation(order.symbol, order.seen_at, [finding])),
+        receipt=receipt_of(account, evaluation),
     )
 
 
