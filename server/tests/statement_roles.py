@@ -134,6 +134,8 @@ MAY_RUN: dict[str, set[Role]] = {
     "reconciliation.halt": {_T, _O},
     "halts.halts_to_record_across_organizations": {_T, _X},
     "halts.halts_to_lift_across_organizations": {_T, _X},
+    "halts.count_halts_across_organizations": {_T, _X, _O},
+    "halt_operators.list_halts_across_organizations": {_T, _O},
     "halts.record_halt": {_T},
     "halts.lift_halt": {_T},
     "halts.accounts_to_cancel_across_organizations": {_T, _X},

@@ -47,6 +47,7 @@ NEEDS_NEWEST = {
     "credentials",
     "evidence",
     "halts",
+    "halt_operators",
     "halt_reports",
     "markets",
     "operators",

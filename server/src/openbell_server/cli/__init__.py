@@ -14,6 +14,7 @@ from openbell_server.cli import (
     demo,
     dev,
     doctor,
+    halts,
     keys,
     organizations,
     outbox,
@@ -37,6 +38,7 @@ dev.register(app)
 database.register(app)
 organizations.register(app)
 accounts.register(app)
+halts.register(app)
 keys.register(app)
 users.register(app)
 calendars.register(app)

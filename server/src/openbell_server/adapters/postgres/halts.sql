@@ -152,3 +152,6 @@ noted as (
     returning 1
 )
 select count(*) > 0 from noted;
+
+-- name: count_halts_across_organizations()
+select s.scope, count(*) as halts from switches_in_force s group by s.scope;

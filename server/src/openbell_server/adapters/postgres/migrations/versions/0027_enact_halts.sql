@@ -2,6 +2,8 @@
 
 create index if not exists control_rules_switches on control_rules (organization_id) where code = 'SWITCH';
 grant select (override_terms, override_expires_at) on control_rules to openbell_executor;
+drop policy if exists list_halts on control_rules;
+create policy list_halts on control_rules for select to openbell_operator using (code = 'SWITCH');
 
 -- apart
 -- Switches that stop something now. One that came into force because another for a time ran out did so then.
