@@ -5,6 +5,7 @@ import contextlib
 import json
 import re
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -74,7 +75,7 @@ class Requests:
         action_type = _COMMANDS.get((self._parser.get_method().decode(), order is not None))
         if action_type is not None:
             body = json.loads(self._body) if whole and self._body else {}
-            self.note(Write(action_type, path["account"], order, body, whole))
+            self.note(Write(action_type, path["account"], order, body, whole, time.time()))
 
 
 class BrokerSocket:

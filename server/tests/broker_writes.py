@@ -32,6 +32,8 @@ class Write:
     order: str | None
     body: Mapping[str, str | None] = field(default_factory=dict)
     whole: bool = True
+    # When its last byte was seen, in seconds since the epoch.
+    seen_at: float = field(default=0.0, compare=False)
 
     @property
     def client_order_id(self) -> str | None:

@@ -15,6 +15,7 @@ from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Ro
 from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
 from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
+from openbell_server.adapters.postgres.halts import PostgresHaltStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
@@ -23,11 +24,13 @@ from openbell_server.adapters.postgres.symbol_controls import PostgresControlSto
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
 from openbell_server.application.delete_user import UserDeletion
 from openbell_server.application.import_orders import import_orders
+from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.domain.broker_orders import ExecutionChange, OrderDescription, ReportStatus, Unknown
-from openbell_server.domain.control_rules import Address, RuleTerms
+from openbell_server.domain.control_rules import SWITCH, Address, RuleTerms, SwitchState
 from openbell_server.domain.controls import ManualControl
 from openbell_server.domain.credentials import NewCredential, SealedSecrets, SecretPlace
 from openbell_server.domain.findings import Scope
+from openbell_server.domain.halts import Switch
 from openbell_server.domain.identifiers import ActionId, IntentId, OrganizationId, ReceiptId, Symbol, client_order_id
 from openbell_server.domain.orders import OrderSide, OrderType
 from openbell_server.domain.outbox import ClaimedRow, OutboxStatus, Queue
@@ -164,6 +167,18 @@ async def lose_users(pool: Pool, organization_id: OrganizationId) -> None:
         )
 
 
+async def _halt(pool: Pool, tenant: Tenant, address: Address) -> None:
+    """A halt that is on record and was lifted, and the next one that is not."""
+    rules, account = PostgresRuleStore(pool), tenant.account
+    halted = RuleTerms(parameters={"state": SwitchState.HALTED, "cancel_working": True})
+    await rules.save_rule(address, SWITCH, halted, "drill", tenant.principal, None)
+    switch = Switch(scope=address.scope, subject=address.subject, version=1, state=SwitchState.HALTED)
+    where = BrokerAccount(account.organization_id, account.id, account.broker, account.slot)
+    assert await PostgresHaltStore(pool).record(where, switch)
+    reducing = RuleTerms(parameters={"state": SwitchState.REDUCE_ONLY, "cancel_working": True})
+    await rules.save_rule(address, SWITCH, reducing, "drill", tenant.principal, None)
+
+
 async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
     """Both controls of a symbol that is not traded, and a receipt of a refusal."""
     store, account = PostgresControlStore(pool), tenant.account
@@ -173,6 +188,7 @@ async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
     address = Address(organization_id=account.organization_id, scope=Scope.ACCOUNT, account_id=account.id)
     terms = RuleTerms(parameters={"quantity": "1000000"})
     await PostgresRuleStore(pool).save_rule(address, "QTY_MAX", terms, "size", tenant.principal, None)
+    await _halt(pool, tenant, address)
     async with transaction(pool, Role.TENANT, account.organization_id) as connection:
         rates = {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": account.now}
         counted = named_queries.load("counted_accept")
@@ -306,6 +322,7 @@ def _plain_values() -> dict[str, Any]:
             "closes_at": None,
         }
         | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
+        | {"halted_at": now - timedelta(hours=1), "of_key": None}
         | values_of_markets()
         | {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now}
         | {"wants_exposure": True, "wants_equals": True, "window_millis": 1_000, "platform_id": UUID(int=0)}
@@ -362,7 +379,9 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "list_actions_of_reference": lambda: {"action_type": "CREATE"},
     "keep_refusal": lambda: {"receipt_id": new_id()},
     "add_vault_object": lambda: {"credential_id": new_id()},
-    **dict.fromkeys(("find_rule", "save_rule"), lambda: {"code": "QTY_MAX"}),
+    **dict.fromkeys(("find_rule", "save_rule", "shut_doors_by_rule"), lambda: {"code": "QTY_MAX"}),
+    "record_halt": lambda: {"version": 2, "state": "REDUCE_ONLY"},
+    "lift_halt": lambda: {"version": 1, "state": "HALTED"},
     # The next of the rule that everybody has.
     "add_change": lambda: {"code": "QTY_MAX", "version": 2},
     "list_changes": lambda: {"code": "QTY_MAX"},

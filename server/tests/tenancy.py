@@ -77,6 +77,7 @@ CROSSING = {
     ("api_keys", "find_key_to_change"): ("openbell_operator", "SELECT"),
     ("organizations", "list_organizations"): ("openbell_operator", "SELECT"),
     ("action_states", "list_actions"): ("openbell_operator", "SELECT"),
+    ("control_rules", "list_halts"): ("openbell_operator", "SELECT"),
     **{(table, "list_accounts"): ("openbell_operator", "SELECT") for table in ("accounts", "account_counters")},
     **{
         (table, "relay"): ("openbell_relay", "ALL")

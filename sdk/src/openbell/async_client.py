@@ -10,6 +10,7 @@ import httpx
 from openbell import receipt_requests, requests, rule_requests
 from openbell.calendars import Calendar, CalendarList, MarketSessions
 from openbell.connection import DEFAULT_TIMEOUT, connect
+from openbell.halts import HaltReport
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
 from openbell.models import (
     Action,
@@ -182,6 +183,10 @@ class AsyncClient:
             self._connection, symbol, disabled=disabled, reason=reason, account_id=account_id
         )
         return await self._carry_out(fetch(request, SymbolControl))
+
+    async def halt_report(self, account_id: str | None = None) -> HaltReport:
+        """What the halts of the account came to, with the broker's word on what still works."""
+        return await self._carry_out(fetch(requests.halt_report(self._connection, account_id), HaltReport))
 
     async def set_fault_plan(
         self, faults: Mapping[str, float], *, seed: int = 0, account_id: str | None = None

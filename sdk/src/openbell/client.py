@@ -10,6 +10,7 @@ import httpx
 from openbell import receipt_requests, requests, rule_requests
 from openbell.calendars import Calendar, CalendarList, MarketSessions
 from openbell.connection import DEFAULT_TIMEOUT, connect
+from openbell.halts import HaltReport
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
 from openbell.models import (
     Action,
@@ -177,6 +178,10 @@ class Client:
             self._connection, symbol, disabled=disabled, reason=reason, account_id=account_id
         )
         return self._carry_out(fetch(request, SymbolControl))
+
+    def halt_report(self, account_id: str | None = None) -> HaltReport:
+        """What the halts of the account came to, with the broker's word on what still works."""
+        return self._carry_out(fetch(requests.halt_report(self._connection, account_id), HaltReport))
 
     def set_fault_plan(self, faults: Mapping[str, float], *, seed: int = 0, account_id: str | None = None) -> FaultPlan:
         """Have the account's paper broker misbehave, in place of the plan before; with no faults it behaves."""

@@ -222,6 +222,11 @@ def market_sessions(calendar: str, since: str | None, until: str | None) -> Requ
     return Request("GET", f"/v1/calendars/{quote(calendar, safe='')}/sessions", days)
 
 
+def halt_report(connection: Connection, account_id: str | None) -> Request:
+    """What the halts of an account came to."""
+    return Request("GET", f"/v1/accounts/{quote(connection.account(account_id), safe='')}/halt-report")
+
+
 def fault_plan(connection: Connection, account_id: str | None) -> Request:
     """How an account's paper broker misbehaves."""
     return Request("GET", _faults(connection, account_id))

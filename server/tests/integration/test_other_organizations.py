@@ -95,6 +95,7 @@ async def test_no_row_is_moved_to_another_organization(
     assert tables == {
         *("account_counters", "positions", "orders", "action_states"),
         *("symbol_controls", "symbol_time_controls", "credentials", "external_orders", "control_rules"),
+        "account_halts",
         "control_rates",
         *("instruments", "reference_prices", "exchange_rates", "wanted_symbols"),
     }

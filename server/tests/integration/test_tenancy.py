@@ -229,6 +229,7 @@ READS: dict[Role, dict[str, set[str]]] = {
         },
         **{table: {"*"} for table in (*QUEUES, "outbox_failures", "outbox_roll_ups")},
         **{table: {"*"} for table in ("this_incarnation", "denied_users", "audit_log", "calendar_overrides")},
+        "switches_in_force": {"*"},
         **{table: {"*"} for table in ("control_rules", "control_changes")},
     },
     Role.EXECUTOR: {
@@ -246,8 +247,10 @@ READS: dict[Role, dict[str, set[str]]] = {
         "forgotten_orders": {"account_id", "action_id", "found_at"},
         "control_rules": {
             *("organization_id", "scope", "subject", "code", "of_account", "version", "updated_at", "terms"),
+            *("override_terms", "override_expires_at"),
         },
-        **{table: {"*"} for table in ("wanted_symbols", "account_halts", "calendar_overrides")},
+        **{table: {"*"} for table in ("wanted_symbols", "account_halts", "switches_in_force")},
+        "calendar_overrides": {"*"},
         "credentials": {"organization_id", "account_id", "credential_id", "version", "asked_at", "answered_at"},
         **{table: {"*"} for table in ("executors", "slot_leases", "broker_feeds", "incarnation", "this_incarnation")},
     },

@@ -53,6 +53,9 @@ NOTHING_FOR_ITS_OWNER = {
     "evidence.record_resend",
     "reconciliation.skipped_among",
     "operators.resume_account",
+    # What is on record of their halts was lifted, and something of theirs is open.
+    "halts.orders_to_cancel",
+    "halts.accounts_to_compare_across_organizations",
     "resting.accounts_resting_across_organizations",
     "resting.resting_too_long",
     "resting.save_resting_limit",

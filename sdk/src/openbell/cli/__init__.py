@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from openbell.cli import brokers, calendars, controls, events, intents, paper, receipts, rules
+from openbell.cli import brokers, calendars, controls, events, halts, intents, paper, receipts, rules
 from openbell.cli.outcomes import OUTCOME_UNKNOWN
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("brokers")(brokers.show_brokers)
 app.command("calendars")(calendars.show_calendars)
 app.command("halt")(rules.halt)
 app.command("resume")(rules.resume)
+app.command("halt-report")(halts.show_halt_report)
 
 
 def main() -> None:

@@ -106,6 +106,12 @@ class FollowBroker:
             # The order is not what we take it for: something of it was not heard.
             self.plan.want(door.account, self.clock() + SOON_SECONDS)
 
+    def compare_soon(self, account: BrokerAccount) -> None:
+        """Have the account compared now, or a second after the last time."""
+        now = self.clock()
+        self.plan.keep(account, now)
+        self.plan.hurry([account.account_id], now, SOON_SECONDS)
+
     async def run(self) -> None:
         """Read the feed until cancelled; a full queue makes the broker wait, not us grow."""
         queue: asyncio.Queue[FeedItem] = asyncio.Queue(REPORTS_WAITING_MAX)

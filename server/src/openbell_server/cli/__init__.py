@@ -15,6 +15,7 @@ from openbell_server.cli import (
     demo,
     dev,
     doctor,
+    halts,
     keys,
     organizations,
     outbox,
@@ -38,6 +39,7 @@ dev.register(app)
 database.register(app)
 organizations.register(app)
 accounts.register(app)
+halts.register(app)
 keys.register(app)
 controls.register(app)
 users.register(app)

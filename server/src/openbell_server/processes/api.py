@@ -26,6 +26,7 @@ from openbell_server.adapters.postgres.connection import (
 from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
 from openbell_server.adapters.postgres.counted_accept import PostgresCountedAcceptStore
 from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
+from openbell_server.adapters.postgres.halt_reports import PostgresHaltReports
 from openbell_server.adapters.postgres.intent_statistics import PostgresStatisticsStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.markets import PostgresMarketStore
@@ -51,6 +52,7 @@ from openbell_server.application.ports.hints import Hints
 from openbell_server.application.ports.identity_provider import IdentityProvider
 from openbell_server.application.ports.vault import Sealer
 from openbell_server.application.read_external_orders import ReadExternalOrders
+from openbell_server.application.read_halt_report import ReadHaltReport
 from openbell_server.application.read_intents import ReadIntents
 from openbell_server.application.read_receipts import ReadReceipts
 from openbell_server.application.read_statistics import ReadStatistics
@@ -80,6 +82,7 @@ from openbell_server.transport.rest.error_responses import error_renderer
 from openbell_server.transport.rest.evaluations import evaluation_route
 from openbell_server.transport.rest.external_orders import external_order_route
 from openbell_server.transport.rest.fault_plans import fault_plan_routes
+from openbell_server.transport.rest.halt_reports import halt_report_route
 from openbell_server.transport.rest.intents import intent_routes
 from openbell_server.transport.rest.operations import operations_route
 from openbell_server.transport.rest.organizations import organization_route
@@ -133,6 +136,7 @@ def rest_app(
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS, calendars, changes)),
         *receipt_routes(enter, ReadReceipts(organizations, PostgresReceiptStore(pool), cursor_key)),
         evaluation_route(enter, EvaluateCommand(organizations, intents, judge, BROKERS)),
+        halt_report_route(enter, ReadHaltReport(organizations, PostgresHaltReports(pool))),
         *rule_routes(enter, SetRules(organizations, key_records, PostgresRuleStore(pool), BROKERS, cursor_key)),
         credential_routes(enter, ManageCredentials(organizations, credentials, BROKERS, ids, vault, hints)),
         api_key_routes(enter, ManageApiKeys(key_records, cursor_key, os.urandom)),

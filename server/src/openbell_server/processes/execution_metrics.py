@@ -9,6 +9,7 @@ from openbell_server.application.broker_budget import BrokerBudget
 from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import HoldSlots
+from openbell_server.domain.findings import Scope
 from openbell_server.processes.operations import NotReady, Operations
 from openbell_server.telemetry.instruments import Kind, Values
 
@@ -20,6 +21,9 @@ _UNKNOWN: Final = {
 _NO_STATES: Final = frozenset({"doors", "resends"})
 _HALTED: Final = {
     "openbell_accounts_halted": ("Accounts that stopped by themselves and wait for an operator.", ()),
+}
+_SWITCHES: Final = {
+    "openbell_halts_in_force": ("Switches that stop something now, set by people, by scope.", ("scope",)),
 }
 _QUEUES: Final = {
     "openbell_outbox_pending_rows": ("Rows that wait to be told.", ("queue",)),
@@ -65,6 +69,10 @@ def watch_reconciliation(operations: Operations, pool: Pool, brokers: Mapping[st
     async def halted() -> Mapping[str, Values]:
         return {name: {(): await Examination(pool).halted_accounts()} for name in _HALTED}
 
+    async def switched() -> Mapping[str, Values]:
+        counts = await Examination(pool).halts_in_force()
+        return {name: {(scope,): counts.get(scope, 0) for scope in Scope} for name in _SWITCHES}
+
     def each(kind: Kind, name: str, about: str, value: Callable[[FollowBroker], float]) -> None:
         operations.instruments.read(
             kind, name, about, ("broker",), lambda: {(broker,): value(follow) for broker, follow in brokers.items()}
@@ -81,6 +89,7 @@ def watch_reconciliation(operations: Operations, pool: Pool, brokers: Mapping[st
     about = "Accounts that the feed is silent about; their orders are asked for instead."
     each("gauge", "openbell_broker_feed_mute_accounts", about, lambda follow: len(follow.echoes.mute))
     operations.from_store(halted, _HALTED)
+    operations.from_store(switched, _SWITCHES)
 
 
 def watch_budgets(operations: Operations, budgets: Mapping[str, BrokerBudget]) -> None:

@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import UUID, uuid4
 
 import structlog
@@ -16,6 +17,7 @@ from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.consumer import consume_work
 from openbell_server.adapters.postgres.connection import UNAVAILABLE, DatabaseClock, Pool, open_pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
+from openbell_server.adapters.postgres.halts import PostgresHaltStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.market_keeping import PostgresMarketKeeping
@@ -27,12 +29,14 @@ from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.sessions import PostgresSessionStore
 from openbell_server.adapters.postgres.vault_objects import PostgresVaultObjects
 from openbell_server.application.broker_budget import BrokerBudget, BudgetedSession
+from openbell_server.application.enact_halts import EnactHalts
 from openbell_server.application.end_resting import EndResting
 from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import RENEW_SECONDS, HoldSlots, run_id
 from openbell_server.application.keep_markets import QUOTE_SECONDS, KeepMarkets, Place
 from openbell_server.application.keep_sessions import KeepSessions
+from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
@@ -102,7 +106,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         ]
         notify_ready()
         try:
-            await _sweep_until(stopping, desk, sessions, _resting(pool, hints, desk))
+            await _sweep_until(stopping, desk, sessions, _halts(pool, hints, desk), _resting(pool, hints, desk))
             await desk.drain()
         finally:
             await sessions.close()
@@ -132,6 +136,15 @@ async def _bulkheads(settings: Settings, operations: Operations) -> dict[str, Bu
 def _resting(pool: Pool, hints: JetStreamConnection, desk: WorkAccounts) -> EndResting:
     stores = PostgresRestingStore(pool), PostgresOrganizationStore(pool), PostgresIntentStore(pool)
     return EndResting(*stores, DatabaseClock(pool), hints, desk.hear)
+
+
+def _halts(pool: Pool, hints: JetStreamConnection, desk: WorkAccounts) -> EnactHalts:
+    stores = PostgresHaltStore(pool), PostgresOrganizationStore(pool), PostgresIntentStore(pool)
+
+    def compare(account: BrokerAccount) -> None:
+        desk.brokers[account.broker].compare_soon(account)
+
+    return EnactHalts(*stores, DatabaseClock(pool), hints, desk.hear, compare)
 
 
 def _work_heard(hints: JetStreamConnection, desk: WorkAccounts) -> Callable[[int, AccountId], None]:
@@ -204,18 +217,19 @@ class _Feeds:
 
 
 async def _sweep_until(
-    stopping: asyncio.Event, desk: WorkAccounts, sessions: KeepSessions, resting: EndResting
+    stopping: asyncio.Event, desk: WorkAccounts, sessions: KeepSessions, halts: EnactHalts, resting: EndResting
 ) -> None:
     log = structlog.get_logger()
     while not stopping.is_set():
-        try:
-            await desk.sweep()
-            await sessions.sweep()
-            await resting.sweep(desk.slots.held())
-        except UNAVAILABLE as error:
-            log.warning("sweep_failed", error=repr(error))
-        except Exception:
-            log.exception("sweep_failed")
+        # Each by itself, and halts first: whatever else is slow or fails, what is halted ends.
+        held = desk.slots.held()
+        for sweep in (partial(halts.sweep, held), desk.sweep, sessions.sweep, partial(resting.sweep, held)):
+            try:
+                await sweep()
+            except UNAVAILABLE as error:
+                log.warning("sweep_failed", error=repr(error))
+            except Exception:
+                log.exception("sweep_failed")
         desk.failures += [failure for broker in desk.brokers.values() for failure in broker.take_failures()]
         while desk.failures:
             log.error("execution_failed", exc_info=desk.failures.pop())

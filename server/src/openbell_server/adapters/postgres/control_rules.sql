@@ -19,6 +19,16 @@ select begin_every_epoch();
 -- Doors hold this lock shared: once it is ours, whoever opens one reads what we commit.
 select pg_advisory_xact_lock(hashtextextended(:whose::uuid::text, 7));
 
+-- name: shut_doors_by_rule(organization_id, scope, of_whom, code)$
+-- The rule is in force from then on, which is what its time says: no door that it shuts is opened later.
+with turn as materialized (
+    select pg_advisory_xact_lock(hashtextextended(:organization_id::uuid::text, 7))
+),
+moment as materialized (select clock_timestamp() as now from turn)
+update control_rules r set updated_at = m.now from moment m
+where r.organization_id = :organization_id and r.scope = :scope and r.subject = :of_whom and r.code = :code
+returning r.updated_at;
+
 -- name: find_rule(organization_id, scope, of_whom, code)^
 -- Whatever became of it: also as it was removed, and an override that has expired is shown as none.
 select r.code, r.terms, r.version, r.reason, r.created_at, r.updated_at, r.principal_type, r.principal_id,

@@ -18,6 +18,7 @@ from openbell_server.domain.outbox_health import QueueStanding
 SEEN_SECONDS: Final = 10.0
 KEYS_MAX: Final = 100
 _queries = named_queries.load("examination")
+_halt_queries = named_queries.load("halts")
 _schema_queries = named_queries.load("schema")
 
 
@@ -121,6 +122,15 @@ class Examination:
                 return int(await _queries.halted_accounts_across_organizations(connection))
         except OUTDATED:
             return 0
+
+    async def halts_in_force(self) -> dict[str, int]:
+        """How many switches stop something now, by scope; none where the schema knows no switches."""
+        try:
+            async with transaction(self.pool, Role.EXECUTOR) as connection:
+                rows = _halt_queries.count_halts_across_organizations(connection)
+                return {row["scope"]: row["halts"] async for row in rows}
+        except OUTDATED:
+            return {}
 
     async def unknown_actions(self) -> tuple[int, float, int]:
         """How many actions are UNKNOWN, for how many seconds the oldest, and how many of them are flagged."""

@@ -46,6 +46,17 @@ async def _halts(patient: Patient) -> Said:
     )
 
 
+async def _switches(patient: Patient) -> Said:
+    counts = await patient.database.halts_in_force()
+    if not counts:
+        return fine("No halt is in force.")
+    said = ", ".join(f"{count} at the scope {scope}" for scope, count in sorted(counts.items()))
+    return warning(
+        f"Halts are in force: {said}. What they stop is refused or skipped, as somebody wants it.",
+        "See `openbell-server halt status` for who set them and why, and `openbell-server resume`.",
+    )
+
+
 async def _queues(patient: Patient) -> Said:
     judged = {queue.queue: judge(queue) for queue in await patient.database.queues()}
     bad = [queue for queue, (verdict, _) in judged.items() if verdict in {Verdict.FAILING, Verdict.STUCK}]
@@ -63,4 +74,5 @@ CHECKS: Final = (
     Check("work", "executors", _executors, PLATFORM),
     Check("work", "unknown_actions", _unknown, PLATFORM),
     Check("work", "halted_accounts", _halts, PLATFORM),
+    Check("work", "halts_in_force", _switches, PLATFORM),
 )

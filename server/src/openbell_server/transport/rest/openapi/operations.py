@@ -11,6 +11,7 @@ from openbell_server.transport.rest.openapi.control_operations import CONTROL_OP
 from openbell_server.transport.rest.openapi.credential_operations import CREDENTIAL_OPERATIONS
 from openbell_server.transport.rest.openapi.described import Described
 from openbell_server.transport.rest.openapi.fault_operations import FAULT_OPERATIONS
+from openbell_server.transport.rest.openapi.halt_operations import HALT_OPERATIONS
 from openbell_server.transport.rest.openapi.intent_operations import INTENT_OPERATIONS
 from openbell_server.transport.rest.openapi.receipt_operations import RECEIPT_OPERATIONS
 from openbell_server.transport.rest.openapi.rule_operations import RULE_OPERATIONS
@@ -38,6 +39,7 @@ OPERATIONS: Final[tuple[Described, ...]] = (
     *INTENT_OPERATIONS,
     *RECEIPT_OPERATIONS,
     *CONTROL_OPERATIONS,
+    *HALT_OPERATIONS,
     *RULE_OPERATIONS,
     *KEY_OPERATIONS,
     *CALLER_OPERATIONS,

@@ -1,0 +1,114 @@
+"""Halts on the record of accounts: noticed, enacted and lifted, each under the account's lock."""
+
+from collections.abc import AsyncIterator, Callable, Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+import asyncpg
+
+from openbell_server.adapters.postgres import account_changes, named_queries
+from openbell_server.adapters.postgres.connection import OUTDATED, Connection, Pool, Role, transaction
+from openbell_server.application.ports.execution import BrokerAccount
+from openbell_server.application.ports.halts import HaltedOrder
+from openbell_server.domain.action_lifecycle import Reason
+from openbell_server.domain.control_rules import SwitchState
+from openbell_server.domain.findings import Scope
+from openbell_server.domain.halts import Switch
+
+ACCOUNTS_AT_ONCE_MAX: Final = 1000
+ORDERS_AT_ONCE_MAX: Final = 100
+# What the account's log says of a halt that ended.
+RESUMED: Final = "RESUMED"
+_CHANGED: Final = ("halt",)
+_queries = named_queries.load("halts")
+Query = Callable[..., AsyncIterator[asyncpg.Record]]
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresHaltStore:
+    """Implements HaltStore; a schema that knows no switches has none to enact."""
+
+    pool: Pool
+
+    async def to_record_across_organizations(self, slots: Collection[int]) -> list[tuple[BrokerAccount, Switch]]:
+        """Switches that are not on the record of accounts of these slots."""
+        rows = await self._across(_queries.halts_to_record_across_organizations, slots)
+        return [(_account(row), switch_of(row)) for row in rows]
+
+    async def to_lift_across_organizations(self, slots: Collection[int]) -> list[tuple[BrokerAccount, Switch]]:
+        """Switches on record that are not in force any more."""
+        rows = await self._across(_queries.halts_to_lift_across_organizations, slots)
+        return [(_account(row), switch_of(row)) for row in rows]
+
+    async def record(self, account: BrokerAccount, switch: Switch) -> bool:
+        """Put it on record and into the account's log."""
+        return await self._write(_queries.record_halt, account, switch, Reason(switch.state))
+
+    async def lift(self, account: BrokerAccount, switch: Switch) -> bool:
+        """The same for its end."""
+        return await self._write(_queries.lift_halt, account, switch, Reason(RESUMED))
+
+    async def to_cancel_across_organizations(self, slots: Collection[int]) -> list[BrokerAccount]:
+        """Accounts that may have orders which a halt ends."""
+        return [_account(row) for row in await self._across(_queries.accounts_to_cancel_across_organizations, slots)]
+
+    async def orders_to_cancel(self, account: BrokerAccount) -> list[HaltedOrder]:
+        """The account's, the oldest first."""
+        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
+            rows = _queries.orders_to_cancel(connection, **_where(account), row_limit=ORDERS_AT_ONCE_MAX)
+            return [
+                HaltedOrder(
+                    intent_id=row["order_id"],
+                    symbol=row["symbol"],
+                    switch=switch_of(row),
+                    seen_at=row["now"],
+                    cancels=row["cancels"],
+                )
+                async for row in rows
+            ]
+
+    async def to_compare_across_organizations(self, slots: Collection[int]) -> list[BrokerAccount]:
+        """Accounts with nothing open whose broker's list was not read since."""
+        return [_account(row) for row in await self._across(_queries.accounts_to_compare_across_organizations, slots)]
+
+    async def note_comparison(self, account: BrokerAccount) -> bool:
+        """Whether it was read by now."""
+        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
+            return bool(await _queries.note_comparison(connection, **_where(account)))
+
+    async def _across(self, query: Query, slots: Collection[int]) -> list[asyncpg.Record]:
+        try:
+            async with transaction(self.pool, Role.EXECUTOR) as connection:
+                return [row async for row in query(connection, slots=list(slots), row_limit=ACCOUNTS_AT_ONCE_MAX)]
+        except OUTDATED:
+            return []
+
+    async def _write(self, query: Callable[..., Any], account: BrokerAccount, switch: Switch, reason: Reason) -> bool:
+        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
+            return await _written(connection, query, account, switch, reason)
+
+
+async def _written(
+    connection: Connection, query: Callable[..., Any], account: BrokerAccount, switch: Switch, reason: Reason
+) -> bool:
+    await account_changes.lock_account(connection, **_where(account))
+    named = {"scope": switch.scope, "of_whom": switch.subject, "version": switch.version, "state": switch.state}
+    if not await query(connection, **_where(account), **named):
+        return False
+    await account_changes.append_account_changed(connection, **_where(account), changed=_CHANGED, reason=reason)
+    return True
+
+
+def switch_of(row: asyncpg.Record) -> Switch:
+    """The switch of a row."""
+    return Switch(
+        scope=Scope(row["scope"]), subject=row["subject"], version=row["version"], state=SwitchState(row["state"])
+    )
+
+
+def _account(row: asyncpg.Record) -> BrokerAccount:
+    return BrokerAccount(row["organization_id"], row["account_id"], row["broker"], row["slot"])
+
+
+def _where(account: BrokerAccount) -> dict[str, Any]:
+    return {"organization_id": account.organization_id, "account_id": account.account_id}

@@ -1,0 +1,114 @@
+"""Commands that stop trading, and let it go on; they need the database and nothing else."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
+from uuid import UUID
+
+import typer
+
+from openbell_server.cli.operators import ActingAs, AsJson, operate, show_facts, show_list
+from openbell_server.domain.errors import OperatorError
+from openbell_server.domain.names import REASON_LENGTH_MAX
+
+if TYPE_CHECKING:
+    from openbell_server.adapters.postgres.halt_operators import PostgresHaltOperators
+
+T = TypeVar("T")
+LISTED = (
+    *("scope", "state", "halted_at", "organization_id", "account_id", "symbol", "key_id"),
+    *("cancel_working", "version", "set_by", "reason"),
+)
+Organization = Annotated[UUID | None, typer.Option(help="Only this organization.")]
+Account = Annotated[UUID | None, typer.Option(help="Only this account.")]
+Reason = Annotated[str, typer.Option(help="Why, for everybody who reads of it.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    halts = typer.Typer(rich_markup_mode=None)
+    halts.callback(invoke_without_command=True)(halt)
+    halts.command("status")(status)
+    app.add_typer(halts, name="halt", help="Stop the platform, an organization or an account.")
+    app.command("resume")(resume)
+
+
+def halt(
+    context: typer.Context,
+    organization: Organization = None,
+    account: Account = None,
+    reason: Reason = "",
+    reduce_only: Annotated[bool, typer.Option("--reduce-only", help="Let commands pass that reduce.")] = False,
+    cancel_working: Annotated[bool, typer.Option(help="Cancel what works, or leave it alone.")] = True,
+    yes: Yes = False,
+    acting_as: ActingAs = "",
+    as_json: AsJson = False,
+) -> None:
+    """Open no more doors from the moment this returns: of the whole platform, or of one organization or account."""
+    if context.invoked_subcommand is not None:
+        return
+    from openbell_server.domain.control_rules import SwitchState
+
+    state = SwitchState.REDUCE_ONLY if reduce_only else SwitchState.HALTED
+    _check(organization, account, reason)
+    _confirm(f"Set {_scope(organization, account)} to {state}", yes=yes)
+    done = _act(
+        lambda halts: halts.set_switch(organization, account, state, reason, cancel_working=cancel_working), acting_as
+    )
+    show_facts(done, as_json=as_json)
+    if not as_json:
+        then = "Executors cancel what works there" if cancel_working else "What works there is left alone"
+        typer.echo(
+            f"\nNo door opens any more that the switch shuts. {then}; the halt report of each account says what"
+            " became of everything."
+        )
+
+
+def resume(
+    organization: Organization = None,
+    account: Account = None,
+    reason: Reason = "",
+    yes: Yes = False,
+    acting_as: ActingAs = "",
+    as_json: AsJson = False,
+) -> None:
+    """Let doors open again that a halt at this scope shut; halts at other scopes stay."""
+    from openbell_server.domain.control_rules import SwitchState
+
+    _check(organization, account, reason)
+    _confirm(f"Set {_scope(organization, account)} to {SwitchState.ACTIVE}", yes=yes)
+    done = _act(lambda halts: halts.set_switch(organization, account, SwitchState.ACTIVE, reason), acting_as)
+    show_facts(done, as_json=as_json)
+
+
+def status(as_json: AsJson = False) -> None:
+    """List every switch that stops something now, the oldest first."""
+    found = _act(lambda halts: halts.list_halts())
+    if found or as_json:
+        show_list("halts", found, LISTED, as_json=as_json)
+    else:
+        typer.echo("No halt is in force.")
+
+
+def _check(organization: UUID | None, account: UUID | None, reason: str) -> None:
+    if organization is not None and account is not None:
+        raise OperatorError("Say --organization or --account, not both: an account has one organization.")
+    if not reason.strip() or len(reason) > REASON_LENGTH_MAX or not reason.isprintable():
+        raise OperatorError(f"--reason takes 1 to {REASON_LENGTH_MAX} printable characters, not only spaces.")
+
+
+def _scope(organization: UUID | None, account: UUID | None) -> str:
+    if account is not None:
+        return f"account {account}"
+    return "the whole platform" if organization is None else f"organization {organization}"
+
+
+def _confirm(what: str, *, yes: bool) -> None:
+    if not yes:
+        typer.confirm(f"{what}?", abort=True, err=True)
+
+
+def _act(act: Callable[["PostgresHaltOperators"], Awaitable[T]], acting_as: str = "") -> T:
+    from openbell_server.adapters.postgres.halt_operators import PostgresHaltOperators
+
+    return operate(lambda store: act(PostgresHaltOperators(store.pool, store.operator)), acting_as)

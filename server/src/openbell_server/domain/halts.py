@@ -1,0 +1,156 @@
+"""Halts: switches that stop an account, or a part of it, and what can be said of its orders since."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from openbell_server.domain.action_lifecycle import ActionState
+from openbell_server.domain.control_rules import SwitchState
+from openbell_server.domain.findings import Scope
+from openbell_server.domain.identifiers import ActionId, IntentId, Symbol
+from openbell_server.domain.intents import ActionType
+
+# Scopes whose switches stop an account as a whole.
+WHOLE: Final = frozenset({Scope.PLATFORM, Scope.ORGANIZATION, Scope.ACCOUNT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """One version of a switch that is not ACTIVE."""
+
+    scope: Scope
+    # Whom it is about at its scope, as Address.subject has it.
+    subject: str
+    version: int
+    state: SwitchState
+
+    @property
+    def symbol(self) -> Symbol | None:
+        """The only symbol that it stops."""
+        return Symbol(self.subject.split(" ", 1)[1]) if self.scope is Scope.SYMBOL else None
+
+    @property
+    def key_id(self) -> str | None:
+        """The only key that it stops."""
+        return self.subject if self.scope is Scope.KEY else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halt:
+    """A switch that stops an account now, and who set it why."""
+
+    switch: Switch
+    cancel_working: bool
+    halted_at: datetime
+    reason: str | None
+    # A type and an id; whoever operates the platform is not named to its customers.
+    principal: tuple[str, str | None]
+    # When the account's executor put it on record; None while none has.
+    noticed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HaltFigures:
+    """What became of commands in the scope of a halt."""
+
+    # Doors after it that it had to keep shut: none, ever. None where it is no such switch.
+    doors_opened_after: int | None
+    # Doors of commands that may only reduce.
+    reducing_doors_after: int
+    # Past their door at the halt, and not settled then.
+    in_flight: int
+    queued: int
+    skipped: int
+    # Orders whose cancel it asked for: all, those that the broker cancelled, those that ended otherwise.
+    cancels_asked: int
+    cancels_confirmed: int
+    ended_otherwise: int
+    last_confirmed_at: datetime | None
+
+    def all_reducing(self) -> "HaltFigures":
+        """Of a switch that lets commands pass which reduce: whatever passed its door was judged so."""
+        passed = (self.doors_opened_after or 0) + self.reducing_doors_after
+        return replace(self, doors_opened_after=None, reducing_doors_after=passed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InFlight:
+    """A command whose door was opened before a halt, and that had no outcome then."""
+
+    intent_id: IntentId
+    seq: int
+    action_id: ActionId
+    action_type: ActionType
+    symbol: Symbol
+    state: ActionState
+    door_opened_at: datetime
+    settled_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenOrder:
+    """An order that the broker has or may have."""
+
+    intent_id: IntentId
+    symbol: Symbol
+    status: str
+    in_doubt: bool
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quietness:
+    """All that decides whether an account has no working order, read at one moment."""
+
+    as_of: datetime
+    open_orders: int
+    # Commands past their door without an outcome.
+    in_doubt: int
+    # Commands that were not sent, cancels apart.
+    queued: int
+    external_orders: int
+    # Up to when the broker's list was read, by a comparison that has come to its end.
+    compared_at: datetime | None
+    # When something last became of one of our orders or actions.
+    last_event_at: datetime | None
+    # Since when all of the account is HALTED; None: it is not.
+    halted_at: datetime | None
+    # A restored database may have forgotten orders.
+    is_held: bool
+    # Refusals are only said on this account, so a halt stops nothing.
+    is_watched_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HaltReport:
+    """What a halt came to, for one account."""
+
+    halts: Sequence[tuple[Halt, HaltFigures, Sequence[InFlight]]]
+    quietness: Quietness
+    open_orders: Sequence[OpenOrder]
+    external_orders: Sequence[str]
+
+
+def no_working_orders(quiet: Quietness) -> tuple[bool | None, str | None]:
+    """Whether the account has no working order, by the broker's word; and why that is not so, or not known."""
+    if quiet.open_orders or quiet.in_doubt:
+        return False, f"{quiet.open_orders} orders are open and {quiet.in_doubt} commands have no outcome yet"
+    if quiet.external_orders:
+        return False, f"{quiet.external_orders} orders at the broker are open that were not asked for here"
+    return (None, why) if (why := _why_unknown(quiet)) is not None else (True, None)
+
+
+def _why_unknown(quiet: Quietness) -> str | None:
+    if quiet.is_held:
+        return "the database was restored, and the broker was not yet asked for what it may have forgotten"
+    if quiet.halted_at is None:
+        return "the account as a whole is not halted: an order may begin at any moment"
+    if quiet.is_watched_only:
+        return "the organization only watches its rules on paper accounts: the halt stops nothing here"
+    if quiet.queued:
+        return f"{quiet.queued} queued commands were not skipped yet"
+    since = max(quiet.halted_at, quiet.last_event_at or quiet.halted_at)
+    if quiet.compared_at is None or quiet.compared_at <= since:
+        return f"the broker's list was not read since {since.isoformat()}"
+    return None

@@ -1,0 +1,92 @@
+"""Halts in tests: switches set as any caller sets them, and the sweep that enacts them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from openbell_server.adapters.postgres.connection import DatabaseClock
+from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.halt_reports import PostgresHaltReports
+from openbell_server.adapters.postgres.halts import PostgresHaltStore
+from openbell_server.adapters.postgres.intents import PostgresIntentStore
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.application.enact_halts import EnactHalts
+from openbell_server.application.ports.execution import BrokerAccount
+from openbell_server.domain.control_rules import PLATFORM_ID, SWITCH, Address, Override, RuleTerms, StoredRule
+from openbell_server.domain.findings import Scope
+from openbell_server.domain.halts import Halt, HaltFigures, HaltReport, InFlight
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.principals import Principal, PrincipalKind
+from scripted_broker import Desk
+
+ALL_SLOTS = frozenset(range(64))
+OLGA = Principal(
+    kind=PrincipalKind.OPERATOR, id="olga", organization_id=PLATFORM_ID, environment=None, permissions=frozenset()
+)
+
+
+def switch_terms(state: str = "HALTED", *, cancel_working: bool = False) -> RuleTerms:
+    return RuleTerms(parameters={"state": state, "cancel_working": cancel_working})
+
+
+@dataclass(frozen=True, slots=True)
+class Switchboard:
+    """Sets the switches around the account of a desk, and enacts them."""
+
+    desk: Desk
+    heard: list[AccountId] = field(default_factory=list)
+    compared: list[BrokerAccount] = field(default_factory=list)
+
+    def address(self, scope: Scope, symbol: str = "AAPL", key_id: str | None = None) -> Address:
+        account, principal = self.desk.tenant.account, self.desk.tenant.principal
+        organization_id = PLATFORM_ID if scope is Scope.PLATFORM else account.organization_id
+        of: dict[str, Any] = {}
+        if scope in (Scope.ACCOUNT, Scope.SYMBOL):
+            of["account_id"] = account.id
+        if scope is Scope.SYMBOL:
+            of["symbol"] = Symbol(symbol)
+        if scope is Scope.KEY:
+            of["key_id"] = key_id or principal.id
+        return Address(organization_id=organization_id, scope=scope, **of)
+
+    async def set(self, address: Address, change: RuleTerms | Override | None, reason: str = "a drill") -> StoredRule:
+        who = OLGA if address.scope is Scope.PLATFORM else self.desk.tenant.principal
+        saved = await PostgresRuleStore(self.desk.pool).save_rule(address, SWITCH, change, reason, who, None)
+        assert saved is not None
+        return saved
+
+    async def halt(
+        self, scope: Scope = Scope.ACCOUNT, state: str = "HALTED", *, cancel_working: bool = True, **of: str
+    ) -> StoredRule:
+        return await self.set(self.address(scope, **of), switch_terms(state, cancel_working=cancel_working))
+
+    async def resume(self, scope: Scope = Scope.ACCOUNT, **of: str) -> StoredRule:
+        return await self.set(self.address(scope, **of), switch_terms("ACTIVE"))
+
+    def enacting(self, then: Callable[[AccountId], None] | None = None) -> EnactHalts:
+        pool = self.desk.pool
+        stores = PostgresHaltStore(pool), PostgresOrganizationStore(pool), PostgresIntentStore(pool)
+        told = then or self.heard.append
+        return EnactHalts(*stores, DatabaseClock(pool), self.desk.hints, told, self.compared.append)
+
+    async def sweep(self) -> None:
+        await self.enacting().sweep(ALL_SLOTS)
+
+    async def report(self) -> HaltReport:
+        account = self.desk.tenant.account
+        return await PostgresHaltReports(self.desk.pool).halt_report(account.organization_id, account.id)
+
+    async def told(self) -> tuple[Halt, HaltFigures, list[InFlight]]:
+        """What the report says of the only halt."""
+        ((halt, figures, in_flight),) = (await self.report()).halts
+        return halt, figures, [*in_flight]
+
+    async def cancels(self) -> list[dict[str, Any]]:
+        rows = await self.desk.pool.fetch(
+            "select * from intent_actions where action_type = 'CANCEL' order by action_no"
+        )
+        return [dict(row) for row in rows]
+
+    async def records(self) -> list[dict[str, Any]]:
+        rows = await self.desk.pool.fetch("select * from account_halts order by halted_at, version")
+        return [dict(row) for row in rows]
