@@ -124,6 +124,8 @@ MAY_RUN: dict[str, set[Role]] = {
     "markets.save_rates": {_T},
     "markets.save_instruments": {_T},
     "markets.wanted_across_organizations": {_T, _X},
+    "markets.accounts_with_rules_across_organizations": {_T, _X, _O},
+    "markets.traded_symbols": {_T},
     "intents.accept_commands": {Role.ACCEPT},
     "resting.save_resting_limit": {_T},
     "resting.accounts_resting_across_organizations": {_T, _X},
