@@ -40,6 +40,7 @@ NEEDS_NEWEST = {
     "account_changes",
     "action_operators",
     "accounts",
+    "control_rules",
     "credentials",
     "evidence",
     "markets",

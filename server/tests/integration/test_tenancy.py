@@ -289,6 +289,7 @@ LOOKING_UP = {
     "callers.find_organization_across_organizations",
     "events.head",
     "organizations.read_organization",
+    "control_rules.organization_standing",
     "operators.find_organization_of_account_across_organizations",
     "operators.find_organization_of_key_across_organizations",
     "operators.list_accounts_across_organizations",

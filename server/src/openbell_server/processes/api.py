@@ -21,6 +21,7 @@ from openbell_server.adapters.postgres.connection import (
     check_writing,
     open_pool,
 )
+from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
 from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
 from openbell_server.adapters.postgres.intent_statistics import PostgresStatisticsStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
@@ -45,6 +46,7 @@ from openbell_server.application.read_external_orders import ReadExternalOrders
 from openbell_server.application.read_intents import ReadIntents
 from openbell_server.application.read_statistics import ReadStatistics
 from openbell_server.application.set_fault_plan import SetFaultPlan
+from openbell_server.application.set_rules import SetRules
 from openbell_server.application.set_symbol_controls import SetSymbolControls
 from openbell_server.application.submit_intent import SubmitIntent
 from openbell_server.brokers.paper.fault_client import fault_plans
@@ -71,6 +73,7 @@ from openbell_server.transport.rest.intents import intent_routes
 from openbell_server.transport.rest.operations import operations_route
 from openbell_server.transport.rest.organizations import organization_route
 from openbell_server.transport.rest.outbox_health import outbox_health_route
+from openbell_server.transport.rest.rules import rule_routes
 from openbell_server.transport.rest.users import user_route
 
 CONNECTIONS_MAX = 2048
@@ -96,7 +99,7 @@ def rest_app(
     read = ReadIntents(organizations, intents, BROKERS, cursor_key)
     external_orders = ReadExternalOrders(organizations, partial(list_external_orders, pool), cursor_key)
     statistics = ReadStatistics(organizations, PostgresStatisticsStore(pool))
-    account_records = PostgresAccountRecords(pool, ids)
+    account_records, key_records = PostgresAccountRecords(pool, ids), PostgresApiKeyRecords(pool, ids)
     manage_accounts = ManageAccounts(organizations, account_records, BROKERS, hints, cursor_key)
     look_up = LookUpOrganization(PostgresTokenCallerStore(pool), provider_name, provider, time.monotonic)
     credentials = PostgresCredentialStore(pool, ids)
@@ -107,8 +110,9 @@ def rest_app(
         intent_routes(enter, submit, read, statistics),
         external_order_route(enter, external_orders),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
+        *rule_routes(enter, SetRules(organizations, key_records, PostgresRuleStore(pool), BROKERS, cursor_key)),
         credential_routes(enter, ManageCredentials(organizations, credentials, BROKERS, ids, vault, hints)),
-        api_key_routes(enter, ManageApiKeys(PostgresApiKeyRecords(pool, ids), cursor_key, os.urandom)),
+        api_key_routes(enter, ManageApiKeys(key_records, cursor_key, os.urandom)),
         validation_routes(authenticate, limit),
         organization_route(enter, look_up),
         user_route(enter, DeleteUser(PostgresUserDeletionStore(pool), provider_name, provider)),
