@@ -128,6 +128,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "positions.add_adjustment": {_T},
     "positions.miscounted_positions_across_organizations": {_T},
     "markets.read_prices": {_T},
+    "markets.list_prices": {_T},
     "markets.read_instruments": {_T},
     "markets.read_rates": {_T},
     "markets.want_symbol": {_T},

@@ -4,6 +4,12 @@
 select symbol, price, bid, ask, source, as_of from reference_prices
 where organization_id = :organization_id and broker = :broker and symbol = any(:symbols::text[]);
 
+-- name: list_prices(organization_id, broker, some_symbols, row_limit)
+select symbol, price, bid, ask, source, as_of from reference_prices
+where organization_id = :organization_id and broker = :broker
+    and (:some_symbols::text[] is null or symbol = any(:some_symbols::text[]))
+order by symbol limit :row_limit;
+
 -- name: read_instruments(organization_id, broker, symbols)
 -- One that the broker does not know is not told.
 select symbol, asset_class, quote_currency, tradable, fractional, tick, lot, multiplier from instruments
