@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         Window,
     )
     from openbell.orders import Limit, Market, Stop, StopLimit
+    from openbell.references import ExchangeRate, GivenPrice, GivenRate, ReferencePrice, References
     from openbell.rules import Rule, RuleAddress, RuleChange, RuleTerms, Switch
 
 __all__ = [
@@ -68,10 +69,13 @@ __all__ = [
     "CredentialForm",
     "Event",
     "EventMissed",
+    "ExchangeRate",
     "Execution",
     "ExternalOrder",
     "FaultPlan",
     "FieldProblem",
+    "GivenPrice",
+    "GivenRate",
     "IntentAction",
     "Invalid",
     "Latency",
@@ -89,6 +93,8 @@ __all__ = [
     "Probe",
     "RateLimited",
     "Reason",
+    "ReferencePrice",
+    "References",
     "Rule",
     "RuleAddress",
     "RuleChange",
@@ -135,6 +141,11 @@ _HOMES: Final = {
     "SymbolTime": "models",
     "Window": "models",
     "Unknown": "models",
+    "ExchangeRate": "references",
+    "GivenPrice": "references",
+    "GivenRate": "references",
+    "ReferencePrice": "references",
+    "References": "references",
     "Limit": "orders",
     "Market": "orders",
     "Stop": "orders",
