@@ -124,6 +124,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "reconciliation.halt": {_T, _O},
     "positions.positions_as_of": {_T},
     "positions.positions": {_T},
+    "positions.accounts_untold_across_organizations": {_T, _X},
     "positions.save_positions_as_of": {_T},
     "positions.add_adjustment": {_T},
     "positions.miscounted_positions_across_organizations": {_T},

@@ -65,6 +65,7 @@ grant select on wanted_symbols to openbell_executor;
 -- apart
 -- The broker's word on what an account holds: when it was last taken over; null: never.
 alter table account_counters add column if not exists positions_as_of timestamptz;
+grant select (positions_as_of) on account_counters to openbell_executor;
 
 -- apart
 -- Where the broker's word differed from what we had counted: a position is what was filled, and these.
