@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     )
     from openbell.orders import Limit, Market, Stop, StopLimit
     from openbell.receipts import ChainedAction, ChainHeads, Evaluation, Finding, Receipt
+    from openbell.references import ExchangeRate, GivenPrice, GivenRate, ReferencePrice, References
     from openbell.rules import Rule, RuleAddress, RuleChange, RuleTerms, Switch
 
 __all__ = [
@@ -75,11 +76,14 @@ __all__ = [
     "Evaluation",
     "Event",
     "EventMissed",
+    "ExchangeRate",
     "Execution",
     "ExternalOrder",
     "FaultPlan",
     "FieldProblem",
     "Finding",
+    "GivenPrice",
+    "GivenRate",
     "Halt",
     "HaltCancels",
     "HaltReport",
@@ -105,6 +109,8 @@ __all__ = [
     "RateLimited",
     "Reason",
     "Receipt",
+    "ReferencePrice",
+    "References",
     "Rule",
     "RuleAddress",
     "RuleChange",
@@ -161,6 +167,11 @@ _HOMES: Final = {
     "SymbolTime": "models",
     "Window": "models",
     "Unknown": "models",
+    "ExchangeRate": "references",
+    "GivenPrice": "references",
+    "GivenRate": "references",
+    "ReferencePrice": "references",
+    "References": "references",
     "Limit": "orders",
     "Market": "orders",
     "Stop": "orders",

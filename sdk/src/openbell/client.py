@@ -1,13 +1,13 @@
 """The client for ordinary code."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from time import sleep
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
-from openbell import receipt_requests, requests, rule_requests
+from openbell import receipt_requests, references, requests, rule_requests
 from openbell.calendars import Calendar, CalendarList, MarketSessions
 from openbell.connection import DEFAULT_TIMEOUT, connect
 from openbell.halts import HaltReport
@@ -26,6 +26,7 @@ from openbell.models import (
 from openbell.orders import Side, Spec, TimeWindow
 from openbell.plans import Answer, Pause, Plan, Step, ask, await_final, fetch, submit
 from openbell.receipts import ChainedAction, ChainHeads, ChainPage, Evaluation, Receipt, ReceiptPage
+from openbell.references import GivenPrice, GivenRate, ReferencePrice, ReferencePriceList, References
 from openbell.requests import PAGE_LIMIT, CreateOptions, ListOptions, Request, SubmitOptions, TimeOptions
 from openbell.rule_requests import RemoveOptions, RuleOptions, RuleScope, State, SwitchOptions
 from openbell.rules import Rule, RuleChange, RuleChangePage, RuleList, Switch
@@ -200,6 +201,23 @@ class Client:
         """Whether a symbol is switched off; raises NotFound if that was never set."""
         request = requests.symbol_control(self._connection, symbol, account_id)
         return self._carry_out(fetch(request, SymbolControl))
+
+    def give_references(
+        self,
+        prices: Sequence[GivenPrice] = (),
+        rates: Sequence[GivenRate] = (),
+        *,
+        organization_id: str | None = None,
+    ) -> References:
+        """Give prices and rates to judge by; it takes an access token, of a service account with the organization."""
+        return self._carry_out(fetch(references.give_references(prices, rates, organization_id), References))
+
+    def reference_prices(
+        self, symbols: Sequence[str] = (), *, account_id: str | None = None
+    ) -> tuple[ReferencePrice, ...]:
+        """The prices that commands of the account are judged by; without symbols, all of them."""
+        request = references.reference_prices(self._connection, symbols, account_id)
+        return (self._carry_out(fetch(request, ReferencePriceList))).data
 
     def symbol_time(self, symbol: str, *, account_id: str | None = None) -> SymbolTime:
         """When a symbol may be traded; raises NotFound if that was never set."""
