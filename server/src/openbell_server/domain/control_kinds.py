@@ -28,6 +28,10 @@ class ControlKind:
     needs: Callable[[Any, Asked], frozenset[Need]] = lambda _parameters, _asked: NOTHING
     gates: frozenset[Gate] = BOTH_GATES
     scopes: frozenset[Scope] = EVERY_SCOPE
+    # Of P: where such parameters may be set, if that is not everywhere among those.
+    scopes_of: Callable[[Any], frozenset[Scope]] | None = None
+    # Whether it is set as a rule; others have an address of their own.
+    settable: bool = True
 
 
 def found(
@@ -59,12 +63,26 @@ def found(
     )
 
 
-def unavailable(rule: Rule, asked: Asked, comparison: Comparison, limit: Value, missing: str) -> Finding:
+def unavailable(
+    rule: Rule,
+    asked: Asked,
+    comparison: Comparison,
+    limit: Value,
+    missing: str,
+    *,
+    code: str | None = None,
+    denies: bool | None = None,
+) -> Finding:
     """What a rule says without an input that it needs: by default no on a live account, yes on paper."""
-    allows = asked.environment is Environment.PAPER if rule.on_missing is None else rule.on_missing is OnMissing.ALLOW
+    if denies is not None:
+        allows = not denies
+    elif rule.on_missing is not None:
+        allows = rule.on_missing is OnMissing.ALLOW
+    else:
+        allows = asked.environment is Environment.PAPER
     refusal = Verdict.REFUSED if rule.mode is Mode.HARD else Verdict.WOULD_REFUSE
     return Finding(
-        code=rule.code,
+        code=code or rule.code,
         scope=rule.scope,
         mode=rule.mode,
         verdict=Verdict.PASSED if allows else refusal,

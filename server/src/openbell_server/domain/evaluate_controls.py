@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from openbell_server.domain.control_facts import Asked, Facts, Gate, Need
 from openbell_server.domain.control_rules import Rule, RuleBook
 from openbell_server.domain.controls_catalogue import CATALOGUE, PLACES
-from openbell_server.domain.findings import Finding, Verdict
+from openbell_server.domain.findings import Finding, Scope, Verdict
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderSide
+
+_WIDTHS: Final = {scope: place for place, scope in enumerate(Scope)}
 
 
 def exemption(asked: Asked) -> str | None:
@@ -36,7 +39,7 @@ def raises_risk(asked: Asked) -> bool:
 
 
 def applicable(book: RuleBook, asked: Asked, now: datetime, gate: Gate) -> list[Rule]:
-    """The rules that speak about a command at a gate, in the order of the catalogue."""
+    """The rules that speak about a command at a gate, in the order of the catalogue, the widest scope first."""
     if exemption(asked) is not None:
         return []
     rules = [
@@ -44,7 +47,7 @@ def applicable(book: RuleBook, asked: Asked, now: datetime, gate: Gate) -> list[
         for rule in book.rules
         if gate in CATALOGUE[rule.code].gates and rule.applies(asked.symbol, asked.key_id, now)
     ]
-    return sorted(rules, key=lambda rule: PLACES[rule.code])
+    return sorted(rules, key=lambda rule: (PLACES[rule.code], _WIDTHS[rule.scope]))
 
 
 def needs(rules: list[Rule], asked: Asked) -> frozenset[Need]:
