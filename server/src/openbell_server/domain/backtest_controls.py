@@ -4,36 +4,28 @@ The record is not rewritten: an order that the rules would have refused goes on 
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from openbell_server.domain.control_facts import Asked, Facts, Gate, Need, Rate, ReferencePrice
+from openbell_server.domain.control_facts import Asked, Facts, Gate, Need
+from openbell_server.domain.control_repeats import DUPLICATE_MILLIS_MAX, RATE_MILLIS_MAX, SubmitRate
 from openbell_server.domain.control_rules import Rule, RuleBook
 from openbell_server.domain.controls_catalogue import CATALOGUE
 from openbell_server.domain.evaluate_controls import applicable, evaluate, exemption
 from openbell_server.domain.findings import Finding, Mode, Scope, Verdict
 from openbell_server.domain.identifiers import IntentId, Symbol
-from openbell_server.domain.instruments import Instrument
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.market_calendars import MarketCalendars
-from openbell_server.domain.recorded_state import ExternalFill, OrderTold, RecordedState, ReplaceSettled
+from openbell_server.domain.recalled_markets import NOTHING_RECALLED, Recalled
+from openbell_server.domain.recorded_state import OrderTold, RecordedState, ReplaceSettled
 
-# No rule of rates counts further back.
-RATE_TIMES_MAX: Final = 1000
+# No rule counts further back.
+LOOK_BACK_MILLIS: Final = max(DUPLICATE_MILLIS_MAX, RATE_MILLIS_MAX)
 # Commands of other accounts count for these too, and one account's record does not have them.
 _SHARED: Final = frozenset({Scope.PLATFORM, Scope.ORGANIZATION, Scope.KEY})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recalled:
-    """What a receipt kept of the market it was judged by; None where no rule had asked."""
-
-    price: ReferencePrice | None = None
-    instrument: Instrument | None = None
-    rates_of_exchange: Mapping[tuple[str, str], Rate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +41,7 @@ class RecordedCommand:
     seq: int | None
     recorded_at: datetime
     judged_at: datetime
-    recalled: Recalled = Recalled()
+    recalled: Recalled = NOTHING_RECALLED
 
     @property
     def was_refused(self) -> bool:
@@ -57,7 +49,7 @@ class RecordedCommand:
         return self.seq is None
 
 
-Entry = RecordedCommand | OrderTold | ReplaceSettled | ExternalFill
+Entry = RecordedCommand | OrderTold | ReplaceSettled
 
 
 @dataclass(slots=True)
@@ -133,29 +125,32 @@ class Replay:
                     state.told(entry)
                 case ReplaceSettled():
                     state.settled(entry)
-                case ExternalFill():
-                    state.moved(entry.symbol, entry.change)
 
     def _command(self, command: RecordedCommand) -> None:
         asked = self._as_the_order_stood(command)
         counts = command.recorded_at >= self._since
         if asked.action_type is ActionType.REPLACE and asked.before is None:
             # Nothing tells which order it was about, so nothing tells whether it asked for more.
-            self._tell(command, counts=counts)
-        elif exemption(asked) is None:
-            rated = [
-                rule
-                for rule in applicable(self._book, asked, command.judged_at, Gate.ACCEPT)
-                if Need.RATE in CATALOGUE[rule.code].needs(rule.parameters, asked)
-            ]
             if counts:
-                self._judge(command, asked, rated)
-            for rule in rated:
-                self._judged.setdefault((rule.scope, rule.subject), deque(maxlen=RATE_TIMES_MAX)).appendleft(
-                    command.judged_at
-                )
+                self._tell(command, is_undecided=True)
+        elif exemption(asked) is None:
+            rules = applicable(self._book, asked, command.judged_at, Gate.ACCEPT)
+            needed = [(rule, CATALOGUE[rule.code].needs(rule.parameters, asked)) for rule in rules]
+            if counts:
+                self._judge(command, asked, needed)
+            for rule, need in needed:
+                if Need.RATE in need:
+                    self._times(rule).appendleft(command.judged_at)
         if command.seq is not None and command.intent_id is not None:
             self._state.accepted(asked, command.intent_id, command.seq, command.recorded_at)
+
+    def _times(self, rule: Rule) -> deque[datetime]:
+        """When commands were judged by a rule of rates, newest first, no more than its limit."""
+        assert isinstance(rule.parameters, SubmitRate)
+        times = self._judged.get((rule.scope, rule.subject))
+        if times is None:
+            times = self._judged[rule.scope, rule.subject] = deque(maxlen=rule.parameters.count)
+        return times
 
     def _as_the_order_stood(self, command: RecordedCommand) -> Asked:
         """The command, a REPLACE with the terms that its order had by the record."""
@@ -168,35 +163,47 @@ class Replay:
         terms, filled_quantity = order
         return replace(asked, before=terms, filled_quantity=filled_quantity)
 
-    def _judge(self, command: RecordedCommand, asked: Asked, rated: list[Rule]) -> None:
+    def _judge(self, command: RecordedCommand, asked: Asked, needed: Sequence[tuple[Rule, frozenset[Need]]]) -> None:
+        findings = evaluate(self._book, asked, self._facts(command, asked, needed), Gate.ACCEPT)
+        unsure = {
+            (rule.code, rule.scope)
+            for rule, need in needed
+            if Need.INSTRUMENT in need and rule.code not in command.recalled.instrument_known_to
+        }
+        shared = {
+            (rule.code, rule.scope)
+            for rule, need in needed
+            if Need.RATE in need and rule.scope in _SHARED and not self._is_whole
+        }
+        is_refused = is_undecided = False
+        for finding in findings:
+            line, rule = self._line(finding, asked), (finding.code, finding.scope)
+            passes = finding.verdict is Verdict.PASSED
+            if finding.missing is not None or rule in unsure or (passes and rule in shared):
+                line.undecided += 1
+                # A rule that only watches decides nothing.
+                is_undecided = is_undecided or finding.mode is Mode.HARD
+            elif finding.refuses:
+                line.refused += 1
+                is_refused = True
+            elif not passes:
+                line.would_refuse += 1
+        self._tell(command, findings, is_refused=is_refused, is_undecided=is_undecided and not is_refused)
+
+    def _facts(self, command: RecordedCommand, asked: Asked, needed: Sequence[tuple[Rule, frozenset[Need]]]) -> Facts:
         recalled, now = command.recalled, command.judged_at
-        facts = Facts(
+        # What an order has at work itself must not be counted against its replace.
+        is_nameless = asked.action_type is ActionType.REPLACE and command.intent_id is None
+        return Facts(
             now=now,
             price=recalled.price,
             instrument=recalled.instrument,
             rates_of_exchange=recalled.rates_of_exchange,
-            exposure=self._state.exposure(asked, command.intent_id, now),
+            exposure=None if is_nameless else self._state.exposure(asked, command.intent_id, now),
             calendars=self._calendars,
             equal_orders=self._state.equal_orders(asked),
-            judged={(rule.scope, rule.subject): self._judged.get((rule.scope, rule.subject), ()) for rule in rated},
+            judged={(rule.scope, rule.subject): self._times(rule) for rule, need in needed if Need.RATE in need},
         )
-        findings = evaluate(self._book, asked, facts, Gate.ACCEPT)
-        shared = set() if self._is_whole else {(rule.code, rule.scope) for rule in rated if rule.scope in _SHARED}
-        is_refused = is_undecided = False
-        for finding in findings:
-            line = self._line(finding, asked)
-            if finding.missing is not None or (
-                finding.verdict is Verdict.PASSED and (finding.code, finding.scope) in shared
-            ):
-                line.undecided += 1
-                # A rule that only watches decides nothing.
-                is_undecided = is_undecided or finding.mode is Mode.HARD
-            elif finding.verdict is Verdict.WOULD_REFUSE:
-                line.would_refuse += 1
-            elif finding.refuses:
-                line.refused += 1
-                is_refused = True
-        self._tell(command, findings, is_refused=is_refused, is_undecided=is_undecided and not is_refused)
 
     def _tell(
         self,
@@ -204,11 +211,8 @@ class Replay:
         findings: Sequence[Finding] = (),
         *,
         is_refused: bool = False,
-        is_undecided: bool = True,
-        counts: bool = True,
+        is_undecided: bool = False,
     ) -> None:
-        if not counts:
-            return
         tally = self.tally
         tally.intents += 1
         if is_undecided:

@@ -1,7 +1,7 @@
 """An account's orders, position and equal orders as its record tells them, one entry after the other."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -21,7 +21,8 @@ _NONE: Final = Decimal(0)
 class OrderTold:
     """How an order stood once something had happened to it."""
 
-    intent_id: IntentId
+    # The id of its intent; the broker's where it is not ours.
+    key: IntentId | str
     symbol: Symbol
     order_side: OrderSide
     terms: Terms
@@ -35,14 +36,6 @@ class ReplaceSettled:
 
     intent_id: IntentId
     seq: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExternalFill:
-    """What an order that is not ours did to the position."""
-
-    symbol: Symbol
-    change: Decimal
 
 
 @dataclass(slots=True)
@@ -81,15 +74,21 @@ class _Book:
 class RecordedState:
     """What the rules count, from the record alone: whatever was counted when commands were judged plays no part."""
 
-    def __init__(self, orders: Iterable[OrderTold], positions: Mapping[Symbol, Decimal] | None) -> None:
-        """Begin with the orders that were open, and with positions; None where nobody knows them."""
-        self._orders: dict[IntentId, _Order] = {}
+    def __init__(
+        self,
+        orders: Iterable[OrderTold],
+        positions: Mapping[Symbol, Decimal] | None,
+        unknown: Collection[Symbol] = (),
+    ) -> None:
+        """Begin with orders as they stood, and with positions; nobody knows those of some symbols, or with None any."""
+        self._orders: dict[IntentId | str, _Order] = {}
         self._books: dict[Symbol, _Book] = {}
         self._open = 0
         self._positions = None if positions is None else dict(positions)
+        self._unknown = frozenset(unknown)
         self._equal: dict[tuple[object, ...], deque[datetime]] = {}
         for told in orders:
-            self._add(told.intent_id, told.symbol, told.order_side, told.terms, told.filled_quantity)
+            self._add(told.key, told.symbol, told.order_side, told.terms, told.filled_quantity, told.is_open)
 
     def order_of(self, intent_id: IntentId) -> tuple[Terms, Decimal] | None:
         """The terms of an open order and what of it has filled."""
@@ -101,23 +100,29 @@ class RecordedState:
         if asked.action_type is ActionType.CREATE:
             self._add(intent_id, asked.symbol, asked.order_side, asked.terms, _NONE)
             self._equal.setdefault(_likeness(asked), deque(maxlen=_EQUAL_ORDERS_MAX)).appendleft(at)
-        elif asked.action_type is ActionType.REPLACE and (order := self._orders.get(intent_id)) is not None:
-            self._count(order, -1)
-            order.replaces[seq] = asked.terms.quantity
-            self._count(order, 1)
+        elif asked.action_type is ActionType.REPLACE:
+            self.replacing(intent_id, seq, asked.terms.quantity)
 
     def told(self, told: OrderTold) -> None:
         """Take over how an order stands; what it filled since moves the position."""
-        order = self._orders.get(told.intent_id)
+        order = self._orders.get(told.key)
         if order is None:
-            self._add(told.intent_id, told.symbol, told.order_side, told.terms, _NONE)
-            order = self._orders[told.intent_id]
+            self._add(told.key, told.symbol, told.order_side, told.terms, _NONE)
+            order = self._orders[told.key]
         change = EXACT.subtract(told.filled_quantity, order.filled_quantity)
         if change:
-            self.moved(order.symbol, change if order.is_buy else -change)
+            self._moved(order.symbol, change if order.is_buy else -change)
         self._count(order, -1)
         order.terms, order.filled_quantity, order.is_open = told.terms, told.filled_quantity, told.is_open
         self._count(order, 1)
+
+    def replacing(self, intent_id: IntentId, seq: int, quantity: Decimal) -> None:
+        """A replace is on its way: the order may become as large as it asks for."""
+        order = self._orders.get(intent_id)
+        if order is not None:
+            self._count(order, -1)
+            order.replaces[seq] = quantity
+            self._count(order, 1)
 
     def settled(self, settled: ReplaceSettled) -> None:
         """Count a replace no more."""
@@ -127,7 +132,7 @@ class RecordedState:
             del order.replaces[settled.seq]
             self._count(order, 1)
 
-    def moved(self, symbol: Symbol, change: Decimal) -> None:
+    def _moved(self, symbol: Symbol, change: Decimal) -> None:
         """The position changed."""
         if self._positions is not None:
             self._positions[symbol] = EXACT.add(self._positions.get(symbol, _NONE), change)
@@ -139,7 +144,9 @@ class RecordedState:
         own = own if own is not None and own.is_open else None
         less = own.working if own is not None else _NONE
         is_own = int(own is not None)
-        position = None if self._positions is None else self._positions.get(asked.symbol, _NONE)
+        position = None
+        if self._positions is not None and asked.symbol not in self._unknown:
+            position = self._positions.get(asked.symbol, _NONE)
         return Exposure(
             position=position,
             position_as_of=None if position is None else now,
@@ -155,10 +162,16 @@ class RecordedState:
         return list(self._equal.get(_likeness(asked), ()))
 
     def _add(
-        self, intent_id: IntentId, symbol: Symbol, order_side: OrderSide, terms: Terms, filled_quantity: Decimal
+        self,
+        key: IntentId | str,
+        symbol: Symbol,
+        order_side: OrderSide,
+        terms: Terms,
+        filled_quantity: Decimal,
+        is_open: bool = True,
     ) -> None:
-        order = _Order(symbol, order_side is OrderSide.BUY, order_side, terms, filled_quantity)
-        self._orders[intent_id] = order
+        order = _Order(symbol, order_side is OrderSide.BUY, order_side, terms, filled_quantity, is_open)
+        self._orders[key] = order
         self._count(order, 1)
 
     def _count(self, order: _Order, sign: int) -> None:

@@ -12,7 +12,7 @@ from openbell_server.domain.findings import Mode, Scope
 from openbell_server.domain.identifiers import IntentId, Symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderSide, OrderType
-from openbell_server.domain.recorded_state import ExternalFill, OrderTold, RecordedState, ReplaceSettled
+from openbell_server.domain.recorded_state import OrderTold, RecordedState, ReplaceSettled
 
 NOON = datetime(2026, 3, 6, 12, tzinfo=UTC)
 AAPL = Symbol("AAPL")
@@ -65,7 +65,7 @@ def asking(quantity: int) -> Asked:
 def told(command: RecordedCommand, filled: int = 0, *, is_open: bool = True, quantity: int = 10) -> OrderTold:
     assert command.intent_id is not None
     return OrderTold(
-        intent_id=command.intent_id,
+        key=command.intent_id,
         symbol=AAPL,
         order_side=command.asked.order_side,
         terms=some_terms(quantity, "1.50"),
@@ -211,12 +211,12 @@ def test_the_state_begins_with_what_was_open() -> None:
     assert exposed(state) == (3, 7, 0, 1, 1, 1)
 
 
-def test_orders_that_are_not_ours_move_the_position() -> None:
-    replay = Replay(
-        RuleBook(organization_epoch=1, account_epoch=1, rules=()), state := RecordedState([], {}), since=NOON
-    )
-    replay.take([ExternalFill(symbol=AAPL, change=Decimal(-7))])
-    assert exposed(state)[0] == -7
+def test_orders_that_are_not_ours_work_and_move_the_position() -> None:
+    state = RecordedState([], {})
+    replay = Replay(RuleBook(organization_epoch=1, account_epoch=1, rules=()), state, since=NOON)
+    selling = a_command(replace(A_CREATE, order_side=OrderSide.SELL))
+    replay.take([replace(told(selling, 7), key="b1")])
+    assert exposed(state) == (-7, 0, 3, 1, 1, 0)
 
 
 def test_a_position_that_nobody_knows_stays_unknown() -> None:

@@ -4,6 +4,7 @@ from typing import Final
 
 from openbell_server.transport.rest.health_bodies import HealthBody
 from openbell_server.transport.rest.openapi.account_operations import ACCOUNT_OPERATIONS
+from openbell_server.transport.rest.openapi.backtest_operations import BACKTEST_OPERATIONS
 from openbell_server.transport.rest.openapi.broker_operations import BROKER_OPERATIONS
 from openbell_server.transport.rest.openapi.caller_operations import CALLER_OPERATIONS, KEY_OPERATIONS
 from openbell_server.transport.rest.openapi.control_operations import CONTROL_OPERATIONS
@@ -33,6 +34,7 @@ OPERATIONS: Final[tuple[Described, ...]] = (
     *CREDENTIAL_OPERATIONS,
     *INTENT_OPERATIONS,
     *CONTROL_OPERATIONS,
+    *BACKTEST_OPERATIONS,
     *KEY_OPERATIONS,
     *CALLER_OPERATIONS,
     *_SERVICE_OPERATIONS,
