@@ -15,8 +15,9 @@ from openbell_server.adapters.postgres.organizations import PostgresOrganization
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_orders import Accepted, Outcome, ReportStatus, Unknown
-from openbell_server.domain.controls import Day, ManualControl, TimeControl
+from openbell_server.domain.controls import ManualControl, TimeControl
 from openbell_server.domain.identifiers import Symbol, client_order_id
+from openbell_server.domain.trading_windows import Day
 from raced_commands import race, slipped
 from rest_api import RestApi, create_body, rest_api
 from scripted_broker import Desk

@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Final
 
+from openbell_server.application.capability_findings import require_capability
 from openbell_server.application.crash_points import crash_point
-from openbell_server.application.ports.broker import BrokerDefinition, ReplaceSupport
+from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.controls import ControlStore
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.ports.stores import (
@@ -32,12 +32,10 @@ from openbell_server.domain.intents import (
     Command,
     CreateIntent,
     IntentAction,
-    ReplaceIntent,
     command_hash,
     intent_of,
 )
 from openbell_server.domain.order_aggregate import Order
-from openbell_server.domain.orders import EXACT, OrderSpec, ReplacementSpec
 from openbell_server.domain.principals import Principal
 from openbell_server.domain.receipts import Evaluation, Receipt, receipt_of
 
@@ -136,7 +134,7 @@ class SubmitIntent:
         if refusal is not None:
             raise refusal
         assert command is not None
-        _require_capability(broker, command)
+        require_capability(broker, command)
         return command
 
     async def _evaluate(self, account: TradingAccount, command: Command) -> Receipt | None:
@@ -284,34 +282,3 @@ def _just_created(submission: Submission, command: CreateIntent, acceptance: Acc
     recorded = RecordedAction(action=action, state=ActionState.QUEUED, reason=None, settled_at=None)
     execution = Execution(order=Order(terms=spec.terms), unknown=None, updated_at=acceptance.created_at)
     return Submitted(recorded=recorded, execution=execution, replayed=False)
-
-
-def _require_capability(broker: BrokerDefinition, command: Command) -> None:
-    if isinstance(command, CancelIntent):
-        return
-    allowed = broker.capabilities
-    if isinstance(command, ReplaceIntent) and allowed.replace is ReplaceSupport.NONE:
-        raise Problem("replace_not_supported", f"{broker.name} cannot replace an order")
-    route = command.route_strategy if isinstance(command, CreateIntent) else None
-    for what, value, values in (
-        ("order kind", command.spec.order_type, allowed.order_types),
-        ("time in force", command.spec.time_in_force, allowed.times_in_force),
-        ("route strategy", route, allowed.route_strategies),
-    ):
-        # A replace that leaves one out keeps the order's.
-        if value is not None and value not in values:
-            raise Problem("not_supported", f"{broker.name} does not support the {what} {value}")
-    _require_decimals(broker, command.spec)
-
-
-def _require_decimals(broker: BrokerDefinition, spec: OrderSpec | ReplacementSpec) -> None:
-    """Refuse a quantity that the broker would round, or refuse after its door."""
-    decimals = broker.capabilities.quantity_decimals
-    if EXACT.remainder(EXACT.scaleb(spec.quantity, decimals), Decimal(1)):
-        kind = spec.order_type.title().replace("_", "")
-        rule = f"must have at most {decimals} digits after the point" if decimals else "must be a whole number"
-        raise Problem(
-            "not_supported",
-            f"quantity {rule} at {broker.name}",
-            (FieldProblem(f"/command/payload/spec/{kind}/quantity", "not_supported", rule),),
-        )

@@ -62,6 +62,8 @@ class TradingAccount:
     account_epoch: int
     closed: bool = False
     credential_status: CredentialStatus = CredentialStatus.NOT_REQUIRED
+    # In which windows are that name no zone.
+    timezone: str = "UTC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

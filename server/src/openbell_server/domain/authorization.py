@@ -122,7 +122,7 @@ def require(caller: Caller, operation: Operation) -> None:
             _require_one(rule, rule.scopes, caller.permissions, "scope")
         case PrincipalKind.USER:
             _require_user(rule, caller)
-        case PrincipalKind.SYSTEM:
+        case PrincipalKind.SYSTEM | PrincipalKind.OPERATOR:
             raise Problem(rule.stranger, "no credential speaks for the platform itself")
 
 

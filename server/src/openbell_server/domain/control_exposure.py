@@ -11,6 +11,7 @@ from openbell_server.domain.control_kinds import NOTHING, ControlKind, found, un
 from openbell_server.domain.control_numbers import at_work, shown
 from openbell_server.domain.control_parameters import Parameters
 from openbell_server.domain.control_rules import Rule
+from openbell_server.domain.control_times import utc_text
 from openbell_server.domain.findings import Comparison, Finding
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import EXACT, OrderSide
@@ -56,7 +57,7 @@ def _position_inputs(position: Decimal, exposure: Exposure, asked: Asked) -> dic
         "quantity_at_work": shown(at_work(asked)),
     }
     if exposure.position_as_of is not None:
-        inputs["position_as_of"] = exposure.position_as_of.isoformat()
+        inputs["position_as_of"] = utc_text(exposure.position_as_of)
     return inputs
 
 

@@ -6,6 +6,7 @@ from decimal import Context, Decimal
 from typing import Final
 
 from openbell_server.domain.control_facts import Asked, Facts, ReferencePrice
+from openbell_server.domain.control_times import utc_text
 from openbell_server.domain.orders import EXACT
 
 NOTHING: Final = Decimal(0)
@@ -55,7 +56,7 @@ def price_inputs(price: ReferencePrice) -> dict[str, str]:
     """Where a reference price is from, for the receipt."""
     return {
         "reference_price": shown(price.price),
-        "reference_as_of": price.as_of.isoformat(),
+        "reference_as_of": utc_text(price.as_of),
         "reference_source": price.source,
     }
 

@@ -10,6 +10,7 @@ from openbell_server.domain.control_kinds import ControlKind, found, unavailable
 from openbell_server.domain.control_numbers import WIDE, fresh_price, millis, moved, price_inputs, product, shown
 from openbell_server.domain.control_parameters import REFERENCE_AGE_MILLIS, Parameters
 from openbell_server.domain.control_rules import Rule
+from openbell_server.domain.control_times import utc_text
 from openbell_server.domain.findings import Comparison, Finding
 from openbell_server.domain.orders import PLACES_MAX, OrderSide, OrderType
 
@@ -100,7 +101,7 @@ def _judge_value(rule: Rule, asked: Asked, facts: Facts) -> Finding:
             inputs |= {
                 "quote_currency": instrument.quote_currency,
                 "exchange_rate": shown(rate.rate),
-                "exchange_rate_as_of": rate.as_of.isoformat(),
+                "exchange_rate_as_of": utc_text(rate.as_of),
             }
     observed = product(asked.terms.quantity, one)
     if instrument is None and observed <= limit:

@@ -11,6 +11,7 @@ from openbell_server.domain.control_kinds import NOTHING, ControlKind, found, un
 from openbell_server.domain.control_numbers import count_since
 from openbell_server.domain.control_parameters import Parameters
 from openbell_server.domain.control_rules import Rule
+from openbell_server.domain.control_times import utc_text
 from openbell_server.domain.findings import Comparison, Finding
 from openbell_server.domain.intents import ActionType
 
@@ -64,8 +65,8 @@ def _judge_duplicate(rule: Rule, asked: Asked, facts: Facts) -> Finding | None:
     inputs, again = {"window_millis": str(window)}, ""
     if facts.equal_orders:
         newest = facts.equal_orders[0]
-        inputs["newest_equal_order_at"] = newest.isoformat()
-        again = f", or the same one from {(newest + timedelta(milliseconds=window)).isoformat()} on"
+        inputs["newest_equal_order_at"] = utc_text(newest)
+        again = f", or the same one from {utc_text(newest + timedelta(milliseconds=window))} on"
     return found(
         rule,
         Comparison.AT_MOST,
@@ -91,9 +92,9 @@ def _judge_rate(rule: Rule, asked: Asked, facts: Facts) -> Finding:
     observed = count_since(judged, facts.now, window) + 1
     would_pass = ""
     if observed > limit:
-        # Those judged from then on are counted no more; sooner only if fewer than the limit are left.
+        # When the oldest of those that use up the limit has left the window.
         free_at = judged[limit - 1] + timedelta(milliseconds=window)
-        would_pass = f"one command from {free_at.isoformat()} on, if no other is judged until then"
+        would_pass = f"one command from {utc_text(free_at)} on, if no other is judged until then"
     return found(
         rule,
         Comparison.AT_MOST,

@@ -1,18 +1,21 @@
 """Controls of a symbol on an account: a switch and trading times; `evaluate` says of each rule whether it passes."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import date, datetime, time, timedelta
+from datetime import datetime, time, timedelta
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.errors import InvalidCommand
+from openbell_server.domain.market_calendars import CALENDARS, Session
 from openbell_server.domain.names import check_reason
-from openbell_server.domain.time_zones import DEFAULT_ZONE, check_zone, zone_of
+from openbell_server.domain.time_zones import DEFAULT_ZONE, check_zone
+from openbell_server.domain.trading_windows import Day, TradingWindow, in_week_order
 
 SYMBOL_DISABLED: Final = "SYMBOL_DISABLED"
 OUTSIDE_TRADING_WINDOW: Final = "OUTSIDE_TRADING_WINDOW"
+MARKET_CLOSED: Final = "MARKET_CLOSED"
 STALE_ORDER: Final = "STALE_ORDER"
 RESTING_TOO_LONG: Final = "RESTING_TOO_LONG"
 ORGANIZATION_DISABLED: Final = "ORGANIZATION_DISABLED"
@@ -31,19 +34,11 @@ STALE_MILLIS_DEFAULT: Final = {Environment.LIVE: 60_000}
 T = TypeVar("T")
 
 
-class Day(StrEnum):
-    """A day of the week, in the order of the standard library."""
+class OnClose(StrEnum):
+    """What becomes of working orders when the window of their symbol closes."""
 
-    MONDAY = "mon"
-    TUESDAY = "tue"
-    WEDNESDAY = "wed"
-    THURSDAY = "thu"
-    FRIDAY = "fri"
-    SATURDAY = "sat"
-    SUNDAY = "sun"
-
-
-DAYS: Final = tuple(Day)
+    LEAVE = "leave"
+    CANCEL = "cancel"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +58,26 @@ class TimeControl:
 
     trading_start: time | None = None
     trading_end: time | None = None
-    # An IANA name; UTC if there is none.
+    # An IANA name; the account's own zone if there is none.
     timezone: str | None = None
     # Days on which a window opens, in the order of the week; all of them if there are none.
     days: tuple[Day, ...] | None = None
     stale_order_millis: int | None = None
     max_resting_millis: int | None = None
+    # A market, and which of its sessions; the regular one if there is none.
+    calendar: str | None = None
+    session: Session | None = None
+    # Orders are left if there is none.
+    on_close: OnClose | None = None
+
+    def window(self, account_zone: str) -> TradingWindow:
+        """Its times of the day."""
+        return TradingWindow(
+            trading_start=self.trading_start,
+            trading_end=self.trading_end,
+            timezone=self.timezone or account_zone,
+            days=self.days,
+        )
 
 
 TIME_FIELDS: Final = tuple(field.name for field in fields(TimeControl))
@@ -155,11 +164,18 @@ def patch_time(current: TimeControl, change: TimeControl, clear: Sequence[str]) 
             "/max_resting_millis",
             f"must be {RESTING_MILLIS_MIN} to {RESTING_MILLIS_MAX}, which is thirty days; clear it to let orders rest",
         )
-    return replace(merged, days=_in_week_order(merged.days))
+    _check_market(merged)
+    return replace(merged, days=in_week_order(merged.days))
 
 
-def _in_week_order(days: Collection[Day] | None) -> tuple[Day, ...] | None:
-    return None if days is None else tuple(day for day in DAYS if day in days)
+def _check_market(merged: TimeControl) -> None:
+    if merged.calendar is not None and merged.calendar not in CALENDARS:
+        raise InvalidCommand("/calendar", f"must be one of {', '.join(CALENDARS)}")
+    if merged.session is not None and merged.calendar is None:
+        raise InvalidCommand("/session", "needs a calendar: it names hours of a market")
+    closes = merged.calendar is not None or merged.window(DEFAULT_ZONE).restricts
+    if merged.on_close is OnClose.CANCEL and not closes:
+        raise InvalidCommand("/on_close", "needs a window or a calendar: nothing closes without one")
 
 
 def evaluate(
@@ -169,7 +185,7 @@ def evaluate(
     findings = []
     if controls.manual is not None:
         findings.append(_manual_finding(controls.manual))
-    if controls.time is not None and _has_window(controls.time.control):
+    if controls.time is not None and controls.time.control.window(DEFAULT_ZONE).restricts:
         findings.append(_window_finding(controls.time, now))
     if age is not None:
         findings += _stale_findings(controls.time, age, environment)
@@ -196,12 +212,10 @@ def _manual_finding(manual: Recorded[ManualControl]) -> Finding:
 
 
 def _window_finding(recorded: Recorded[TimeControl], now: datetime) -> Finding:
-    control = recorded.control
-    zone = zone_of(control.timezone or DEFAULT_ZONE)
-    # A zone that this machine does not know any more opens no window.
-    observed = f"{now.isoformat()}, zone unknown here" if zone is None else now.astimezone(zone).isoformat()
-    is_open = window_opened_on(control, now) is not None
-    return _finding(OUTSIDE_TRADING_WINDOW, _window_text(control), observed, recorded.version, passes=is_open)
+    window = recorded.control.window(DEFAULT_ZONE)
+    observed = window.observed(now) or f"{now.isoformat()}, zone unknown here"
+    is_open = window.opened_on(now) is not None
+    return _finding(OUTSIDE_TRADING_WINDOW, str(window), observed, recorded.version, passes=is_open)
 
 
 def _stale_findings(
@@ -229,40 +243,6 @@ def resting_finding(limit: int, observed: int, version: int) -> Finding:
         observed=observed,
         control_version=version,
     )
-
-
-def window_opened_on(control: TimeControl, now: datetime) -> date | None:
-    """The local date on which the window that is open now opened; None outside of all windows.
-
-    The instant is turned into local time, never the other way: a window inside the hour that spring leaves out does
-    not open that day, and one inside the hour that autumn repeats opens twice.
-    """
-    zone = zone_of(control.timezone or DEFAULT_ZONE)
-    if zone is None:
-        return None
-    local = now.astimezone(zone)
-    today, at = local.date(), local.time()
-    start, end = control.trading_start or time.min, control.trading_end
-    if end is None or start < end:
-        opened = today if start <= at and (end is None or at < end) else None
-    elif at >= start:
-        opened = today
-    else:
-        opened = today - timedelta(days=1) if at < end else None
-    if opened is None or (control.days is not None and DAYS[opened.weekday()] not in control.days):
-        return None
-    return opened
-
-
-def _has_window(control: TimeControl) -> bool:
-    return (control.trading_start, control.trading_end, control.days) != (None, None, None)
-
-
-def _window_text(control: TimeControl) -> str:
-    start = control.trading_start or time.min
-    end = "24:00:00" if control.trading_end is None else control.trading_end.isoformat()
-    days = "" if control.days is None else f" {','.join(control.days)}"
-    return f"{start.isoformat()}-{end} {control.timezone or DEFAULT_ZONE}{days}"
 
 
 def refusal_at_door(facts: DoorFacts, controls: SymbolControls, *, account_ready: bool) -> str | None:

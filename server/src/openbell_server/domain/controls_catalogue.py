@@ -11,6 +11,7 @@ from openbell_server.domain import (
     control_repeats,
     control_sizes,
     control_switches,
+    control_times,
 )
 from openbell_server.domain.control_kinds import ControlKind
 from openbell_server.domain.errors import InvalidCommand
@@ -23,6 +24,9 @@ CATALOGUE: Final[dict[str, ControlKind]] = {
         control_switches.SYMBOL_SWITCHES,
         control_lists.RESTRICTED,
         control_lists.SIDE_NOT_ALLOWED,
+        control_times.OUTSIDE_TRADING_WINDOW,
+        control_times.MARKET_CLOSED,
+        control_times.STALE_ORDER,
         control_sizes.QTY_MAX,
         control_sizes.QTY_MIN,
         control_prices.NOTIONAL_MAX,

@@ -1,8 +1,7 @@
 """Controls of a symbol: when a window is open, what every rule says, and which patches may be stored."""
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -14,9 +13,9 @@ from openbell_server.domain.controls import (
     STALE_ORDER,
     SYMBOL_DISABLED,
     TIME_FIELDS,
-    Day,
     DoorFacts,
     ManualControl,
+    OnClose,
     Recorded,
     SymbolControls,
     TimeControl,
@@ -24,10 +23,11 @@ from openbell_server.domain.controls import (
     evaluate,
     patch_time,
     refusal_at_door,
-    window_opened_on,
 )
 from openbell_server.domain.errors import InvalidCommand
+from openbell_server.domain.market_calendars import Session
 from openbell_server.domain.names import REASON_LENGTH_MAX
+from openbell_server.domain.trading_windows import Day
 
 NEW_YORK = "America/New_York"
 WORKDAYS = (Day.MONDAY, Day.TUESDAY, Day.WEDNESDAY, Day.THURSDAY, Day.FRIDAY)
@@ -46,50 +46,6 @@ def a_window(window: str, zone: str | None = NEW_YORK, days: tuple[Day, ...] | N
 
 def recorded(control: Any, version: int = 7) -> Recorded[Any]:
     return Recorded(control=control, version=version, created_at=NOON, updated_at=NOON)
-
-
-VECTORS = [
-    ("open edge, winter", "2026-03-06T14:30:00Z", a_window("09:30-16:00"), "2026-03-06"),
-    ("a microsecond before", "2026-03-06T14:29:59.999999Z", a_window("09:30-16:00"), None),
-    ("a microsecond before the end", "2026-03-06T20:59:59.999999Z", a_window("09:30-16:00"), "2026-03-06"),
-    ("close edge", "2026-03-06T21:00:00Z", a_window("09:30-16:00"), None),
-    ("before the clocks change", "2026-03-06T13:30:00Z", a_window("09:30-16:00"), None),
-    ("after the clocks changed", "2026-03-09T13:30:00Z", a_window("09:30-16:00"), "2026-03-09"),
-    ("overnight, before midnight", "2026-03-06T04:59:59Z", a_window("20:00-04:00"), "2026-03-05"),
-    ("overnight, last second", "2026-03-06T08:59:59Z", a_window("20:00-04:00"), "2026-03-05"),
-    ("overnight, end edge", "2026-03-06T09:00:00Z", a_window("20:00-04:00"), None),
-    ("Saturday of Friday's session", "2026-03-07T06:00:00Z", a_window("20:00-04:00", days=WORKDAYS), "2026-03-06"),
-    ("Sunday evening", "2026-03-02T02:00:00Z", a_window("20:00-04:00", days=WORKDAYS), None),
-    ("Monday of Sunday's session", "2026-03-02T06:00:00Z", a_window("20:00-04:00", days=WORKDAYS), None),
-    ("before the hour spring leaves out", "2026-03-08T06:59:59Z", a_window("02:15-02:45"), None),
-    ("after the hour spring leaves out", "2026-03-08T07:00:00Z", a_window("02:15-02:45"), None),
-    ("first pass of autumn's hour", "2026-11-01T05:30:00Z", a_window("01:00-02:00"), "2026-11-01"),
-    ("second pass of autumn's hour", "2026-11-01T06:30:00Z", a_window("01:00-02:00"), "2026-11-01"),
-    ("after autumn's hour", "2026-11-01T07:00:00Z", a_window("01:00-02:00"), None),
-    ("overnight into spring", "2026-03-08T07:30:00Z", a_window("20:00-04:00"), "2026-03-07"),
-    ("start only", "2026-03-06T20:00:01Z", a_window("15:00-"), "2026-03-06"),
-    ("start only, before", "2026-03-06T19:59:59Z", a_window("15:00-"), None),
-    ("end only", "2026-03-06T05:00:00Z", a_window("-12:00"), "2026-03-06"),
-    ("end only, at the end", "2026-03-06T17:00:00Z", a_window("-12:00"), None),
-    ("half-hour zone", "2026-03-06T03:45:00Z", a_window("09:15-15:30", "Asia/Kolkata"), "2026-03-06"),
-    ("no zone is UTC", "2026-03-06T09:30:00Z", a_window("09:30-16:00", None), "2026-03-06"),
-    ("days alone", "2026-03-07T03:00:00Z", a_window("-", days=WORKDAYS), "2026-03-06"),
-    ("days alone, on another", "2026-03-07T12:00:00Z", a_window("-", days=WORKDAYS), None),
-    ("until midnight", "2026-03-07T04:59:59Z", a_window("15:00-00:00"), "2026-03-06"),
-    ("after midnight", "2026-03-07T05:00:00Z", a_window("15:00-00:00"), None),
-    ("a zone that is not there any more", "2026-03-06T14:30:00Z", a_window("09:30-16:00", "Mars/Olympus"), None),
-]
-
-
-@pytest.mark.parametrize(
-    ("instant", "control", "opened"), [vector[1:] for vector in VECTORS], ids=[vector[0] for vector in VECTORS]
-)
-def test_a_window_is_open_when_its_local_clock_says_so(instant: str, control: TimeControl, opened: str | None) -> None:
-    expected = date.fromisoformat(opened) if opened else None
-    now = datetime.fromisoformat(instant)
-    assert window_opened_on(control, now) == expected
-    # Whatever zone the instant is told in.
-    assert window_opened_on(control, now.astimezone(ZoneInfo("Asia/Tokyo"))) == expected
 
 
 times = st.times().map(lambda at: at.replace(microsecond=0))
@@ -126,22 +82,11 @@ def test_every_rule_that_speaks_is_reported_and_refuses_exactly_what_it_forbids(
     if found.manual is not None:
         expected[SYMBOL_DISABLED] = found.manual.control.manually_disabled
     if windowed:
-        expected[OUTSIDE_TRADING_WINDOW] = window_opened_on(control, now) is None
+        expected[OUTSIDE_TRADING_WINDOW] = control.window("UTC").opened_on(now) is None
     if age is not None and limit is not None:
         expected[STALE_ORDER] = age > timedelta(milliseconds=limit)
     assert {code: finding.refuses for code, finding in said.items()} == expected
     assert all(finding.control_version in {7, 3} or finding.scope == "platform" for finding in said.values())
-
-
-@given(times, times, instants, zones)
-def test_a_window_and_the_one_from_its_end_to_its_start_share_every_instant_between_them(
-    start: time, end: time, now: datetime, zone: str | None
-) -> None:
-    if start == end:
-        return
-    there = TimeControl(trading_start=start, trading_end=end, timezone=zone)
-    back = TimeControl(trading_start=end, trading_end=start, timezone=zone)
-    assert (window_opened_on(there, now) is None) is not (window_opened_on(back, now) is None)
 
 
 def test_a_refusal_says_the_limit_what_was_observed_and_which_version() -> None:
@@ -162,7 +107,7 @@ def test_a_refusal_says_the_limit_what_was_observed_and_which_version() -> None:
             "symbol",
             "REFUSED",
             "09:30:00-24:00:00 America/New_York mon,tue,wed,thu,fri",
-            "2026-03-06T07:00:00-05:00",
+            "5T07:00:00.000000",
             2,
         ),
         (STALE_ORDER, "symbol", "REFUSED", 500, 501, 2),
@@ -231,8 +176,11 @@ WRONG_PATCHES = [
     ("/trading_end", {"trading_start": time(16)}, ()),
     ("/trading_end", {"trading_end": time(0)}, ("trading_start",)),
     ("/stale_order_millis", {"stale_order_millis": 5}, ("stale_order_millis",)),
-    ("/clear/1", {}, ("days", "on_close")),
+    ("/clear/1", {}, ("days", "on_open")),
     ("/clear/0", {}, ("version",)),
+    ("/calendar", {"calendar": "XMOON"}, ()),
+    ("/session", {"session": Session.EXTENDED}, ()),
+    ("/on_close", {"on_close": OnClose.CANCEL}, ("trading_start", "trading_end")),
 ]
 
 

@@ -142,4 +142,5 @@ class PostgresOrganizationStore:
             account_epoch=row["account_epoch"],
             closed=row["closed"],
             credential_status=CredentialStatus(row["credential_status"]),
+            timezone=row["timezone"],
         )

@@ -29,7 +29,7 @@ select api_key_id, key_id, organization_id, environment, permissions, secret_has
 from api_keys where key_id = :key_id;
 
 -- name: find_account(organization_id, account_id)^
-select a.account_id, a.organization_id, a.name, a.broker, a.environment, a.slot, a.disabled,
+select a.account_id, a.organization_id, a.name, a.broker, a.environment, a.slot, a.disabled, a.timezone,
     o.disabled as organization_disabled, o.entitlements, o.control_epoch as organization_epoch,
     c.control_epoch as account_epoch,
     -- The schema before may not have these columns.

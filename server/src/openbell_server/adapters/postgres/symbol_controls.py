@@ -12,10 +12,11 @@ import asyncpg
 from openbell_server.adapters.postgres import account_changes, audit_log, named_queries
 from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
 from openbell_server.application.ports.controls import ControlsNow
-from openbell_server.domain.controls import Day, ManualControl, Recorded, SymbolControls, TimeControl
+from openbell_server.domain.controls import ManualControl, Recorded, SymbolControls, TimeControl
 from openbell_server.domain.identifiers import AccountId, OrganizationId, ReceiptId, Symbol
 from openbell_server.domain.principals import Principal
 from openbell_server.domain.receipts import Receipt
+from openbell_server.domain.trading_windows import Day
 
 _queries = named_queries.load("symbol_controls")
 _resting = named_queries.load("resting")

@@ -78,14 +78,14 @@ class MarketStore(Protocol):
         """What one unit of a currency is in another."""
 
     async def give_prices(
-        self, organization_id: OrganizationId, broker: str, prices: Sequence[tuple[Symbol, Decimal, datetime]]
-    ) -> None:
-        """Keep prices that somebody gave, unless there are newer ones."""
+        self, organization_id: OrganizationId, broker: str, prices: Sequence[tuple[Symbol, Decimal, datetime | None]]
+    ) -> dict[Symbol, ReferencePrice]:
+        """Keep prices that somebody gave, unless there are newer ones; those that are there after. None is now."""
 
     async def give_rates(
-        self, organization_id: OrganizationId, rates: Sequence[tuple[str, str, Decimal, datetime]]
-    ) -> None:
-        """Keep rates of exchange that somebody gave, unless there are newer ones."""
+        self, organization_id: OrganizationId, rates: Sequence[tuple[str, str, Decimal, datetime | None]]
+    ) -> dict[tuple[str, str], Rate]:
+        """Keep rates of exchange that somebody gave, unless there are newer ones; those that are there after."""
 
 
 class CountedAccept(Protocol):

@@ -13,13 +13,13 @@ from openbell_server.domain.controls import (
     RESTING_MILLIS_MIN,
     STALE_MILLIS_MAX,
     TIME_FIELDS,
-    Day,
     ManualControl,
     Recorded,
     TimeControl,
 )
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
+from openbell_server.domain.trading_windows import Day
 from openbell_server.transport.rest.wire_types import Moment, ReasonText, ZoneText
 
 _TIME_PATTERN = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"

@@ -5,7 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from openbell_server.domain.authorization import Operation
-from openbell_server.domain.controls import Day
+from openbell_server.domain.trading_windows import Day
 from openbell_server.transport.rest.control_bodies import (
     ManualControlBody,
     ManualControlRequest,

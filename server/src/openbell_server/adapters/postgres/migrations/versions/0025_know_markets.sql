@@ -5,15 +5,17 @@ create table if not exists instruments (
     organization_id uuid not null references organizations,
     broker text not null,
     symbol text not null check (symbol ~ '^[A-Z0-9./:_-]{1,32}$'),
-    asset_class text not null,
-    quote_currency text not null,
+    -- Null: the broker does not know it.
+    asset_class text,
+    quote_currency text,
     tradable boolean not null,
     fractional boolean not null,
     tick numeric check (tick > 0),
     lot numeric check (lot > 0),
     multiplier numeric not null default 1 check (multiplier > 0),
     as_of timestamptz not null,
-    primary key (organization_id, broker, symbol)
+    primary key (organization_id, broker, symbol),
+    check ((asset_class is null) = (quote_currency is null))
 );
 call protect_tenant_table('instruments');
 grant select, insert, update on instruments to openbell_tenant;

@@ -1,0 +1,107 @@
+"""What a broker does not do is refused before any rule is asked; the same checks, told as lines of a receipt."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from openbell_server.application.ports.broker import BrokerDefinition, ReplaceSupport
+from openbell_server.domain.errors import FieldProblem, Problem
+from openbell_server.domain.findings import Comparison, Finding, Scope, Verdict
+from openbell_server.domain.intents import ActionType, CancelIntent, Command, CreateIntent, ReplaceIntent, plain
+from openbell_server.domain.orders import EXACT, OrderSpec, ReplacementSpec
+
+CAPABILITY: Final = "CAPABILITY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Check:
+    """One thing that is asked of a broker, what it can do of the kind, and what a caller hears if it cannot."""
+
+    what: str
+    comparison: Comparison = Comparison.ONE_OF
+    limit: str | list[str]
+    observed: str
+    passes: bool
+    refusal: Problem
+
+
+def require_capability(broker: BrokerDefinition, command: Command) -> None:
+    """Refuse what the broker does not do; the first that it lacks answers."""
+    for check in _checks(broker, command):
+        if not check.passes:
+            raise check.refusal
+
+
+def capability_findings(broker: BrokerDefinition, command: Command) -> list[Finding]:
+    """Everything that the command asks of the broker, each with its verdict."""
+    return [
+        Finding(
+            code=CAPABILITY,
+            scope=Scope.PLATFORM,
+            verdict=Verdict.PASSED if check.passes else Verdict.REFUSED,
+            comparison=check.comparison,
+            limit=check.limit,
+            observed=check.observed,
+            control_version=None,
+            would_pass=None if check.passes else _would_pass(check),
+            inputs={"broker": broker.name, "judged": check.what},
+        )
+        for check in _checks(broker, command)
+    ]
+
+
+def _would_pass(check: _Check) -> str:
+    if isinstance(check.limit, str):
+        return f"a {check.what} that is a multiple of {check.limit}"
+    return f"one of {', '.join(check.limit)} as {check.what}" if check.limit else f"no {check.what} passes here"
+
+
+def _checks(broker: BrokerDefinition, command: Command) -> Iterator[_Check]:
+    if isinstance(command, CancelIntent):
+        return
+    allowed = broker.capabilities
+    if isinstance(command, ReplaceIntent):
+        can_replace = allowed.replace is not ReplaceSupport.NONE
+        yield _Check(
+            what="command",
+            limit=[str(kind) for kind in ActionType if can_replace or kind is not ActionType.REPLACE],
+            observed=ActionType.REPLACE,
+            passes=can_replace,
+            refusal=Problem("replace_not_supported", f"{broker.name} cannot replace an order"),
+        )
+    route = command.route_strategy if isinstance(command, CreateIntent) else None
+    for what, value, values in (
+        ("order kind", command.spec.order_type, allowed.order_types),
+        ("time in force", command.spec.time_in_force, allowed.times_in_force),
+        ("route strategy", route, allowed.route_strategies),
+    ):
+        # A replace that leaves one out keeps the order's.
+        if value is not None:
+            yield _Check(
+                what=what,
+                limit=sorted(str(each) for each in values),
+                observed=value,
+                passes=value in values,
+                refusal=Problem("not_supported", f"{broker.name} does not support the {what} {value}"),
+            )
+    yield _decimals(broker, command.spec)
+
+
+def _decimals(broker: BrokerDefinition, spec: OrderSpec | ReplacementSpec) -> _Check:
+    """A quantity that the broker would round, or refuse after its door."""
+    decimals = broker.capabilities.quantity_decimals
+    kind = spec.order_type.title().replace("_", "")
+    rule = f"must have at most {decimals} digits after the point" if decimals else "must be a whole number"
+    return _Check(
+        what="quantity",
+        comparison=Comparison.MULTIPLE_OF,
+        limit=format(Decimal(1).scaleb(-decimals), "f"),
+        observed=str(plain(spec.quantity)),
+        passes=not EXACT.remainder(EXACT.scaleb(spec.quantity, decimals), Decimal(1)),
+        refusal=Problem(
+            "not_supported",
+            f"quantity {rule} at {broker.name}",
+            (FieldProblem(f"/command/payload/spec/{kind}/quantity", "not_supported", rule),),
+        ),
+    )
