@@ -40,6 +40,7 @@ NEEDS_NEWEST = {
     "account_changes",
     "action_operators",
     "accounts",
+    "backtest_history",
     "control_rules",
     "credentials",
     "evidence",

@@ -113,17 +113,17 @@ class PostgresHistoryStore:
                 found.last[told.key] = told
                 if row["known_at"] < moment and row["kind"] == EventKind.BROKER_ORDER:
                     found.older.add(row["intent_id"])
-        async for rows in self._pages(account, _queries.open_orders_before, UUID(int=0), "order_id", moment=moment):
+        async for rows in self._pages(account, _queries.open_orders_before, "order_id", UUID(int=0), moment=moment):
             found.older.update(row["order_id"] for row in rows)
         older = sorted(found.older)
-        for order_ids in _slices(older):
-            for row in await self._rows(account, _queries.orders_at, order_ids=order_ids, moment=moment):
+        for intent_ids in _slices(older):
+            for row in await self._rows(account, _queries.orders_at, intent_ids=intent_ids, moment=moment):
                 found.orders[row["order_id"]] = order_at(row)
         await self._add_external(account, moment, found)
         positions = None if standing["positions_as_of"] is None else found.positions(standing["positions"])
         state = RecordedState(found.orders.values(), positions, found.unknown)
-        for order_ids in _slices(older):
-            for row in await self._rows(account, _queries.replaces_at, order_ids=order_ids, moment=moment):
+        for intent_ids in _slices(older):
+            for row in await self._rows(account, _queries.replaces_at, intent_ids=intent_ids, moment=moment):
                 state.replacing(row["intent_id"], row["seq"], row["quantity"])
         return state
 
@@ -153,13 +153,13 @@ class PostgresHistoryStore:
 
     async def _refusals(self, account: TradingAccount, stretch: Stretch) -> AsyncIterator[asyncpg.Record]:
         first, last = stretch.refusals.start, stretch.refusals.stop - 1
-        async for rows in self._pages(account, _queries.read_refusals, first - 1, "refusal_no", last=last):
+        async for rows in self._pages(account, _queries.read_refusals, "refusal_no", first - 1, last=last):
             for row in rows:
                 yield row
 
     async def _add_external(self, account: TradingAccount, moment: datetime, found: _Beginning) -> None:
         """Orders that are not ours and were known before."""
-        async for rows in self._pages(account, _queries.external_orders_before, "", "broker_order_id", moment=moment):
+        async for rows in self._pages(account, _queries.external_orders_before, "broker_order_id", "", moment=moment):
             for row in rows:
                 key, filled = row["broker_order_id"], row["filled_quantity"]
                 is_told_since = key in found.last
@@ -183,13 +183,13 @@ class PostgresHistoryStore:
         self,
         account: TradingAccount,
         statement: Any,  # noqa: ANN401 - a statement of ours
-        after: object,
         key: str,
+        after: object,
         **values: object,
     ) -> AsyncIterator[list[asyncpg.Record]]:
         """Rows by a key, from the one after."""
         while True:
-            rows = await self._rows(account, statement, after=after, row_limit=ROWS_PER_PAGE, **values)
+            rows = await self._rows(account, statement, row_limit=ROWS_PER_PAGE, **{f"after_{key}": after}, **values)
             yield rows
             if len(rows) < ROWS_PER_PAGE:
                 return

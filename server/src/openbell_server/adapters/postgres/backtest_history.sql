@@ -99,14 +99,14 @@ left join lateral (
     limit 1
 ) x on true;
 
--- name: open_orders_before(organization_id, account_id, after, moment, row_limit)
+-- name: open_orders_before(organization_id, account_id, after_order_id, moment, row_limit)
 select order_id from orders
-where organization_id = :organization_id and account_id = :account_id and standing <> 'CLOSED' and order_id > :after
+where organization_id = :organization_id and account_id = :account_id and standing <> 'CLOSED' and order_id > :after_order_id
     and created_at < :moment
 order by order_id
 limit :row_limit;
 
--- name: orders_at(organization_id, account_id, order_ids, moment)
+-- name: orders_at(organization_id, account_id, intent_ids, moment)
 -- How orders from before a moment stood then: with the terms of the last replace that the broker had taken, and what had filled.
 select o.order_id, o.symbol, o.order_side, t.quantity, t.limit_price, t.stop_price, t.time_in_force, f.filled_quantity,
     f.filled_quantity < t.quantity
@@ -135,14 +135,14 @@ cross join lateral (
     where e.organization_id = o.organization_id and e.account_id = o.account_id and e.order_id = o.order_id
         and e.recorded_at < :moment::timestamptz
 ) f
-where o.organization_id = :organization_id and o.account_id = :account_id and o.order_id = any(:order_ids::uuid[]);
+where o.organization_id = :organization_id and o.account_id = :account_id and o.order_id = any(:intent_ids::uuid[]);
 
--- name: replaces_at(organization_id, account_id, order_ids, moment)
+-- name: replaces_at(organization_id, account_id, intent_ids, moment)
 -- Replaces that were on their way at a moment.
 select a.intent_id, a.seq, a.quantity
 from intent_actions a
 join action_states s on s.account_id = a.account_id and s.intent_id = a.intent_id and s.seq = a.seq
-where a.organization_id = :organization_id and a.account_id = :account_id and a.intent_id = any(:order_ids::uuid[])
+where a.organization_id = :organization_id and a.account_id = :account_id and a.intent_id = any(:intent_ids::uuid[])
     and a.action_type = 'REPLACE' and a.created_at < :moment::timestamptz
     and (s.settled_at is null or s.settled_at >= :moment::timestamptz);
 
@@ -173,17 +173,17 @@ left join lateral (
 ) r on true
 order by e.event_no;
 
--- name: read_refusals(organization_id, account_id, after, last, row_limit)
+-- name: read_refusals(organization_id, account_id, after_refusal_no, last, row_limit)
 select refusal_no, receipt_id, body, created_at from receipts
-where organization_id = :organization_id and account_id = :account_id and refusal_no > :after and refusal_no <= :last
+where organization_id = :organization_id and account_id = :account_id and refusal_no > :after_refusal_no and refusal_no <= :last
     and seq is null
 order by refusal_no
 limit :row_limit;
 
--- name: external_orders_before(organization_id, account_id, after, moment, row_limit)
+-- name: external_orders_before(organization_id, account_id, after_broker_order_id, moment, row_limit)
 -- Orders that are not ours, known before a moment and open now, or told of since then.
 select broker_order_id, symbol, order_side, quantity, filled_quantity, status from external_orders
 where organization_id = :organization_id and account_id = :account_id and found_at < :moment
-    and broker_order_id > :after and (status in ('WORKING', 'DONE_FOR_DAY') or updated_at >= :moment)
+    and broker_order_id > :after_broker_order_id and (status in ('WORKING', 'DONE_FOR_DAY') or updated_at >= :moment)
 order by broker_order_id
 limit :row_limit;
