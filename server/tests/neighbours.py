@@ -171,6 +171,11 @@ async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
     address = Address(organization_id=account.organization_id, scope=Scope.ACCOUNT, account_id=account.id)
     terms = RuleTerms(parameters={"quantity": "1000000"})
     await PostgresRuleStore(pool).save_rule(address, "QTY_MAX", terms, "size", tenant.principal, None)
+    async with transaction(pool, Role.TENANT, account.organization_id) as connection:
+        rates = {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": account.now}
+        counted = named_queries.load("counted_accept")
+        async for _ in counted.count_judged(connection, organization_id=account.organization_id, **rates):
+            pass
     await store.keep_refusal(*where, ReceiptId(new_id()), Receipt("REFUSED", "{}"))
     found = await PostgresOrganizationStore(pool).find_account(*where)
     assert found is not None
@@ -288,8 +293,11 @@ def _plain_values() -> dict[str, Any]:
         | _values_of_the_accept_step()
         | _values_of_reconciliation()
         | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
+        | {"calendar": "XNYS", "trade_date": now.date(), "is_reset": False, "opens_at": None, "closes_at": None}
         | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
         | values_of_markets()
+        | {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now}
+        | {"wants_exposure": True, "wants_equals": True, "window_millis": 1_000, "platform_id": UUID(int=0)}
     )
 
 
@@ -346,6 +354,7 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "add_vault_object": lambda: {"credential_id": new_id()},
     **dict.fromkeys(("find_rule", "save_rule"), lambda: {"code": "QTY_MAX"}),
     # The next of the rule that everybody has.
+    "change_session": lambda: {"session": "regular"},
     "add_change": lambda: {"code": "QTY_MAX", "version": 2},
     "list_changes": lambda: {"code": "QTY_MAX"},
     "save_prices": lambda: {"prices": [Decimal(11)]},

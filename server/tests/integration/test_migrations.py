@@ -36,11 +36,14 @@ CATALOGUE = {
 # Operators' commands ask for the newest schema first; a process that meets an older one says so, and goes on.
 NEEDS_NEWEST = {
     "broker_feeds",
+    "counted_accept",
+    "stored_rules",
     "examination",
     "account_changes",
     "action_operators",
     "accounts",
     "backtest_history",
+    "calendars",
     "control_rules",
     "credentials",
     "evidence",

@@ -95,6 +95,7 @@ async def test_no_row_is_moved_to_another_organization(
     assert tables == {
         *("account_counters", "positions", "orders", "action_states"),
         *("symbol_controls", "symbol_time_controls", "credentials", "external_orders", "control_rules"),
+        "control_rates",
         *("instruments", "reference_prices", "exchange_rates", "wanted_symbols"),
     }
     for table in tables:
@@ -119,7 +120,7 @@ async def test_an_insert_that_names_another_s_account_answers_as_for_one_that_is
     before = await rows_of(owner, them)
     others = {"organizations", "api_keys", "accounts", "audit_log", "user_deletions"}
     # Their keys begin with the organization, and name accounts only as texts.
-    others |= {"control_rules", "control_changes"}
+    others |= {"control_rules", "control_changes", "control_rates"}
     others |= {"instruments", "reference_prices", "exchange_rates"}
     for table in await tables_where(owner, "insert") - others:
         theirs = await a_row(owner, table, them) | {"organization_id": str(us.organization_id)}

@@ -1,7 +1,7 @@
 """Say what a change of rules would have refused, by an account's own record."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -32,7 +32,6 @@ WINDOW_MAX: Final = timedelta(days=31)
 _ENTRIES_PER_TURN: Final = 64
 # Of a rule that nobody has set.
 _PROPOSED_VERSION: Final = 0
-ReadCalendars = Callable[[], Awaitable[MarketCalendars | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +77,7 @@ class BacktestRules:
     books: RuleBookStore
     history: HistoryStore
     brokers: Mapping[str, BrokerDefinition]
-    calendars: ReadCalendars
+    calendars: MarketCalendars | None
     # Organizations that have one under way: one at a time leaves room for others.
     running: set[OrganizationId] = field(default_factory=set)
 
@@ -113,7 +112,7 @@ class BacktestRules:
             book,
             await self.history.state_before(account, stretch),
             since=since,
-            calendars=await self.calendars(),
+            calendars=self.calendars,
             examples_max=request.examples_max,
             is_whole=stretch.is_whole,
         )

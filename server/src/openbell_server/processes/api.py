@@ -10,6 +10,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.postgres.accounts import PostgresAccountRecords
 from openbell_server.adapters.postgres.api_key_records import PostgresApiKeyRecords
+from openbell_server.adapters.postgres.backtest_history import PostgresHistoryStore
 from openbell_server.adapters.postgres.callers import PostgresTokenCallerStore
 from openbell_server.adapters.postgres.connection import (
     DOUBTFUL,
@@ -21,16 +22,21 @@ from openbell_server.adapters.postgres.connection import (
     check_writing,
     open_pool,
 )
+from openbell_server.adapters.postgres.counted_accept import PostgresCountedAcceptStore
 from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
 from openbell_server.adapters.postgres.intent_statistics import PostgresStatisticsStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
+from openbell_server.adapters.postgres.markets import PostgresMarketStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.outbox_health import count_account_outbox, read_queues
 from openbell_server.adapters.postgres.reconciliation import list_external_orders
+from openbell_server.adapters.postgres.rule_books import PostgresRuleBookStore, RuleBooks
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
+from openbell_server.application.backtest_rules import BacktestRules
 from openbell_server.application.delete_user import DeleteUser
+from openbell_server.application.judge_command import JudgeCommand
 from openbell_server.application.limit_rates import LimitRates
 from openbell_server.application.look_up_organization import LookUpOrganization
 from openbell_server.application.manage_accounts import ManageAccounts
@@ -48,7 +54,7 @@ from openbell_server.application.set_fault_plan import SetFaultPlan
 from openbell_server.application.set_symbol_controls import SetSymbolControls
 from openbell_server.application.submit_intent import SubmitIntent
 from openbell_server.brokers.paper.fault_client import fault_plans
-from openbell_server.brokers.registry import BROKERS
+from openbell_server.brokers.registry import BROKERS, spelled_at
 from openbell_server.processes.callers import access_tokens, authentication, identity_provider
 from openbell_server.processes.http_server import serve_http
 from openbell_server.processes.lifecycle import notify_ready
@@ -60,6 +66,7 @@ from openbell_server.settings import Settings
 from openbell_server.transport.rest.accounts import account_routes
 from openbell_server.transport.rest.api_keys import api_key_routes, validation_routes
 from openbell_server.transport.rest.app import ObserveRequest, build_app
+from openbell_server.transport.rest.backtest import backtest_route
 from openbell_server.transport.rest.brokers import broker_route
 from openbell_server.transport.rest.controls import control_routes
 from openbell_server.transport.rest.credentials import credential_routes
@@ -92,7 +99,15 @@ def rest_app(
     organizations, intents, ids = PostgresOrganizationStore(pool), PostgresIntentStore(pool), DatabaseClock(pool)
     authenticate, controls = authentication(pool, tokens), PostgresControlStore(pool)
     enter = Enter(authenticate, limit)
-    submit = SubmitIntent(organizations, intents, controls, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
+    judge = JudgeCommand(
+        PostgresRuleBookStore(pool, RuleBooks(spelled_at)),
+        intents,
+        PostgresMarketStore(pool),
+        PostgresCountedAcceptStore(pool),
+        None,
+    )
+    submit = SubmitIntent(organizations, intents, controls, judge, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
+    backtest = BacktestRules(organizations, judge.books, PostgresHistoryStore(pool), BROKERS, judge.calendars)
     read = ReadIntents(organizations, intents, BROKERS, cursor_key)
     external_orders = ReadExternalOrders(organizations, partial(list_external_orders, pool), cursor_key)
     statistics = ReadStatistics(organizations, PostgresStatisticsStore(pool))
@@ -107,6 +122,7 @@ def rest_app(
         intent_routes(enter, submit, read, statistics),
         external_order_route(enter, external_orders),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
+        backtest_route(enter, backtest),
         credential_routes(enter, ManageCredentials(organizations, credentials, BROKERS, ids, vault, hints)),
         api_key_routes(enter, ManageApiKeys(PostgresApiKeyRecords(pool, ids), cursor_key, os.urandom)),
         validation_routes(authenticate, limit),

@@ -20,6 +20,7 @@ from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
 from openbell_server.adapters.postgres.resting import PostgresRestingStore
+from openbell_server.adapters.postgres.rule_books import RuleBooks
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.sessions import PostgresSessionStore
 from openbell_server.adapters.postgres.vault_objects import PostgresVaultObjects
@@ -33,7 +34,7 @@ from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.application.work_accounts import SWEEP_SECONDS, Bulkhead, WorkAccounts
-from openbell_server.brokers.registry import BROKERS
+from openbell_server.brokers.registry import BROKERS, spelled_at
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.broker_addresses import broker_addresses
 from openbell_server.processes.execution_metrics import watch_budgets, watch_execution, watch_reconciliation
@@ -58,7 +59,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         await require_schema(pool)
         operations.watch_database(pool)
         operations.watch_nats(hints, needed=False)
-        store = PostgresExecutionStore(pool)
+        store = PostgresExecutionStore(pool, books=RuleBooks(spelled_at))
         slots = HoldSlots(PostgresLeaseStore(pool), _identity(settings), boot_time)
         track = TrackOrders(store, hints)
         bulkheads = await _bulkheads(settings, operations)

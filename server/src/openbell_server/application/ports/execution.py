@@ -15,7 +15,9 @@ from openbell_server.domain.broker_orders import (
     ExecutionChange,
     OrderName,
 )
-from openbell_server.domain.controls import DoorFacts, SymbolControls
+from openbell_server.domain.control_facts import Asked, Facts, Need
+from openbell_server.domain.control_rules import Rule, RuleBook
+from openbell_server.domain.controls import DoorFacts
 from openbell_server.domain.credentials import CredentialStatus
 from openbell_server.domain.external_orders import ExternalOrder
 from openbell_server.domain.identifiers import (
@@ -29,6 +31,7 @@ from openbell_server.domain.identifiers import (
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms
+from openbell_server.domain.receipts import Receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +163,16 @@ class AccountTransaction(Protocol):
         order, and unseen ones cannot be cancelled.
         """
 
-    async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:
-        """The controls of these symbols, which nobody changes before this transaction ends."""
+    async def rule_book(self, epochs: tuple[int, int]) -> RuleBook:
+        """What applies at these epochs, of the organization and of the account, which nobody ends before this ends."""
+
+    async def facts_at_door(
+        self, action: TrackedAction, asked: Asked, rules: Sequence[Rule], needs: frozenset[Need]
+    ) -> Facts:
+        """What these rules must know of a command that is about to pass its door, as it is under the lock."""
+
+    async def keep_refusal(self, action: TrackedAction, receipt: Receipt) -> None:
+        """Keep the receipt of a command that may not pass its door, where the schema can."""
 
     async def in_doubt(self) -> list[TrackedAction]:
         """Actions past their door without an outcome; a bounded number."""
