@@ -200,6 +200,9 @@ class Calls:
             return template.format(api_key_id=await self._key_to_manage(place, cell)), BODIES.get(name)
         if name == "create account":
             return template, {"name": "made by a test", "broker": "paper", "environment": cell.environment}
+        if name == "backtest":
+            account = self.world.account_at(place, cell)
+            return template, {"account_id": str(account.id if account else uuid4()), "rules": []}
         if "account_id" in template:
             return await self._aim_at_account(place, cell, template)
         return template, BODIES.get(name)

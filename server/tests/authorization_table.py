@@ -340,6 +340,7 @@ ROWS = (
     _control_write("patch time control", f"PATCH {_SYMBOL}/time"),
     _control_read("show control", f"GET {_SYMBOL}"),
     _control_read("show time control", f"GET {_SYMBOL}/time"),
+    _control_read("backtest", "POST /v1/controls/backtest"),
     Row(
         name="stream",
         route="trading.TradingService/SubscribeEvents",

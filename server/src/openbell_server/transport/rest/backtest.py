@@ -19,7 +19,7 @@ from openbell_server.application.backtest_rules import (
 from openbell_server.domain.authorization import Operation
 from openbell_server.domain.backtest_controls import Example, RuleTally
 from openbell_server.domain.control_rules import OnMissing
-from openbell_server.domain.findings import Comparison, Finding, Mode, Scope, Value, Verdict
+from openbell_server.domain.findings import Comparison, Finding, Mode, Scope, Value
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.intents import ActionType
 from openbell_server.transport.rest.entry import Enter
@@ -29,6 +29,8 @@ from openbell_server.transport.rest.strict_json import read_json
 from openbell_server.transport.rest.wire_types import Moment, in_utc
 
 CodeText = Annotated[str, Meta(max_length=40, description="the code of a rule", examples=["QTY_MAX"])]
+# A list is one of texts, or of pairs of them.
+ValueOnWire = str | int | list[str | list[str]] | None
 ShortText = Annotated[str, Meta(max_length=64)]
 
 
@@ -98,10 +100,10 @@ class BacktestFindingBody(Struct, frozen=True):
     code: str
     scope: Scope
     mode: Mode
-    verdict: Verdict
+    verdict: Annotated[str, Meta(examples=["REFUSED"])]
     comparison: Comparison
-    limit: Value
-    observed: Value
+    limit: ValueOnWire
+    observed: ValueOnWire
     would_pass: str | UnsetType = UNSET
     headroom: str | UnsetType = UNSET
     missing: str | UnsetType = UNSET
@@ -200,10 +202,14 @@ def _finding_body(finding: Finding) -> BacktestFindingBody:
         mode=finding.mode,
         verdict=finding.verdict,
         comparison=finding.comparison,
-        limit=finding.limit,
-        observed=finding.observed,
+        limit=_on_wire(finding.limit),
+        observed=_on_wire(finding.observed),
         would_pass=finding.would_pass or UNSET,
         headroom=finding.headroom or UNSET,
         missing=finding.missing or UNSET,
         inputs=dict(finding.inputs) or UNSET,
     )
+
+
+def _on_wire(value: Value) -> ValueOnWire:
+    return [*value] if isinstance(value, list) else value
