@@ -34,6 +34,7 @@ PARTS = (
     "sabotage",
     "execution",
     "brokers",
+    "backtest",
     "bench",
 )
 
