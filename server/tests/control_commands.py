@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+from urllib.parse import unquote
 
+from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.control_facts import Asked, Exposure, Facts, Gate, ReferencePrice
 from openbell_server.domain.control_rules import OnMissing, Rule, RuleBook
@@ -26,6 +28,8 @@ KINDS = {
     (False, True): OrderType.STOP,
     (True, True): OrderType.STOP_LIMIT,
 }
+# One class of shares; in a path, %2F is a slash.
+SPELLINGS = ("BRK.B", "BRK/B", "BRK-B", "brk.b", "BRK%2FB")
 BUY, SELL, SHORT = OrderSide.BUY, OrderSide.SELL, OrderSide.SELL_SHORT
 
 
@@ -159,6 +163,32 @@ def judge(
     rule = a_rule(case.code, case.parameters, on_missing=on_missing, mode=mode)
     asked = replace(case.asked, environment=environment)
     return evaluate(a_book(rule, watched=watched), asked, case.facts, Gate.ACCEPT)
+
+
+def spelled_around(broker: BrokerDefinition) -> tuple[int, list[str]]:
+    """How many ways were tried to name a symbol to a control and otherwise to a command, and those that got around it.
+
+    Where a broker takes two spellings for two symbols, they are two.
+    """
+    tried, around = 0, []
+    for listed in SPELLINGS:
+        for asked in SPELLINGS:
+            symbol, other = (broker.canonical_symbol(unquote(text)) for text in (asked, listed))
+            assert symbol is not None
+            if symbol != other:
+                continue
+            deny, allow = (
+                CATALOGUE["RESTRICTED"].decode({"list": kind, "symbols": [listed]}).respelled(broker.canonical_symbol)
+                for kind in ("deny", "allow_only")
+            )
+            denied = replace(a_rule("RESTRICTED", {"list": "deny", "symbols": []}), parameters=deny)
+            disabled = a_rule("SYMBOL_DISABLED", {"manually_disabled": True}, scope=Scope.SYMBOL, symbol=other)
+            for rule, passes in ((denied, False), (replace(denied, parameters=allow), True), (disabled, False)):
+                tried += 1
+                lines = evaluate(a_book(rule), asks(symbol=symbol), knows(), Gate.ACCEPT)
+                if [line.refuses for line in lines] != [not passes]:
+                    around.append(f"{broker.name}: {rule.code} of {listed} does not know {asked}")
+    return tried, around
 
 
 def cases_of(code: str, parameters: Mapping[str, Any], *rows: tuple[Any, ...], **common: Any) -> Iterator[Case]:

@@ -119,6 +119,7 @@ async def a_neighbour(pool: Pool) -> Neighbour:
         theirs = replace(report, broker_order_id="theirs", description=described)
         works = replace(theirs, broker_order_id="works", status=ReportStatus.WORKING, executions=())
         assert await import_orders(transaction, [theirs, works]) == 2
+        await transaction.adjust_position(Symbol("AAPL"), Decimal(1), "OPENING")
     await lose_users(pool, desk.tenant.account.organization_id)
     executor_id = uuid4()
     leases = PostgresLeaseStore(pool)

@@ -35,6 +35,7 @@ PARTS = (
     "execution",
     "brokers",
     "backtest",
+    "controls",
     "bench",
 )
 

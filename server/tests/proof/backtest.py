@@ -5,6 +5,7 @@ import random
 import time
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 from builders import Tenant, a_tenant, ids
 from openbell_server.adapters.postgres.backtest_history import PostgresHistoryStore
@@ -24,8 +25,8 @@ from openbell_server.application.submit_intent import SubmitIntent
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.control_rules import Address, RuleTerms
 from openbell_server.domain.errors import ControlsRefused
-from openbell_server.domain.findings import Scope
 from openbell_server.domain.evaluate_controls import exemption
+from openbell_server.domain.findings import Scope
 from openbell_server.domain.identifiers import IntentId
 from openbell_server.domain.intents import CancelIntent, Command, CommandRequest
 from openbell_server.processes.local_services import LocalServices
@@ -137,7 +138,8 @@ async def _submit(pool: Pool, tenant: Tenant, recorder: Recorder, commands: int)
             try:
                 submitted = await submit(tenant.principal, tenant.account.id, decode, lambda: None)
             except ControlsRefused as refusal:
-                refused.update({line["code"] for line in refusal.receipt["rules"] if line["verdict"] == "REFUSED"})
+                lines: Any = refusal.receipt["rules"]
+                refused.update({line["code"] for line in lines if line["verdict"] == "REFUSED"})
                 continue
             action = submitted.recorded.action
             recorder.took(command, action.id, action.intent_id, asked, action.created_at)
@@ -149,7 +151,5 @@ async def _backtest(pool: Pool, tenant: Tenant) -> Backtested:
     use_case = BacktestRules(
         PostgresOrganizationStore(pool), PostgresRuleBookStore(pool), PostgresHistoryStore(pool), BROKERS, None
     )
-    rules = [
-        ProposedRule(scope=Scope.ACCOUNT, code=code, parameters=parameters) for code, parameters in RULES.items()
-    ]
+    rules = [ProposedRule(scope=Scope.ACCOUNT, code=code, parameters=parameters) for code, parameters in RULES.items()]
     return await use_case(tenant.principal, BacktestRequest(account_id=tenant.account.id, rules=rules))

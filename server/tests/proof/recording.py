@@ -34,7 +34,9 @@ from openbell_server.domain.orders import (
 from openbell_server.domain.receipts import Evaluation, asked_facts, cancel_facts, receipt_of
 from rest_api import RecordedHints
 
-SYMBOLS = tuple(Symbol(name) for name in ("AAPL", "AMZN", "BRK.B", "GOOG", "META", "MSFT", "NVDA", "SPY", "TSLA", "XOM"))
+SYMBOLS = tuple(
+    Symbol(name) for name in ("AAPL", "AMZN", "BRK.B", "GOOG", "META", "MSFT", "NVDA", "SPY", "TSLA", "XOM")
+)
 SIDES = (OrderSide.BUY, OrderSide.BUY, OrderSide.SELL, OrderSide.SELL_SHORT)
 SET_MAX = 64
 # About as many orders are open as may be.

@@ -7,6 +7,7 @@ from functools import partial
 
 from litestar.types import ASGIApp, ControllerRouterHandler
 
+from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.postgres.accounts import PostgresAccountRecords
 from openbell_server.adapters.postgres.api_key_records import PostgresApiKeyRecords
@@ -22,6 +23,7 @@ from openbell_server.adapters.postgres.connection import (
     check_writing,
     open_pool,
 )
+from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
 from openbell_server.adapters.postgres.counted_accept import PostgresCountedAcceptStore
 from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
 from openbell_server.adapters.postgres.intent_statistics import PostgresStatisticsStore
@@ -51,6 +53,7 @@ from openbell_server.application.read_external_orders import ReadExternalOrders
 from openbell_server.application.read_intents import ReadIntents
 from openbell_server.application.read_statistics import ReadStatistics
 from openbell_server.application.set_fault_plan import SetFaultPlan
+from openbell_server.application.set_rules import SetRules
 from openbell_server.application.set_symbol_controls import SetSymbolControls
 from openbell_server.application.submit_intent import SubmitIntent
 from openbell_server.brokers.paper.fault_client import fault_plans
@@ -78,6 +81,7 @@ from openbell_server.transport.rest.intents import intent_routes
 from openbell_server.transport.rest.operations import operations_route
 from openbell_server.transport.rest.organizations import organization_route
 from openbell_server.transport.rest.outbox_health import outbox_health_route
+from openbell_server.transport.rest.rules import rule_routes
 from openbell_server.transport.rest.users import user_route
 
 CONNECTIONS_MAX = 2048
@@ -104,14 +108,14 @@ def rest_app(
         intents,
         PostgresMarketStore(pool),
         PostgresCountedAcceptStore(pool),
-        None,
+        load_calendars(),
     )
     submit = SubmitIntent(organizations, intents, controls, judge, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
     backtest = BacktestRules(organizations, judge.books, PostgresHistoryStore(pool), BROKERS, judge.calendars)
     read = ReadIntents(organizations, intents, BROKERS, cursor_key)
     external_orders = ReadExternalOrders(organizations, partial(list_external_orders, pool), cursor_key)
     statistics = ReadStatistics(organizations, PostgresStatisticsStore(pool))
-    account_records = PostgresAccountRecords(pool, ids)
+    account_records, key_records = PostgresAccountRecords(pool, ids), PostgresApiKeyRecords(pool, ids)
     manage_accounts = ManageAccounts(organizations, account_records, BROKERS, hints, cursor_key)
     look_up = LookUpOrganization(PostgresTokenCallerStore(pool), provider_name, provider, time.monotonic)
     credentials = PostgresCredentialStore(pool, ids)
@@ -123,8 +127,9 @@ def rest_app(
         external_order_route(enter, external_orders),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
         backtest_route(enter, backtest),
+        *rule_routes(enter, SetRules(organizations, key_records, PostgresRuleStore(pool), BROKERS, cursor_key)),
         credential_routes(enter, ManageCredentials(organizations, credentials, BROKERS, ids, vault, hints)),
-        api_key_routes(enter, ManageApiKeys(PostgresApiKeyRecords(pool, ids), cursor_key, os.urandom)),
+        api_key_routes(enter, ManageApiKeys(key_records, cursor_key, os.urandom)),
         validation_routes(authenticate, limit),
         organization_route(enter, look_up),
         user_route(enter, DeleteUser(PostgresUserDeletionStore(pool), provider_name, provider)),

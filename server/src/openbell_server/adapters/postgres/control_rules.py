@@ -11,10 +11,11 @@ import asyncpg
 
 from openbell_server.adapters.postgres import account_changes, audit_log, named_queries
 from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
-from openbell_server.application.ports.rules import RuleChange
+from openbell_server.application.ports.rules import OrganizationStanding, RuleChange
 from openbell_server.domain.control_rules import Address, OnMissing, Override, RuleTerms, StoredRule
 from openbell_server.domain.errors import InvalidCommand, Problem
 from openbell_server.domain.findings import Mode, Scope
+from openbell_server.domain.identifiers import OrganizationId
 from openbell_server.domain.principals import Principal
 
 # More than there are kinds of control.
@@ -27,6 +28,12 @@ class PostgresRuleStore:
     """Implements RuleStore; the platform's rules need an operator's login."""
 
     pool: Pool
+
+    async def standing(self, organization_id: OrganizationId) -> OrganizationStanding | None:
+        """How the organization stands, if there is one."""
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await _queries.organization_standing(connection, organization_id=organization_id)
+        return None if row is None else OrganizationStanding(row["disabled"], frozenset(row["entitlements"]))
 
     async def find_rule(self, address: Address, code: str) -> StoredRule | None:
         """The rule, unless there is none, it was removed, or it was only for a time that is over."""

@@ -1,5 +1,8 @@
 -- These need the newest schema.
 
+-- name: organization_standing(organization_id)^
+select disabled, entitlements from organizations where organization_id = :organization_id;
+
 -- name: take_turn(whose)^
 -- Whoever changes rules of the platform waits for the one before, so that all take the organizations' rows in one order.
 select pg_advisory_xact_lock(hashtextextended(:whose::uuid::text, 8));

@@ -60,3 +60,32 @@ on conflict (organization_id, broker, symbol) do update
 set asset_class = excluded.asset_class, quote_currency = excluded.quote_currency, tradable = excluded.tradable,
     fractional = excluded.fractional, tick = excluded.tick, lot = excluded.lot, multiplier = excluded.multiplier,
     as_of = excluded.as_of;
+
+-- name: wanted_across_organizations(slots, codes, wanted_seconds, row_limit)
+-- What somebody asked about lately comes first; then what is held or ordered where a rule of these codes is set.
+with ruled as materialized (
+    select a.organization_id, a.account_id, a.broker, a.slot from accounts a
+    where a.slot = any(:slots::smallint[]) and exists (
+        select 1 from control_rules r
+        where r.organization_id in (a.organization_id, '00000000-0000-0000-0000-000000000000')
+            and r.code = any(:codes::text[]) and r.terms is not null
+            and (r.of_account is null or r.of_account = a.account_id)
+    )
+),
+wanted as (
+    select a.organization_id, a.account_id, a.broker, a.slot, w.symbol, w.wanted_at
+    from wanted_symbols w
+    join accounts a on a.organization_id = w.organization_id and a.account_id = w.account_id
+    where a.slot = any(:slots::smallint[])
+        and w.wanted_at > clock_timestamp() - make_interval(secs => :wanted_seconds)
+    union all
+    select r.*, o.symbol, null from ruled r
+    join orders o on o.organization_id = r.organization_id and o.account_id = r.account_id and o.standing <> 'CLOSED'
+    union all
+    select r.*, p.symbol, null from ruled r
+    join positions p on p.organization_id = r.organization_id and p.account_id = r.account_id and p.quantity <> 0
+)
+select organization_id, account_id, broker, slot, symbol from wanted
+group by organization_id, account_id, broker, slot, symbol
+order by max(wanted_at) desc nulls last
+limit :row_limit;

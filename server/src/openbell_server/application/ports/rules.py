@@ -30,8 +30,19 @@ class RuleChange:
     changed_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class OrganizationStanding:
+    """What an organization may do with rules of its own."""
+
+    disabled: bool
+    entitlements: frozenset[str]
+
+
 class RuleStore(Protocol):
     """Rules at every scope. A change begins a new epoch, of the account under its lock or of the organization."""
+
+    async def standing(self, organization_id: OrganizationId) -> OrganizationStanding | None:
+        """How the organization stands, if there is one."""
 
     async def find_rule(self, address: Address, code: str) -> StoredRule | None:
         """The rule, unless there is none or it was removed."""
@@ -50,8 +61,9 @@ class RuleStore(Protocol):
     ) -> StoredRule | None:
         """Set the terms, or others for a time, or remove the rule with both; what is there after.
 
-        Versions other than those expected refuse with version_mismatch; None expects nothing. It is committed only when
-        no door that was judged by the rules of before can open any more.
+        Versions other than those expected refuse with version_mismatch: None expects nothing, 0 that no rule is there.
+        To remove what is not there is not_found. It is committed only when no door that was judged by the rules of
+        before can open any more.
         """
 
     async def history(self, address: Address, code: str, before_version: int | None, limit: int) -> list[RuleChange]:

@@ -1,0 +1,131 @@
+"""Parameters of rules as people write them: what is taken, and that a refusal shows what would be."""
+
+from typing import Any
+
+import pytest
+
+from control_cases import CASES
+from control_commands import NOW, SPELLINGS, a_book, a_rule, asks, spelled_around
+from openbell_server.brokers.registry import BROKERS
+from openbell_server.domain.control_facts import Facts, Gate
+from openbell_server.domain.control_lists import SYMBOLS_SHOWN_MAX, ListKind, SymbolList
+from openbell_server.domain.controls_catalogue import CATALOGUE
+from openbell_server.domain.errors import InvalidCommand
+from openbell_server.domain.evaluate_controls import evaluate
+from openbell_server.domain.identifiers import Symbol, canonical_symbol, share_class_symbol
+
+VALUE = {"value": "1", "currency": "USD"}
+COLLAR = {"up_percent": "1", "down_percent": "1"}
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("SWITCH", {}),
+    ("SWITCH", {"state": "active"}),
+    ("SWITCH", {"state": ["ACTIVE"]}),
+    ("SWITCH", {"state": "ACTIVE", "cancel_working": 1}),
+    ("SYMBOL_DISABLED", {"manually_disabled": "true"}),
+    ("SYMBOL_DISABLED", {"manually_disabled": True, "manual_reason": 1}),
+    ("RESTRICTED", {"list": "deny"}),
+    ("RESTRICTED", {"list": "allow", "symbols": []}),
+    ("RESTRICTED", {"list": "deny", "symbols": "AAPL"}),
+    ("RESTRICTED", {"list": "deny", "symbols": [1]}),
+    ("RESTRICTED", {"list": "deny", "symbols": [" "]}),
+    ("RESTRICTED", {"list": "deny", "symbols": ["A" * 33]}),
+    ("RESTRICTED", {"list": "deny", "symbols": ["ſ"]}),
+    ("RESTRICTED", {"list": "deny", "symbols": ["A"] * 10_001}),
+    ("SIDE_NOT_ALLOWED", {}),
+    ("SIDE_NOT_ALLOWED", {"sides": []}),
+    ("SIDE_NOT_ALLOWED", {"sides": ["BUY", "buy"]}),
+    ("SIDE_NOT_ALLOWED", {"no_short": None}),
+    ("QTY_MAX", {"quantity": 1}),
+    ("QTY_MAX", {"quantity": "0"}),
+    ("QTY_MIN", {"quantity": "1", "more": "1"}),
+    ("NOTIONAL_MAX", {"value": "1"}),
+    ("NOTIONAL_MAX", {**VALUE, "value": "-1"}),
+    ("NOTIONAL_MAX", {**VALUE, "value": 1}),
+    ("NOTIONAL_MAX", {**VALUE, "currency": "usd"}),
+    ("NOTIONAL_MAX", {**VALUE, "buffer_percent": "-1"}),
+    ("NOTIONAL_MAX", {**VALUE, "buffer_percent": "10000.1"}),
+    ("NOTIONAL_MAX", {**VALUE, "ref_max_age_millis": 0}),
+    ("NOTIONAL_MAX", {**VALUE, "ref_max_age_millis": 3_600_001}),
+    ("TICK", {"tick": "0"}),
+    ("TICK", {"lot": "1"}),
+    ("LOT", {"lot": 1}),
+    ("PRICE_COLLAR", {"up_percent": "1"}),
+    ("PRICE_COLLAR", {**COLLAR, "down_percent": "100.1"}),
+    ("PRICE_COLLAR", {**COLLAR, "up_percent": 1}),
+    ("PRICE_COLLAR", {**COLLAR, "passive_percent": "NaN"}),
+    ("PRICE_COLLAR", {**COLLAR, "spread_percent": "1e3"}),
+    ("PRICE_COLLAR", {**COLLAR, "ref_max_age_millis": True}),
+    ("DUPLICATE", {"window_millis": 0}),
+    ("DUPLICATE", {"window_millis": 60_001}),
+    ("DUPLICATE", {"window_millis": 1.0}),
+    ("RATE_ORDERS", {"count": 1}),
+    ("RATE_ORDERS", {"count": 1_001, "window_millis": 1}),
+    ("RATE_ORDERS", {"count": 1, "window_millis": 3_600_001}),
+    ("RATE_ORDERS", {"count": True, "window_millis": 1}),
+    ("OPEN_ORDERS_MAX", {"count": 0}),
+    ("OPEN_ORDERS_MAX", {"count": 1, "per": "broker"}),
+    ("POSITION_MAX", {"quantity": "1e3"}),
+    ("POSITION_MAX", {}),
+]
+
+
+@pytest.mark.parametrize(("code", "parameters"), WRONG)
+def test_wrong_parameters_are_refused_where_they_stand(code: str, parameters: dict[str, Any]) -> None:
+    with pytest.raises(InvalidCommand) as refusal:
+        CATALOGUE[code].decode(parameters)
+    assert refusal.value.errors[0].pointer.startswith("/parameters")
+    assert "must be" in refusal.value.detail
+
+
+@pytest.mark.parametrize("code", CATALOGUE)
+def test_a_name_that_nobody_would_read_is_refused(code: str) -> None:
+    parameters = next(case.parameters for case in CASES if case.code == code)
+    CATALOGUE[code].decode(parameters)
+    with pytest.raises(InvalidCommand):
+        CATALOGUE[code].decode({**parameters, "no_such": "1"})
+
+
+def respelled(kind: ListKind, *entries: str) -> SymbolList:
+    parameters = CATALOGUE["RESTRICTED"].decode({"list": kind, "symbols": list(entries)})
+    assert isinstance(parameters, SymbolList)
+    return parameters.respelled(lambda text: share_class_symbol(text, "."))
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_every_spelling_of_a_symbol_is_the_same_entry(spelling: str) -> None:
+    assert respelled(ListKind.DENY, spelling).symbols == {"BRK.B"}
+    assert respelled(ListKind.ALLOW_ONLY, spelling).symbols == {"BRK.B"}
+    assert respelled(ListKind.DENY, *SPELLINGS).symbols == {"BRK.B"}
+
+
+def test_what_is_no_symbol_at_the_broker_allows_nothing_and_stays_denied() -> None:
+    assert respelled(ListKind.ALLOW_ONLY, "btc_usd", "AAPL").symbols == {"AAPL"}
+    assert respelled(ListKind.DENY, "btc_usd", "AAPL").symbols == {"BTC_USD", "AAPL"}
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_no_spelling_of_a_symbol_gets_around_a_control(broker: str) -> None:
+    tried, around = spelled_around(BROKERS[broker])
+    assert tried
+    assert around == []
+
+
+def test_a_long_list_is_in_the_receipt_by_what_decided_its_length_and_its_digest() -> None:
+    symbols = [f"S{number}" for number in range(SYMBOLS_SHOWN_MAX + 1)]
+    digests = set()
+    for kind, symbol, limit, refuses in (
+        ("deny", "S7", ["S7"], True),
+        ("deny", "AAPL", [], False),
+        ("allow_only", "S7", ["S7"], False),
+        ("allow_only", "AAPL", [], True),
+    ):
+        rule = a_rule("RESTRICTED", {"list": kind, "symbols": symbols})
+        [line] = evaluate(a_book(rule), asks(symbol=Symbol(symbol)), Facts(now=NOW), Gate.ACCEPT)
+        assert (line.limit, line.refuses, line.inputs["symbols"]) == (limit, refuses, "51")
+        digests.add(line.inputs["symbols_sha256"])
+    assert len(digests) == 1
+
+
+def test_a_symbol_of_the_plain_spelling_is_only_itself() -> None:
+    parameters = SymbolList(ListKind.DENY, frozenset({"BRK.B"})).respelled(canonical_symbol)
+    assert parameters.symbols == {"BRK.B"}
