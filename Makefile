@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--custom-compile-command 'make lock'
 WIRE := sdk/src/openbell/wire
 TEST_SEED ?= $(shell date +%s)
-PROOF_PARTS := e2e frontdoor restart isolation commit upgrade contract authz tokens fuzz-http paging errors limits outbox health vault credentials secrets doctor simulation crashpoints races sabotage execution brokers kill controls
+PROOF_PARTS := e2e frontdoor restart isolation commit upgrade contract authz tokens fuzz-http paging errors limits outbox health vault credentials secrets doctor simulation crashpoints races sabotage execution brokers controls kill backtest
 
 .PHONY: help setup lock generate format check test e2e contract services-up services-down dev demo docs bench proof oracle sim clean
 

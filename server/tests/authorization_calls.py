@@ -218,6 +218,9 @@ class Calls:
             return template, {"account_id": str(desk.tenant.account.id if desk else uuid4()), **create_body()}
         if name == "create account":
             return template, {"name": "made by a test", "broker": "paper", "environment": cell.environment}
+        if name == "backtest":
+            account = self.world.account_at(place, cell)
+            return template, {"account_id": str(account.id if account else uuid4()), "rules": []}
         if "account_id" in template:
             return await self._aim_at_account(place, cell, template)
         return template, BODIES.get(name)

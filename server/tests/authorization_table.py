@@ -253,6 +253,7 @@ ROWS = (
     _control_read("show control", f"GET {_SYMBOL}"),
     _control_read("show time control", f"GET {_SYMBOL}/time"),
     _control_read("halt report", f"GET {_ACCOUNT}/halt-report"),
+    _control_read("backtest", "POST /v1/controls/backtest"),
     *_rule_rows("organization", "/v1/controls/organization", NO_OBJECT, by_keys=False),
     *_rule_rows("account", "/v1/controls/accounts/{account_id}", ACCOUNTS, by_keys=True),
     *_rule_rows("symbol", _SYMBOL, ACCOUNTS, by_keys=True),

@@ -42,6 +42,7 @@ NEEDS_NEWEST = {
     "account_changes",
     "action_operators",
     "accounts",
+    "backtest_history",
     "calendars",
     "control_rules",
     "credentials",

@@ -35,6 +35,7 @@ PARTS = (
     "execution",
     "brokers",
     "kill",
+    "backtest",
     "controls",
     "bench",
 )

@@ -18,7 +18,14 @@ from openbell_server.domain.control_rules import Rule, RuleBook
 from openbell_server.domain.evaluate_controls import evaluate, exemption, needs, speaking
 from openbell_server.domain.findings import Finding
 from openbell_server.domain.identifiers import IntentId
-from openbell_server.domain.intents import ActionType, CancelIntent, CommandRequest, CreateIntent
+from openbell_server.domain.intents import (
+    ActionType,
+    CancelIntent,
+    Command,
+    CommandRequest,
+    CreateIntent,
+    ReplaceIntent,
+)
 from openbell_server.domain.market_calendars import MarketCalendars
 from openbell_server.domain.orders import Terms
 from openbell_server.domain.principals import Principal, PrincipalKind
@@ -130,7 +137,7 @@ class JudgeCommand:
         needed = needs(rules, asked)
         return Case(
             epochs=account,
-            command=asked_facts(asked),
+            command=asked_facts(asked) | _order_facts(request.command),
             facts=await self._facts(account, asked, rules, needed),
             asked=asked,
             book=book,
@@ -192,6 +199,11 @@ class JudgeCommand:
             if rate is not None:
                 rates[pair] = rate
         return replace(facts, rates_of_exchange=rates)
+
+
+def _order_facts(command: Command) -> dict[str, str]:
+    """Which order a REPLACE is about: its receipt is all that is kept of it where it is refused."""
+    return {"intent_id": str(command.ref_intent_id)} if isinstance(command, ReplaceIntent) else {}
 
 
 def currency_pairs(rules: Sequence[Rule], quoted: str) -> list[tuple[str, str]]:

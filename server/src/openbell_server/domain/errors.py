@@ -99,6 +99,9 @@ CODES: Final[dict[str, Code]] = {
         "Wait until the intent is known, then send the request again; CANCEL works meanwhile.",
     ),
     "concurrent_change": Code(409, "Something changed while the command was accepted", "Send the same request again."),
+    "backtest_running": Code(
+        409, "A back-test of the organization is under way", "Wait until it has ended, then send the request again."
+    ),
     "version_mismatch": Code(
         412, "It was changed since you read it", "Read it again, and send If-Match with the ETag of that answer."
     ),

@@ -11,6 +11,7 @@ from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.postgres.accounts import PostgresAccountRecords
 from openbell_server.adapters.postgres.api_key_records import PostgresApiKeyRecords
+from openbell_server.adapters.postgres.backtest_history import PostgresHistoryStore
 from openbell_server.adapters.postgres.calendars import PostgresSessionChanges
 from openbell_server.adapters.postgres.callers import PostgresTokenCallerStore
 from openbell_server.adapters.postgres.connection import (
@@ -38,6 +39,7 @@ from openbell_server.adapters.postgres.rule_books import PostgresRuleBookStore, 
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
+from openbell_server.application.backtest_rules import BacktestRules
 from openbell_server.application.delete_user import DeleteUser
 from openbell_server.application.evaluate_command import EvaluateCommand
 from openbell_server.application.give_references import GiveReferences
@@ -74,6 +76,7 @@ from openbell_server.settings import Settings
 from openbell_server.transport.rest.accounts import account_routes
 from openbell_server.transport.rest.api_keys import api_key_routes, validation_routes
 from openbell_server.transport.rest.app import ObserveRequest, build_app
+from openbell_server.transport.rest.backtest import backtest_route
 from openbell_server.transport.rest.brokers import broker_route
 from openbell_server.transport.rest.calendars import calendar_routes
 from openbell_server.transport.rest.controls import control_routes
@@ -121,6 +124,7 @@ def rest_app(
         calendars,
     )
     submit = SubmitIntent(organizations, intents, controls, judge, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
+    backtest = BacktestRules(organizations, judge.books, PostgresHistoryStore(pool), BROKERS, judge.calendars)
     read = ReadIntents(organizations, intents, BROKERS, cursor_key)
     external_orders = ReadExternalOrders(organizations, partial(list_external_orders, pool), cursor_key)
     statistics = ReadStatistics(organizations, PostgresStatisticsStore(pool))
@@ -140,6 +144,7 @@ def rest_app(
         *receipt_routes(enter, ReadReceipts(organizations, PostgresReceiptStore(pool), cursor_key)),
         evaluation_route(enter, EvaluateCommand(organizations, intents, judge, BROKERS)),
         halt_report_route(enter, ReadHaltReport(organizations, PostgresHaltReports(pool))),
+        backtest_route(enter, backtest),
         *rule_routes(enter, SetRules(organizations, key_records, PostgresRuleStore(pool), BROKERS, cursor_key)),
         *reference_routes(enter, references),
         credential_routes(enter, ManageCredentials(organizations, credentials, BROKERS, ids, vault, hints)),

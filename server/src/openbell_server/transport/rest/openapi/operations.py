@@ -4,6 +4,7 @@ from typing import Final
 
 from openbell_server.transport.rest.health_bodies import HealthBody
 from openbell_server.transport.rest.openapi.account_operations import ACCOUNT_OPERATIONS
+from openbell_server.transport.rest.openapi.backtest_operations import BACKTEST_OPERATIONS
 from openbell_server.transport.rest.openapi.broker_operations import BROKER_OPERATIONS
 from openbell_server.transport.rest.openapi.calendar_operations import CALENDAR_OPERATIONS
 from openbell_server.transport.rest.openapi.caller_operations import CALLER_OPERATIONS, KEY_OPERATIONS
@@ -41,6 +42,7 @@ OPERATIONS: Final[tuple[Described, ...]] = (
     *RECEIPT_OPERATIONS,
     *CONTROL_OPERATIONS,
     *HALT_OPERATIONS,
+    *BACKTEST_OPERATIONS,
     *RULE_OPERATIONS,
     *REFERENCE_OPERATIONS,
     *KEY_OPERATIONS,

@@ -1,0 +1,206 @@
+"""The record of an account, read page by page for a back-test: its log, commands with receipts, and refusals."""
+
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.recorded_entries import (
+    OPEN_ELSEWHERE,
+    entry_of,
+    external_told,
+    order_at,
+    order_told,
+    refused_command,
+)
+from openbell_server.application.ports.history import Stretch
+from openbell_server.domain.account_events import EventKind
+from openbell_server.domain.accounts import TradingAccount
+from openbell_server.domain.backtest_controls import Entry
+from openbell_server.domain.identifiers import IntentId, Symbol
+from openbell_server.domain.orders import EXACT, OrderSide
+from openbell_server.domain.recorded_state import OrderTold, RecordedState
+
+EVENTS_PER_PAGE: Final = 4_000
+ROWS_PER_PAGE: Final = 2_000
+# Events whose last words are looked for at once: they are sorted in memory.
+EVENTS_PER_LOOK: Final = 10_000
+_NOTHING: Final = Decimal(0)
+_queries = named_queries.load("backtest_history")
+
+
+@dataclass(slots=True)
+class _Beginning:
+    """What is gathered of the moment before the first entry."""
+
+    orders: dict[IntentId | str, OrderTold] = field(default_factory=dict)
+    # How orders stood at last that something happened to since.
+    last: dict[IntentId | str, OrderTold] = field(default_factory=dict)
+    # Orders of ours that were recorded before.
+    older: set[UUID] = field(default_factory=set)
+    # Symbols of orders that are not ours and filled since: nobody kept what they had filled until then.
+    unknown: set[Symbol] = field(default_factory=set)
+
+    def positions(self, now: str) -> dict[Symbol, Decimal]:
+        """Positions now, without what was filled since."""
+        positions = {Symbol(symbol): Decimal(quantity) for symbol, quantity in json.loads(now).items()}
+        for key, last in self.last.items():
+            filled_before = self.orders[key].filled_quantity if key in self.orders else _NOTHING
+            change = EXACT.subtract(last.filled_quantity, filled_before)
+            signed = change if last.order_side is OrderSide.BUY else -change
+            positions[last.symbol] = EXACT.subtract(positions.get(last.symbol, _NOTHING), signed)
+        return positions
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresHistoryStore:
+    """Implements HistoryStore. Every page is a transaction of its own, so that nobody waits for a back-test."""
+
+    pool: Pool
+
+    async def now(self, account: TradingAccount) -> datetime:
+        """The database's clock."""
+        [standing] = await self._rows(account, _queries.standing)
+        now: datetime = standing["now"]
+        return now
+
+    async def stretch(self, account: TradingAccount, since: datetime, until: datetime, commands_max: int) -> Stretch:
+        """What was recorded at or after a moment and before another."""
+        where = {"organization_id": account.organization_id, "account_id": account.id}
+        [standing] = await self._rows(account, _queries.standing)
+        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
+
+            async def numbers(statement: Any, head: int) -> range:  # noqa: ANN401 - a statement of ours
+                first = await statement(connection, **where, moment=since, head=head)
+                return range(first, await statement(connection, **where, moment=until, head=head))
+
+            actions = await numbers(_queries.first_action_since, standing["action_no"])
+            events = await numbers(_queries.first_event_since, standing["event_no"])
+            refusals = await numbers(_queries.first_refusal_since, standing["refusal_no"])
+            commands, fits_since = len(actions) + len(refusals), None
+            if commands > commands_max:
+                fits_since = await _queries.fits_since(
+                    connection,
+                    **where,
+                    action_no=max(actions.start, actions.stop - commands_max // 2),
+                    refusal_no=max(refusals.start, refusals.stop - commands_max // 2),
+                )
+        return Stretch(
+            begins_at=since,
+            events=events,
+            refusals=refusals,
+            commands=commands,
+            fits_since=fits_since,
+            is_whole=standing["is_only_account"],
+        )
+
+    async def state_before(self, account: TradingAccount, stretch: Stretch) -> RecordedState:
+        """How orders and positions stood before a stretch."""
+        moment, found = stretch.begins_at, _Beginning()
+        [standing] = await self._rows(account, _queries.standing)
+        head = standing["event_no"]
+        for after in range(stretch.events.start - 1, head, EVENTS_PER_LOOK):
+            rows = await self._rows(account, _queries.last_words, after=after, last=min(after + EVENTS_PER_LOOK, head))
+            for row in rows:
+                told = order_told(row["kind"], row["intent_id"], json.loads(row["body"]))
+                found.last[told.key] = told
+                if row["known_at"] < moment and row["kind"] == EventKind.BROKER_ORDER:
+                    found.older.add(row["intent_id"])
+        async for rows in self._pages(account, _queries.open_orders_before, "order_id", UUID(int=0), moment=moment):
+            found.older.update(row["order_id"] for row in rows)
+        older = sorted(found.older)
+        for intent_ids in _slices(older):
+            for row in await self._rows(account, _queries.orders_at, intent_ids=intent_ids, moment=moment):
+                found.orders[row["order_id"]] = order_at(row)
+        await self._add_external(account, moment, found)
+        positions = None if standing["positions_as_of"] is None else found.positions(standing["positions"])
+        state = RecordedState(found.orders.values(), positions, found.unknown)
+        for intent_ids in _slices(older):
+            for row in await self._rows(account, _queries.replaces_at, intent_ids=intent_ids, moment=moment):
+                state.replacing(row["intent_id"], row["seq"], row["quantity"])
+        return state
+
+    async def entries(self, account: TradingAccount, stretch: Stretch) -> AsyncIterator[Sequence[Entry]]:
+        """What is recorded there in the order it happened, page by page."""
+        after, last = stretch.events.start - 1, stretch.events.stop - 1
+        refusals = self._refusals(account, stretch)
+        refusal = await anext(refusals, None)
+        while after < last:
+            rows = await self._rows(account, _queries.read_events, after=after, last=last, row_limit=EVENTS_PER_PAGE)
+            page: list[Entry] = []
+            for row in rows:
+                # Both times were taken under the account's lock.
+                while refusal is not None and refusal["created_at"] <= row["occurred_at"]:
+                    _add(page, refused_command(refusal, account.environment))
+                    refusal = await anext(refusals, None)
+                _add(page, entry_of(row, account.environment))
+            yield page
+            after = rows[-1]["event_no"] if len(rows) == EVENTS_PER_PAGE else last
+        page = []
+        while refusal is not None:
+            _add(page, refused_command(refusal, account.environment))
+            refusal = await anext(refusals, None)
+            if len(page) == EVENTS_PER_PAGE or refusal is None:
+                yield page
+                page = []
+
+    async def _refusals(self, account: TradingAccount, stretch: Stretch) -> AsyncIterator[asyncpg.Record]:
+        first, last = stretch.refusals.start, stretch.refusals.stop - 1
+        async for rows in self._pages(account, _queries.read_refusals, "refusal_no", first - 1, last=last):
+            for row in rows:
+                yield row
+
+    async def _add_external(self, account: TradingAccount, moment: datetime, found: _Beginning) -> None:
+        """Orders that are not ours and were known before."""
+        async for rows in self._pages(account, _queries.external_orders_before, "broker_order_id", "", moment=moment):
+            for row in rows:
+                key, filled = row["broker_order_id"], row["filled_quantity"]
+                is_told_since = key in found.last
+                if is_told_since:
+                    found.unknown.add(row["symbol"])
+                found.orders[key] = external_told(
+                    key,
+                    row["symbol"],
+                    row["order_side"],
+                    row["quantity"],
+                    filled,
+                    is_open=is_told_since or row["status"] in OPEN_ELSEWHERE,
+                )
+
+    async def _rows(self, account: TradingAccount, statement: Any, **values: object) -> list[asyncpg.Record]:  # noqa: ANN401 - a statement of ours
+        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
+            rows = statement(connection, organization_id=account.organization_id, account_id=account.id, **values)
+            return [row async for row in rows]
+
+    async def _pages(
+        self,
+        account: TradingAccount,
+        statement: Any,  # noqa: ANN401 - a statement of ours
+        key: str,
+        after: object,
+        **values: object,
+    ) -> AsyncIterator[list[asyncpg.Record]]:
+        """Rows by a key, from the one after."""
+        while True:
+            rows = await self._rows(account, statement, row_limit=ROWS_PER_PAGE, **{f"after_{key}": after}, **values)
+            yield rows
+            if len(rows) < ROWS_PER_PAGE:
+                return
+            after = rows[-1][key]
+
+
+def _add(page: list[Entry], entry: Entry | None) -> None:
+    if entry is not None:
+        page.append(entry)
+
+
+def _slices(ids: list[UUID]) -> Iterator[list[UUID]]:
+    for start in range(0, len(ids), ROWS_PER_PAGE):
+        yield ids[start : start + ROWS_PER_PAGE]

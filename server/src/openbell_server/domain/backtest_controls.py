@@ -1,0 +1,236 @@
+"""What rules would have said of recorded commands, each judged by what was true when it was asked.
+
+The record is not rewritten: an order that the rules would have refused goes on to count, because it was there.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from openbell_server.domain.control_facts import Asked, Facts, Gate, Need
+from openbell_server.domain.control_repeats import DUPLICATE_MILLIS_MAX, RATE_MILLIS_MAX, SubmitRate
+from openbell_server.domain.control_rules import Rule, RuleBook
+from openbell_server.domain.controls_catalogue import CATALOGUE
+from openbell_server.domain.evaluate_controls import applicable, evaluate, exemption
+from openbell_server.domain.findings import Finding, Mode, Scope, Verdict
+from openbell_server.domain.identifiers import IntentId, Symbol
+from openbell_server.domain.intents import ActionType
+from openbell_server.domain.market_calendars import MarketCalendars
+from openbell_server.domain.recalled_markets import NOTHING_RECALLED, Recalled
+from openbell_server.domain.recorded_state import OrderTold, RecordedState, ReplaceSettled
+
+# No rule counts further back.
+LOOK_BACK_MILLIS: Final = max(DUPLICATE_MILLIS_MAX, RATE_MILLIS_MAX)
+# Commands of other accounts count for these too, and one account's record does not have them.
+_SHARED: Final = frozenset({Scope.PLATFORM, Scope.ORGANIZATION, Scope.KEY})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCommand:
+    """A command as it was asked. The terms of the order that a REPLACE changes are those of the record."""
+
+    # Of the action, or of the receipt where it was refused.
+    id: UUID
+    asked: Asked
+    # None where it was refused and its receipt does not say.
+    intent_id: IntentId | None
+    # None where it was refused.
+    seq: int | None
+    recorded_at: datetime
+    judged_at: datetime
+    recalled: Recalled = NOTHING_RECALLED
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether a control refused it then."""
+        return self.seq is None
+
+
+Entry = RecordedCommand | OrderTold | ReplaceSettled
+
+
+@dataclass(slots=True)
+class RuleTally:
+    """What one rule would have said, in numbers."""
+
+    scope: Scope
+    code: str
+    symbol: Symbol | None
+    key_id: str | None
+    refused: int = 0
+    would_refuse: int = 0
+    undecided: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A command that was refused or would have been, and what every rule would have said of it."""
+
+    command: RecordedCommand
+    is_refused: bool
+    findings: tuple[Finding, ...]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the rules would have said of all commands, in numbers and a few examples."""
+
+    examples_max: int
+    # Commands that ask for an order, or for more of one: others no rule may refuse.
+    intents: int = 0
+    # Those of which the record tells enough.
+    judged: int = 0
+    refused: int = 0
+    undecided: int = 0
+    newly_refused: int = 0
+    newly_accepted: int = 0
+    by_rule: dict[tuple[Scope, str, Symbol | None, str | None], RuleTally] = field(default_factory=dict)
+    examples: list[Example] = field(default_factory=list)
+
+
+class Replay:
+    """Takes an account's record entry by entry, in the order of its lock, and judges each command by a book."""
+
+    def __init__(
+        self,
+        book: RuleBook,
+        state: RecordedState,
+        *,
+        since: datetime,
+        calendars: MarketCalendars | None = None,
+        examples_max: int = 0,
+        is_whole: bool = False,
+    ) -> None:
+        """Judge commands since a moment; those before only count. Whole is a record beside which there is no other."""
+        self.tally = Tally(examples_max)
+        self._book, self._state, self._since, self._calendars = book, state, since, calendars
+        self._is_whole = is_whole
+        # When commands were judged by a rule of rates, by its scope and subject.
+        self._judged: dict[tuple[str, str], deque[datetime]] = {}
+        for rule in book.rules:
+            line = RuleTally(rule.scope, rule.code, rule.symbol, rule.key_id)
+            self.tally.by_rule[rule.scope, rule.code, rule.symbol, rule.key_id] = line
+
+    def take(self, entries: Iterable[Entry]) -> None:
+        """Go on with the next entries of the record."""
+        state = self._state
+        for entry in entries:
+            match entry:
+                case RecordedCommand():
+                    self._command(entry)
+                case OrderTold():
+                    state.told(entry)
+                case ReplaceSettled():
+                    state.settled(entry)
+
+    def _command(self, command: RecordedCommand) -> None:
+        asked = self._as_the_order_stood(command)
+        counts = command.recorded_at >= self._since
+        if asked.action_type is ActionType.REPLACE and asked.before is None:
+            # Nothing tells which order it was about, so nothing tells whether it asked for more.
+            if counts:
+                self._tell(command, is_undecided=True)
+        elif exemption(asked) is None:
+            rules = applicable(self._book, asked, command.judged_at, Gate.ACCEPT)
+            needed = [(rule, CATALOGUE[rule.code].needs(rule.parameters, asked)) for rule in rules]
+            if counts:
+                self._judge(command, asked, needed)
+            for rule, need in needed:
+                if Need.RATE in need:
+                    self._times(rule).appendleft(command.judged_at)
+        if command.seq is not None and command.intent_id is not None:
+            self._state.accepted(asked, command.intent_id, command.seq, command.recorded_at)
+
+    def _times(self, rule: Rule) -> deque[datetime]:
+        """When commands were judged by a rule of rates, newest first, no more than its limit."""
+        assert isinstance(rule.parameters, SubmitRate)
+        times = self._judged.get((rule.scope, rule.subject))
+        if times is None:
+            times = self._judged[rule.scope, rule.subject] = deque(maxlen=rule.parameters.count)
+        return times
+
+    def _as_the_order_stood(self, command: RecordedCommand) -> Asked:
+        """The command, a REPLACE with the terms that its order had by the record."""
+        asked = command.asked
+        if asked.action_type is not ActionType.REPLACE or command.intent_id is None:
+            return asked
+        order = self._state.order_of(command.intent_id)
+        if order is None:
+            return asked
+        terms, filled_quantity = order
+        return replace(asked, before=terms, filled_quantity=filled_quantity)
+
+    def _judge(self, command: RecordedCommand, asked: Asked, needed: Sequence[tuple[Rule, frozenset[Need]]]) -> None:
+        findings = evaluate(self._book, asked, self._facts(command, asked, needed), Gate.ACCEPT)
+        unsure = {
+            (rule.code, rule.scope)
+            for rule, need in needed
+            if Need.INSTRUMENT in need and rule.code not in command.recalled.instrument_known_to
+        }
+        shared = {
+            (rule.code, rule.scope)
+            for rule, need in needed
+            if Need.RATE in need and rule.scope in _SHARED and not self._is_whole
+        }
+        is_refused = is_undecided = False
+        for finding in findings:
+            line, rule = self._line(finding, asked), (finding.code, finding.scope)
+            passes = finding.verdict is Verdict.PASSED
+            if finding.missing is not None or rule in unsure or (passes and rule in shared):
+                line.undecided += 1
+                # A rule that only watches decides nothing.
+                is_undecided = is_undecided or finding.mode is Mode.HARD
+            elif finding.refuses:
+                line.refused += 1
+                is_refused = True
+            elif not passes:
+                line.would_refuse += 1
+        self._tell(command, findings, is_refused=is_refused, is_undecided=is_undecided and not is_refused)
+
+    def _facts(self, command: RecordedCommand, asked: Asked, needed: Sequence[tuple[Rule, frozenset[Need]]]) -> Facts:
+        recalled, now = command.recalled, command.judged_at
+        # What an order has at work itself must not be counted against its replace.
+        is_nameless = asked.action_type is ActionType.REPLACE and command.intent_id is None
+        return Facts(
+            now=now,
+            price=recalled.price,
+            instrument=recalled.instrument,
+            rates_of_exchange=recalled.rates_of_exchange,
+            exposure=None if is_nameless else self._state.exposure(asked, command.intent_id, now),
+            calendars=self._calendars,
+            equal_orders=self._state.equal_orders(asked),
+            judged={(rule.scope, rule.subject): self._times(rule) for rule, need in needed if Need.RATE in need},
+        )
+
+    def _tell(
+        self,
+        command: RecordedCommand,
+        findings: Sequence[Finding] = (),
+        *,
+        is_refused: bool = False,
+        is_undecided: bool = False,
+    ) -> None:
+        tally = self.tally
+        tally.intents += 1
+        if is_undecided:
+            tally.undecided += 1
+            return
+        tally.judged += 1
+        tally.refused += is_refused
+        tally.newly_refused += is_refused and not command.was_refused
+        tally.newly_accepted += command.was_refused and not is_refused
+        if (is_refused or command.was_refused) and len(tally.examples) < tally.examples_max:
+            tally.examples.append(Example(command=command, is_refused=is_refused, findings=tuple(findings)))
+
+    def _line(self, finding: Finding, asked: Asked) -> RuleTally:
+        """The line of the rule that found it; a switch is known by its states."""
+        symbol = asked.symbol if finding.scope is Scope.SYMBOL else None
+        key_id = asked.key_id if finding.scope is Scope.KEY else None
+        place = (finding.scope, finding.code, symbol, key_id)
+        line = self.tally.by_rule.get(place)
+        if line is None:
+            line = self.tally.by_rule[place] = RuleTally(finding.scope, finding.code, symbol, key_id)
+        return line

@@ -1,0 +1,81 @@
+"""What a receipt tells of the market that a command was judged by; what no rule had asked for then, nobody knows."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from openbell_server.domain.control_facts import Rate, ReferencePrice
+from openbell_server.domain.identifiers import Symbol
+from openbell_server.domain.instruments import Instrument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """The price, the instrument and the rates of exchange of a moment; None where they are not on record."""
+
+    price: ReferencePrice | None = None
+    instrument: Instrument | None = None
+    # Codes of the rules that find in it, or in its absence, all that they would have found then.
+    instrument_known_to: frozenset[str] = frozenset()
+    rates_of_exchange: Mapping[tuple[str, str], Rate] = field(default_factory=dict)
+
+
+NOTHING_RECALLED: Final = Recalled()
+
+
+def recalled(symbol: Symbol, lines: Iterable[Mapping[str, Any]]) -> Recalled:
+    """What the lines of a receipt tell together."""
+    price, tick, lot, known = None, None, None, set()
+    multiplier, currency = Decimal(1), ""
+    rates: dict[tuple[str, str], Rate] = {}
+    for line in lines:
+        inputs = line.get("inputs")
+        if not inputs:
+            continue
+        price = price or _price(inputs)
+        match line["code"]:
+            case "NOTIONAL_MAX" if "multiplier" in inputs:
+                known.add("NOTIONAL_MAX")
+                multiplier, currency = Decimal(inputs["multiplier"]), inputs.get("quote_currency", inputs["currency"])
+                if "exchange_rate" in inputs:
+                    as_of = datetime.fromisoformat(inputs["exchange_rate_as_of"])
+                    rates[currency, inputs["currency"]] = Rate(rate=Decimal(inputs["exchange_rate"]), as_of=as_of)
+            case "TICK" if line["limit"] is not None:
+                known.add("TICK")
+                tick = Decimal(line["limit"]) if inputs.get("tick_source") == "broker" else None
+            case "LOT" if line["limit"] is not None and inputs.get("lot_source") == "broker":
+                known.add("LOT")
+                lot = Decimal(line["limit"])
+    if price is None and not known:
+        return NOTHING_RECALLED
+    instrument = Instrument(
+        symbol=symbol,
+        asset_class="",
+        quote_currency=currency,
+        tradable=True,
+        fractional=True,
+        tick=tick,
+        lot=lot,
+        multiplier=multiplier,
+    )
+    return Recalled(
+        price=price,
+        instrument=instrument if known else None,
+        instrument_known_to=frozenset(known),
+        rates_of_exchange=rates,
+    )
+
+
+def _price(inputs: Mapping[str, str]) -> ReferencePrice | None:
+    if "reference_price" not in inputs:
+        return None
+    bid, ask = inputs.get("bid"), inputs.get("ask")
+    return ReferencePrice(
+        price=Decimal(inputs["reference_price"]),
+        as_of=datetime.fromisoformat(inputs["reference_as_of"]),
+        source=inputs["reference_source"],
+        bid=None if bid is None else Decimal(bid),
+        ask=None if ask is None else Decimal(ask),
+    )

@@ -1,0 +1,149 @@
+"""The back-test route: what rules would have refused, by what was recorded over REST."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+
+from builders import Tenant, a_tenant
+from openbell_server.adapters.postgres.backtest_history import PostgresHistoryStore
+from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.adapters.postgres.rule_books import PostgresRuleBookStore
+from openbell_server.application.backtest_rules import BacktestRequest, BacktestRules, ProposedRule
+from openbell_server.brokers.registry import BROKERS
+from openbell_server.domain.accounts import TRADING_LIVE
+from openbell_server.domain.control_rules import Address, RuleTerms
+from openbell_server.domain.errors import Problem
+from openbell_server.domain.findings import Scope
+from rest_api import RestApi, create_body, pointers, problem
+
+
+def a_rule(code: str, scope: str = "account", **parameters: object) -> dict[str, object]:
+    return {"scope": scope, "code": code, "parameters": parameters}
+
+
+def at_most(quantity: str) -> dict[str, object]:
+    return a_rule("QTY_MAX", quantity=quantity)
+
+
+async def backtest(api: RestApi, tenant: Tenant, *rules: dict[str, object], **asked: Any) -> httpx.Response:
+    body = {"account_id": str(tenant.account.id), "rules": rules, **asked}
+    return await api.client.post("/v1/controls/backtest", json=body, headers={"x-api-key": tenant.key})
+
+
+async def set_rule(pool: Pool, tenant: Tenant, code: str, **parameters: object) -> None:
+    address = Address(organization_id=tenant.account.organization_id, scope=Scope.ACCOUNT, account_id=tenant.account.id)
+    await PostgresRuleStore(pool).save_rule(
+        address, code, RuleTerms(parameters=parameters), None, tenant.principal, None
+    )
+
+
+async def submit(api: RestApi, tenant: Tenant, *quantities: int) -> list[int]:
+    return [(await api.submit(tenant, create_body(quantity=str(quantity)))).status_code for quantity in quantities]
+
+
+async def test_a_tighter_rule_would_have_refused_what_was_accepted(api: RestApi, tenant: Tenant) -> None:
+    await submit(api, tenant, 5, 10, 20)
+    answer = await backtest(api, tenant, at_most("10"))
+    assert answer.status_code == 200
+    told = answer.json()
+    counted = {name: told[name] for name in ("intents", "judged", "refused", "undecided")}
+    assert counted == {"intents": 3, "judged": 3, "refused": 1, "undecided": 0}
+    assert (told["newly_refused"], told["newly_accepted"]) == (1, 0)
+    assert told["by_rule"] == [{"scope": "account", "code": "QTY_MAX", "refused": 1, "would_refuse": 0, "undecided": 0}]
+    (example,) = told["examples"]
+    assert (example["symbol"], example["was_refused"], example["would_be_refused"]) == ("AAPL", False, True)
+    assert [(line["limit"], line["observed"]) for line in example["findings"]] == [("10", "20")]
+
+
+async def test_a_looser_rule_would_have_accepted_what_was_refused(api: RestApi, tenant: Tenant, pool: Pool) -> None:
+    await set_rule(pool, tenant, "QTY_MAX", quantity="10")
+    assert await submit(api, tenant, 5, 15, 25) == [202, 422, 422]
+    told = (await backtest(api, tenant, at_most("20"))).json()
+    assert (told["intents"], told["refused"], told["newly_refused"], told["newly_accepted"]) == (3, 1, 0, 1)
+    assert [example["would_be_refused"] for example in told["examples"]] == [False, True]
+    assert all("receipt_id" in example and "action_id" not in example for example in told["examples"])
+
+
+async def test_rules_in_force_stay_unless_they_are_of_the_same_scope_and_code(
+    api: RestApi, tenant: Tenant, pool: Pool
+) -> None:
+    await set_rule(pool, tenant, "QTY_MAX", quantity="10")
+    await set_rule(pool, tenant, "QTY_MIN", quantity="3")
+    await submit(api, tenant, 2, 5, 15)
+    alone = (await backtest(api, tenant, at_most("20"))).json()
+    beside = (await backtest(api, tenant, at_most("20"), replace=False)).json()
+    assert (alone["refused"], beside["refused"]) == (0, 1)
+    assert {line["code"]: line["refused"] for line in beside["by_rule"] if line["scope"] == "account"} == {
+        "QTY_MAX": 0,
+        "QTY_MIN": 1,
+    }
+
+
+async def test_rates_count_what_was_refused_too(api: RestApi, tenant: Tenant, pool: Pool) -> None:
+    await set_rule(pool, tenant, "QTY_MAX", quantity="10")
+    await submit(api, tenant, 5, 15, 5, 15)
+    told = (await backtest(api, tenant, a_rule("RATE_ORDERS", count=3, window_millis=3_600_000))).json()
+    assert (told["refused"], told["judged"]) == (1, 4)
+
+
+async def test_open_orders_and_equal_ones_are_counted_from_the_record(api: RestApi, tenant: Tenant) -> None:
+    await submit(api, tenant, 5, 5, 6)
+    opened = (await backtest(api, tenant, a_rule("OPEN_ORDERS_MAX", count=2))).json()
+    equal = (await backtest(api, tenant, a_rule("DUPLICATE", window_millis=60_000))).json()
+    assert (opened["refused"], equal["refused"]) == (1, 1)
+
+
+async def test_what_the_record_does_not_tell_is_undecided(api: RestApi, tenant: Tenant, pool: Pool) -> None:
+    await submit(api, tenant, 5)
+    rules = (a_rule("PRICE_COLLAR", up_percent="5", down_percent="5"), a_rule("POSITION_MAX", quantity="1"))
+    for rule in rules:
+        told = (await backtest(api, tenant, rule)).json()
+        assert (told["intents"], told["judged"], told["undecided"]) == (1, 0, 1), rule
+    await pool.execute("update account_counters set positions_as_of = clock_timestamp()")
+    told = (await backtest(api, tenant, rules[1])).json()
+    assert (told["refused"], told["undecided"]) == (1, 0)
+
+
+async def test_a_window_that_cannot_be_is_refused(api: RestApi, tenant: Tenant) -> None:
+    now = datetime.now(UTC)
+    for since, until in ((now, now - timedelta(days=1)), (now - timedelta(days=32), now)):
+        answer = await backtest(api, tenant, **{"from": since.isoformat(), "to": until.isoformat()})
+        assert pointers(problem(answer, 422, "invalid_command")) == ["/from"]
+
+
+async def test_a_rule_that_cannot_be_is_refused_where_it_stands(api: RestApi, tenant: Tenant) -> None:
+    for rule, pointer in (
+        (at_most("none"), "/rules/1/parameters/quantity"),
+        (a_rule("NO_SUCH"), "/rules/1/code"),
+        (at_most("5") | {"symbol": "AAPL"}, "/rules/1/symbol"),
+        (at_most("5") | {"scope": "key"}, "/rules/1/key_id"),
+    ):
+        answer = await backtest(api, tenant, at_most("10"), rule)
+        assert pointers(problem(answer, 422, "invalid_command")) == [pointer], rule
+
+
+async def test_it_needs_the_entitlement_and_an_account_of_one_s_own(api: RestApi, tenant: Tenant, pool: Pool) -> None:
+    plain = await a_tenant(pool, entitlements=frozenset({TRADING_LIVE}))
+    problem(await backtest(api, plain, at_most("1")), 403, "entitlement_required")
+    stranger = await a_tenant(pool)
+    answer = await backtest(api, stranger, at_most("1"), account_id=str(tenant.account.id))
+    problem(answer, 404, "not_found")
+
+
+async def test_an_organization_has_one_back_test_at_a_time(api: RestApi, tenant: Tenant, pool: Pool) -> None:
+    await submit(api, tenant, 5)
+    use_case = BacktestRules(
+        PostgresOrganizationStore(pool), PostgresRuleBookStore(pool), PostgresHistoryStore(pool), BROKERS, None
+    )
+    request = BacktestRequest(
+        account_id=tenant.account.id,
+        rules=[ProposedRule(scope=Scope.ACCOUNT, code="QTY_MAX", parameters={"quantity": "1"})],
+    )
+    answers = await asyncio.gather(*(use_case(tenant.principal, request) for _ in range(3)), return_exceptions=True)
+    refusals = [answer.code for answer in answers if isinstance(answer, Problem)]
+    assert refusals == ["backtest_running"] * 2
+    assert (await use_case(tenant.principal, request)).tally.refused == 1

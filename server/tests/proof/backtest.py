@@ -1,0 +1,155 @@
+"""A long history is judged again from its record alone: every verdict is the one that was given live."""
+
+import asyncio
+import random
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from builders import Tenant, a_tenant, ids
+from openbell_server.adapters.postgres.backtest_history import PostgresHistoryStore
+from openbell_server.adapters.postgres.connection import DOUBTFUL, UNAVAILABLE, Pool, open_pool
+from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.counted_accept import PostgresCountedAcceptStore
+from openbell_server.adapters.postgres.intents import PostgresIntentStore
+from openbell_server.adapters.postgres.markets import PostgresMarketStore
+from openbell_server.adapters.postgres.migrate import migrate
+from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.adapters.postgres.rule_books import PostgresRuleBookStore
+from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
+from openbell_server.application.backtest_rules import Backtested, BacktestRequest, BacktestRules, ProposedRule
+from openbell_server.application.judge_command import JudgeCommand
+from openbell_server.application.ports.broker import BrokerDefinition
+from openbell_server.application.submit_intent import SubmitIntent
+from openbell_server.brokers.registry import BROKERS
+from openbell_server.domain.control_rules import Address, RuleTerms
+from openbell_server.domain.errors import ControlsRefused
+from openbell_server.domain.evaluate_controls import exemption
+from openbell_server.domain.findings import Scope
+from openbell_server.domain.identifiers import IntentId
+from openbell_server.domain.intents import CancelIntent, Command, CommandRequest
+from openbell_server.processes.local_services import LocalServices
+from proof.figures import Figures
+from proof.recording import SET_MAX, Recorder
+from rest_api import RecordedHints
+
+# Commands for an order or for more of one: those of the product's own submit, and all.
+SIZES = {"full": (2_000, 100_000), "gate": (200, 2_000)}
+SECONDS_MAX = 20.0
+# One kind of everything that is counted, and one that is not; the account's own.
+RULES: dict[str, dict[str, object]] = {
+    "QTY_MAX": {"quantity": "1000"},
+    "DUPLICATE": {"window_millis": 1_000},
+    "RATE_ORDERS": {"count": 60, "window_millis": 3},
+    "OPEN_ORDERS_MAX": {"count": 52, "per": "symbol"},
+    "POSITION_MAX": {"quantity": "9000"},
+}
+
+
+def prove(figures: Figures) -> None:
+    with LocalServices() as services:
+        url = services.postgres.url()
+        migrate(url)
+        asyncio.run(_prove(figures, url))
+
+
+async def _prove(figures: Figures, url: str) -> None:
+    submitted, commands = SIZES[figures.size]
+    async with await open_pool(url, connections_max=8) as pool:
+        tenant = await _ruled(pool)
+        begun = time.monotonic()
+        book = await PostgresRuleBookStore(pool).rule_book(tenant.account)
+        recorder = Recorder(pool, tenant, book, random.Random(7))
+        refused = await _submit(pool, tenant, recorder, submitted)
+        figures.shown("commands through the product's own submit", submitted)
+        await recorder.record(commands - submitted)
+        figures.shown("seconds to record all of them", round(time.monotonic() - begun, 1))
+        refused += recorder.refused_by
+        for what in ("CreateIntent", "ReplaceIntent", "CancelIntent", "refused", "fills", "reports"):
+            figures.shown(f"recorded in sets: {what}", recorder.recorded[what])
+        for code in RULES:
+            figures.at_least(f"refused live by {code}", refused[code], 1)
+        await pool.execute("analyze")
+        begun = time.monotonic()
+        again = await _backtest(pool, tenant)
+        seconds = round(time.monotonic() - begun, 1)
+    tally = again.tally
+    figures.exactly("commands judged again", tally.intents, commands)
+    figures.exactly("verdicts that differ: refused again, accepted live", tally.newly_refused, 0)
+    figures.exactly("verdicts that differ: accepted again, refused live", tally.newly_accepted, 0)
+    figures.exactly("undecided", tally.undecided, 0)
+    for line in tally.by_rule.values():
+        figures.exactly(f"refusals by {line.code} beyond those of before", line.refused - refused[line.code], 0)
+    if figures.size == "full":
+        figures.at_most("seconds to judge all of them again", seconds, SECONDS_MAX)
+    else:
+        figures.shown("seconds to judge all of them again", seconds)
+
+
+async def _ruled(pool: Pool) -> Tenant:
+    """An account with all of the rules, whose positions the broker has told."""
+    tenant = await a_tenant(pool)
+    account = tenant.account
+    address = Address(organization_id=account.organization_id, scope=Scope.ACCOUNT, account_id=account.id)
+    for code, parameters in RULES.items():
+        terms = RuleTerms(parameters=parameters)
+        await PostgresRuleStore(pool).save_rule(address, code, terms, None, tenant.principal, None)
+    await pool.execute(
+        "update account_counters set positions_as_of = clock_timestamp() where account_id = $1", account.id
+    )
+    return await _as_it_stands(pool, tenant)
+
+
+async def _as_it_stands(pool: Pool, tenant: Tenant) -> Tenant:
+    account = await PostgresOrganizationStore(pool).find_account(tenant.account.organization_id, tenant.account.id)
+    assert account is not None
+    return replace(tenant, account=account)
+
+
+async def _submit(pool: Pool, tenant: Tenant, recorder: Recorder, commands: int) -> Counter[str]:
+    """Commands one after the other through the use case itself; what refused them."""
+    organizations, intents = PostgresOrganizationStore(pool), PostgresIntentStore(pool)
+    counted = PostgresCountedAcceptStore(pool)
+    judge = JudgeCommand(PostgresRuleBookStore(pool), intents, PostgresMarketStore(pool), counted, None)
+    submit = SubmitIntent(
+        organizations,
+        intents,
+        PostgresControlStore(pool),
+        judge,
+        ids(pool),
+        BROKERS,
+        RecordedHints(),
+        DOUBTFUL,
+        UNAVAILABLE,
+    )
+    refused: Counter[str] = Counter()
+    done = 0
+    while done < commands:
+        taken: set[IntentId] = set()
+        for _ in range(min(SET_MAX, commands - done)):
+            command = recorder.command(taken)
+            asked = None if isinstance(command, CancelIntent) else recorder.asked(command)
+            done += asked is not None and exemption(asked) is None
+
+            async def decode(_: BrokerDefinition, command: Command = command) -> CommandRequest:
+                return CommandRequest(command)
+
+            try:
+                submitted = await submit(tenant.principal, tenant.account.id, decode, lambda: None)
+            except ControlsRefused as refusal:
+                lines: Any = refusal.receipt["rules"]
+                refused.update({line["code"] for line in lines if line["verdict"] == "REFUSED"})
+                continue
+            action = submitted.recorded.action
+            recorder.took(command, action.id, action.intent_id, asked, action.created_at)
+        await recorder.report()
+    return refused
+
+
+async def _backtest(pool: Pool, tenant: Tenant) -> Backtested:
+    use_case = BacktestRules(
+        PostgresOrganizationStore(pool), PostgresRuleBookStore(pool), PostgresHistoryStore(pool), BROKERS, None
+    )
+    rules = [ProposedRule(scope=Scope.ACCOUNT, code=code, parameters=parameters) for code, parameters in RULES.items()]
+    return await use_case(tenant.principal, BacktestRequest(account_id=tenant.account.id, rules=rules))

@@ -1,0 +1,236 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from builders import new_id, some_terms
+from openbell_server.domain.accounts import Environment
+from openbell_server.domain.backtest_controls import RecordedCommand, Replay
+from openbell_server.domain.control_facts import Asked
+from openbell_server.domain.control_rules import Rule, RuleBook
+from openbell_server.domain.controls_catalogue import CATALOGUE
+from openbell_server.domain.findings import Mode, Scope
+from openbell_server.domain.identifiers import IntentId, Symbol
+from openbell_server.domain.intents import ActionType
+from openbell_server.domain.orders import OrderSide, OrderType
+from openbell_server.domain.recorded_state import OrderTold, RecordedState, ReplaceSettled
+
+NOON = datetime(2026, 3, 6, 12, tzinfo=UTC)
+AAPL = Symbol("AAPL")
+A_CREATE = Asked(
+    action_type=ActionType.CREATE,
+    symbol=AAPL,
+    order_side=OrderSide.BUY,
+    order_type=OrderType.LIMIT,
+    terms=some_terms(10, "1.50"),
+    environment=Environment.PAPER,
+)
+
+
+def a_rule(code: str, scope: Scope = Scope.ACCOUNT, mode: Mode = Mode.HARD, **parameters: object) -> Rule:
+    return Rule(
+        code=code,
+        scope=scope,
+        subject="",
+        symbol=AAPL if scope is Scope.SYMBOL else None,
+        key_id="k" if scope is Scope.KEY else None,
+        parameters=CATALOGUE[code].decode(parameters),
+        mode=mode,
+        on_missing=None,
+        version=None,
+    )
+
+
+def a_replay(*rules: Rule, examples_max: int = 0) -> Replay:
+    book = RuleBook(organization_epoch=1, account_epoch=1, rules=rules)
+    return Replay(book, RecordedState([], {}), since=NOON, examples_max=examples_max)
+
+
+def a_command(
+    asked: Asked = A_CREATE,
+    *,
+    intent_id: IntentId | None = None,
+    seq: int | None = 1,
+    seconds: float = 0,
+) -> RecordedCommand:
+    """A command that was accepted, unless it has no seq."""
+    at = NOON + timedelta(seconds=seconds)
+    of_intent = IntentId(new_id()) if intent_id is None and seq is not None else intent_id
+    return RecordedCommand(id=new_id(), asked=asked, intent_id=of_intent, seq=seq, recorded_at=at, judged_at=at)
+
+
+def asking(quantity: int) -> Asked:
+    return replace(A_CREATE, terms=some_terms(quantity, "1.50"))
+
+
+def told(command: RecordedCommand, filled: int = 0, *, is_open: bool = True, quantity: int = 10) -> OrderTold:
+    assert command.intent_id is not None
+    return OrderTold(
+        key=command.intent_id,
+        symbol=AAPL,
+        order_side=command.asked.order_side,
+        terms=some_terms(quantity, "1.50"),
+        filled_quantity=Decimal(filled),
+        is_open=is_open,
+    )
+
+
+def test_a_tighter_rule_newly_refuses_what_was_accepted() -> None:
+    replay = a_replay(a_rule("QTY_MAX", quantity="10"), examples_max=5)
+    replay.take([a_command(asking(10)), a_command(asking(11))])
+    tally = replay.tally
+    assert (tally.intents, tally.judged, tally.refused, tally.newly_refused, tally.newly_accepted) == (2, 2, 1, 1, 0)
+    assert [example.command.asked.terms.quantity for example in tally.examples] == [11]
+    assert [finding.code for finding in tally.examples[0].findings] == ["QTY_MAX"]
+
+
+def test_a_looser_rule_newly_accepts_what_was_refused() -> None:
+    replay = a_replay(a_rule("QTY_MAX", quantity="10"))
+    replay.take([a_command(asking(10), seq=None), a_command(asking(11), seq=None)])
+    assert (replay.tally.newly_accepted, replay.tally.newly_refused, replay.tally.refused) == (1, 0, 1)
+
+
+def test_a_rule_in_shadow_mode_refuses_nothing_and_is_counted_apart() -> None:
+    replay = a_replay(a_rule("QTY_MAX", mode=Mode.SHADOW, quantity="1"))
+    replay.take([a_command()])
+    [line] = replay.tally.by_rule.values()
+    assert (line.would_refuse, line.refused, replay.tally.refused) == (1, 0, 0)
+
+
+def test_a_cancel_and_a_replace_for_less_are_not_judged() -> None:
+    created = a_command(asking(10))
+    less = a_command(replace(asking(9), action_type=ActionType.REPLACE), intent_id=created.intent_id, seq=2)
+    cancel = a_command(replace(A_CREATE, action_type=ActionType.CANCEL), intent_id=created.intent_id, seq=3)
+    replay = a_replay(a_rule("QTY_MAX", quantity="1"))
+    replay.take([created, less, cancel])
+    assert replay.tally.intents == 1
+
+
+def test_a_replace_is_judged_by_the_terms_that_its_order_had_then() -> None:
+    created = a_command(asking(10))
+    twelve = replace(asking(12), action_type=ActionType.REPLACE)
+    replay = a_replay(a_rule("QTY_MAX", quantity="11"))
+    replay.take(
+        [
+            created,
+            # More than its ten, and refused.
+            a_command(twelve, intent_id=created.intent_id, seq=2),
+            told(created, quantity=15),
+            # Less than its fifteen.
+            a_command(twelve, intent_id=created.intent_id, seq=3),
+        ]
+    )
+    assert (replay.tally.intents, replay.tally.refused) == (2, 1)
+
+
+def test_a_refused_replace_whose_order_nobody_knows_is_undecided() -> None:
+    replay = a_replay(a_rule("QTY_MAX", quantity="1"))
+    replay.take([a_command(replace(A_CREATE, action_type=ActionType.REPLACE), seq=None)])
+    assert (replay.tally.intents, replay.tally.judged, replay.tally.undecided) == (1, 0, 1)
+
+
+def test_commands_before_the_window_count_and_are_not_judged() -> None:
+    replay = a_replay(a_rule("QTY_MAX", quantity="1"))
+    replay.take([a_command(seconds=-1), a_command()])
+    assert replay.tally.intents == 1
+
+
+def test_no_more_examples_are_kept_than_asked_for() -> None:
+    replay = a_replay(a_rule("QTY_MAX", quantity="1"), examples_max=2)
+    replay.take([a_command() for _ in range(5)])
+    assert (len(replay.tally.examples), replay.tally.refused) == (2, 5)
+
+
+def exposed(state: RecordedState, asked: Asked = A_CREATE, intent_id: IntentId | None = None) -> tuple[int, ...]:
+    """The position, what works on either side, and the counts of open orders."""
+    exposure = state.exposure(asked, intent_id, NOON)
+    assert exposure.position is not None
+    return (
+        int(exposure.position),
+        int(exposure.working_buys),
+        int(exposure.working_sells),
+        exposure.open_orders,
+        exposure.open_orders_of_symbol,
+        exposure.open_orders_of_side,
+    )
+
+
+def recorded(state: RecordedState, asked: Asked = A_CREATE) -> RecordedCommand:
+    command = a_command(asked)
+    assert command.intent_id is not None
+    state.accepted(asked, command.intent_id, 1, NOON)
+    return command
+
+
+def test_an_order_works_from_its_acceptance_until_it_ends() -> None:
+    state = RecordedState([], {AAPL: Decimal(5)})
+    buy, sell = recorded(state), recorded(state, replace(A_CREATE, order_side=OrderSide.SELL))
+    assert exposed(state) == (5, 10, 10, 2, 2, 1)
+    state.told(told(buy, 4))
+    assert exposed(state) == (9, 6, 10, 2, 2, 1)
+    state.told(told(sell, 3, is_open=False))
+    assert exposed(state) == (6, 6, 0, 1, 1, 1)
+    state.told(told(buy, 10, is_open=False))
+    assert exposed(state) == (12, 0, 0, 0, 0, 0)
+
+
+def test_a_fill_after_the_end_moves_the_position_only() -> None:
+    state = RecordedState([], {})
+    buy = recorded(state)
+    state.told(told(buy, is_open=False))
+    state.told(told(buy, 2, is_open=False))
+    assert exposed(state) == (2, 0, 0, 0, 0, 0)
+
+
+def test_an_order_that_opens_again_works_again() -> None:
+    state = RecordedState([], {})
+    buy = recorded(state)
+    state.told(told(buy, 10, is_open=False))
+    state.told(told(buy, 4))
+    assert exposed(state) == (4, 6, 0, 1, 1, 1)
+
+
+def test_a_replace_that_waits_counts_by_the_most_it_may_become() -> None:
+    state = RecordedState([], {})
+    buy = recorded(state)
+    assert buy.intent_id is not None
+    state.accepted(replace(asking(25), action_type=ActionType.REPLACE), buy.intent_id, 2, NOON)
+    assert exposed(state)[1] == 25
+    state.settled(ReplaceSettled(buy.intent_id, 2))
+    assert exposed(state)[1] == 10
+
+
+def test_a_command_is_judged_without_the_order_it_is_about() -> None:
+    state = RecordedState([], {})
+    buy = recorded(state)
+    recorded(state)
+    assert exposed(state, intent_id=buy.intent_id) == (0, 10, 0, 1, 1, 1)
+
+
+def test_the_state_begins_with_what_was_open() -> None:
+    state = RecordedState([told(a_command(), 3)], {AAPL: Decimal(3)})
+    assert exposed(state) == (3, 7, 0, 1, 1, 1)
+
+
+def test_orders_that_are_not_ours_work_and_move_the_position() -> None:
+    state = RecordedState([], {})
+    replay = Replay(RuleBook(organization_epoch=1, account_epoch=1, rules=()), state, since=NOON)
+    selling = a_command(replace(A_CREATE, order_side=OrderSide.SELL))
+    replay.take([replace(told(selling, 7), key="b1")])
+    assert exposed(state) == (-7, 0, 3, 1, 1, 0)
+
+
+def test_a_position_that_nobody_knows_stays_unknown() -> None:
+    state = RecordedState([], None)
+    state.told(told(recorded(state), 4))
+    assert state.exposure(A_CREATE, None, NOON).position is None
+
+
+def test_equal_orders_are_told_newest_first_whatever_the_zeros_at_their_end() -> None:
+    state = RecordedState([], {})
+    first = a_command()
+    assert first.intent_id is not None
+    state.accepted(A_CREATE, first.intent_id, 1, NOON)
+    state.accepted(A_CREATE, IntentId(new_id()), 1, NOON + timedelta(seconds=1))
+    again = replace(A_CREATE, terms=some_terms(Decimal("10.00"), "1.5"))
+    assert state.equal_orders(again) == [NOON + timedelta(seconds=1), NOON]
+    assert state.equal_orders(asking(11)) == []
