@@ -23,7 +23,15 @@ from openbell.models import (
 )
 from openbell.orders import Side, Spec, TimeWindow
 from openbell.plans import Answer, Pause, Plan, Step, await_final, fetch, submit
-from openbell.requests import PAGE_LIMIT, CreateOptions, ListOptions, Request, SubmitOptions, TimeOptions
+from openbell.requests import (
+    PAGE_LIMIT,
+    CreateOptions,
+    ListOptions,
+    ReplaceOptions,
+    Request,
+    SubmitOptions,
+    TimeOptions,
+)
 
 Outcome = TypeVar("Outcome")
 
@@ -76,7 +84,7 @@ class AsyncClient:
         request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
         return await self._carry_out(submit(request))
 
-    async def replace_intent(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Action:
+    async def replace_intent(self, intent_id: str, spec: Spec, **options: Unpack[ReplaceOptions]) -> Action:
         """Ask that an intent's order become this: its own kind, and the total quantity with what has filled."""
         return await self._carry_out(submit(requests.replace_intent(self._connection, intent_id, spec, options)))
 
