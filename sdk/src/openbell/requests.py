@@ -286,7 +286,7 @@ def _submit(connection: Connection, command: dict[str, Any], options: SubmitOpti
         body["client_reference_id"] = reference
     deadline = options.get("deadline")
     if deadline is not None:
-        body["deadline"] = _text_of("deadline", deadline)
+        body["deadline"] = text_of("deadline", deadline)
     if options.get("allow_duplicate"):
         body["allow_duplicate"] = True
     return Request(
