@@ -27,7 +27,15 @@ from openbell.orders import Side, Spec, TimeWindow
 from openbell.plans import Answer, Pause, Plan, Step, ask, await_final, fetch, submit
 from openbell.receipts import ChainedAction, ChainHeads, ChainPage, Evaluation, Receipt, ReceiptPage
 from openbell.references import GivenPrice, GivenRate, ReferencePrice, ReferencePriceList, References
-from openbell.requests import PAGE_LIMIT, CreateOptions, ListOptions, Request, SubmitOptions, TimeOptions
+from openbell.requests import (
+    PAGE_LIMIT,
+    CreateOptions,
+    ListOptions,
+    ReplaceOptions,
+    Request,
+    SubmitOptions,
+    TimeOptions,
+)
 from openbell.rule_requests import RemoveOptions, RuleOptions, RuleScope, State, SwitchOptions
 from openbell.rules import Rule, RuleChange, RuleChangePage, RuleList, Switch
 
@@ -92,12 +100,12 @@ class AsyncClient:
         request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
         return await self._evaluate(request, options.get("account_id"))
 
-    async def evaluate_replace(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Evaluation:
+    async def evaluate_replace(self, intent_id: str, spec: Spec, **options: Unpack[ReplaceOptions]) -> Evaluation:
         """What the controls would say of a change now; nothing is recorded, sent or counted."""
         request = requests.replace_intent(self._connection, intent_id, spec, options)
         return await self._evaluate(request, options.get("account_id"))
 
-    async def replace_intent(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Action:
+    async def replace_intent(self, intent_id: str, spec: Spec, **options: Unpack[ReplaceOptions]) -> Action:
         """Ask that an intent's order become this: its own kind, and the total quantity with what has filled."""
         return await self._carry_out(submit(requests.replace_intent(self._connection, intent_id, spec, options)))
 

@@ -56,10 +56,17 @@ class SubmitOptions(TypedDict, total=False):
     allow_duplicate: bool
 
 
-class CreateOptions(SubmitOptions, total=False):
-    """What a new order may carry."""
+class ReplaceOptions(SubmitOptions, total=False):
+    """What a new order, or a change of one, may carry: later than the deadline it is not sent to the broker."""
+
+    deadline: datetime | None
+
+
+class CreateOptions(ReplaceOptions, total=False):
+    """What a new order may carry: one that is equal to another just before may be no mistake."""
 
     route_strategy: RouteStrategy | None
+    allow_duplicate: bool
 
 
 class ListOptions(TypedDict, total=False):
@@ -147,7 +154,7 @@ def create_intent(
     return _submit(connection, {"type": "CREATE", "payload": payload}, options)
 
 
-def replace_intent(connection: Connection, intent_id: str, spec: OrderSpec, options: SubmitOptions) -> Request:
+def replace_intent(connection: Connection, intent_id: str, spec: OrderSpec, options: ReplaceOptions) -> Request:
     """A REPLACE command."""
     payload = {"ref_intent_id": intent_id, "spec": spec.to_wire()}
     return _submit(connection, {"type": "REPLACE", "payload": payload}, options)
@@ -300,7 +307,8 @@ def _submit(connection: Connection, command: dict[str, Any], options: SubmitOpti
     body: dict[str, Any] = {"command": command}
     if reference := options.get("client_reference_id"):
         body["client_reference_id"] = reference
-    if deadline := options.get("deadline"):
+    deadline = options.get("deadline")
+    if deadline is not None:
         body["deadline"] = text_of("deadline", deadline)
     if options.get("allow_duplicate"):
         body["allow_duplicate"] = True

@@ -69,7 +69,7 @@ def create(
         options: CreateOptions = {
             "idempotency_key": key,
             "client_reference_id": reference,
-            "deadline": moment_of(deadline),
+            "deadline": moment_of("--deadline", deadline),
             "allow_duplicate": allow_duplicate,
         }
         with client_for(url, api_key, account) as client:
@@ -117,7 +117,7 @@ def replace(
         options: SubmitOptions = {
             "idempotency_key": key,
             "client_reference_id": reference,
-            "deadline": moment_of(deadline),
+            "deadline": moment_of("--deadline", deadline),
         }
         with client_for(url, api_key, account) as client:
             if dry_run:
