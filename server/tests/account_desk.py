@@ -13,6 +13,7 @@ from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.adapters.postgres.rule_books import RuleBooks
 from openbell_server.application.execute_action import ExecuteAction, Fence
 from openbell_server.application.follow_broker import SignIns
 from openbell_server.application.hold_slots import HoldSlots
@@ -63,6 +64,7 @@ class AccountDesk:
     hints: RecordedHints = field(default_factory=RecordedHints, kw_only=True)
     fence: Fence = field(default_factory=NothingToSignIn, kw_only=True)
     sign_ins: SignIns = field(default_factory=NothingToSignIn, kw_only=True)
+    books: RuleBooks = field(default_factory=RuleBooks, kw_only=True)
 
     @property
     def account(self) -> BrokerAccount:
@@ -71,7 +73,7 @@ class AccountDesk:
 
     @property
     def execute(self) -> ExecuteAction:
-        store = PostgresExecutionStore(self.pool)
+        store = PostgresExecutionStore(self.pool, books=self.books)
         return ExecuteAction(store, self.fence, self.hints, uuid4, self.clock, UNAVAILABLE)
 
     @property

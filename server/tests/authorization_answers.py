@@ -3,23 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from authorization_table import (
-    ADMIN,
-    CALLERS,
-    ENTITLEMENT_SETS,
-    HOMELESS,
-    LIVE,
-    PAPER,
-    PREMIUM,
-    ROWS,
-    TRADING,
-    Caller,
-    Header,
-    Home,
-    Kind,
-    Object,
-    Row,
-)
+from authorization_callers import ADMIN, CALLERS, HOMELESS, LIVE, PAPER, Caller, Header, Home, Kind
+
+from authorization_table import ENTITLEMENT_SETS, PREMIUM, ROWS, TRADING, Object, Row
 
 
 @dataclass(frozen=True, slots=True)

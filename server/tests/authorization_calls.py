@@ -11,10 +11,11 @@ from uuid import uuid4
 
 import grpc
 import httpx
+from authorization_callers import Kind
 
 from authorization_answers import Answer, Cell, expected
-from authorization_table import Kind, Object
-from authorization_world import SYMBOL, Members, Place, World
+from authorization_table import Object
+from authorization_world import READ_CODE, REMOVED_CODE, SYMBOL, Members, Place, World
 from bad_keys import an_unknown_key
 from builders import an_account
 from identity_provider import PEOPLE, Verifier
@@ -156,6 +157,14 @@ BODIES: dict[str, dict[str, object]] = {
     "put fault plan": {"seed": 7, "faults": {"hang": 0.5}},
     "put control": {"manually_disabled": False},
     "patch time control": {"trading_start": "00:00:00"},
+    **{
+        f"put {whose} rule": {"mode": "shadow", "parameters": {"quantity": "1"}, "reason": "tests"}
+        for whose in ("organization", "account", "symbol", "key")
+    },
+    **{
+        f"put {whose} switch": {"state": "ACTIVE", "reason": "tests"}
+        for whose in ("organization", "account", "symbol", "key")
+    },
     "create key": {"name": "made by a test", "environment": "paper", "permissions": ["intent:read"]},
     "change key": {"name": "changed by a test"},
 }
@@ -197,7 +206,12 @@ class Calls:
         if name == "validate key":
             return template, {"api_key": await self._key_to_validate(place, cell)}
         if "api_key_id" in template:
-            return template.format(api_key_id=await self._key_to_manage(place, cell)), BODIES.get(name)
+            key_id = await self._key_to_manage(place, cell)
+            return template.format(api_key_id=key_id, code=_code(name)), BODIES.get(name)
+        if "/controls/organization" in template:
+            if name == "delete organization rule" and not expected(cell).refused:
+                await self.world.a_rule_to_remove(place, "organization", "")
+            return template.format(code=_code(name)), BODIES.get(name)
         if name == "create account":
             return template, {"name": "made by a test", "broker": "paper", "environment": cell.environment}
         if "account_id" in template:
@@ -221,7 +235,11 @@ class Calls:
         elif desk and cell.row.name in CREDENTIAL_CHANGES and not expected(cell).refused:
             disabled = cell.object is Object.DISABLED_ACCOUNT
             account_id = await self.world.an_account_to_sign_in(place, cell.environment, disabled=disabled)
-        path = template.format(account_id=account_id, intent_id=intent_id, symbol=SYMBOL)
+        elif desk and cell.row.name.startswith("delete ") and "{code}" in template and not expected(cell).refused:
+            scope = cell.row.name.split()[1]
+            subject = str(account_id) if scope == "account" else f"{account_id} {SYMBOL}"
+            await self.world.a_rule_to_remove(place, scope, subject)
+        path = template.format(account_id=account_id, intent_id=intent_id, symbol=SYMBOL, code=_code(cell.row.name))
         if cell.row.name == "submit REPLACE":
             return path, replace_body(intent_id, price="1.60")
         if cell.row.name == "submit CANCEL":
@@ -233,8 +251,11 @@ class Calls:
             return uuid4()
         if cell.object is Object.FOREIGN:
             return self.world.foreign.desks[cell.environment, False].tenant.principal.id
-        if expected(cell).refused:
-            return place.desks[cell.environment, False].tenant.principal.id
+        key_id = place.desks[cell.environment, False].tenant.principal.id
+        if cell.row.name == "delete key rule" and not expected(cell).refused:
+            await self.world.a_rule_to_remove(place, "key", key_id)
+        if expected(cell).refused or "/controls/" in cell.row.route:
+            return key_id
         return (await self.world.a_key(place, cell.environment, frozenset()))[0]
 
     async def _key_to_validate(self, place: Place, cell: Cell) -> str:
@@ -245,6 +266,10 @@ class Calls:
         if cell.caller.kind in {Kind.API_KEY, Kind.TWO}:
             return (await self.world.key_of(place, cell.caller))[1]
         return place.desks[cell.environment, False].tenant.key
+
+
+def _code(name: str) -> str:
+    return REMOVED_CODE if name.startswith("delete ") else READ_CODE
 
 
 def fits(cell: Cell, reply: Reply) -> bool:

@@ -8,44 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from authorization_callers import ADMIN, ROLES
+
 # Routes that take no credential, because they show nothing of anybody.
 OPEN_ROUTES: frozenset[str] = frozenset(
     {"GET /healthz", "GET /openapi.json", "GET /openapi/accounts.json", "GET /docs"}
 )
-
-
-class Kind(StrEnum):
-    """What a caller turns out to be; who brings no good credential is nobody."""
-
-    NOBODY = "nobody"
-    TWO = "two credentials"
-    USER = "user"
-    SERVICE = "service account"
-    API_KEY = "API key"
-
-
-class Home(StrEnum):
-    """The organization that a caller belongs to."""
-
-    PLAIN = "an organization"
-    INTERNAL = "an internal organization"
-    SHUT = "a disabled organization"
-    NONE = "none"
-    UNKNOWN = "an organization that is not known here"
-
-
-# Who has a token for none of our organizations.
-HOMELESS = frozenset({Home.NONE, Home.UNKNOWN})
-
-
-class Header(StrEnum):
-    """What a caller sends as x-organization-id."""
-
-    ABSENT = "absent"
-    OWN = "its own organization"
-    FOREIGN = "another organization"
-    UNKNOWN = "an organization that is not there"
-    MALFORMED = "no id at all"
 
 
 class Object(StrEnum):
@@ -64,106 +32,8 @@ class Object(StrEnum):
     SECOND = "second organization"
 
 
-PAPER, LIVE = "paper", "live"
-ADMIN, MEMBER, READ_ONLY = "admin", "member", "read_only"
-ROLES = frozenset({ADMIN, MEMBER, READ_ONLY})
 PREMIUM, TRADING = "controls_premium", "trading_live"
 ENTITLEMENT_SETS = tuple(frozenset(each) for each in ((), (PREMIUM,), (TRADING,), (PREMIUM, TRADING)))
-EVERY_SCOPE = frozenset(
-    {"credential:read", "intent:read", "account:read", "control:read", "event:read", "reference:edit"}
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """One principal; `flaw` names what is wrong with its credential, if anything is."""
-
-    name: str
-    kind: Kind
-    flaw: str = ""
-    home: Home = Home.PLAIN
-    environment: str = PAPER
-    holds: frozenset[str] = frozenset()
-    role: str | None = None
-    header: Header = Header.ABSENT
-    in_two: bool = False
-
-
-def _user(name: str, role: str | None, **more: object) -> Caller:
-    return Caller(name=f"user: {name}", kind=Kind.USER, role=role, **more)  # type: ignore[arg-type]
-
-
-def _service(name: str, *holds: str, header: Header = Header.OWN) -> Caller:
-    return Caller(name=f"service: {name}", kind=Kind.SERVICE, holds=frozenset(holds), header=header)
-
-
-def _key(environment: str, name: str, *holds: str, **more: object) -> Caller:
-    return Caller(
-        name=f"{environment} key: {name}",
-        kind=Kind.API_KEY,
-        environment=environment,
-        holds=frozenset(holds),
-        **more,  # type: ignore[arg-type]
-    )
-
-
-def _every_permission(environment: str) -> tuple[str, ...]:
-    plain = ("intent:read", "intent:edit", "event:read", "account:read", "account:edit", "credential:edit")
-    return (*plain, "control:read", f"control:edit:{environment}", "webhook:edit")
-
-
-def _keys(environment: str) -> Iterator[Caller]:
-    yield _key(environment, "no permission")
-    yield _key(environment, "intent read", "intent:read")
-    yield _key(environment, "intent edit", "intent:edit")
-    yield _key(environment, "control edit", f"control:edit:{environment}")
-    yield _key(environment, "every permission", *_every_permission(environment))
-
-
-CALLERS = (
-    Caller(name="none", kind=Kind.NOBODY),
-    *(
-        Caller(name=f"bad token: {flaw}", kind=Kind.NOBODY, flaw=flaw)
-        for flaw in (
-            "expired",
-            "iss of a stranger",
-            "aud of another",
-            "alg 'HS256'",
-            "signed by a stranger",
-            "typ 'JWT'",
-        )
-    ),
-    # A role without an organization is worth nothing.
-    _user("no organization", ADMIN, home=Home.NONE),
-    _user("unknown organization", ADMIN, home=Home.UNKNOWN),
-    _user("admin", ADMIN),
-    _user("member", MEMBER),
-    _user("read-only", READ_ONLY),
-    _user("no role", None),
-    _user("admin of an internal organization", ADMIN, home=Home.INTERNAL),
-    Caller(name="user: disabled", kind=Kind.NOBODY, flaw="denied", role=ADMIN),
-    _user("member of two organizations", MEMBER, in_two=True),
-    _user("admin, own header", ADMIN, header=Header.OWN),
-    _user("admin, another's header", ADMIN, header=Header.FOREIGN),
-    _service("no scope"),
-    _service("credential:read", "credential:read"),
-    _service("intent:read", "intent:read"),
-    _service("both", "credential:read", "intent:read"),
-    _service("every scope", *EVERY_SCOPE),
-    _service("without header", *EVERY_SCOPE, header=Header.ABSENT),
-    _service("wrong header", *EVERY_SCOPE, header=Header.UNKNOWN),
-    _service("malformed header", *EVERY_SCOPE, header=Header.MALFORMED),
-    *_keys(PAPER),
-    *_keys(LIVE),
-    _key(PAPER, "own header", *_every_permission(PAPER), header=Header.OWN),
-    _key(PAPER, "another's header", *_every_permission(PAPER), header=Header.FOREIGN),
-    _key(PAPER, "disabled", *_every_permission(PAPER), flaw="disabled"),
-    _key(PAPER, "revoked", *_every_permission(PAPER), flaw="revoked"),
-    _key(PAPER, "expired", *_every_permission(PAPER), flaw="expired"),
-    _key(PAPER, "of a disabled organization", *_every_permission(PAPER), home=Home.SHUT),
-    Caller(name="two credentials", kind=Kind.TWO, holds=frozenset(_every_permission(PAPER))),
-)
-
 ACCOUNTS = (
     Object.OWN,
     Object.OTHER_ENVIRONMENT,
@@ -295,6 +165,24 @@ def _control_read(name: str, route: str) -> Row:
     )
 
 
+def _rule_rows(whose: str, place: str, objects: tuple[Object, ...], *, by_keys: bool) -> Iterator[Row]:
+    """Rules and the switch of a scope; what is above a key is for people."""
+    read = replace(_control_read("", ""), objects=objects)
+    for name, path in (
+        (f"list {whose} rules", "/rules"),
+        (f"show {whose} rule", "/rules/{code}"),
+        (f"{whose} rule history", "/rules/{code}/history"),
+        (f"show {whose} switch", "/switch"),
+        (f"{whose} switch history", "/switch/history"),
+    ):
+        yield replace(read, name=name, route=f"GET {place}{path}")
+    write = replace(_control_write("", ""), objects=objects)
+    write = write if by_keys else replace(write, api_key=None)
+    yield replace(write, name=f"put {whose} rule", route=f"PUT {place}/rules/{{code}}")
+    yield replace(write, name=f"delete {whose} rule", route=f"DELETE {place}/rules/{{code}}", success=204)
+    yield replace(write, name=f"put {whose} switch", route=f"PUT {place}/switch")
+
+
 def _manage_keys(name: str, route: str, success: int, objects: tuple[Object, ...], *, while_open: bool) -> Row:
     return Row(
         name=name,
@@ -340,6 +228,10 @@ ROWS = (
     _control_write("patch time control", f"PATCH {_SYMBOL}/time"),
     _control_read("show control", f"GET {_SYMBOL}"),
     _control_read("show time control", f"GET {_SYMBOL}/time"),
+    *_rule_rows("organization", "/v1/controls/organization", NO_OBJECT, by_keys=False),
+    *_rule_rows("account", "/v1/controls/accounts/{account_id}", ACCOUNTS, by_keys=True),
+    *_rule_rows("symbol", _SYMBOL, ACCOUNTS, by_keys=True),
+    *_rule_rows("key", "/v1/controls/keys/{api_key_id}", KEYS, by_keys=False),
     Row(
         name="stream",
         route="trading.TradingService/SubscribeEvents",

@@ -4,8 +4,10 @@ import asyncio
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
+from authorization_callers import LIVE, PAPER, Caller, Header, Home, Kind
+
 from authorization_answers import Cell
-from authorization_table import LIVE, PAPER, Caller, Header, Home, Kind, Object
+from authorization_table import Object
 from bad_tokens import BAD_TOKENS
 from builders import Tenant, a_key, a_limit_create, accept, an_account, new_id
 from identity_provider import MACHINES, PEOPLE, good_token
@@ -26,6 +28,15 @@ CONTROLS = (
     f"insert into symbol_controls (organization_id, {_CONTROL}, manually_disabled) values ($1, {_VALUES}, false)",
     f"insert into symbol_time_controls (organization_id, {_CONTROL}, trading_start) values ($1, {_VALUES}, '00:00')",
 )
+# A rule of whomever, that refuses nothing; what is removed is of another code than what is read.
+RULE = (
+    "insert into control_rules (organization_id, scope, subject, code, of_account, terms, created_at, updated_at,"
+    " principal_type, principal_id) select $1, $2::text, $3, $4,"
+    " case when $2::text in ('account', 'symbol') then split_part($3, ' ', 1)::uuid end,"
+    """ '{"mode": "shadow", "on_missing": null, "parameters": {"quantity": "1"}}', now(), now(), 'SYSTEM', 'tests'"""
+    " on conflict (organization_id, scope, subject, code) do update set terms = excluded.terms"
+)
+READ_CODE, REMOVED_CODE = "QTY_MAX", "QTY_MIN"
 CREDENTIAL = (
     "insert into credentials (organization_id, account_id, credential_id, broker, kind, hint, asked_at, created_at,"
     " updated_at) values ($1, $2, gen_random_uuid(), 'paper', 'paper_key', 'K7Q2', now(), now(), now())"
@@ -147,9 +158,19 @@ class World:
             for control in CONTROLS:
                 await self.owner.execute(control, organization, account.id, SYMBOL)
             await self.owner.execute(CREDENTIAL, organization, account.id)
+            for scope, subject in (("account", f"{account.id}"), ("symbol", f"{account.id} {SYMBOL}")):
+                await self.owner.execute(RULE, organization, scope, subject, READ_CODE)
+            await self.owner.execute(
+                RULE, organization, "key", desks[environment, disabled].tenant.principal.id, READ_CODE
+            )
             if disabled:
                 await self.owner.execute("update accounts set disabled = true where account_id = $1", account.id)
+        await self.owner.execute(RULE, organization, "organization", "", READ_CODE)
         return Place(organization, external_id, desks)
+
+    async def a_rule_to_remove(self, place: Place, scope: str, subject: str) -> None:
+        """One that nobody else's call is about."""
+        await self.owner.execute(RULE, place.organization_id, scope, subject, REMOVED_CODE)
 
     async def an_intent(self, tenant: Tenant) -> IntentId:
         """One more intent that waits; made below the transport, so that nothing of the table is asked."""

@@ -41,7 +41,7 @@ from openbell_server.domain.orders import (
     TimeInForce,
 )
 from openbell_server.domain.principals import PERMISSIONS, Principal, PrincipalKind
-from openbell_server.domain.receipts import receipt_of
+from openbell_server.domain.receipts import Evaluation, receipt_of
 
 
 def new_id() -> UUID:
@@ -161,7 +161,7 @@ class Tenant:
             command=command,
             command_hash=command_hash(command),
             idempotency_key=key,
-            receipt=receipt_of(self.account),
+            receipt=receipt_of(self.account, Evaluation(command={}, evaluated_at=self.account.now)),
         )
 
 

@@ -26,6 +26,10 @@ HONEST = (
     "/fields",
     "/faults",
     "is only for an account that is disabled",
+    # What a rule is made of is its code's own form.
+    "/parameters",
+    "cannot be set at the scope",
+    "is only for a switch that stops something",
 )
 
 # They disable, close or break accounts: those that others trade on are not theirs.
@@ -86,6 +90,8 @@ def map_body(context: HookContext, body: Any) -> Any:
         body["fields"] = {"key_id": "PK-2026-K7Q2", "secret": "of the fuzzer"}
     if isinstance(body, dict) and isinstance(body.get("faults"), dict) and len(str(body["faults"])) % 2:
         body["faults"] = {"slow_ms": 1, "duplicate_fills": 0.5}
+    if isinstance(body, dict) and isinstance(body.get("parameters"), dict) and len(str(body["parameters"])) % 2:
+        body["parameters"] = {"quantity": "1000000"}
     key = body.get("api_key") if isinstance(body, dict) else None
     if isinstance(key, str) and PLAIN.fullmatch(key) and len(key) % 2:
         body["api_key"] = WORLD["api_key"]

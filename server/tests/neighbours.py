@@ -7,9 +7,12 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
+from neighbour_markets import values_of_markets, with_markets
+
 from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution, new_id
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
 from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
@@ -21,8 +24,10 @@ from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletio
 from openbell_server.application.delete_user import UserDeletion
 from openbell_server.application.import_orders import import_orders
 from openbell_server.domain.broker_orders import ExecutionChange, OrderDescription, ReportStatus, Unknown
+from openbell_server.domain.control_rules import Address, RuleTerms
 from openbell_server.domain.controls import ManualControl
 from openbell_server.domain.credentials import NewCredential, SealedSecrets, SecretPlace
+from openbell_server.domain.findings import Scope
 from openbell_server.domain.identifiers import ActionId, IntentId, OrganizationId, ReceiptId, Symbol, client_order_id
 from openbell_server.domain.orders import OrderSide, OrderType
 from openbell_server.domain.outbox import ClaimedRow, OutboxStatus, Queue
@@ -54,6 +59,7 @@ ID_PARAMETERS = {
     "outbox_id",
     "executor_id",
     "credential_id",
+    "of_whom",
 }
 
 
@@ -79,7 +85,8 @@ class Neighbour:
 
 
 async def a_neighbour(pool: Pool) -> Neighbour:
-    desk = Desk(pool, await with_controls(pool, await with_credential(pool, await a_tenant(pool))))
+    tenant = await with_markets(pool, await a_tenant(pool))
+    desk = Desk(pool, await with_controls(pool, await with_credential(pool, tenant)))
     filled = await desk.accept()
     (door,) = await desk.work()
     order_id = client_order_id(door.action.action_id)
@@ -112,6 +119,7 @@ async def a_neighbour(pool: Pool) -> Neighbour:
         theirs = replace(report, broker_order_id="theirs", description=described)
         works = replace(theirs, broker_order_id="works", status=ReportStatus.WORKING, executions=())
         assert await import_orders(transaction, [theirs, works]) == 2
+        await transaction.adjust_position(Symbol("AAPL"), Decimal(1), "OPENING")
     await lose_users(pool, desk.tenant.account.organization_id)
     executor_id = uuid4()
     leases = PostgresLeaseStore(pool)
@@ -161,6 +169,14 @@ async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
     where = (account.organization_id, account.id)
     await store.set_manual(*where, Symbol("HALTED"), ManualControl(manually_disabled=True), tenant.principal)
     await store.change_time(*where, Symbol("HALTED"), lambda control: control, tenant.principal)
+    address = Address(organization_id=account.organization_id, scope=Scope.ACCOUNT, account_id=account.id)
+    terms = RuleTerms(parameters={"quantity": "1000000"})
+    await PostgresRuleStore(pool).save_rule(address, "QTY_MAX", terms, "size", tenant.principal, None)
+    async with transaction(pool, Role.TENANT, account.organization_id) as connection:
+        rates = {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": account.now}
+        counted = named_queries.load("counted_accept")
+        async for _ in counted.count_judged(connection, organization_id=account.organization_id, **rates):
+            pass
     await store.keep_refusal(*where, ReceiptId(new_id()), Receipt("REFUSED", "{}"))
     found = await PostgresOrganizationStore(pool).find_account(*where)
     assert found is not None
@@ -217,6 +233,7 @@ async def values_of(owner: Owner, neighbour: Neighbour) -> dict[str, Any]:
         **dict(credential),
         "credential_ids": [credential["credential_id"]],
         "account_ids": [account.id],
+        "of_whom": str(account.id),
     }
 
 
@@ -274,7 +291,21 @@ def _plain_values() -> dict[str, Any]:
         | {"earlier_key_ids": ["old"], "wrapping_key_ids": ["new"], "wrapped_keys": [b"n"]}
         | _values_of_the_accept_step()
         | _values_of_reconciliation()
+        | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
+        | {"calendar": "XNYS", "trade_date": now.date(), "is_reset": False, "opens_at": None, "closes_at": None}
+        | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
+        | values_of_markets()
+        | _values_of_what_is_counted(now)
     )
+
+
+def _values_of_what_is_counted(now: datetime) -> dict[str, Any]:
+    return {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now} | {
+        "wants_exposure": True,
+        "wants_equals": True,
+        "window_millis": 1_000,
+        "platform_id": UUID(int=0),
+    }
 
 
 def _values_of_an_order(now: datetime) -> dict[str, Any]:
@@ -328,6 +359,12 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "list_actions_of_reference": lambda: {"action_type": "CREATE"},
     "keep_refusal": lambda: {"receipt_id": new_id()},
     "add_vault_object": lambda: {"credential_id": new_id()},
+    **dict.fromkeys(("find_rule", "save_rule"), lambda: {"code": "QTY_MAX"}),
+    # The next of the rule that everybody has.
+    "change_session": lambda: {"session": "regular"},
+    "add_change": lambda: {"code": "QTY_MAX", "version": 2},
+    "list_changes": lambda: {"code": "QTY_MAX"},
+    "save_prices": lambda: {"prices": [Decimal(11)]},
     "accept_commands": _accepted,
     "accept_replaces_across_organizations": _accepted,
 }

@@ -21,6 +21,7 @@ from openbell_server.application.ports.identity_provider import IdentityProvider
 from openbell_server.application.ports.vault import Sealer
 from openbell_server.brokers.paper.fault_client import PaperFaultPlans
 from openbell_server.domain.credentials import SealedSecrets, SecretPlace, Secrets
+from openbell_server.domain.findings import Scope
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.api import rest_app
 from openbell_server.transport.rest.app import ObserveRequest
@@ -28,6 +29,8 @@ from openbell_server.transport.rest.app import ObserveRequest
 CURSOR_KEY = b"a secret of the tests"
 RATES = [field.name for field in fields(Rates)]
 JSON = {"content-type": "application/json"}
+# Where an organization sets rules.
+SCOPES = [Scope.ORGANIZATION, Scope.ACCOUNT, Scope.SYMBOL, Scope.KEY]
 PROBLEM_FIELDS = {"type", "title", "status", "detail", "code", "remedy", "request_id", "errors"}
 
 
@@ -141,6 +144,19 @@ def limited(**rates: int) -> LimitRates:
 
 def intents_of(tenant: Tenant) -> str:
     return f"/v1/accounts/{tenant.account.id}/intents"
+
+
+def place_of(tenant: Tenant, scope: Scope = Scope.ACCOUNT) -> str:
+    """Where the rules of a scope are."""
+    return (
+        "/v1/controls/"
+        + {
+            Scope.ORGANIZATION: "organization",
+            Scope.ACCOUNT: f"accounts/{tenant.account.id}",
+            Scope.SYMBOL: f"accounts/{tenant.account.id}/symbols/AAPL",
+            Scope.KEY: f"keys/{tenant.principal.id}",
+        }[scope]
+    )
 
 
 def create_body(kind: str = "Market", symbol: str = "AAPL", **spec: object) -> dict[str, object]:

@@ -66,6 +66,7 @@ CROSSING = {
             "symbol_time_controls",
             "control_rules",
             "wanted_symbols",
+            "positions",
             "account_halts",
         )
     },

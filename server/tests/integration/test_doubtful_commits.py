@@ -14,11 +14,15 @@ import pytest
 from account_desk import Clock
 from builders import Tenant, a_market_create, a_tenant
 from openbell_server.adapters.postgres.connection import DOUBTFUL, UNAVAILABLE, DatabaseClock, Pool, open_pool
+from openbell_server.adapters.postgres.counted_accept import PostgresCountedAcceptStore
 from openbell_server.adapters.postgres.execution import PostgresAccountTransaction, PostgresExecutionStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
+from openbell_server.adapters.postgres.markets import PostgresMarketStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.adapters.postgres.rule_books import PostgresRuleBookStore
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.application.execute_action import RECORD_SECONDS
+from openbell_server.application.judge_command import JudgeCommand
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.application.ports.stores import Acceptance, Submission
@@ -26,7 +30,7 @@ from openbell_server.application.submit_intent import SubmitIntent, Submitted
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.broker_orders import Accepted, Outcome, Refused, Unknown
 from openbell_server.domain.errors import Problem
-from openbell_server.domain.intents import Command
+from openbell_server.domain.intents import CommandRequest
 from rest_api import RecordedHints, RestApi, cancel_body, create_body, problem, rest_api
 from scripted_broker import Desk
 from tcp_proxy import CommitProxy, Cut
@@ -49,14 +53,17 @@ class CutStore(PostgresIntentStore):
 
 
 async def submit(pool: Pool, tenant: Tenant, cut: str, key: str | None) -> Submitted:
-    async def decode(_: BrokerDefinition) -> Command:
-        return a_market_create()
+    async def decode(_: BrokerDefinition) -> CommandRequest:
+        return CommandRequest(command=a_market_create())
 
     organizations = PostgresOrganizationStore(pool)
+    intents = CutStore(pool, [cut])
+    counted, market = PostgresCountedAcceptStore(pool), PostgresMarketStore(pool)
     use_case = SubmitIntent(
         organizations,
-        CutStore(pool, [cut]),
+        intents,
         PostgresControlStore(pool),
+        JudgeCommand(PostgresRuleBookStore(pool), intents, market, counted, None),
         DatabaseClock(pool),
         BROKERS,
         RecordedHints(),

@@ -240,7 +240,8 @@ READS: dict[Role, dict[str, set[str]]] = {
             *("organization_id", "account_id", "action_id", "intent_id", "seq", "slot", "state", "queued_at"),
             *("send_started_at", "updated_at", "settled_at", "probes", "known_as", "flagged_at", "unknown_since"),
         },
-        "orders": {"organization_id", "account_id", "order_id", "standing", "created_at"},
+        "orders": {"organization_id", "account_id", "order_id", "standing", "created_at", "symbol"},
+        "positions": {"organization_id", "account_id", "symbol", "quantity"},
         "symbol_time_controls": {"organization_id", "account_id", "max_resting_millis"},
         "forgotten_orders": {"account_id", "action_id", "found_at"},
         "control_rules": {
@@ -289,6 +290,7 @@ LOOKING_UP = {
     "callers.find_organization_across_organizations",
     "events.head",
     "organizations.read_organization",
+    "control_rules.organization_standing",
     "operators.find_organization_of_account_across_organizations",
     "operators.find_organization_of_key_across_organizations",
     "operators.list_accounts_across_organizations",

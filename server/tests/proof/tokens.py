@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 
 import asyncpg
+from authorization_callers import PAPER
 
 from authorization_answers import Cell, all_cells, expected
 from authorization_calls import Calls, Door, Target, open_door
-from authorization_table import ENTITLEMENT_SETS, PAPER, Object
+from authorization_table import ENTITLEMENT_SETS, Object
 from authorization_world import Members, Place, World
 from bad_keys import BAD_KEYS, Headers, Ring, an_unknown_key
 from bad_tokens import BAD_TOKENS

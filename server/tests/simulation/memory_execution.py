@@ -1,6 +1,6 @@
 """Execution's store in memory, held to the same contract suite as PostgreSQL's."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -15,11 +15,15 @@ from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
 from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange
-from openbell_server.domain.controls import DoorFacts, SymbolControls
-from openbell_server.domain.identifiers import ActionId, IntentId, Symbol, client_order_id
+from openbell_server.domain.control_facts import Asked, Facts, Need
+from openbell_server.domain.control_rules import Rule, RuleBook
+from openbell_server.domain.control_times import rules_by_default, rules_of_symbol
+from openbell_server.domain.controls import SYMBOL_DISABLED, DoorFacts, SymbolControls
+from openbell_server.domain.findings import Mode, Scope
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol, client_order_id
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order, Standing
-from openbell_server.domain.orders import exact_total
+from openbell_server.domain.receipts import Receipt
 from simulation.memory_database import ActionRow, Event
 from simulation.memory_reconciliation import ReconcilingTransaction
 
@@ -94,10 +98,26 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         judged = [replace(action, at_door=self._door_facts(action)) for action in self._tracked(others)]
         return found + judged[: min(commands, limit - len(found))]
 
-    async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:
-        """The controls of these symbols."""
-        await self.statement()
-        return {symbol: self.book.controls[symbol] for symbol in sorted(symbols) if symbol in self.book.controls}
+    async def rule_book(self, epochs: tuple[int, int]) -> RuleBook:
+        """The controls of symbols, as rules; there are no others here."""
+        account_id = self.book.account.account_id
+        rules: list[Rule] = []
+        for symbol, found in sorted(self.book.controls.items()):
+            rules += _rules_of(account_id, symbol, found)
+        rules += rules_by_default(Environment.PAPER, rules)
+        return RuleBook(organization_epoch=epochs[0], account_epoch=epochs[1], rules=rules)
+
+    async def facts_at_door(
+        self, action: TrackedAction, asked: Asked, rules: Sequence[Rule], needs: frozenset[Need]
+    ) -> Facts:
+        """No rule here needs any but the time."""
+        del asked, rules
+        assert not needs
+        assert action.at_door is not None
+        return Facts(now=action.at_door.now)
+
+    async def keep_refusal(self, action: TrackedAction, receipt: Receipt) -> None:
+        """Receipts are not kept here."""
 
     async def in_doubt(self) -> list[TrackedAction]:
         """Actions past their door without an outcome."""
@@ -256,7 +276,7 @@ class MemoryAccountTransaction(ReconcilingTransaction):
     async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
         """Count a fill."""
         await self.statement()
-        self.book.positions[symbol] = exact_total([self.book.positions.get(symbol, Decimal(0)), change])
+        self._add_to_position(symbol, change)
 
     def append_event(self, kind: EventKind, intent_id: IntentId | None, seq: int | None, body: str) -> None:
         """Append to the account's log."""
@@ -312,11 +332,30 @@ class MemoryAccountTransaction(ReconcilingTransaction):
             now=self.database.clock(),
             queued_at=row.queued_at,
             environment=Environment.PAPER,
-            control_epoch=self.book.epoch,
+            organization_epoch=1,
+            account_epoch=self.book.epoch,
             organization_disabled=False,
             account_disabled=self.book.is_disabled,
             principal_revoked=row.principal_revoked,
         )
+
+
+def _rules_of(account_id: AccountId, symbol: Symbol, found: SymbolControls) -> list[Rule]:
+    rules = [] if found.time is None else rules_of_symbol(account_id, "UTC", symbol, found.time)
+    if found.manual is None:
+        return rules
+    disabled = Rule(
+        code=SYMBOL_DISABLED,
+        scope=Scope.SYMBOL,
+        subject=f"{account_id} {symbol}",
+        symbol=symbol,
+        key_id=None,
+        parameters=found.manual.control,
+        mode=Mode.HARD,
+        on_missing=None,
+        version=found.manual.version,
+    )
+    return [disabled, *rules]
 
 
 def is_queued(row: ActionRow) -> bool:

@@ -4,10 +4,11 @@ import inspect
 import re
 from typing import Any
 
+from authorization_callers import CALLERS
 from litestar import Litestar
 
 from authorization_answers import all_cells
-from authorization_table import CALLERS, OPEN_ROUTES, ROWS
+from authorization_table import OPEN_ROUTES, ROWS
 from openbell.wire import trading_pb2 as pb
 from rest_api import rest_api
 

@@ -118,6 +118,10 @@ def show_event(event: Event) -> None:
         line.append(f"{printable(other.symbol)}  ")
         line.append_text(_state(other.status, None))
         line.append(f"  {_plain(other.filled_quantity)} filled")
+    elif event.position_adjusted is not None:
+        held = event.position_adjusted
+        line.append(f"holds   {printable(held.symbol)}  {_plain(held.after)} instead of {_plain(held.before)}  ")
+        line.append(printable(held.cause))
     console().print(line, soft_wrap=True)
 
 

@@ -12,7 +12,7 @@ from openbell_server.domain.controls import resting_finding
 from openbell_server.domain.identifiers import AccountId, ActionId, OrganizationId, ReceiptId, keyed_action_id
 from openbell_server.domain.intents import CancelIntent, command_hash
 from openbell_server.domain.principals import Principal, PrincipalKind
-from openbell_server.domain.receipts import Evaluation, receipt_of
+from openbell_server.domain.receipts import Evaluation, cancel_facts, receipt_of
 
 # Who asks for these cancels, in the record of every one of them.
 PRINCIPAL_ID: Final = "max_resting_millis"
@@ -54,6 +54,9 @@ def _submission(account: TradingAccount, order: RestingOrder, action_id: ActionI
     # No caller can use such a key: theirs have no spaces.
     key = f"{PRINCIPAL_ID} {order.intent_id} {order.cancels}"
     finding = resting_finding(order.max_resting_millis, order.rested_millis, order.control_version)
+    evaluation = Evaluation(
+        command=cancel_facts(order.symbol), evaluated_at=order.seen_at, findings=[finding], exempt="CANCEL"
+    )
     return Submission(
         action_id=keyed_action_id(action_id, account.id, key, digest),
         intent_id=order.intent_id,
@@ -63,7 +66,7 @@ def _submission(account: TradingAccount, order: RestingOrder, action_id: ActionI
         command=command,
         command_hash=digest,
         idempotency_key=key,
-        receipt=receipt_of(account, Evaluation(order.symbol, order.seen_at, [finding])),
+        receipt=receipt_of(account, evaluation),
     )
 
 

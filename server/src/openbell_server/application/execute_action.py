@@ -11,6 +11,7 @@ from uuid import UUID
 from openbell_server.application.account_log import log_action, log_order
 from openbell_server.application.crash_points import crash_point
 from openbell_server.application.import_orders import release_orders
+from openbell_server.application.judge_at_door import refusal
 from openbell_server.application.keep_sessions import Passage
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, BrokerSession
 from openbell_server.application.ports.execution import (
@@ -34,7 +35,6 @@ from openbell_server.domain.action_outcomes import (
     with_doubt,
 )
 from openbell_server.domain.broker_orders import NotSent, Outcome, Unknown
-from openbell_server.domain.controls import NO_CONTROLS_EPOCH, SymbolControls, refusal_at_door
 from openbell_server.domain.identifiers import ActionId, client_order_id
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Closed, CloseReason, Doubted, ReplaceAnswered, Standing, advance
@@ -325,31 +325,16 @@ async def _skip_superseded(transaction: AccountTransaction, needless: list[Track
 async def _skip_refused(
     transaction: AccountTransaction, ready: list[TrackedAction], *, account_ready: bool
 ) -> set[ActionId]:
-    """Skip what may not pass the door any more."""
-    refused = await refusals(transaction, ready, account_ready=account_ready)
+    """Skip what may not pass the door any more; each is judged when those before it are skipped or will pass."""
+    refused = set()
     for action in ready:
-        if action.action_id in refused:
+        code = await refusal(transaction, action, account_ready=account_ready)
+        if code is not None:
             order = action.order
             if action.action_type is ActionType.CREATE:
                 order = advance(order, Closed(CloseReason.SKIPPED))
             else:
                 order = advance(order, ReplaceAnswered(order.terms))
-            reason = Reason(refused[action.action_id])
-            await record(transaction, action, Settlement(ActionState.SKIPPED, reason, order))
-    return {*refused}
-
-
-async def refusals(
-    transaction: AccountTransaction, actions: Sequence[TrackedAction], *, account_ready: bool
-) -> dict[ActionId, str]:
-    """Why some of these may not pass the door: a control says so, or what they were sent with is switched off."""
-    judged = [(action, action.at_door) for action in actions if action.at_door is not None]
-    symbols = {action.terms.symbol for action, facts in judged if facts.control_epoch != NO_CONTROLS_EPOCH}
-    controls = await transaction.controls_of(symbols) if symbols else {}
-    refused = {}
-    for action, facts in judged:
-        found = controls.get(action.terms.symbol, SymbolControls())
-        code = refusal_at_door(facts, found, account_ready=account_ready)
-        if code is not None:
-            refused[action.action_id] = code
+            await record(transaction, action, Settlement(ActionState.SKIPPED, Reason(code), order))
+            refused.add(action.action_id)
     return refused

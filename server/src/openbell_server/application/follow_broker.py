@@ -246,6 +246,8 @@ class FollowBroker:
             self.plan.failed(plan, heard, self.clock())
             return False
         self.plan.ended(plan, result, self.clock(), deep=deep)
+        if result.differs:
+            self.plan.want(account, self.clock() + self.definition.capabilities.settle_seconds)
         if connects == self._connects and self._catch_up(account.account_id, since) and not result.is_open:
             # Nothing is left that the feed could be silent about.
             self.echoes.mute.discard(account.account_id)

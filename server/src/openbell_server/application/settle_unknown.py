@@ -17,10 +17,10 @@ from openbell_server.application.execute_action import (
     Door,
     ExecuteAction,
     record,
-    refusals,
     was_unseen,
 )
 from openbell_server.application.flag_unknown import doubt_abandoned, flag
+from openbell_server.application.judge_at_door import refusal
 from openbell_server.application.keep_sessions import Passage
 from openbell_server.application.ports.broker import BrokerCapabilities, BrokerSession
 from openbell_server.application.ports.execution import (
@@ -162,8 +162,8 @@ class _Look:
             if transaction.hold is not None or passage is Passage.WAIT:
                 return None
             judged = replace(action, at_door=await transaction.door_facts(action))
-            refused = await refusals(transaction, [judged], account_ready=passage is Passage.OPEN)
-            if not refused and transaction.halt_code is None:
+            refused = await refusal(transaction, judged, account_ready=passage is Passage.OPEN)
+            if refused is None and transaction.halt_code is None:
                 return await self._resend(transaction, action)
         await record(transaction, action, settlement, history)
         return None

@@ -1,11 +1,12 @@
 """Submit a command: check the caller and the account, evaluate controls, and run the accept step."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from openbell_server.application.capability_findings import require_capability
 from openbell_server.application.crash_points import crash_point
+from openbell_server.application.judge_command import Case, JudgeCommand
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.controls import ControlStore
 from openbell_server.application.ports.hints import Hints
@@ -22,14 +23,14 @@ from openbell_server.application.ports.stores import (
 from openbell_server.domain.accounts import TRADING_LIVE, Environment, TradingAccount
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.authorization import Operation, admit_to_account
-from openbell_server.domain.controls import NO_CONTROLS_EPOCH, evaluate
 from openbell_server.domain.credentials import NOT_READY
 from openbell_server.domain.errors import ControlsRefused, FieldProblem, Problem
-from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, ReceiptId, Symbol, keyed_action_id
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, ReceiptId, keyed_action_id
 from openbell_server.domain.intents import (
     ActionType,
     CancelIntent,
     Command,
+    CommandRequest,
     CreateIntent,
     IntentAction,
     command_hash,
@@ -37,7 +38,7 @@ from openbell_server.domain.intents import (
 )
 from openbell_server.domain.order_aggregate import Order
 from openbell_server.domain.principals import Principal
-from openbell_server.domain.receipts import Evaluation, Receipt, receipt_of
+from openbell_server.domain.receipts import Receipt
 
 TRIES_MAX: Final = 4
 TRIED_AGAIN: Final = frozenset(
@@ -62,7 +63,11 @@ _REFUSALS: Final[dict[AcceptStatus, tuple[str, str, tuple[FieldProblem, ...]]]] 
     ),
     AcceptStatus.INVALID: ("invalid_command", "the database refused the command; nothing was recorded", ()),
 }
-Decode = Callable[[BrokerDefinition], Awaitable[Command]]
+Decode = Callable[[BrokerDefinition], Awaitable[CommandRequest]]
+
+
+class _TryAgain(Exception):
+    """The accept step met a change: what was counted is taken back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +86,7 @@ class SubmitIntent:
     accounts: AccountStore
     intents: IntentStore
     controls: ControlStore
+    judge: JudgeCommand
     ids: Ids
     brokers: Mapping[str, BrokerDefinition]
     hints: Hints
@@ -94,26 +100,51 @@ class SubmitIntent:
         idempotency_key = read_key()
         account = await self._account(caller, account_id)
         admit_to_account(caller, Operation.SUBMIT_INTENT, account)
-        command = await self._admit(account, decode)
+        request = await self._admit(account, decode)
         for tried in range(TRIES_MAX):
             if tried:
                 account = await self._account(caller, account_id)
-                _require_open(account, command)
-            receipt = await self._evaluate(account, command)
-            if receipt is None:
+                _require_open(account, request.command)
+            case = await self.judge.case(account, caller, request)
+            if case is None:
                 continue
-            submission = await self._submission(caller, account, command, idempotency_key, receipt)
-            if receipt.refusals:
+            submission = await self._submission(caller, account, request.command, idempotency_key, case.receipt())
+            if submission.receipt.refusals and not case.is_counted:
                 return await self._refuse(submission)
             crash_point("api.before_accept")
             try:
-                acceptance = (await self.intents.accept_across_organizations([submission]))[0]
+                acceptance = await (self._accept_counted if case.is_counted else self._accept)(submission, case)
             except self.doubtful as error:
                 return await self._find_out(submission, error)
             crash_point("api.after_accept")
-            if acceptance.status not in TRIED_AGAIN:
+            if acceptance is not None and acceptance.status not in TRIED_AGAIN:
                 return await self._answer(submission, acceptance)
         raise Problem("concurrent_change", "the command met a change at every one of four tries; nothing was recorded")
+
+    async def _accept(self, submission: Submission, _: Case) -> Acceptance:
+        return (await self.intents.accept_across_organizations([submission]))[0]
+
+    async def _accept_counted(self, submission: Submission, case: Case) -> Acceptance | None:
+        """Judge and accept under the account's lock; None if its rules changed.
+
+        What was recorded under the key before is answered without being judged again; whatever else counts.
+        """
+        account, asked = submission.account, case.asked
+        assert asked is not None
+        try:
+            async with self.judge.counted.counting(account, case.question(submission.idempotency_key)) as counted:
+                if counted.is_replay:
+                    return await counted.accept(submission, None)
+                if counted.epochs != (account.organization_epoch, account.account_epoch):
+                    return None
+                receipt = case.receipt(await case.counted_facts(counted, count=True))
+                submission = replace(submission, receipt=receipt)
+                if not receipt.refusals:
+                    return _taken(await counted.accept(submission, asked.deadline))
+                await counted.refuse(submission.receipt_id, receipt)
+        except _TryAgain:
+            return None
+        raise _refused(submission)
 
     async def _account(self, caller: Principal, account_id: AccountId) -> TradingAccount:
         account = await self.accounts.find_account(caller.organization_id, account_id)
@@ -121,41 +152,21 @@ class SubmitIntent:
             raise Problem("not_found", "there is no such account")
         return account
 
-    async def _admit(self, account: TradingAccount, decode: Decode) -> Command:
+    async def _admit(self, account: TradingAccount, decode: Decode) -> CommandRequest:
         """Decode the body, but let entitlement and disablement answer before what is wrong in it."""
         broker = self.brokers[account.broker]
-        command: Command | None = None
+        request: CommandRequest | None = None
         refusal: Problem | None = None
         try:
-            command = await decode(broker)
+            request = await decode(broker)
         except Problem as problem:
             refusal = problem
-        _require_open(account, command)
+        _require_open(account, None if request is None else request.command)
         if refusal is not None:
             raise refusal
-        assert command is not None
-        require_capability(broker, command)
-        return command
-
-    async def _evaluate(self, account: TradingAccount, command: Command) -> Receipt | None:
-        """What the controls say of everything but a cancel; None if they are of another epoch than the account."""
-        if isinstance(command, CancelIntent) or account.account_epoch == NO_CONTROLS_EPOCH:
-            return receipt_of(account)
-        symbol = await self._symbol_of(account, command)
-        if symbol is None:
-            # There is no such intent, which the accept step will say.
-            return receipt_of(account)
-        found = await self.controls.find_controls(account.organization_id, account.id, symbol)
-        if found is None or found.account_epoch != account.account_epoch:
-            return None
-        return receipt_of(account, Evaluation(symbol, found.now, evaluate(found.controls, found.now)))
-
-    async def _symbol_of(self, account: TradingAccount, command: Command) -> Symbol | None:
-        """The symbol that a command is about."""
-        if isinstance(command, CreateIntent):
-            return command.symbol
-        recorded = await self.intents.find_action(account.organization_id, account.id, command.ref_intent_id)
-        return None if recorded is None else recorded.action.symbol
+        assert request is not None
+        require_capability(broker, request.command)
+        return request
 
     async def _refuse(self, submission: Submission) -> Submitted:
         """Keep the receipt and say no, unless the same command under its key was recorded before."""
@@ -167,8 +178,7 @@ class SubmitIntent:
                 assert execution is not None
                 return Submitted(recorded=recorded, execution=execution, replayed=True)
         await self.controls.keep_refusal(*where, submission.receipt_id, submission.receipt)
-        detail = f"refused by {', '.join(submission.receipt.refusals)}; nothing was recorded"
-        raise ControlsRefused(detail, submission.receipt.shown(submission.receipt_id))
+        raise _refused(submission)
 
     async def _submission(
         self,
@@ -234,6 +244,17 @@ class SubmitIntent:
         assert recorded is not None
         assert execution is not None
         return Submitted(recorded=recorded, execution=execution, replayed=acceptance.status is AcceptStatus.REPLAYED)
+
+
+def _taken(acceptance: Acceptance) -> Acceptance:
+    if acceptance.status in TRIED_AGAIN:
+        raise _TryAgain
+    return acceptance
+
+
+def _refused(submission: Submission) -> ControlsRefused:
+    detail = f"refused by {', '.join(submission.receipt.refusals)}; nothing was recorded"
+    return ControlsRefused(detail, submission.receipt.shown(submission.receipt_id))
 
 
 def _require_open(account: TradingAccount, command: Command | None) -> None:

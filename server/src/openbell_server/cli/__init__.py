@@ -9,6 +9,7 @@ from openbell_server.cli import (
     actions,
     audit,
     backup,
+    calendars,
     database,
     demo,
     dev,
@@ -38,6 +39,7 @@ organizations.register(app)
 accounts.register(app)
 keys.register(app)
 users.register(app)
+calendars.register(app)
 tokens.register(app)
 outbox.register(app)
 actions.register(app)

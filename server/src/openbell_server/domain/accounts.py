@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -60,6 +60,8 @@ class TradingAccount:
     entitlements: frozenset[str]
     organization_epoch: int
     account_epoch: int
+    # The database's clock when this was read.
+    now: datetime = field(compare=False)
     closed: bool = False
     credential_status: CredentialStatus = CredentialStatus.NOT_REQUIRED
     # In which windows are that name no zone.

@@ -32,6 +32,8 @@ class Operation(StrEnum):
     READ_INTENTS = "read_intents"
     FOLLOW_EVENTS = "follow_events"
     EDIT_CONTROLS = "edit_controls"
+    # Of the organization itself, and of its keys.
+    EDIT_ORGANIZATION_CONTROLS = "edit_organization_controls"
     READ_CONTROLS = "read_controls"
     READ_BROKERS = "read_brokers"
     READ_ACCOUNTS = "read_accounts"
@@ -79,6 +81,8 @@ RULES: Final = {
     Operation.EDIT_CONTROLS: Rule(
         permissions=frozenset(CONTROL_EDITS.values()), roles=frozenset({Role.ADMIN}), entitlement=CONTROLS_PREMIUM
     ),
+    # A key must not loosen what holds it.
+    Operation.EDIT_ORGANIZATION_CONTROLS: Rule(roles=frozenset({Role.ADMIN}), entitlement=CONTROLS_PREMIUM),
     Operation.READ_CONTROLS: Rule(
         permissions=frozenset({CONTROL_READ}),
         roles=_ANY_ROLE,
@@ -122,7 +126,7 @@ def require(caller: Caller, operation: Operation) -> None:
             _require_one(rule, rule.scopes, caller.permissions, "scope")
         case PrincipalKind.USER:
             _require_user(rule, caller)
-        case PrincipalKind.SYSTEM:
+        case PrincipalKind.SYSTEM | PrincipalKind.OPERATOR:
             raise Problem(rule.stranger, "no credential speaks for the platform itself")
 
 
@@ -201,5 +205,11 @@ def admit_to_account(principal: Principal, operation: Operation, account: Tradin
     require_environment(principal, environment)
     if operation is Operation.EDIT_CONTROLS and principal.kind is PrincipalKind.API_KEY:
         _require_one(rule, frozenset({CONTROL_EDITS[environment]}), principal.permissions, "permission")
-    if rule.entitlement is not None and rule.entitlement not in account.entitlements:
-        raise Problem("entitlement_required", f"this needs the entitlement {rule.entitlement}")
+    require_entitlement(operation, account.entitlements)
+
+
+def require_entitlement(operation: Operation, entitlements: frozenset[str]) -> None:
+    """Refuse an organization without the operation's entitlement."""
+    entitlement = RULES[operation].entitlement
+    if entitlement is not None and entitlement not in entitlements:
+        raise Problem("entitlement_required", f"this needs the entitlement {entitlement}")

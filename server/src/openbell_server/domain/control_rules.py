@@ -109,14 +109,19 @@ class Rule:
     applies_from: datetime | None = None
     applies_until: datetime | None = None
 
+    def speaks_about(self, symbol: Symbol, key_id: str | None) -> bool:
+        """Whether it speaks about such a command while it is in force."""
+        return (self.symbol is None or self.symbol == symbol) and (self.key_id is None or self.key_id == key_id)
+
+    def is_in_force(self, now: datetime) -> bool:
+        """Whether it applies at this time."""
+        return (self.applies_from is None or self.applies_from <= now) and (
+            self.applies_until is None or now < self.applies_until
+        )
+
     def applies(self, symbol: Symbol, key_id: str | None, now: datetime) -> bool:
         """Whether it speaks about such a command now."""
-        return (
-            (self.symbol is None or self.symbol == symbol)
-            and (self.key_id is None or self.key_id == key_id)
-            and (self.applies_from is None or self.applies_from <= now)
-            and (self.applies_until is None or now < self.applies_until)
-        )
+        return self.speaks_about(symbol, key_id) and self.is_in_force(now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,5 +131,7 @@ class RuleBook:
     organization_epoch: int
     account_epoch: int
     rules: Sequence[Rule]
+    # Those that this version cannot read: what they speak about passes no gate.
+    unreadable: Sequence[Rule] = ()
     # Whether a refusal is only said and not enforced: a paper account of an organization that wants it so.
     is_watched_only: bool = False

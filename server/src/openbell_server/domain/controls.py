@@ -1,13 +1,14 @@
-"""Controls of a symbol on an account: a switch and trading times; `evaluate` says of each rule whether it passes."""
+"""Controls of a symbol on an account: a switch and trading times."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime, time, timedelta
+from datetime import datetime, time
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.errors import InvalidCommand
+from openbell_server.domain.findings import Comparison, Finding, Scope, Verdict
 from openbell_server.domain.market_calendars import CALENDARS, Session
 from openbell_server.domain.names import check_reason
 from openbell_server.domain.time_zones import DEFAULT_ZONE, check_zone
@@ -23,8 +24,6 @@ ACCOUNT_DISABLED: Final = "ACCOUNT_DISABLED"
 ACCOUNT_NOT_READY: Final = "ACCOUNT_NOT_READY"
 PRINCIPAL_REVOKED: Final = "PRINCIPAL_REVOKED"
 
-# The epoch of an account on which no control was ever set.
-NO_CONTROLS_EPOCH: Final = 1
 STALE_MILLIS_MAX: Final = 86_400_000
 RESTING_MILLIS_MIN: Final = 1_000
 RESTING_MILLIS_MAX: Final = 30 * 86_400_000
@@ -102,33 +101,20 @@ class SymbolControls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What one rule says of one command: a line of its receipt."""
-
-    code: str
-    scope: str
-    verdict: str
-    limit: str | int
-    observed: str | int
-    control_version: int | None
-
-    @property
-    def refuses(self) -> bool:
-        """Whether the command must not pass."""
-        return self.verdict == "REFUSED"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DoorFacts:
     """What a queued command is judged by at the door, as it stands under the account's lock."""
 
     now: datetime
     queued_at: datetime
     environment: Environment
-    control_epoch: int
+    organization_epoch: int
+    account_epoch: int
     organization_disabled: bool
     account_disabled: bool
     principal_revoked: bool
+    # The API key that it was submitted with; None for whoever else asked.
+    key_id: str | None = None
+    deadline: datetime | None = None
 
 
 def checked_manual(control: ManualControl) -> ManualControl:
@@ -178,75 +164,21 @@ def _check_market(merged: TimeControl) -> None:
         raise InvalidCommand("/on_close", "needs a window or a calendar: nothing closes without one")
 
 
-def evaluate(
-    controls: SymbolControls, now: datetime, *, age: timedelta | None = None, environment: Environment | None = None
-) -> list[Finding]:
-    """Every rule that speaks about a command, each with its verdict; a command without an age is not old."""
-    findings = []
-    if controls.manual is not None:
-        findings.append(_manual_finding(controls.manual))
-    if controls.time is not None and controls.time.control.window(DEFAULT_ZONE).restricts:
-        findings.append(_window_finding(controls.time, now))
-    if age is not None:
-        findings += _stale_findings(controls.time, age, environment)
-    return findings
-
-
-def _finding(code: str, limit: str | int, observed: str | int, version: int | None, *, passes: bool) -> Finding:
-    return Finding(
-        code=code,
-        scope="platform" if version is None else "symbol",
-        verdict="PASSED" if passes else "REFUSED",
-        limit=limit,
-        observed=observed,
-        control_version=version,
-    )
-
-
-def _manual_finding(manual: Recorded[ManualControl]) -> Finding:
-    control = manual.control
-    observed = "disabled" if control.manually_disabled else "enabled"
-    if control.manual_reason is not None:
-        observed += f": {control.manual_reason}"
-    return _finding(SYMBOL_DISABLED, "enabled", observed, manual.version, passes=not control.manually_disabled)
-
-
-def _window_finding(recorded: Recorded[TimeControl], now: datetime) -> Finding:
-    window = recorded.control.window(DEFAULT_ZONE)
-    observed = window.observed(now) or f"{now.isoformat()}, zone unknown here"
-    is_open = window.opened_on(now) is not None
-    return _finding(OUTSIDE_TRADING_WINDOW, str(window), observed, recorded.version, passes=is_open)
-
-
-def _stale_findings(
-    recorded: Recorded[TimeControl] | None, age: timedelta, environment: Environment | None
-) -> list[Finding]:
-    limit, version = None, None
-    if recorded is not None and recorded.control.stale_order_millis is not None:
-        limit, version = recorded.control.stale_order_millis, recorded.version
-    elif environment is not None:
-        limit = STALE_MILLIS_DEFAULT.get(environment)
-    if limit is None:
-        return []
-    # Rounded up, so that what is too old by less than a millisecond shows as more than the limit.
-    observed = -(-age // timedelta(milliseconds=1))
-    return [_finding(STALE_ORDER, limit, observed, version, passes=age <= timedelta(milliseconds=limit))]
-
-
 def resting_finding(limit: int, observed: int, version: int) -> Finding:
     """Why the platform cancels an order by itself: the line of the cancel's receipt, in milliseconds."""
     return Finding(
         code=RESTING_TOO_LONG,
-        scope="symbol",
-        verdict="EXCEEDED",
+        scope=Scope.SYMBOL,
+        verdict=Verdict.EXCEEDED,
+        comparison=Comparison.AT_MOST,
         limit=limit,
         observed=observed,
         control_version=version,
     )
 
 
-def refusal_at_door(facts: DoorFacts, controls: SymbolControls, *, account_ready: bool) -> str | None:
-    """Why a command that opens or changes an order may not pass the door any more; None if it may.
+def switched_off(facts: DoorFacts, *, account_ready: bool) -> str | None:
+    """What a command was sent with that is not good any more, so that it may not pass the door; None if all is.
 
     An account is ready unless its credential is missing or bad.
     """
@@ -258,5 +190,4 @@ def refusal_at_door(facts: DoorFacts, controls: SymbolControls, *, account_ready
     ):
         if is_so:
             return code
-    found = evaluate(controls, facts.now, age=facts.now - facts.queued_at, environment=facts.environment)
-    return next((finding.code for finding in found if finding.refuses), None)
+    return None

@@ -7,10 +7,11 @@ from typing import Final
 from openbell_server.domain.control_facts import Asked, Facts, Gate, Need
 from openbell_server.domain.control_rules import Rule, RuleBook
 from openbell_server.domain.controls_catalogue import CATALOGUE, PLACES
-from openbell_server.domain.findings import Finding, Scope, Verdict
+from openbell_server.domain.findings import Comparison, Finding, Mode, Scope, Verdict
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderSide
 
+_ANEW: Final = "once the rule is set anew"
 _WIDTHS: Final = {scope: place for place, scope in enumerate(Scope)}
 
 
@@ -38,15 +39,20 @@ def raises_risk(asked: Asked) -> bool:
     return after.limit_price < before.limit_price
 
 
-def applicable(book: RuleBook, asked: Asked, now: datetime, gate: Gate) -> list[Rule]:
-    """The rules that speak about a command at a gate, in the order of the catalogue, the widest scope first."""
+def speaking(book: RuleBook, asked: Asked, gate: Gate) -> list[Rule]:
+    """The rules that speak about a command at a gate, some of them now and others later."""
     if exemption(asked) is not None:
         return []
-    rules = [
+    return [
         rule
         for rule in book.rules
-        if gate in CATALOGUE[rule.code].gates and rule.applies(asked.symbol, asked.key_id, now)
+        if gate in CATALOGUE[rule.code].gates and rule.speaks_about(asked.symbol, asked.key_id)
     ]
+
+
+def applicable(book: RuleBook, asked: Asked, now: datetime, gate: Gate) -> list[Rule]:
+    """The rules that speak about a command at a gate now, in the order of the catalogue, the widest scope first."""
+    rules = [rule for rule in speaking(book, asked, gate) if rule.is_in_force(now)]
     return sorted(rules, key=lambda rule: (PLACES[rule.code], _WIDTHS[rule.scope]))
 
 
@@ -62,6 +68,24 @@ def evaluate(book: RuleBook, asked: Asked, facts: Facts, gate: Gate) -> list[Fin
         for rule in applicable(book, asked, facts.now, gate)
         if (finding := CATALOGUE[rule.code].judge(rule, asked, facts)) is not None
     ]
+    if exemption(asked) is None:
+        findings += [_unread(rule) for rule in book.unreadable if rule.applies(asked.symbol, asked.key_id, facts.now)]
     if book.is_watched_only:
         return [replace(finding, verdict=Verdict.WOULD_REFUSE) if finding.refuses else finding for finding in findings]
     return findings
+
+
+def _unread(rule: Rule) -> Finding:
+    """Nobody can say what the rule asks for, so nothing passes it."""
+    return Finding(
+        code=rule.code,
+        scope=rule.scope,
+        mode=rule.mode,
+        verdict=Verdict.REFUSED if rule.mode is Mode.HARD else Verdict.WOULD_REFUSE,
+        comparison=Comparison.EQUALS,
+        limit=None,
+        observed=None,
+        control_version=rule.version,
+        would_pass=_ANEW,
+        missing="parameters that can be read",
+    )

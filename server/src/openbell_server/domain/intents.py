@@ -67,6 +67,17 @@ class CancelIntent:
 Command = CreateIntent | ReplaceIntent | CancelIntent
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRequest:
+    """A command with what goes with one request of it only: under its key it is the same command with others."""
+
+    command: Command
+    # Not sent to the broker later than this; a CANCEL has none.
+    deadline: datetime | None = None
+    # Whether an equal order just before is no mistake.
+    allow_duplicate: bool = False
+
+
 def intent_of(command: Command, new_id: IntentId) -> IntentId:
     """The intent a command belongs to: the one it names, or a new one."""
     return new_id if isinstance(command, CreateIntent) else command.ref_intent_id

@@ -31,6 +31,8 @@ class PrincipalKind(StrEnum):
     SERVICE = "SERVICE"
     # The platform itself, by a control that somebody set; no credential speaks for it.
     SYSTEM = "SYSTEM"
+    # Who operates the platform, by its own commands; no credential speaks for them either.
+    OPERATOR = "OPERATOR"
 
 
 class Role(StrEnum):

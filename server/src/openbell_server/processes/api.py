@@ -7,6 +7,7 @@ from functools import partial
 
 from litestar.types import ASGIApp, ControllerRouterHandler
 
+from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.postgres.accounts import PostgresAccountRecords
 from openbell_server.adapters.postgres.api_key_records import PostgresApiKeyRecords
@@ -21,16 +22,21 @@ from openbell_server.adapters.postgres.connection import (
     check_writing,
     open_pool,
 )
+from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.counted_accept import PostgresCountedAcceptStore
 from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
 from openbell_server.adapters.postgres.intent_statistics import PostgresStatisticsStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
+from openbell_server.adapters.postgres.markets import PostgresMarketStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.outbox_health import count_account_outbox, read_queues
 from openbell_server.adapters.postgres.reconciliation import list_external_orders
+from openbell_server.adapters.postgres.rule_books import PostgresRuleBookStore, RuleBooks
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
 from openbell_server.application.delete_user import DeleteUser
+from openbell_server.application.judge_command import JudgeCommand
 from openbell_server.application.limit_rates import LimitRates
 from openbell_server.application.look_up_organization import LookUpOrganization
 from openbell_server.application.manage_accounts import ManageAccounts
@@ -45,10 +51,11 @@ from openbell_server.application.read_external_orders import ReadExternalOrders
 from openbell_server.application.read_intents import ReadIntents
 from openbell_server.application.read_statistics import ReadStatistics
 from openbell_server.application.set_fault_plan import SetFaultPlan
+from openbell_server.application.set_rules import SetRules
 from openbell_server.application.set_symbol_controls import SetSymbolControls
 from openbell_server.application.submit_intent import SubmitIntent
 from openbell_server.brokers.paper.fault_client import fault_plans
-from openbell_server.brokers.registry import BROKERS
+from openbell_server.brokers.registry import BROKERS, spelled_at
 from openbell_server.processes.callers import access_tokens, authentication, identity_provider
 from openbell_server.processes.http_server import serve_http
 from openbell_server.processes.lifecycle import notify_ready
@@ -71,6 +78,7 @@ from openbell_server.transport.rest.intents import intent_routes
 from openbell_server.transport.rest.operations import operations_route
 from openbell_server.transport.rest.organizations import organization_route
 from openbell_server.transport.rest.outbox_health import outbox_health_route
+from openbell_server.transport.rest.rules import rule_routes
 from openbell_server.transport.rest.users import user_route
 
 CONNECTIONS_MAX = 2048
@@ -92,11 +100,18 @@ def rest_app(
     organizations, intents, ids = PostgresOrganizationStore(pool), PostgresIntentStore(pool), DatabaseClock(pool)
     authenticate, controls = authentication(pool, tokens), PostgresControlStore(pool)
     enter = Enter(authenticate, limit)
-    submit = SubmitIntent(organizations, intents, controls, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
+    judge = JudgeCommand(
+        PostgresRuleBookStore(pool, RuleBooks(spelled_at)),
+        intents,
+        PostgresMarketStore(pool),
+        PostgresCountedAcceptStore(pool),
+        load_calendars(),
+    )
+    submit = SubmitIntent(organizations, intents, controls, judge, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
     read = ReadIntents(organizations, intents, BROKERS, cursor_key)
     external_orders = ReadExternalOrders(organizations, partial(list_external_orders, pool), cursor_key)
     statistics = ReadStatistics(organizations, PostgresStatisticsStore(pool))
-    account_records = PostgresAccountRecords(pool, ids)
+    account_records, key_records = PostgresAccountRecords(pool, ids), PostgresApiKeyRecords(pool, ids)
     manage_accounts = ManageAccounts(organizations, account_records, BROKERS, hints, cursor_key)
     look_up = LookUpOrganization(PostgresTokenCallerStore(pool), provider_name, provider, time.monotonic)
     credentials = PostgresCredentialStore(pool, ids)
@@ -107,8 +122,9 @@ def rest_app(
         intent_routes(enter, submit, read, statistics),
         external_order_route(enter, external_orders),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
+        *rule_routes(enter, SetRules(organizations, key_records, PostgresRuleStore(pool), BROKERS, cursor_key)),
         credential_routes(enter, ManageCredentials(organizations, credentials, BROKERS, ids, vault, hints)),
-        api_key_routes(enter, ManageApiKeys(PostgresApiKeyRecords(pool, ids), cursor_key, os.urandom)),
+        api_key_routes(enter, ManageApiKeys(key_records, cursor_key, os.urandom)),
         validation_routes(authenticate, limit),
         organization_route(enter, look_up),
         user_route(enter, DeleteUser(PostgresUserDeletionStore(pool), provider_name, provider)),

@@ -27,6 +27,7 @@ ACCOUNT = TradingAccount(
     entitlements=frozenset(),
     organization_epoch=1,
     account_epoch=1,
+    now=datetime(2026, 1, 5, tzinfo=UTC),
 )
 CALLER = Principal(
     kind=PrincipalKind.API_KEY,

@@ -247,7 +247,7 @@ def test_a_live_account_has_a_minute_unless_a_rule_that_speaks_says_otherwise() 
     assert not any(isinstance(each.parameters, MaxAge) for each in rules_by_default(Environment.PAPER, []))
     watched = rule("STALE_ORDER", {"max_age_millis": 120_000}, mode=Mode.SHADOW)
     both = judged([watched, *rules_by_default(Environment.LIVE, [watched])], asked(age=old), now, Gate.DOOR)
-    assert [finding.refuses for finding in both] == [False, True]
+    assert {finding.scope: finding.refuses for finding in both} == {Scope.ORGANIZATION: False, Scope.PLATFORM: True}
 
 
 def a_record(control: TimeControl) -> Recorded[TimeControl]:

@@ -42,8 +42,9 @@ where organization_id = :organization_id and account_id = :account_id and action
 
 -- name: door_facts(organization_id, account_id, action_id)^
 -- What the door judges by, of one action that has passed it before.
-select clock_timestamp() as now, s.queued_at, a.environment, c.control_epoch,
-    o.disabled as organization_disabled, a.disabled as account_disabled,
+select clock_timestamp() as now, s.queued_at, (to_jsonb(s) ->> 'deadline')::timestamptz as deadline,
+    i.principal_type, i.principal_id, a.environment, o.control_epoch as organization_epoch,
+    c.control_epoch as account_epoch, o.disabled as organization_disabled, a.disabled as account_disabled,
     exists (
         select 1 from api_keys k
         where k.organization_id = :organization_id and k.revoked_at is not null and i.principal_type = 'API_KEY'

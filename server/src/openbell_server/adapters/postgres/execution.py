@@ -12,9 +12,10 @@ import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import OUTDATED, Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.door_rules import JudgingTransaction
 from openbell_server.adapters.postgres.intents import terms_of
 from openbell_server.adapters.postgres.reconciliation import OPEN_MAX, ReconcilingTransaction
-from openbell_server.adapters.postgres.symbol_controls import read_controls
+from openbell_server.adapters.postgres.rule_books import RuleBooks
 from openbell_server.adapters.postgres.tracked_actions import door_facts_of, order_details, tracked_action
 from openbell_server.application.ports.execution import (
     AccountStanding,
@@ -25,10 +26,11 @@ from openbell_server.application.ports.execution import (
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
 from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange
-from openbell_server.domain.controls import DoorFacts, SymbolControls
+from openbell_server.domain.controls import DoorFacts
 from openbell_server.domain.credentials import CredentialStatus
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol
 from openbell_server.domain.intents import ActionType
+from openbell_server.domain.market_calendars import MarketCalendars
 from openbell_server.domain.order_aggregate import Order
 from openbell_server.domain.orders import Terms
 
@@ -40,7 +42,7 @@ _reconciliation = named_queries.load("reconciliation")
 
 
 @dataclass(slots=True)
-class PostgresAccountTransaction(ReconcilingTransaction):
+class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
     """Implements AccountTransaction."""
 
     connection: Connection
@@ -50,6 +52,9 @@ class PostgresAccountTransaction(ReconcilingTransaction):
     was_restored: bool
     epochs: tuple[int, int]
     halt_code: str | None
+    books: RuleBooks
+    keeps_refusals: bool
+    calendars: MarketCalendars | None
     _events: list[tuple[EventKind, IntentId | None, int | None, str]] = field(default_factory=list)
 
     async def superseded(self) -> list[TrackedAction]:
@@ -72,13 +77,6 @@ class PostgresAccountTransaction(ReconcilingTransaction):
             found = await self._tracked(ready)
         others = _queries.ready_others(self.connection, **self._where, row_limit=min(commands, limit - len(found)))
         return found + await self._tracked(others, judged=True)
-
-    async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:
-        """The controls of these symbols."""
-        read = await read_controls(
-            self.connection, self.account.organization_id, self.account.account_id, sorted(symbols)
-        )
-        return {symbol: found.controls for symbol, found in read.items()}
 
     async def in_doubt(self) -> list[TrackedAction]:
         """Actions past their door without an outcome."""
@@ -274,6 +272,9 @@ class PostgresExecutionStore:
     """Implements ExecutionStore."""
 
     pool: Pool
+    books: RuleBooks = field(default_factory=RuleBooks, kw_only=True)
+    # None where no hours of markets are known.
+    calendars: MarketCalendars | None = field(default=None, kw_only=True)
 
     @asynccontextmanager
     async def account_transaction(self, account: BrokerAccount) -> AsyncIterator[PostgresAccountTransaction]:
@@ -294,6 +295,9 @@ class PostgresExecutionStore:
                 was_restored,
                 (locked["epoch"], locked["control_epoch"]),
                 locked["halt_code"],
+                self.books,
+                locked["keeps_refusals"],
+                self.calendars,
             )
             yield account_transaction
             await account_transaction.flush_events()

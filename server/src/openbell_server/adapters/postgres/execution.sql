@@ -1,10 +1,17 @@
 -- name: lock_account(organization_id, account_id)^
 -- The account's lock: accept, doors, outcomes and reports of one account never overlap. The account is held if this is a
 -- restored database, noticed or not, whose gaps were not yet filled from the account's broker.
+-- Whoever changes rules of the organization or of the platform shuts the doors that are held here, each as one of many;
+-- before the account's lock, or they would wait for each other in a circle.
 -- Halts are read as JSON: a schema of before has none.
+with doors as materialized (
+    select pg_advisory_xact_lock_shared(hashtextextended(:organization_id::uuid::text, 7)),
+        pg_advisory_xact_lock_shared(hashtextextended('00000000-0000-0000-0000-000000000000', 7))
+)
 select clock_timestamp() as now, c.control_epoch, i.epoch, i.held_at, i.look_back_to,
-    not i.is_this or c.recovered_epoch <> i.epoch as held, to_jsonb(c) ->> 'halt_code' as halt_code
-from account_counters c, this_incarnation i
+    not i.is_this or c.recovered_epoch <> i.epoch as held, to_jsonb(c) ->> 'halt_code' as halt_code,
+    jsonb_exists(to_jsonb(c), 'refusal_no') as keeps_refusals
+from doors, account_counters c, this_incarnation i
 where c.organization_id = :organization_id and c.account_id = :account_id
 for no key update of c;
 
@@ -12,7 +19,8 @@ for no key update of c;
 -- Read as JSON: a schema of before keeps none.
 select jsonb_exists(to_jsonb(c), 'reconciled_at') as is_kept, c.event_no,
     (to_jsonb(c) ->> 'reconciled_at')::timestamptz as reconciled_at,
-    (to_jsonb(c) ->> 'resumed_at')::timestamptz as resumed_at
+    (to_jsonb(c) ->> 'resumed_at')::timestamptz as resumed_at,
+    jsonb_exists(to_jsonb(c), 'positions_as_of') as keeps_positions
 from account_counters c where c.organization_id = :organization_id and c.account_id = :account_id;
 
 -- name: open_orders(organization_id, account_id, row_limit)
@@ -80,8 +88,9 @@ with ready as materialized (
     order by action_no
     limit :row_limit
 )
-select r.*, clock_timestamp() as now, s.queued_at, a.environment, c.control_epoch,
-    o.disabled as organization_disabled, a.disabled as account_disabled,
+select r.*, clock_timestamp() as now, s.queued_at, s.deadline, i.principal_type, i.principal_id, a.environment,
+    o.control_epoch as organization_epoch, c.control_epoch as account_epoch, o.disabled as organization_disabled,
+    a.disabled as account_disabled,
     (
         select k.revoked_at from api_keys k
         where k.organization_id = :organization_id and k.api_key_id = case
@@ -91,7 +100,8 @@ select r.*, clock_timestamp() as now, s.queued_at, a.environment, c.control_epoc
     ) is not null as principal_revoked
 from ready r
 cross join lateral (
-    select queued_at from action_states
+    -- A schema of before has no deadlines.
+    select queued_at, (to_jsonb(action_states) ->> 'deadline')::timestamptz as deadline from action_states
     where organization_id = :organization_id and account_id = :account_id and action_id = r.action_id
     limit 1
 ) s

@@ -10,12 +10,13 @@ from typing import Final
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
 from openbell_server.application.ports.stores import (
     Acceptance,
     AcceptStatus,
     ActionFilter,
     Execution,
+    OrderNow,
     RecordedAction,
     Submission,
     UnknownEvidence,
@@ -40,50 +41,8 @@ class PostgresIntentStore:
 
     async def accept_across_organizations(self, submissions: Sequence[Submission]) -> list[Acceptance]:
         """Run the accept step on a set."""
-        creates = [s.command if isinstance(s.command, CreateIntent) else None for s in submissions]
-        specs = [None if isinstance(s.command, CancelIntent) else s.command.spec for s in submissions]
-        # Apart, so that an accept step that knows no REPLACE never meets one.
-        replacing = any(isinstance(s.command, ReplaceIntent) for s in submissions)
-        accept = _replaces.accept_replaces_across_organizations if replacing else _queries.accept_commands
         async with transaction(self.pool, Role.ACCEPT) as connection:
-            accepted = accept(
-                connection,
-                action_ids=[s.action_id for s in submissions],
-                intent_ids=[s.intent_id for s in submissions],
-                receipt_ids=[s.receipt_id for s in submissions],
-                organization_ids=[s.account.organization_id for s in submissions],
-                account_ids=[s.account.id for s in submissions],
-                action_types=[_action_type(s.command) for s in submissions],
-                idempotency_keys=[s.idempotency_key for s in submissions],
-                command_hashes=[s.command_hash for s in submissions],
-                organization_epochs=[s.account.organization_epoch for s in submissions],
-                account_epochs=[s.account.account_epoch for s in submissions],
-                symbols=[c and c.symbol for c in creates],
-                order_sides=[c and c.order_side for c in creates],
-                order_types=[spec and spec.order_type for spec in specs],
-                route_strategies=[c and c.route_strategy for c in creates],
-                quantities=[spec and spec.quantity for spec in specs],
-                limit_prices=[spec and spec.limit_price for spec in specs],
-                stop_prices=[spec and spec.stop_price for spec in specs],
-                times_in_force=[spec and spec.time_in_force for spec in specs],
-                client_reference_ids=[s.command.client_reference_id for s in submissions],
-                principal_types=[s.principal.kind for s in submissions],
-                principal_ids=[s.principal.id for s in submissions],
-                receipts=[s.receipt.text for s in submissions],
-            )
-            rows = [row async for row in accepted]
-        assert [row["ord"] for row in rows] == list(range(1, len(submissions) + 1))
-        return [
-            Acceptance(
-                status=AcceptStatus(row["status"]),
-                intent_id=row["intent_id"],
-                seq=row["seq"],
-                number=row["action_no"],
-                command_hash=row["command_hash"],
-                created_at=row["created_at"],
-            )
-            for row in rows
-        ]
+            return await accept(connection, submissions)
 
     async def find_action(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, seq: int | None = None
@@ -94,6 +53,24 @@ class PostgresIntentStore:
                 connection, organization_id=organization_id, account_id=account_id, intent_id=intent_id, seq=seq
             )
         return None if row is None else recorded_action(row)
+
+    async def find_order(
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
+    ) -> OrderNow | None:
+        """The intent's order as it is now."""
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await _queries.find_order(
+                connection, organization_id=organization_id, account_id=account_id, intent_id=intent_id
+            )
+        if row is None:
+            return None
+        return OrderNow(
+            symbol=row["symbol"],
+            order_side=OrderSide(row["order_side"]),
+            order_type=OrderType(row["order_type"]),
+            terms=terms_of(row),
+            filled_quantity=row["filled_quantity"],
+        )
 
     async def find_action_by_id(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, action_id: ActionId
@@ -220,6 +197,53 @@ class PostgresIntentStore:
                 row_limit=limit,
             )
             return [recorded_action(row) async for row in rows]
+
+
+async def accept(connection: Connection, submissions: Sequence[Submission]) -> list[Acceptance]:
+    """Run the accept step on a set, in a transaction of the caller's that may."""
+    creates = [s.command if isinstance(s.command, CreateIntent) else None for s in submissions]
+    specs = [None if isinstance(s.command, CancelIntent) else s.command.spec for s in submissions]
+    # Apart, so that an accept step that knows no REPLACE never meets one.
+    replacing = any(isinstance(s.command, ReplaceIntent) for s in submissions)
+    run = _replaces.accept_replaces_across_organizations if replacing else _queries.accept_commands
+    accepted = run(
+        connection,
+        action_ids=[s.action_id for s in submissions],
+        intent_ids=[s.intent_id for s in submissions],
+        receipt_ids=[s.receipt_id for s in submissions],
+        organization_ids=[s.account.organization_id for s in submissions],
+        account_ids=[s.account.id for s in submissions],
+        action_types=[_action_type(s.command) for s in submissions],
+        idempotency_keys=[s.idempotency_key for s in submissions],
+        command_hashes=[s.command_hash for s in submissions],
+        organization_epochs=[s.account.organization_epoch for s in submissions],
+        account_epochs=[s.account.account_epoch for s in submissions],
+        symbols=[c and c.symbol for c in creates],
+        order_sides=[c and c.order_side for c in creates],
+        order_types=[spec and spec.order_type for spec in specs],
+        route_strategies=[c and c.route_strategy for c in creates],
+        quantities=[spec and spec.quantity for spec in specs],
+        limit_prices=[spec and spec.limit_price for spec in specs],
+        stop_prices=[spec and spec.stop_price for spec in specs],
+        times_in_force=[spec and spec.time_in_force for spec in specs],
+        client_reference_ids=[s.command.client_reference_id for s in submissions],
+        principal_types=[s.principal.kind for s in submissions],
+        principal_ids=[s.principal.id for s in submissions],
+        receipts=[s.receipt.text for s in submissions],
+    )
+    rows = [row async for row in accepted]
+    assert [row["ord"] for row in rows] == list(range(1, len(submissions) + 1))
+    return [
+        Acceptance(
+            status=AcceptStatus(row["status"]),
+            intent_id=row["intent_id"],
+            seq=row["seq"],
+            number=row["action_no"],
+            command_hash=row["command_hash"],
+            created_at=row["created_at"],
+        )
+        for row in rows
+    ]
 
 
 def _action_type(command: Command) -> ActionType:

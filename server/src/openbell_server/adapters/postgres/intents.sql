@@ -34,6 +34,10 @@ join action_states s on s.account_id = a.account_id and s.action_id = a.action_i
 where k.organization_id = :organization_id and k.account_id = :account_id and k.key = :key
     and k.command_hash = :command_hash;
 
+-- name: find_order(organization_id, account_id, intent_id)^
+select symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, filled_quantity from orders
+where organization_id = :organization_id and account_id = :account_id and order_id = :intent_id;
+
 -- name: find_execution(organization_id, account_id, intent_id)^
 select o.quantity, o.limit_price, o.stop_price, o.time_in_force, o.filled_quantity, o.filled_value, o.standing, o.close_reason,
     o.pending, o.certainty, o.broker_order_ids, o.updated_at, u.*

@@ -140,6 +140,7 @@ class PostgresOrganizationStore:
             entitlements=frozenset(row["entitlements"]),
             organization_epoch=row["organization_epoch"],
             account_epoch=row["account_epoch"],
+            now=row["now"],
             closed=row["closed"],
             credential_status=CredentialStatus(row["credential_status"]),
             timezone=row["timezone"],

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import asyncpg
 
-from openbell_server.adapters.postgres import account_changes, audit_log, named_queries
-from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres import account_changes, audit_log, counted_accept, named_queries
+from openbell_server.adapters.postgres.connection import OUTDATED, Connection, DatabaseClock, Pool, Role, transaction
 from openbell_server.application.ports.controls import ControlsNow
 from openbell_server.domain.controls import ManualControl, Recorded, SymbolControls, TimeControl
 from openbell_server.domain.identifiers import AccountId, OrganizationId, ReceiptId, Symbol
@@ -93,15 +93,19 @@ class PostgresControlStore:
     async def keep_refusal(
         self, organization_id: OrganizationId, account_id: AccountId, receipt_id: ReceiptId, receipt: Receipt
     ) -> None:
-        """Store the receipt of a command that is not recorded."""
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            await _queries.keep_refusal(
-                connection,
-                organization_id=organization_id,
-                account_id=account_id,
-                receipt_id=receipt_id,
-                receipt=receipt.text,
-            )
+        """Store the receipt of a command that is not recorded, in the account's chain where the schema has one."""
+        try:
+            async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+                await counted_accept.keep_refusal(connection, organization_id, account_id, receipt_id, receipt)
+        except OUTDATED:
+            async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+                await _queries.keep_refusal(
+                    connection,
+                    organization_id=organization_id,
+                    account_id=account_id,
+                    receipt_id=receipt_id,
+                    receipt=receipt.text,
+                )
 
     @asynccontextmanager
     async def _changing(

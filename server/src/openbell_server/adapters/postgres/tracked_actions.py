@@ -13,6 +13,7 @@ from openbell_server.domain.controls import DoorFacts
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import TOLD_ENDS, Order
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms
+from openbell_server.domain.principals import PrincipalKind
 
 
 def tracked_action(row: asyncpg.Record, replacement: Terms | None, at_door: DoorFacts | None) -> TrackedAction:
@@ -64,8 +65,11 @@ def door_facts_of(row: asyncpg.Record) -> DoorFacts:
         now=row["now"],
         queued_at=row["queued_at"],
         environment=Environment(row["environment"]),
-        control_epoch=row["control_epoch"],
+        organization_epoch=row["organization_epoch"],
+        account_epoch=row["account_epoch"],
         organization_disabled=row["organization_disabled"],
         account_disabled=row["account_disabled"],
         principal_revoked=row["principal_revoked"],
+        key_id=row["principal_id"] if row["principal_type"] == PrincipalKind.API_KEY else None,
+        deadline=row["deadline"],
     )

@@ -1,6 +1,6 @@
 """What execution needs from the database: one transaction per account, and what to look at next."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,9 @@ from openbell_server.domain.broker_orders import (
     ExecutionChange,
     OrderName,
 )
-from openbell_server.domain.controls import DoorFacts, SymbolControls
+from openbell_server.domain.control_facts import Asked, Facts, Need
+from openbell_server.domain.control_rules import Rule, RuleBook
+from openbell_server.domain.controls import DoorFacts
 from openbell_server.domain.credentials import CredentialStatus
 from openbell_server.domain.external_orders import ExternalOrder
 from openbell_server.domain.identifiers import (
@@ -29,6 +31,7 @@ from openbell_server.domain.identifiers import (
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order
 from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms
+from openbell_server.domain.receipts import Receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,19 @@ class LastReconciliation:
     reconciled_at: datetime | None
     # When an operator last let the account go on; what was there by then has been looked at.
     resumed_at: datetime | None
+    # Whether the schema has a place for what the broker says the account holds.
+    keeps_positions: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPositions:
+    """What an account holds by our count."""
+
+    # When the broker's word was last taken over; None: never.
+    as_of: datetime | None
+    quantities: Mapping[Symbol, Decimal]
+    # When each of them last changed.
+    moved_at: Mapping[Symbol, datetime]
 
 
 class AccountTransaction(Protocol):
@@ -160,8 +176,16 @@ class AccountTransaction(Protocol):
         order, and unseen ones cannot be cancelled.
         """
 
-    async def controls_of(self, symbols: Collection[Symbol]) -> dict[Symbol, SymbolControls]:
-        """The controls of these symbols, which nobody changes before this transaction ends."""
+    async def rule_book(self, epochs: tuple[int, int]) -> RuleBook:
+        """What applies at these epochs, of the organization and of the account, which nobody ends before this ends."""
+
+    async def facts_at_door(
+        self, action: TrackedAction, asked: Asked, rules: Sequence[Rule], needs: frozenset[Need]
+    ) -> Facts:
+        """What these rules must know of a command that is about to pass its door, as it is under the lock."""
+
+    async def keep_refusal(self, action: TrackedAction, receipt: Receipt) -> None:
+        """Keep the receipt of a command that may not pass its door, where the schema can."""
 
     async def in_doubt(self) -> list[TrackedAction]:
         """Actions past their door without an outcome; a bounded number."""
@@ -255,6 +279,18 @@ class AccountTransaction(Protocol):
 
     async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
         """Count a fill."""
+
+    async def held_positions(self) -> HeldPositions:
+        """What the account holds by our count."""
+
+    async def adjust_position(self, symbol: Symbol, change: Decimal, cause: str) -> None:
+        """Count what no fill explains, and keep why."""
+
+    async def save_positions_as_of(self, as_of: datetime) -> None:
+        """The positions are what the broker said at that time."""
+
+    async def keep_fill_price(self, symbol: Symbol, price: Decimal, executed_at: datetime) -> None:
+        """Judge by the price of a fill from now on, unless a newer one is known."""
 
     def append_event(self, kind: EventKind, intent_id: IntentId | None, seq: int | None, body: str) -> None:
         """Append to the account's log; numbered when the transaction ends."""

@@ -7,11 +7,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Protocol
 
-from openbell_server.application.ports.stores import Acceptance, RecordedAction, Submission
+from openbell_server.application.ports.stores import Acceptance, Submission
 from openbell_server.domain.accounts import TradingAccount
-from openbell_server.domain.control_facts import Asked, Exposure, Rate, ReferencePrice
+from openbell_server.domain.control_facts import Asked, Exposure, Need, Rate, ReferencePrice
 from openbell_server.domain.control_rules import Address, Override, Rule, RuleBook, RuleTerms, StoredRule
-from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, ReceiptId, Symbol
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, ReceiptId, Symbol
 from openbell_server.domain.instruments import Instrument
 from openbell_server.domain.principals import Principal
 from openbell_server.domain.receipts import Receipt
@@ -30,8 +30,19 @@ class RuleChange:
     changed_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class OrganizationStanding:
+    """What an organization may do with rules of its own."""
+
+    disabled: bool
+    entitlements: frozenset[str]
+
+
 class RuleStore(Protocol):
     """Rules at every scope. A change begins a new epoch, of the account under its lock or of the organization."""
+
+    async def standing(self, organization_id: OrganizationId) -> OrganizationStanding | None:
+        """How the organization stands, if there is one."""
 
     async def find_rule(self, address: Address, code: str) -> StoredRule | None:
         """The rule, unless there is none or it was removed."""
@@ -50,8 +61,9 @@ class RuleStore(Protocol):
     ) -> StoredRule | None:
         """Set the terms, or others for a time, or remove the rule with both; what is there after.
 
-        Versions other than those expected refuse with version_mismatch; None expects nothing. It is committed only when
-        no door that was judged by the rules of before can open any more.
+        Versions other than those expected refuse with version_mismatch: None expects nothing, 0 that no rule is there.
+        To remove what is not there is not_found. It is committed only when no door that was judged by the rules of
+        before can open any more.
         """
 
     async def history(self, address: Address, code: str, before_version: int | None, limit: int) -> list[RuleChange]:
@@ -78,14 +90,29 @@ class MarketStore(Protocol):
         """What one unit of a currency is in another."""
 
     async def give_prices(
-        self, organization_id: OrganizationId, broker: str, prices: Sequence[tuple[Symbol, Decimal, datetime]]
-    ) -> None:
-        """Keep prices that somebody gave, unless there are newer ones."""
+        self, organization_id: OrganizationId, broker: str, prices: Sequence[tuple[Symbol, Decimal, datetime | None]]
+    ) -> dict[Symbol, ReferencePrice]:
+        """Keep prices that somebody gave, unless there are newer ones; those that are there after. None is now."""
 
     async def give_rates(
-        self, organization_id: OrganizationId, rates: Sequence[tuple[str, str, Decimal, datetime]]
-    ) -> None:
-        """Keep rates of exchange that somebody gave, unless there are newer ones."""
+        self, organization_id: OrganizationId, rates: Sequence[tuple[str, str, Decimal, datetime | None]]
+    ) -> dict[tuple[str, str], Rate]:
+        """Keep rates of exchange that somebody gave, unless there are newer ones; those that are there after."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting:
+    """What is to be counted for a command."""
+
+    asked: Asked
+    needs: frozenset[Need]
+    # Whose order a REPLACE would change: it is not counted.
+    intent_id: IntentId | None = None
+    # At its door: those that wait behind it are not counted.
+    action_id: ActionId | None = None
+    idempotency_key: str | None = None
+    # For how long equal orders count.
+    window_millis: int = 0
 
 
 class CountedAccept(Protocol):
@@ -99,20 +126,23 @@ class CountedAccept(Protocol):
     def epochs(self) -> tuple[int, int]:
         """Of the organization and of the account, under the lock."""
 
-    async def find_action_by_key(self, key: str, command_hash: bytes) -> RecordedAction | None:
-        """The action that this command has under its key."""
+    @property
+    def is_replay(self) -> bool:
+        """Whether a command was recorded under the key before."""
 
-    async def exposure(self, asked: Asked, intent_id: IntentId | None) -> Exposure:
-        """What the account has and may get, without the order of this intent."""
+    @property
+    def exposure(self) -> Exposure | None:
+        """What the account has and may get; None where it was not asked for."""
 
-    async def equal_orders(self, asked: Asked, window_millis: int) -> Sequence[datetime]:
-        """When equal orders were accepted, newest first."""
+    @property
+    def equal_orders(self) -> Sequence[datetime] | None:
+        """When equal orders were accepted, newest first; None where it was not asked for."""
 
-    async def judged(self, rules: Sequence[Rule]) -> dict[tuple[str, str], Sequence[datetime]]:
-        """When commands were judged by these rules of rates; locks them in the order of their keys."""
+    async def judged(self, rules: Sequence[Rule], *, count: bool) -> dict[tuple[str, str], Sequence[datetime]]:
+        """When commands were judged by these rules of rates before, newest first; no more than each allows.
 
-    async def count(self, rules: Sequence[Rule]) -> None:
-        """Count this command for these rules of rates, whatever becomes of it."""
+        If asked to, this command counts for them from now on, whatever becomes of it.
+        """
 
     async def accept(self, submission: Submission, deadline: datetime | None) -> Acceptance:
         """Run the accept step inside this transaction."""
@@ -124,8 +154,8 @@ class CountedAccept(Protocol):
 class CountedAcceptStore(Protocol):
     """Opens such transactions."""
 
-    def counting(self, account: TradingAccount) -> AbstractAsyncContextManager[CountedAccept]:
-        """A transaction under the account's lock."""
+    def counting(self, account: TradingAccount, question: Counting) -> AbstractAsyncContextManager[CountedAccept]:
+        """A transaction under the account's lock, in which this has been counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
@@ -10,10 +11,11 @@ from uuid import UUID
 from openbell_server.domain.accounts import TradingAccount
 from openbell_server.domain.action_lifecycle import ActionState, Reason
 from openbell_server.domain.api_keys import ApiKey
-from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, ReceiptId
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, ReceiptId, Symbol
 from openbell_server.domain.intent_statistics import IntentStatistics, TimeWindow
 from openbell_server.domain.intents import ActionType, Command, IntentAction
 from openbell_server.domain.order_aggregate import Order
+from openbell_server.domain.orders import OrderSide, OrderType, Terms
 from openbell_server.domain.principals import Principal
 from openbell_server.domain.receipts import Receipt
 
@@ -148,6 +150,17 @@ class AccountStore(Protocol):
         """The account, if it is the organization's."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderNow:
+    """What an order is about, and what of it a replace would change."""
+
+    symbol: Symbol
+    order_side: OrderSide
+    order_type: OrderType
+    terms: Terms
+    filled_quantity: Decimal
+
+
 class IntentStore(Protocol):
     """Intents: the accept step and the reads."""
 
@@ -158,6 +171,11 @@ class IntentStore(Protocol):
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, seq: int | None = None
     ) -> RecordedAction | None:
         """One action of an intent, the latest unless seq says which."""
+
+    async def find_order(
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
+    ) -> OrderNow | None:
+        """The intent's order as it is now."""
 
     async def find_action_by_id(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, action_id: ActionId

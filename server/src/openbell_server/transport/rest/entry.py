@@ -17,7 +17,7 @@ from openbell_server.domain.principals import Caller, Principal, PrincipalKind
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
 _TAGS = re.compile(r'(W/)?"[\x21\x23-\x7e]*"(\s*,\s*(W/)?"[\x21\x23-\x7e]*")*')
 # A weak tag of a version, or one that we would write otherwise, is no version of ours.
-_VERSION_TAG = re.compile(r'(?<!/)"([1-9][0-9]{0,9})"')
+_VERSION_TAG = re.compile(r'(?<!/)"(0|[1-9][0-9]{0,9})"')
 AnyRequest = Request[Any, Any, Any]
 
 

@@ -1,6 +1,7 @@
 """Request and response shapes of the intent routes."""
 
 from collections.abc import Mapping
+from datetime import UTC
 from decimal import Decimal
 from typing import Annotated
 from uuid import UUID
@@ -13,7 +14,15 @@ from openbell_server.application.read_intents import Page
 from openbell_server.domain.action_lifecycle import ActionState, Reason
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import IntentId
-from openbell_server.domain.intents import ActionType, CancelIntent, Command, CreateIntent, ReplaceIntent, plain
+from openbell_server.domain.intents import (
+    ActionType,
+    CancelIntent,
+    Command,
+    CommandRequest,
+    CreateIntent,
+    ReplaceIntent,
+    plain,
+)
 from openbell_server.domain.order_aggregate import status
 from openbell_server.domain.orders import (
     DECIMAL_PATTERN,
@@ -187,6 +196,20 @@ class SubmitBody(_Request, frozen=True):
 
     command: CreateBody | ReplaceBody | CancelBody
     client_reference_id: ReferenceText | None = None
+    deadline: Annotated[
+        Moment | None,
+        Meta(description="not sent to the broker later than this; of no account for a CANCEL"),
+    ] = None
+    allow_duplicate: Annotated[bool, Meta(description="an equal order just before is no mistake")] = False
+
+    def to_request(self, broker: BrokerDefinition) -> CommandRequest:
+        """The request as the domain knows it."""
+        try:
+            deadline = None if self.deadline is None else self.deadline.astimezone(UTC)
+        except OverflowError:
+            # Near the ends of the calendar an offset leads out of it.
+            raise InvalidCommand("/deadline", "must be in the years 1 to 9999 of UTC") from None
+        return CommandRequest(command=self.to_command(broker), deadline=deadline, allow_duplicate=self.allow_duplicate)
 
     def to_command(self, broker: BrokerDefinition) -> Command:
         """The command as the domain knows it, in the broker's spelling of the symbol and with its defaults."""

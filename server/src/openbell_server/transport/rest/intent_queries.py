@@ -12,6 +12,7 @@ from openbell_server.application.ports.stores import ActionFilter
 from openbell_server.domain.errors import InvalidParameter
 from openbell_server.domain.intent_statistics import TimeWindow
 from openbell_server.domain.intents import ActionType
+from openbell_server.domain.names import REASON_LENGTH_MAX
 
 REFERENCE_LENGTH_MAX: Final = 128
 _RFC3339: Final = re.compile(
@@ -41,6 +42,14 @@ def filter_of(request: AnyRequest) -> ActionFilter:
         created_after=_moment(request, "created_after"),
         created_before=_moment(request, "created_before"),
     )
+
+
+def reason_of(request: AnyRequest) -> str | None:
+    """Why something is removed, if it is said."""
+    reason = _sole(request, "reason")
+    if reason is not None and not (0 < len(reason) <= REASON_LENGTH_MAX and reason.isprintable()):
+        raise InvalidParameter("reason", f"must be 1 to {REASON_LENGTH_MAX} printable characters, once")
+    return reason
 
 
 def window_of(request: AnyRequest) -> TimeWindow:

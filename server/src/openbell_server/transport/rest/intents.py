@@ -16,7 +16,7 @@ from openbell_server.application.submit_intent import SubmitIntent
 from openbell_server.domain.authorization import Operation
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId, IntentId
-from openbell_server.domain.intents import Command
+from openbell_server.domain.intents import CommandRequest
 from openbell_server.transport.rest.entry import Enter, idempotency_key_of
 from openbell_server.transport.rest.intent_bodies import (
     ActionBody,
@@ -42,8 +42,8 @@ def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents, read_st
         body = _BodyReadOnce(request)
         caller = await enter.with_command(request, AccountId(account_id), body.is_cancel)
 
-        async def decode(broker: BrokerDefinition) -> Command:
-            return read_shape(await body.decoded(), SubmitBody).to_command(broker)
+        async def decode(broker: BrokerDefinition) -> CommandRequest:
+            return read_shape(await body.decoded(), SubmitBody).to_request(broker)
 
         submitted = await submit(caller, AccountId(account_id), decode, lambda: idempotency_key_of(request))
         action = submitted.recorded.action

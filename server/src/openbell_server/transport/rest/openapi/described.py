@@ -7,6 +7,7 @@ from typing import Final
 
 from openbell_server.application.paging import LIMIT_DEFAULT, LIMIT_MAX
 from openbell_server.domain.authorization import RULES, Operation, Rule
+from openbell_server.domain.controls_catalogue import SETTABLE
 from openbell_server.domain.intent_statistics import TimeWindow
 from openbell_server.domain.intents import ActionType
 from openbell_server.transport.rest.intent_queries import REFERENCE_LENGTH_MAX
@@ -196,6 +197,11 @@ PATH_PARAMETERS: Final[dict[str, tuple[str, Json, str]]] = {
         "The symbol in any case; a slash in it is written %2F.",
         {"type": "string", "pattern": SYMBOL_PATTERN},
         "AAPL",
+    ),
+    "code": (
+        "The rule's code.",
+        {"type": "string", "enum": [*SETTABLE]},
+        "QTY_MAX",
     ),
     "provider": ("The name of the identity provider.", {"type": "string", "minLength": 1}, "workos"),
     "provider_id": (

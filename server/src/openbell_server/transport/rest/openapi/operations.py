@@ -11,6 +11,7 @@ from openbell_server.transport.rest.openapi.credential_operations import CREDENT
 from openbell_server.transport.rest.openapi.described import Described
 from openbell_server.transport.rest.openapi.fault_operations import FAULT_OPERATIONS
 from openbell_server.transport.rest.openapi.intent_operations import INTENT_OPERATIONS
+from openbell_server.transport.rest.openapi.rule_operations import RULE_OPERATIONS
 
 _SERVICE_OPERATIONS: Final = (
     Described(
@@ -33,6 +34,7 @@ OPERATIONS: Final[tuple[Described, ...]] = (
     *CREDENTIAL_OPERATIONS,
     *INTENT_OPERATIONS,
     *CONTROL_OPERATIONS,
+    *RULE_OPERATIONS,
     *KEY_OPERATIONS,
     *CALLER_OPERATIONS,
     *_SERVICE_OPERATIONS,
@@ -45,7 +47,8 @@ TAGS: Final = {
     "Accounts": "Where an organization trades. A change acts at once, on commands that wait to be sent as well.",
     "Broker credentials": "What an account signs in with at its broker. Secrets go in and never come out.",
     "Intents": "What you ask for: commands are recorded as actions, and each is sent to the broker once.",
-    "Controls": "Rules of a symbol on an account. A control that is on is on everywhere; CANCEL is never refused.",
+    "Controls": "Rules of an organization, an account, a symbol on it or an API key. A control that is on is on "
+    "everywhere; CANCEL is never refused.",
     "API keys": "For the organization's admins. A change acts everywhere within a second.",
     "Organizations and users": "As the identity provider knows them.",
     "Service": "Whether the service works.",

@@ -5,15 +5,17 @@ create table if not exists instruments (
     organization_id uuid not null references organizations,
     broker text not null,
     symbol text not null check (symbol ~ '^[A-Z0-9./:_-]{1,32}$'),
-    asset_class text not null,
-    quote_currency text not null,
+    -- Null: the broker does not know it.
+    asset_class text,
+    quote_currency text,
     tradable boolean not null,
     fractional boolean not null,
     tick numeric check (tick > 0),
     lot numeric check (lot > 0),
     multiplier numeric not null default 1 check (multiplier > 0),
     as_of timestamptz not null,
-    primary key (organization_id, broker, symbol)
+    primary key (organization_id, broker, symbol),
+    check ((asset_class is null) = (quote_currency is null))
 );
 call protect_tenant_table('instruments');
 grant select, insert, update on instruments to openbell_tenant;
@@ -59,7 +61,29 @@ call protect_tenant_table('wanted_symbols');
 create policy find_work on wanted_symbols for select to openbell_executor using (true);
 grant select, insert, update on wanted_symbols to openbell_tenant;
 grant select on wanted_symbols to openbell_executor;
+-- And those that are held or ordered where a rule is set.
+create policy find_work on positions for select to openbell_executor using (true);
+grant select (organization_id, account_id, symbol, quantity) on positions to openbell_executor;
+grant select (symbol) on orders to openbell_executor;
 
 -- apart
 -- The broker's word on what an account holds: when it was last taken over; null: never.
 alter table account_counters add column if not exists positions_as_of timestamptz;
+
+-- apart
+-- Where the broker's word differed from what we had counted: a position is what was filled, and these.
+create table if not exists position_adjustments (
+    organization_id uuid not null,
+    account_id uuid not null,
+    adjustment_no bigint generated always as identity,
+    symbol text not null,
+    change numeric not null check (change <> 0),
+    cause text not null check (cause in ('OPENING', 'UNEXPLAINED')),
+    adjusted_at timestamptz not null,
+    primary key (organization_id, account_id, adjustment_no),
+    foreign key (organization_id, account_id) references accounts
+);
+call protect_tenant_table('position_adjustments');
+grant select, insert on position_adjustments to openbell_tenant;
+create or replace trigger append_only before update or delete or truncate on position_adjustments
+    for each statement execute function refuse_change();

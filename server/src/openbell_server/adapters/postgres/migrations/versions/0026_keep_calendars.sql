@@ -1,20 +1,28 @@
 -- Market calendars in controls of symbols, and days that operators change by hand.
 
+-- Every change there ever was; of one session of one day the newest applies.
 create table if not exists calendar_overrides (
+    change_no bigint generated always as identity primary key,
     calendar text not null check (calendar ~ '^[A-Z0-9_]{2,16}$'),
-    session_date date not null,
+    trade_date date not null,
     session text not null check (session in ('regular', 'extended', 'overnight')),
+    -- Nothing is changed any more: the table's own hours apply again.
+    is_reset boolean not null,
     -- Both null: closed that day.
     opens_at timestamptz,
     closes_at timestamptz check (closes_at > opens_at),
     reason text not null check (length(reason) between 1 and 500),
-    principal_id text not null,
+    principal_id text not null check (principal_id <> ''),
     changed_at timestamptz not null default clock_timestamp(),
-    primary key (calendar, session_date, session),
-    check ((opens_at is null) = (closes_at is null))
+    check ((opens_at is null) = (closes_at is null)),
+    check (not is_reset or opens_at is null)
 );
+create index if not exists calendar_overrides_newest
+    on calendar_overrides (calendar, trade_date, session, change_no desc);
+create or replace trigger append_only before update or delete or truncate on calendar_overrides
+    for each statement execute function refuse_change();
 grant select on calendar_overrides to openbell_tenant, openbell_executor;
-grant select, insert, update, delete on calendar_overrides to openbell_operator;
+grant select, insert on calendar_overrides to openbell_operator;
 
 -- apart
 alter table symbol_time_controls add column if not exists calendar text;

@@ -1,0 +1,193 @@
+"""Accept a command in one transaction with what was counted for it, all under the account's lock."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+import asyncpg
+
+from openbell_server.adapters.postgres import account_changes, named_queries
+from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.intents import accept
+from openbell_server.application.ports.rules import Counting
+from openbell_server.application.ports.stores import Acceptance, AcceptStatus, Submission
+from openbell_server.domain.accounts import TradingAccount
+from openbell_server.domain.control_facts import Exposure, Need
+from openbell_server.domain.control_rules import Rule
+from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, ReceiptId
+from openbell_server.domain.receipts import Receipt
+
+# Where a rule of rates says no number, which none does.
+COUNT_DEFAULT: Final = 1000
+_facts = named_queries.load("counted_facts")
+_queries = named_queries.load("counted_accept")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedFacts:
+    """What was counted."""
+
+    now: datetime
+    epochs: tuple[int, int]
+    is_replay: bool
+    exposure: Exposure | None
+    equal_orders: Sequence[datetime] | None
+
+
+async def read_facts(
+    connection: Connection, organization_id: OrganizationId, account_id: AccountId, question: Counting
+) -> CountedFacts:
+    """Count, in a transaction of the caller's that holds the account's lock."""
+    asked = question.asked
+    wants_exposure, wants_equals = Need.EXPOSURE in question.needs, Need.DUPLICATES in question.needs
+    row = await _facts.counted_facts(
+        connection,
+        organization_id=organization_id,
+        account_id=account_id,
+        action_id=question.action_id,
+        intent_id=question.intent_id,
+        key=question.idempotency_key,
+        symbol=asked.symbol,
+        order_side=asked.order_side,
+        order_type=asked.order_type,
+        quantity=asked.terms.quantity,
+        limit_price=asked.terms.limit_price,
+        stop_price=asked.terms.stop_price,
+        time_in_force=asked.terms.time_in_force,
+        wants_exposure=wants_exposure,
+        wants_equals=wants_equals,
+        window_millis=question.window_millis,
+    )
+    return CountedFacts(
+        now=row["now"],
+        epochs=(row["organization_epoch"], row["account_epoch"]),
+        is_replay=row["is_replay"],
+        exposure=_exposure(row) if wants_exposure else None,
+        equal_orders=row["equal_orders"] if wants_equals else None,
+    )
+
+
+def _exposure(row: asyncpg.Record) -> Exposure:
+    position_as_of = row["position_as_of"]
+    return Exposure(
+        # Until the broker was heard, what we counted may be only a part of it.
+        position=None if position_as_of is None else row["position"] or Decimal(0),
+        position_as_of=position_as_of,
+        working_buys=row["working_buys"],
+        working_sells=row["working_sells"],
+        open_orders=row["open_orders"],
+        open_orders_of_symbol=row["open_orders_of_symbol"],
+        open_orders_of_side=row["open_orders_of_side"],
+    )
+
+
+async def keep_refusal(
+    connection: Connection,
+    organization_id: OrganizationId,
+    account_id: AccountId,
+    receipt_id: ReceiptId,
+    receipt: Receipt,
+    action: tuple[IntentId, int] | None = None,
+) -> None:
+    """Number, chain and store the receipt of a refusal, of a command that was recorded if it names one."""
+    intent_id, seq = action or (None, None)
+    await _queries.keep_refusal(
+        connection,
+        organization_id=organization_id,
+        account_id=account_id,
+        receipt_id=receipt_id,
+        intent_id=intent_id,
+        seq=seq,
+        receipt=receipt.text,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresCountedAccept:
+    """Implements CountedAccept."""
+
+    connection: Connection
+    account: TradingAccount
+    facts: CountedFacts
+
+    @property
+    def now(self) -> datetime:
+        """The database's clock, under the lock."""
+        return self.facts.now
+
+    @property
+    def epochs(self) -> tuple[int, int]:
+        """Of the organization and of the account, under the lock."""
+        return self.facts.epochs
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether a command was recorded under the key before."""
+        return self.facts.is_replay
+
+    @property
+    def exposure(self) -> Exposure | None:
+        """What the account has and may get."""
+        return self.facts.exposure
+
+    @property
+    def equal_orders(self) -> Sequence[datetime] | None:
+        """When equal orders were accepted."""
+        return self.facts.equal_orders
+
+    async def judged(self, rules: Sequence[Rule], *, count: bool) -> dict[tuple[str, str], Sequence[datetime]]:
+        """When commands were judged by these rules of rates before."""
+        found: dict[tuple[str, str], Sequence[datetime]] = {(rule.scope, rule.subject): [] for rule in rules}
+        places = {
+            "organization_id": self.account.organization_id,
+            "scopes": [rule.scope for rule in rules],
+            "subjects": [rule.subject for rule in rules],
+        }
+        if count:
+            limits = [getattr(rule.parameters, "count", COUNT_DEFAULT) for rule in rules]
+            rows = _queries.count_judged(self.connection, **places, limits=limits, judged_at=self.now)
+        else:
+            rows = _queries.read_judged(self.connection, **places)
+        return found | {(row["scope"], row["subject"]): row["judged"] async for row in rows}
+
+    async def accept(self, submission: Submission, deadline: datetime | None) -> Acceptance:
+        """Run the accept step inside this transaction."""
+        await self._act_as(Role.ACCEPT)
+        (accepted,) = await accept(self.connection, [submission])
+        if deadline is not None and accepted.status is AcceptStatus.ACCEPTED:
+            await self._act_as(Role.TENANT)
+            await _queries.set_deadline(
+                self.connection,
+                organization_id=self.account.organization_id,
+                account_id=self.account.id,
+                action_id=submission.action_id,
+                deadline=deadline,
+            )
+        return accepted
+
+    async def refuse(self, receipt_id: ReceiptId, receipt: Receipt) -> None:
+        """Keep the receipt of a command that is not recorded."""
+        await keep_refusal(self.connection, self.account.organization_id, self.account.id, receipt_id, receipt)
+
+    async def _act_as(self, role: Role) -> None:
+        await self.connection.execute(f"set local role {role}")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresCountedAcceptStore:
+    """Implements CountedAcceptStore."""
+
+    pool: Pool
+
+    @asynccontextmanager
+    async def counting(self, account: TradingAccount, question: Counting) -> AsyncIterator[PostgresCountedAccept]:
+        """A transaction under the account's lock, in which this has been counted."""
+        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
+            # In a statement of its own: whatever is read after it is as its last holder left it.
+            locked = await account_changes.lock_account(connection, account.organization_id, account.id)
+            assert locked, "the organization has no such account: nothing is locked"
+            facts = await read_facts(connection, account.organization_id, account.id, question)
+            yield PostgresCountedAccept(connection, account, facts)

@@ -1,0 +1,91 @@
+-- These need the newest schema.
+
+-- name: read_prices(organization_id, broker, symbols)
+select symbol, price, bid, ask, source, as_of from reference_prices
+where organization_id = :organization_id and broker = :broker and symbol = any(:symbols::text[]);
+
+-- name: read_instruments(organization_id, broker, symbols)
+-- One that the broker does not know is not told.
+select symbol, asset_class, quote_currency, tradable, fractional, tick, lot, multiplier from instruments
+where organization_id = :organization_id and broker = :broker and symbol = any(:symbols::text[])
+    and asset_class is not null;
+
+-- name: read_rates(organization_id, from_currencies, to_currencies)
+select from_currency, to_currency, rate, as_of from exchange_rates
+where organization_id = :organization_id
+    and (from_currency, to_currency) in (
+        select * from unnest(:from_currencies::text[], :to_currencies::text[])
+    );
+
+-- name: want_symbol(organization_id, account_id, symbol)!
+-- Several processes ask: one of them writes.
+insert into wanted_symbols as w (organization_id, account_id, symbol, wanted_at)
+values (:organization_id, :account_id, :symbol, clock_timestamp())
+on conflict (organization_id, account_id, symbol) do update set wanted_at = excluded.wanted_at
+where w.wanted_at < excluded.wanted_at - interval '30 seconds';
+
+-- name: save_prices(organization_id, broker, source, symbols, prices, bids, asks, as_ofs)!
+-- The newest price stays. None is from the future, or a clock that is ahead would keep all others out.
+insert into reference_prices as r (organization_id, broker, symbol, price, bid, ask, source, as_of)
+select distinct on (t.symbol) :organization_id::uuid, :broker, t.symbol, t.price, t.bid, t.ask, :source,
+    least(coalesce(t.as_of, clock_timestamp()), clock_timestamp())
+from unnest(:symbols::text[], :prices::numeric[], :bids::numeric[], :asks::numeric[], :as_ofs::timestamptz[])
+    t (symbol, price, bid, ask, as_of)
+order by t.symbol, t.as_of desc nulls first
+on conflict (organization_id, broker, symbol) do update
+set price = excluded.price, bid = excluded.bid, ask = excluded.ask, source = excluded.source, as_of = excluded.as_of
+where r.as_of < excluded.as_of;
+
+-- name: save_rates(organization_id, from_currencies, to_currencies, rates, as_ofs)!
+insert into exchange_rates as r (organization_id, from_currency, to_currency, rate, as_of)
+select distinct on (t.from_currency, t.to_currency) :organization_id::uuid, t.from_currency, t.to_currency, t.rate,
+    least(coalesce(t.as_of, clock_timestamp()), clock_timestamp())
+from unnest(:from_currencies::text[], :to_currencies::text[], :rates::numeric[], :as_ofs::timestamptz[])
+    t (from_currency, to_currency, rate, as_of)
+order by t.from_currency, t.to_currency, t.as_of desc nulls first
+on conflict (organization_id, from_currency, to_currency) do update set rate = excluded.rate, as_of = excluded.as_of
+where r.as_of < excluded.as_of;
+
+-- name: save_instruments(organization_id, broker, symbols, asset_classes, quote_currencies, tradables, fractionals, ticks, lots, multipliers)!
+-- One without an asset class is none that the broker knows.
+insert into instruments (
+    organization_id, broker, symbol, asset_class, quote_currency, tradable, fractional, tick, lot, multiplier, as_of
+)
+select :organization_id, :broker, t.*, clock_timestamp()
+from unnest(
+    :symbols::text[], :asset_classes::text[], :quote_currencies::text[], :tradables::boolean[], :fractionals::boolean[],
+    :ticks::numeric[], :lots::numeric[], :multipliers::numeric[]
+) t
+on conflict (organization_id, broker, symbol) do update
+set asset_class = excluded.asset_class, quote_currency = excluded.quote_currency, tradable = excluded.tradable,
+    fractional = excluded.fractional, tick = excluded.tick, lot = excluded.lot, multiplier = excluded.multiplier,
+    as_of = excluded.as_of;
+
+-- name: wanted_across_organizations(slots, codes, wanted_seconds, row_limit)
+-- What somebody asked about lately comes first; then what is held or ordered where a rule of these codes is set.
+with ruled as materialized (
+    select a.organization_id, a.account_id, a.broker, a.slot from accounts a
+    where a.slot = any(:slots::smallint[]) and exists (
+        select 1 from control_rules r
+        where r.organization_id in (a.organization_id, '00000000-0000-0000-0000-000000000000')
+            and r.code = any(:codes::text[]) and r.terms is not null
+            and (r.of_account is null or r.of_account = a.account_id)
+    )
+),
+wanted as (
+    select a.organization_id, a.account_id, a.broker, a.slot, w.symbol, w.wanted_at
+    from wanted_symbols w
+    join accounts a on a.organization_id = w.organization_id and a.account_id = w.account_id
+    where a.slot = any(:slots::smallint[])
+        and w.wanted_at > clock_timestamp() - make_interval(secs => :wanted_seconds)
+    union all
+    select r.*, o.symbol, null from ruled r
+    join orders o on o.organization_id = r.organization_id and o.account_id = r.account_id and o.standing <> 'CLOSED'
+    union all
+    select r.*, p.symbol, null from ruled r
+    join positions p on p.organization_id = r.organization_id and p.account_id = r.account_id and p.quantity <> 0
+)
+select organization_id, account_id, broker, slot, symbol from wanted
+group by organization_id, account_id, broker, slot, symbol
+order by max(wanted_at) desc nulls last
+limit :row_limit;

@@ -1,0 +1,239 @@
+"""Rule books: all rules that can speak about commands of an account, read once for a pair of its epochs."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, time
+from typing import Any, Final
+
+import asyncpg
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.calendars import read_session_changes
+from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.control_rules import decode_terms
+from openbell_server.domain.accounts import Environment, TradingAccount
+from openbell_server.domain.control_lists import SymbolList
+from openbell_server.domain.control_rules import PLATFORM_ID, Rule, RuleBook
+from openbell_server.domain.control_times import completed, rules_by_default, rules_of_symbol
+from openbell_server.domain.controls import (
+    MARKET_CLOSED,
+    SYMBOL_DISABLED,
+    ManualControl,
+    OnClose,
+    Recorded,
+    TimeControl,
+)
+from openbell_server.domain.controls_catalogue import CATALOGUE
+from openbell_server.domain.findings import CONTROL_INPUT_UNAVAILABLE, Mode, Scope
+from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
+from openbell_server.domain.market_calendars import Session, SessionChange
+from openbell_server.domain.trading_windows import Day
+
+BOOKS_MAX: Final = 4096
+# Of one account; with more of them nobody can say what it may do.
+RULES_MAX: Final = 20_000
+_books = named_queries.load("rule_books")
+_stored = named_queries.load("stored_rules")
+
+# How a broker's symbols are spelled here: the name of the broker and a spelling; None for what can be no symbol.
+Spell = Callable[[str, str], Symbol | None]
+
+
+def _as_given(_: str, spelled: str) -> Symbol | None:
+    return Symbol(spelled)
+
+
+@dataclass(slots=True)
+class RuleBooks:
+    """The books of the accounts that were asked about last, each good for a pair of epochs."""
+
+    spell: Spell = _as_given
+    _kept: OrderedDict[tuple[OrganizationId, AccountId], RuleBook] = field(default_factory=OrderedDict)
+
+    def find(self, organization_id: OrganizationId, account_id: AccountId, epochs: tuple[int, int]) -> RuleBook | None:
+        """The book of these epochs, if it was read before."""
+        book = self._kept.get((organization_id, account_id))
+        if book is None or (book.organization_epoch, book.account_epoch) != epochs:
+            return None
+        self._kept.move_to_end((organization_id, account_id))
+        return book
+
+    async def read(self, connection: Connection, organization_id: OrganizationId, account_id: AccountId) -> RuleBook:
+        """The book as it is now, in a transaction of the caller's."""
+        where = {"organization_id": organization_id, "account_id": account_id}
+        account = await _books.account_of_book(connection, **where)
+        assert account is not None, "the organization has no such account"
+        controls = [
+            row async for row in _books.symbol_controls_of_account(connection, **where, row_limit=RULES_MAX + 1)
+        ]
+        stored = []
+        if account["has_rules"]:
+            rows = _stored.rules_of_account(connection, **where, platform_id=PLATFORM_ID, row_limit=RULES_MAX + 1)
+            stored = [row async for row in rows]
+        # Whoever changes a calendar begins every epoch anew.
+        changes = (
+            await read_session_changes(connection)
+            if account["has_calendars"] and _names_markets(controls, stored)
+            else ()
+        )
+        book = _book(account, controls, stored, changes, lambda spelled: self.spell(account["broker"], spelled))
+        self._kept[organization_id, account_id] = book
+        self._kept.move_to_end((organization_id, account_id))
+        while len(self._kept) > BOOKS_MAX:
+            self._kept.popitem(last=False)
+        return book
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresRuleBookStore:
+    """Implements RuleBookStore."""
+
+    pool: Pool
+    books: RuleBooks = field(default_factory=RuleBooks)
+
+    async def rule_book(self, account: TradingAccount) -> RuleBook:
+        """What applies at the account's epochs; read only when they have changed."""
+        kept = self.books.find(account.organization_id, account.id, (account.organization_epoch, account.account_epoch))
+        if kept is not None:
+            return kept
+        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
+            return await self.books.read(connection, account.organization_id, account.id)
+
+
+def _names_markets(controls: list[asyncpg.Record], stored: list[asyncpg.Record]) -> bool:
+    """Whether hours of markets matter to the account."""
+    return any(row["code"] == MARKET_CLOSED for row in stored) or any(
+        row["times"] is not None and json.loads(row["times"]).get("calendar") is not None for row in controls
+    )
+
+
+def _book(
+    account: asyncpg.Record,
+    controls: list[asyncpg.Record],
+    stored: list[asyncpg.Record],
+    changes: Sequence[SessionChange],
+    spell: Callable[[str], Symbol | None],
+) -> RuleBook:
+    environment, zone = Environment(account["environment"]), account["timezone"]
+    rules: list[Rule] = []
+    unreadable: list[Rule] = []
+    for row in controls:
+        rules += _symbol_rules(account["account_id"], zone, row)
+    for row in stored:
+        read, unread = _stored_rules(row, spell)
+        rules += read
+        unreadable += unread
+    rules = [completed(rule, zone, changes) for rule in rules]
+    rules += rules_by_default(environment, rules)
+    if max(len(controls), len(stored)) > RULES_MAX:
+        unreadable.append(_rule(CONTROL_INPUT_UNAVAILABLE, Scope.PLATFORM, "", parameters=None, version=None))
+    return RuleBook(
+        organization_epoch=account["organization_epoch"],
+        account_epoch=account["account_epoch"],
+        rules=tuple(rules),
+        unreadable=tuple(unreadable),
+        is_watched_only=environment is Environment.PAPER and account["paper_enforcement"] == "shadow",
+    )
+
+
+def _rule(
+    code: str,
+    scope: Scope,
+    subject: str,
+    *,
+    parameters: object,
+    version: int | None,
+    symbol: Symbol | None = None,
+    key_id: str | None = None,
+) -> Rule:
+    return Rule(
+        code=code,
+        scope=scope,
+        subject=subject,
+        symbol=symbol,
+        key_id=key_id,
+        parameters=parameters,
+        mode=Mode.HARD,
+        on_missing=None,
+        version=version,
+    )
+
+
+def _symbol_rules(account_id: AccountId, zone: str, row: asyncpg.Record) -> Iterator[Rule]:
+    """What both controls of a symbol say, as rules."""
+    symbol = row["symbol"]
+    if row["manual_version"] is not None:
+        manual = ManualControl(manually_disabled=row["manually_disabled"], manual_reason=row["manual_reason"])
+        yield _rule(
+            SYMBOL_DISABLED,
+            Scope.SYMBOL,
+            f"{account_id} {symbol}",
+            parameters=manual,
+            version=row["manual_version"],
+            symbol=symbol,
+        )
+    if row["times"] is not None:
+        yield from rules_of_symbol(account_id, zone, symbol, _time_control(json.loads(row["times"])))
+
+
+def _time_control(facts: dict[str, Any]) -> Recorded[TimeControl]:
+    start, end, days = facts["trading_start"], facts["trading_end"], facts["days"]
+    session, on_close = facts.get("session"), facts.get("on_close")
+    return Recorded(
+        control=TimeControl(
+            trading_start=None if start is None else time.fromisoformat(start),
+            trading_end=None if end is None else time.fromisoformat(end),
+            timezone=facts["timezone"],
+            days=None if days is None else tuple(Day(day) for day in days),
+            stale_order_millis=facts["stale_order_millis"],
+            max_resting_millis=facts.get("max_resting_millis"),
+            calendar=facts.get("calendar"),
+            session=None if session is None else Session(session),
+            on_close=None if on_close is None else OnClose(on_close),
+        ),
+        version=facts["version"],
+        created_at=datetime.fromisoformat(facts["created_at"]),
+        updated_at=datetime.fromisoformat(facts["updated_at"]),
+    )
+
+
+def _stored_rules(row: asyncpg.Record, spell: Callable[[str], Symbol | None]) -> tuple[list[Rule], list[Rule]]:
+    """A stored rule as those that are evaluated, and those of it that cannot be read.
+
+    Other terms for a time make two of it, of which one ends by itself when the other begins.
+    """
+    expires_at: datetime | None = row["override_expires_at"]
+    terms = [(row["terms"], expires_at, None), (row["override_terms"], None, expires_at)]
+    read, unread = [], []
+    for text, applies_from, applies_until in terms:
+        if text is None:
+            continue
+        rule = replace(_addressed(row), applies_from=applies_from, applies_until=applies_until)
+        try:
+            read.append(_with_terms(rule, text, spell))
+        except Exception:  # noqa: BLE001 - whatever is wrong with it, the rule lets nothing pass
+            unread.append(rule)
+    return read, unread
+
+
+def _addressed(row: asyncpg.Record) -> Rule:
+    scope, subject = Scope(row["scope"]), row["subject"]
+    return _rule(
+        row["code"],
+        scope,
+        subject,
+        parameters=None,
+        version=row["version"],
+        symbol=Symbol(subject.rpartition(" ")[2]) if scope is Scope.SYMBOL else None,
+        key_id=subject if scope is Scope.KEY else None,
+    )
+
+
+def _with_terms(rule: Rule, text: str, spell: Callable[[str], Symbol | None]) -> Rule:
+    terms = decode_terms(text)
+    parameters = CATALOGUE[rule.code].decode(terms.parameters)
+    if isinstance(parameters, SymbolList):
+        parameters = parameters.respelled(spell)
+    return replace(rule, mode=terms.mode, on_missing=terms.on_missing, parameters=parameters)

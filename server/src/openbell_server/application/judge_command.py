@@ -1,0 +1,196 @@
+"""Judge a command as it is accepted: what it asks for, the rules that speak about it, and what they must know."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from openbell_server.application.ports.rules import (
+    CountedAccept,
+    CountedAcceptStore,
+    Counting,
+    MarketStore,
+    RuleBookStore,
+)
+from openbell_server.application.ports.stores import IntentStore
+from openbell_server.domain.accounts import TradingAccount
+from openbell_server.domain.control_facts import STATEFUL, Asked, Facts, Gate, Need, Rate
+from openbell_server.domain.control_rules import Rule, RuleBook
+from openbell_server.domain.evaluate_controls import evaluate, exemption, needs, speaking
+from openbell_server.domain.identifiers import IntentId
+from openbell_server.domain.intents import ActionType, CancelIntent, CommandRequest, CreateIntent
+from openbell_server.domain.market_calendars import MarketCalendars
+from openbell_server.domain.orders import Terms
+from openbell_server.domain.principals import Principal, PrincipalKind
+from openbell_server.domain.receipts import Epochs, Evaluation, Receipt, asked_facts, cancel_facts, receipt_of
+
+# What one command can need the rates of exchange for, at most.
+CURRENCIES_MAX: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A command with all that is known of it without the account's lock."""
+
+    epochs: Epochs
+    # As its receipt has it.
+    command: Mapping[str, Any]
+    facts: Facts
+    # None for a CANCEL, and for a REPLACE of what is not there: no rule judges those.
+    asked: Asked | None = None
+    book: RuleBook | None = None
+    # The intent whose order a REPLACE would change.
+    intent_id: IntentId | None = None
+    # Rules that speak about it at some time, and what all of them must know.
+    rules: tuple[Rule, ...] = ()
+    needs: frozenset[Need] = frozenset()
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it must be judged under the account's lock: for what is counted there, or by the clock there."""
+        return bool(self.needs & STATEFUL) or (self.asked is not None and self.asked.deadline is not None)
+
+    def receipt(self, facts: Facts | None = None) -> Receipt:
+        """What the rules say, by these facts or by those that were known at first."""
+        known = facts or self.facts
+        if self.asked is None or self.book is None:
+            exempt = "CANCEL" if self.command["action_type"] == ActionType.CANCEL else None
+            return receipt_of(self.epochs, Evaluation(command=self.command, evaluated_at=known.now, exempt=exempt))
+        evaluation = Evaluation(
+            command=self.command,
+            evaluated_at=known.now,
+            findings=evaluate(self.book, self.asked, known, Gate.ACCEPT),
+            exempt=exemption(self.asked),
+            watched_only=self.book.is_watched_only,
+        )
+        return receipt_of(self.epochs, evaluation)
+
+    async def counted_facts(self, counted: CountedAccept, *, count: bool) -> Facts:
+        """What is known under the account's lock; the command counts for its rules of rates from now on, or not."""
+        facts = replace(self.facts, now=counted.now, exposure=counted.exposure, equal_orders=counted.equal_orders)
+        if Need.RATE in self.needs:
+            rates = [rule for rule in self.rules if self._needs(rule, Need.RATE) and rule.is_in_force(counted.now)]
+            facts = replace(facts, judged=await counted.judged(rates, count=count))
+        return facts
+
+    def question(self, idempotency_key: str | None = None) -> Counting:
+        """What is to be counted for it."""
+        assert self.asked is not None
+        windows = [rule.parameters for rule in self.rules if self._needs(rule, Need.DUPLICATES)]
+        return Counting(
+            asked=self.asked,
+            needs=self.needs,
+            intent_id=self.intent_id,
+            idempotency_key=idempotency_key,
+            window_millis=max((getattr(window, "window_millis", 0) for window in windows), default=0),
+        )
+
+    def _needs(self, rule: Rule, need: Need) -> bool:
+        assert self.asked is not None
+        return need in needs([rule], self.asked)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCommand:
+    """Makes cases, and judges one without writing anything."""
+
+    books: RuleBookStore
+    intents: IntentStore
+    market: MarketStore
+    counted: CountedAcceptStore
+    # None where no hours of markets are known.
+    calendars: MarketCalendars | None
+
+    async def __call__(self, account: TradingAccount, caller: Principal, request: CommandRequest) -> Receipt | None:
+        """The receipt that the command would have; None if rules changed meanwhile."""
+        case = await self.case(account, caller, request)
+        if case is None or not case.is_counted:
+            return None if case is None else case.receipt()
+        async with self.counted.counting(account, case.question()) as counted:
+            if counted.epochs != (account.organization_epoch, account.account_epoch):
+                return None
+            return case.receipt(await case.counted_facts(counted, count=False))
+
+    async def case(self, account: TradingAccount, caller: Principal, request: CommandRequest) -> Case | None:
+        """The command with what its rules must know; None if they are of other epochs than the account."""
+        facts = Facts(now=account.now)
+        if isinstance(request.command, CancelIntent):
+            return Case(epochs=account, command=cancel_facts(), facts=facts)
+        book = await self.books.rule_book(account)
+        if (book.organization_epoch, book.account_epoch) != (account.organization_epoch, account.account_epoch):
+            return None
+        asked = await self._asked(account, caller, request)
+        if asked is None:
+            # There is no such intent, which the accept step will say.
+            return Case(epochs=account, command={"action_type": ActionType.REPLACE}, facts=facts)
+        rules = speaking(book, asked, Gate.ACCEPT)
+        needed = needs(rules, asked)
+        return Case(
+            epochs=account,
+            command=asked_facts(asked),
+            facts=await self._facts(account, asked, rules, needed),
+            asked=asked,
+            book=book,
+            intent_id=None if isinstance(request.command, CreateIntent) else request.command.ref_intent_id,
+            rules=tuple(rules),
+            needs=needed,
+        )
+
+    async def _asked(self, account: TradingAccount, caller: Principal, request: CommandRequest) -> Asked | None:
+        command = request.command
+        assert not isinstance(command, CancelIntent)
+        key_id = caller.id if caller.kind is PrincipalKind.API_KEY else None
+        if isinstance(command, CreateIntent):
+            return Asked(
+                action_type=ActionType.CREATE,
+                symbol=command.symbol,
+                order_side=command.order_side,
+                order_type=command.spec.order_type,
+                terms=command.spec.terms,
+                environment=account.environment,
+                key_id=key_id,
+                deadline=request.deadline,
+                allow_duplicate=request.allow_duplicate,
+            )
+        order = await self.intents.find_order(account.organization_id, account.id, command.ref_intent_id)
+        if order is None:
+            return None
+        spec = command.spec
+        return Asked(
+            action_type=ActionType.REPLACE,
+            symbol=order.symbol,
+            order_side=order.order_side,
+            order_type=order.order_type,
+            terms=Terms(
+                quantity=spec.quantity,
+                limit_price=spec.limit_price,
+                stop_price=spec.stop_price,
+                time_in_force=spec.time_in_force or order.terms.time_in_force,
+            ),
+            environment=account.environment,
+            key_id=key_id,
+            before=order.terms,
+            filled_quantity=order.filled_quantity,
+            deadline=request.deadline,
+            allow_duplicate=request.allow_duplicate,
+        )
+
+    async def _facts(self, account: TradingAccount, asked: Asked, rules: list[Rule], needed: frozenset[Need]) -> Facts:
+        facts = Facts(now=account.now, calendars=self.calendars)
+        if Need.INSTRUMENT in needed:
+            facts = replace(facts, instrument=await self.market.find_instrument(account, asked.symbol))
+        if Need.PRICE in needed:
+            facts = replace(facts, price=await self.market.find_price(account, asked.symbol))
+        if facts.instrument is None:
+            return facts
+        rates: dict[tuple[str, str], Rate] = {}
+        for pair in currency_pairs(rules, facts.instrument.quote_currency):
+            rate = await self.market.find_rate(account.organization_id, *pair)
+            if rate is not None:
+                rates[pair] = rate
+        return replace(facts, rates_of_exchange=rates)
+
+
+def currency_pairs(rules: Sequence[Rule], quoted: str) -> list[tuple[str, str]]:
+    """Between which currencies the rules must count, for an instrument that is quoted in one; a bounded number."""
+    others = {str(currency) for rule in rules if (currency := getattr(rule.parameters, "currency", None)) is not None}
+    return [(quoted, other) for other in sorted(others - {quoted})][:CURRENCIES_MAX]

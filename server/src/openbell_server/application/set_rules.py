@@ -1,0 +1,234 @@
+"""Set and read rules and switches: of an organization, an account, a symbol on it, or an API key."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from openbell_server.application.paging import bounded, cursors_of, start_of
+from openbell_server.application.ports.api_key_records import ApiKeyRecords
+from openbell_server.application.ports.broker import BrokerDefinition
+from openbell_server.application.ports.rules import RuleChange, RuleStore
+from openbell_server.application.ports.stores import AccountStore
+from openbell_server.domain.authorization import (
+    Operation,
+    admit_to_account,
+    require_entitlement,
+    require_environment,
+)
+from openbell_server.domain.control_rules import SWITCH, Address, Override, RuleTerms, StoredRule, SwitchState
+from openbell_server.domain.controls_catalogue import SETTABLE, checked_parameters
+from openbell_server.domain.errors import FieldProblem, InvalidCommand, Problem
+from openbell_server.domain.findings import Scope
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.names import check_reason
+from openbell_server.domain.principals import Principal, PrincipalKind
+
+_STRICTNESS: Final = {state: place for place, state in enumerate(SwitchState)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where rules are asked for: what a path names, before anybody looked whether it is there."""
+
+    scope: Scope
+    account_id: AccountId | None = None
+    # In whatever spelling.
+    symbol: str | None = None
+    key_id: UUID | None = None
+
+    @property
+    def edit(self) -> Operation:
+        """What changing something there is."""
+        ours = self.scope in (Scope.ACCOUNT, Scope.SYMBOL)
+        return Operation.EDIT_CONTROLS if ours else Operation.EDIT_ORGANIZATION_CONTROLS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedRule:
+    """Terms that somebody wants, for good or for a time, and why."""
+
+    change: RuleTerms | Override
+    reason: str
+
+    @property
+    def terms(self) -> RuleTerms:
+        """What they are, however long."""
+        return self.change.terms if isinstance(self.change, Override) else self.change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedSwitch:
+    """A state that somebody wants, and why; whether orders that work are to be cancelled with it."""
+
+    state: SwitchState
+    cancel_working: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePage:
+    """Changes of a rule, the newest first; the cursors are as of every list."""
+
+    changes: list[RuleChange]
+    next_cursor: str | None
+    last_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetRules:
+    """Rules of one organization; every spelling of a symbol at the account's broker is the one symbol."""
+
+    accounts: AccountStore
+    keys: ApiKeyRecords
+    rules: RuleStore
+    brokers: Mapping[str, BrokerDefinition]
+    cursor_key: bytes
+
+    async def put(
+        self,
+        caller: Principal,
+        place: Place,
+        code: str,
+        decode: Callable[[], Awaitable[WantedRule]],
+        expected: Collection[int] | None,
+    ) -> StoredRule:
+        """Set the rule's terms, or others for a time."""
+        address = await self._enter(caller, place, place.edit)
+        _require_code(code)
+        wanted = await decode()
+        check_reason("reason", wanted.reason)
+        checked_parameters(code, place.scope, wanted.terms.parameters)
+        saved = await self.rules.save_rule(address, code, wanted.change, wanted.reason, caller, expected)
+        assert saved is not None, "what was set just now is there"
+        return saved
+
+    async def remove(
+        self, caller: Principal, place: Place, code: str, reason: str | None, expected: Collection[int] | None
+    ) -> None:
+        """Take the rule away, with what it was for a time."""
+        address = await self._enter(caller, place, place.edit)
+        _require_code(code)
+        await self.rules.save_rule(address, code, None, reason, caller, expected)
+
+    async def show(self, caller: Principal, place: Place, code: str) -> StoredRule:
+        """One rule."""
+        address = await self._enter(caller, place, Operation.READ_CONTROLS)
+        _require_code(code)
+        found = await self.rules.find_rule(address, code)
+        if found is None:
+            raise Problem("not_found", f"no rule {code} is set here")
+        return found
+
+    async def list_all(self, caller: Principal, place: Place) -> list[StoredRule]:
+        """Every rule there, by code; the switch is no rule to people."""
+        address = await self._enter(caller, place, Operation.READ_CONTROLS)
+        return [rule for rule in await self.rules.list_rules(address) if rule.code != SWITCH]
+
+    async def history(
+        self, caller: Principal, place: Place, code: str, cursor: str | None, limit: int | None
+    ) -> ChangePage:
+        """Changes of a rule, the newest first."""
+        address = await self._enter(caller, place, Operation.READ_CONTROLS)
+        _require_code(code)
+        return await self._changes(address, code, cursor, limit)
+
+    async def switch_history(
+        self, caller: Principal, place: Place, cursor: str | None, limit: int | None
+    ) -> ChangePage:
+        """Changes of the switch, the newest first."""
+        address = await self._enter(caller, place, Operation.READ_CONTROLS)
+        return await self._changes(address, SWITCH, cursor, limit)
+
+    async def _changes(self, address: Address, code: str, cursor: str | None, limit: int | None) -> ChangePage:
+        scope = f"rule changes {address.organization_id} {address.scope} {address.subject} {code}"
+        before, rows = start_of(self.cursor_key, scope, cursor), bounded(limit)
+        found = await self.rules.history(address, code, before or None, rows + 1)
+        cursors = cursors_of(self.cursor_key, scope, cursor, [change.version for change in found], rows)
+        return ChangePage(found[:rows], *cursors)
+
+    async def show_switch(self, caller: Principal, place: Place) -> tuple[Address, StoredRule | None]:
+        """How the switch stands; None if nobody ever touched it."""
+        address = await self._enter(caller, place, Operation.READ_CONTROLS)
+        return address, await self.rules.find_rule(address, SWITCH)
+
+    async def put_switch(
+        self,
+        caller: Principal,
+        place: Place,
+        decode: Callable[[], Awaitable[WantedSwitch]],
+        expected: Collection[int] | None,
+    ) -> StoredRule:
+        """Set the switch. A key may make it stricter; to lift it is for a person."""
+        address = await self._enter(caller, place, place.edit)
+        wanted = await decode()
+        check_reason("reason", wanted.reason)
+        if wanted.cancel_working and wanted.state is SwitchState.ACTIVE:
+            raise InvalidCommand("cancel_working", "is only for a switch that stops something")
+        parameters = {"state": wanted.state, "cancel_working": wanted.cancel_working}
+        guarded = caller.kind is not PrincipalKind.USER and wanted.state is not SwitchState.HALTED
+        version = await self._require_no_lifting(address, wanted.state) if guarded else None
+        seen = expected if version is None else {version} if expected is None else {version} & set(expected)
+        try:
+            terms = RuleTerms(parameters=parameters)
+            saved = await self.rules.save_rule(address, SWITCH, terms, wanted.reason, caller, seen)
+        except Problem as problem:
+            if problem.code == "version_mismatch" and expected is None:
+                raise Problem("concurrent_change", "the switch was set by somebody else just now") from None
+            raise
+        assert saved is not None, "what was set just now is there"
+        return saved
+
+    async def _require_no_lifting(self, address: Address, state: SwitchState) -> int:
+        """The version of the switch that may become so without a person; 0 if nobody ever touched it."""
+        found = await self.rules.find_rule(address, SWITCH)
+        if found is None:
+            return 0
+        if _STRICTNESS[state] < _STRICTNESS[switch_state(found)]:
+            raise Problem("permission_denied", "a switch is lifted by a user with the role admin, never by an API key")
+        return found.version
+
+    async def _enter(self, caller: Principal, place: Place, operation: Operation) -> Address:
+        if place.account_id is not None:
+            return await self._enter_account(caller, place, place.account_id, operation)
+        standing = await self.rules.standing(caller.organization_id)
+        if standing is None:
+            raise Problem("not_found", "there is no such organization")
+        if place.key_id is not None:
+            key = await self.keys.find(caller.organization_id, place.key_id)
+            if key is None:
+                raise Problem("not_found", "there is no such API key")
+            require_environment(caller, key.environment)
+        require_entitlement(operation, standing.entitlements)
+        if operation is not Operation.READ_CONTROLS and standing.disabled:
+            raise Problem("organization_disabled", "the organization is disabled")
+        key_id = None if place.key_id is None else str(place.key_id)
+        return Address(organization_id=caller.organization_id, scope=place.scope, key_id=key_id)
+
+    async def _enter_account(
+        self, caller: Principal, place: Place, account_id: AccountId, operation: Operation
+    ) -> Address:
+        account = await self.accounts.find_account(caller.organization_id, account_id)
+        if account is None:
+            raise Problem("not_found", "there is no such account")
+        admit_to_account(caller, operation, account)
+        if operation is not Operation.READ_CONTROLS and account.organization_disabled:
+            raise Problem("organization_disabled", "the organization is disabled")
+        symbol: Symbol | None = None
+        if place.symbol is not None:
+            symbol = self.brokers[account.broker].canonical_symbol(place.symbol)
+            if symbol is None:
+                message = "must be 1 to 32 of A-Z, 0-9 and . - / : _"
+                raise Problem("invalid_parameter", f"symbol {message}", (FieldProblem("/symbol", "invalid", message),))
+        return Address(organization_id=caller.organization_id, scope=place.scope, account_id=account_id, symbol=symbol)
+
+
+def switch_state(rule: StoredRule) -> SwitchState:
+    """What a stored switch says."""
+    assert rule.terms is not None, "a switch is never set for a time"
+    return SwitchState(rule.terms.parameters["state"])
+
+
+def _require_code(code: str) -> None:
+    if code not in SETTABLE:
+        raise Problem("not_found", f"there is no such rule; the codes are {', '.join(SETTABLE)}")
