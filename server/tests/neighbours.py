@@ -292,7 +292,15 @@ def _plain_values() -> dict[str, Any]:
         | _values_of_the_accept_step()
         | _values_of_reconciliation()
         | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
-        | {"calendar": "XNYS", "trade_date": now.date(), "is_reset": False, "opens_at": None, "closes_at": None}
+        | {
+            "calendar": "XNYS",
+            "trade_date": now.date(),
+            "session": "regular",
+            "on_close": None,
+            "is_reset": False,
+            "opens_at": None,
+            "closes_at": None,
+        }
         | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
         | values_of_markets()
         | _values_of_what_is_counted(now)
@@ -361,7 +369,6 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "add_vault_object": lambda: {"credential_id": new_id()},
     **dict.fromkeys(("find_rule", "save_rule"), lambda: {"code": "QTY_MAX"}),
     # The next of the rule that everybody has.
-    "change_session": lambda: {"session": "regular"},
     "add_change": lambda: {"code": "QTY_MAX", "version": 2},
     "list_changes": lambda: {"code": "QTY_MAX"},
     "save_prices": lambda: {"prices": [Decimal(11)]},

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from openbell.async_client import AsyncClient
+    from openbell.calendars import Calendar, MarketSession, MarketSessions
     from openbell.client import Client
     from openbell.errors import (
         ApiError,
@@ -61,6 +62,7 @@ __all__ = [
     "BrokerCommand",
     "BrokerFeed",
     "BrokerOrder",
+    "Calendar",
     "Client",
     "Conflict",
     "CredentialField",
@@ -76,6 +78,8 @@ __all__ = [
     "Latency",
     "Limit",
     "Market",
+    "MarketSession",
+    "MarketSessions",
     "NotAuthenticated",
     "NotConfigured",
     "NotFinal",
@@ -113,6 +117,9 @@ _HOMES: Final = {
     "BrokerCommand": "models",
     "Broker": "models",
     "BrokerOrder": "models",
+    "Calendar": "calendars",
+    "MarketSession": "calendars",
+    "MarketSessions": "calendars",
     "Event": "models",
     "ExternalOrder": "models",
     "Execution": "models",

@@ -8,6 +8,7 @@ from typing import Self, TypeVar, Unpack
 import httpx
 
 from openbell import requests
+from openbell.calendars import Calendar, CalendarList, MarketSessions
 from openbell.connection import DEFAULT_TIMEOUT, connect
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
 from openbell.models import (
@@ -115,6 +116,16 @@ class AsyncClient:
     async def brokers(self) -> tuple[Broker, ...]:
         """Every broker that accounts can be at, and what it can do."""
         return (await self._carry_out(fetch(requests.brokers(), BrokerList))).data
+
+    async def calendars(self) -> tuple[Calendar, ...]:
+        """Every market calendar that a rule can name."""
+        return (await self._carry_out(fetch(requests.calendars(), CalendarList))).data
+
+    async def market_sessions(
+        self, calendar: str, *, since: str | None = None, until: str | None = None
+    ) -> MarketSessions:
+        """When a market is open, from one trade date to another, such as 2026-11-27; by default the next week."""
+        return await self._carry_out(fetch(requests.market_sessions(calendar, since, until), MarketSessions))
 
     async def set_symbol_control(
         self, symbol: str, *, disabled: bool, reason: str | None = None, account_id: str | None = None

@@ -8,6 +8,7 @@ from typing import Self, TypeVar, Unpack
 import httpx
 
 from openbell import requests
+from openbell.calendars import Calendar, CalendarList, MarketSessions
 from openbell.connection import DEFAULT_TIMEOUT, connect
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
 from openbell.models import (
@@ -115,6 +116,14 @@ class Client:
     def brokers(self) -> tuple[Broker, ...]:
         """Every broker that accounts can be at, and what it can do."""
         return (self._carry_out(fetch(requests.brokers(), BrokerList))).data
+
+    def calendars(self) -> tuple[Calendar, ...]:
+        """Every market calendar that a rule can name."""
+        return (self._carry_out(fetch(requests.calendars(), CalendarList))).data
+
+    def market_sessions(self, calendar: str, *, since: str | None = None, until: str | None = None) -> MarketSessions:
+        """When a market is open, from one trade date to another, such as 2026-11-27; by default the next week."""
+        return self._carry_out(fetch(requests.market_sessions(calendar, since, until), MarketSessions))
 
     def set_symbol_control(
         self, symbol: str, *, disabled: bool, reason: str | None = None, account_id: str | None = None

@@ -130,6 +130,14 @@ class SymbolTime(Record, frozen=True, kw_only=True):
     days: tuple[str, ...] | None = None
     stale_order_millis: int | None = None
     max_resting_millis: int | None = None
+    # A market whose sessions apply, and what becomes of working orders when they end.
+    calendar: str | None = None
+    session: str | None = None
+    on_close: str | None = None
+    # For what is both in the window and in the session.
+    window_open_now: bool | None = None
+    next_open_at: datetime | None = None
+    next_close_at: datetime | None = None
 
 
 class BrokerCommand(Record, frozen=True, kw_only=True):

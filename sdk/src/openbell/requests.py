@@ -78,6 +78,9 @@ class TimeOptions(TypedDict, total=False):
     days: Sequence[str] | None
     stale_order_millis: int | None
     max_resting_millis: int | None
+    calendar: str | None
+    session: str | None
+    on_close: str | None
     clear: Sequence[str]
 
 
@@ -201,6 +204,17 @@ def patch_symbol_time(connection: Connection, symbol: str, options: TimeOptions)
 def brokers() -> Request:
     """Every broker and what it can do."""
     return Request("GET", "/v1/brokers")
+
+
+def calendars() -> Request:
+    """Every market calendar."""
+    return Request("GET", "/v1/calendars")
+
+
+def market_sessions(calendar: str, since: str | None, until: str | None) -> Request:
+    """The sessions of a market on some days."""
+    days = {name: day for name, day in (("from", since), ("to", until)) if day is not None}
+    return Request("GET", f"/v1/calendars/{quote(calendar, safe='')}/sessions", days)
 
 
 def fault_plan(connection: Connection, account_id: str | None) -> Request:

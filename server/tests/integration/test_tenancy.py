@@ -242,7 +242,7 @@ READS: dict[Role, dict[str, set[str]]] = {
         },
         "orders": {"organization_id", "account_id", "order_id", "standing", "created_at", "symbol"},
         "positions": {"organization_id", "account_id", "symbol", "quantity"},
-        "symbol_time_controls": {"organization_id", "account_id", "max_resting_millis"},
+        "symbol_time_controls": {"organization_id", "account_id", "max_resting_millis", "on_close"},
         "forgotten_orders": {"account_id", "action_id", "found_at"},
         "control_rules": {
             *("organization_id", "scope", "subject", "code", "of_account", "version", "updated_at", "terms"),

@@ -51,6 +51,9 @@ def window(
     resting_millis: Annotated[
         int | None, typer.Option("--resting-millis", help="How long an order may work before it is cancelled.")
     ] = None,
+    calendar: Annotated[str | None, typer.Option("--calendar", help="A market whose sessions apply: XNYS.")] = None,
+    session: Annotated[str | None, typer.Option("--session", help="regular, extended, overnight or any.")] = None,
+    on_close: Annotated[str | None, typer.Option("--on-close", help="leave or cancel working orders.")] = None,
     clear: Annotated[list[str] | None, typer.Option("--clear", help="A field to remove; may be repeated.")] = None,
     account: Account = None,
     url: Url = None,
@@ -67,6 +70,9 @@ def window(
             days=None if days is None else days.split(","),
             stale_order_millis=stale_millis,
             max_resting_millis=resting_millis,
+            calendar=calendar,
+            session=session,
+            on_close=on_close,
             clear=clear or [],
         )
         _show_times(times, as_json=as_json)
@@ -105,5 +111,9 @@ def _show_times(times: "SymbolTime", *, as_json: bool) -> None:
         f"not older than {times.stale_order_millis} ms" if times.stale_order_millis else "",
         f"in orders of at most {times.max_resting_millis} ms" if times.max_resting_millis else "",
     ]
+    if times.calendar:
+        parts.append(f"in {times.session or 'regular'} sessions of {times.calendar}")
+    if times.on_close == "cancel":
+        parts.append("and cancels what works when that closes")
     text = f"{times.symbol} trades {' '.join(part for part in parts if part)} (version {times.version})"
     typer.echo(times.to_json() if as_json else printable(text))

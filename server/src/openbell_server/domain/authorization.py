@@ -36,6 +36,7 @@ class Operation(StrEnum):
     EDIT_ORGANIZATION_CONTROLS = "edit_organization_controls"
     READ_CONTROLS = "read_controls"
     READ_BROKERS = "read_brokers"
+    READ_CALENDARS = "read_calendars"
     READ_ACCOUNTS = "read_accounts"
     EDIT_ACCOUNTS = "edit_accounts"
     READ_CREDENTIALS = "read_credentials"
@@ -90,6 +91,7 @@ RULES: Final = {
         entitlement=CONTROLS_PREMIUM,
     ),
     Operation.READ_BROKERS: Rule(permissions=_ANY, roles=_ANY_USER, scopes=_ANY, scoped=False, homeless=None),
+    Operation.READ_CALENDARS: Rule(permissions=_ANY, roles=_ANY_USER, scopes=_ANY, scoped=False, homeless=None),
     Operation.READ_ACCOUNTS: Rule(
         permissions=frozenset({ACCOUNT_READ}), roles=_ANY_ROLE, scopes=frozenset({ACCOUNT_READ})
     ),

@@ -1,13 +1,15 @@
 """When markets are open: sessions in a table that ends, changed by hand where an operator says so."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
+
+from openbell_server.domain.trading_windows import next_changes
 
 # Every calendar that may be named; the table has these and no others.
 CALENDARS: Final = (
@@ -113,18 +115,7 @@ class Market:
 
     def next_changes(self, now: datetime, session: Session) -> tuple[datetime | None, datetime | None]:
         """When it opens next and when it closes next, both after now; None: not as far as the table goes."""
-        opens, closes = None, None
-        was_open = self.open_at(now, session) is not None
-        for instant in self._edges(now, session):
-            is_open = self.open_at(instant, session) is not None
-            if is_open and not was_open:
-                opens = opens or instant
-            if was_open and not is_open:
-                closes = closes or instant
-            if opens is not None and closes is not None:
-                break
-            was_open = is_open
-        return opens, closes
+        return next_changes(lambda at: self.open_at(at, session) is not None, self.edges(now, session), now)
 
     def between(self, first: date, last: date) -> list[tuple[Session, Hours]]:
         """The hours of these trade dates, both inside, by time."""
@@ -139,14 +130,13 @@ class Market:
         mine = tuple(change for change in changes if change.calendar == self.name)
         return _changed(self, mine) if mine and self.valid_until is not None else self
 
-    def _edges(self, now: datetime, session: Session) -> Iterator[datetime]:
-        if self.valid_until is None:
-            return
+    def edges(self, now: datetime, session: Session) -> list[datetime]:
+        """The instants of the next sessions at which the answer may change, in order."""
         instant = now.timestamp()
         rows = [self.hours.get(kind, ()) for kind in session.kinds]
         later = (row for each in rows for row in each[max(bisect_right(each, instant, key=_opens) - 1, 0) :][:_AHEAD])
         edges = sorted({edge for row in later for edge in (row.opens, row.closes) if edge > instant})
-        yield from (datetime.fromtimestamp(edge, UTC) for edge in edges)
+        return [datetime.fromtimestamp(edge, UTC) for edge in edges]
 
 
 # No market is closed for longer than so many of its sessions take to come round.

@@ -1,6 +1,6 @@
 """Trading windows: times of the day in a zone, on all days or some of them."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
@@ -90,21 +90,7 @@ class TradingWindow:
 
     def next_changes(self, now: datetime) -> tuple[datetime | None, datetime | None]:
         """When a window opens next and when one closes next, both after now; None: not in the next two weeks."""
-        zone = zone_of(self.timezone or DEFAULT_ZONE)
-        if zone is None:
-            return None, None
-        opens, closes = None, None
-        was_open = self.opened_on(now) is not None
-        for instant in self._edges(zone, now):
-            is_open = self.opened_on(instant) is not None
-            if is_open and not was_open:
-                opens = opens or instant
-            if was_open and not is_open:
-                closes = closes or instant
-            if opens is not None and closes is not None:
-                break
-            was_open = is_open
-        return opens, closes
+        return next_changes(lambda instant: self.opened_on(instant) is not None, self.edges(now), now)
 
     @property
     def restricts(self) -> bool:
@@ -128,8 +114,11 @@ class TradingWindow:
     def _opens_on(self, day: date) -> bool:
         return self.days is None or DAYS[day.weekday()] in self.days
 
-    def _edges(self, zone: ZoneInfo, now: datetime) -> list[datetime]:
-        """Every instant after now at which the answer may change, in order."""
+    def edges(self, now: datetime) -> list[datetime]:
+        """Every instant of the next two weeks at which the answer may change, in order."""
+        zone = zone_of(self.timezone or DEFAULT_ZONE)
+        if zone is None:
+            return []
         marks = {time.min, self.start, self.trading_end or time.min}
         yesterday = now.astimezone(zone).date() - timedelta(days=1)
         edges = set(_changes_of_clock(zone, now.astimezone(UTC)))
@@ -139,6 +128,24 @@ class TradingWindow:
             local = (datetime.combine(day, mark, zone).replace(fold=fold) for mark in marks for fold in (0, 1))
             edges |= {each.astimezone(UTC) for each in local}
         return sorted(edge for edge in edges if edge > now)
+
+
+def next_changes(
+    is_open: Callable[[datetime], bool], edges: Iterable[datetime], now: datetime
+) -> tuple[datetime | None, datetime | None]:
+    """When something opens next and when it closes next; nothing changes but at an edge, and these are in order."""
+    opens, closes = None, None
+    was_open = is_open(now)
+    for edge in edges:
+        opened = is_open(edge)
+        if opened and not was_open:
+            opens = opens or edge
+        if was_open and not opened:
+            closes = closes or edge
+        if opens is not None and closes is not None:
+            break
+        was_open = opened
+    return opens, closes
 
 
 def _changes_of_clock(zone: ZoneInfo, now: datetime) -> Iterator[datetime]:

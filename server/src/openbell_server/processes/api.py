@@ -11,6 +11,7 @@ from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.postgres.accounts import PostgresAccountRecords
 from openbell_server.adapters.postgres.api_key_records import PostgresApiKeyRecords
+from openbell_server.adapters.postgres.calendars import PostgresSessionChanges
 from openbell_server.adapters.postgres.callers import PostgresTokenCallerStore
 from openbell_server.adapters.postgres.connection import (
     DOUBTFUL,
@@ -68,6 +69,7 @@ from openbell_server.transport.rest.accounts import account_routes
 from openbell_server.transport.rest.api_keys import api_key_routes, validation_routes
 from openbell_server.transport.rest.app import ObserveRequest, build_app
 from openbell_server.transport.rest.brokers import broker_route
+from openbell_server.transport.rest.calendars import calendar_routes
 from openbell_server.transport.rest.controls import control_routes
 from openbell_server.transport.rest.credentials import credential_routes
 from openbell_server.transport.rest.entry import Enter
@@ -100,12 +102,13 @@ def rest_app(
     organizations, intents, ids = PostgresOrganizationStore(pool), PostgresIntentStore(pool), DatabaseClock(pool)
     authenticate, controls = authentication(pool, tokens), PostgresControlStore(pool)
     enter = Enter(authenticate, limit)
+    calendars, changes = load_calendars(), PostgresSessionChanges(pool)
     judge = JudgeCommand(
         PostgresRuleBookStore(pool, RuleBooks(spelled_at)),
         intents,
         PostgresMarketStore(pool),
         PostgresCountedAcceptStore(pool),
-        load_calendars(),
+        calendars,
     )
     submit = SubmitIntent(organizations, intents, controls, judge, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
     read = ReadIntents(organizations, intents, BROKERS, cursor_key)
@@ -117,11 +120,12 @@ def rest_app(
     credentials = PostgresCredentialStore(pool, ids)
     routes: list[ControllerRouterHandler] = [
         broker_route(enter, BROKERS),
+        *calendar_routes(enter, calendars, changes, ids.now),
         account_routes(enter, manage_accounts),
         fault_plan_routes(enter, SetFaultPlan(organizations, account_records, plans)),
         intent_routes(enter, submit, read, statistics),
         external_order_route(enter, external_orders),
-        control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
+        control_routes(enter, SetSymbolControls(organizations, controls, BROKERS, calendars, changes)),
         *rule_routes(enter, SetRules(organizations, key_records, PostgresRuleStore(pool), BROKERS, cursor_key)),
         credential_routes(enter, ManageCredentials(organizations, credentials, BROKERS, ids, vault, hints)),
         api_key_routes(enter, ManageApiKeys(key_records, cursor_key, os.urandom)),

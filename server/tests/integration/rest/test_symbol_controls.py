@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -15,6 +16,7 @@ from rest_api import RestApi, cancel_body, create_body, pointers, problem
 
 MANUAL_FIELDS = {"account_id", "organization_id", "symbol", "manually_disabled", "created_at", "updated_at", "version"}
 TIME_FIELDS = {"account_id", "organization_id", "symbol", "stale_order_millis", "created_at", "updated_at", "version"}
+TIME_FIELDS |= {"timezone", "window_open_now", "next_open_at", "next_close_at"}
 
 
 def path_of(tenant: Tenant, symbol: str = "AAPL") -> str:
@@ -134,6 +136,11 @@ WRONG_PATCHES: list[tuple[str, dict[str, Any]]] = [
     ("/stale_order_millis", {"stale_order_millis": "5"}),
     ("/stale_order_millis", {"stale_order_millis": True}),
     ("/max_resting_millis", {"max_resting_millis": 999}),
+    ("/calendar", {"calendar": "XMOON"}),
+    ("/session", {"session": "regular"}),
+    ("/session", {"calendar": "XNYS", "session": "lunch"}),
+    ("/on_close", {"on_close": "cancel"}),
+    ("/on_close", {"on_close": "explode"}),
     ("/max_resting_millis", {"max_resting_millis": 30 * 86_400_000 + 1}),
     ("/trading_start", {"trading_start": "09:30:00", "clear": ["trading_start"]}),
     ("/clear/0", {"clear": ["manually_disabled"]}),
@@ -150,12 +157,11 @@ async def test_a_patch_that_is_wrong_says_where(
     problem(await shown(api, tenant, "/time"), 404, "not_found")
 
 
-@pytest.mark.parametrize("field", ["calendar", "session", "on_close"])
-async def test_what_nothing_would_enforce_is_not_taken_and_the_answer_names_what_is(
-    api: RestApi, tenant: Tenant, field: str
+async def test_a_field_that_nobody_has_is_refused_and_the_answer_names_what_there_is(
+    api: RestApi, tenant: Tenant
 ) -> None:
-    said = problem(await call(api, tenant, "PATCH", path_of(tenant) + "/time", {field: 5}), 422, "invalid_command")
-    assert field in str(said["detail"])
+    said = problem(await call(api, tenant, "PATCH", path_of(tenant) + "/time", {"on_open": 5}), 422, "invalid_command")
+    assert "on_open" in str(said["detail"])
     for taken in (
         "trading_start",
         "trading_end",
@@ -163,9 +169,35 @@ async def test_what_nothing_would_enforce_is_not_taken_and_the_answer_names_what
         "days",
         "stale_order_millis",
         "max_resting_millis",
+        "calendar",
+        "session",
+        "on_close",
         "clear",
     ):
         assert taken in str(said["detail"])
+
+
+async def test_a_market_is_set_kept_and_cleared(api: RestApi, tenant: Tenant) -> None:
+    first = (await patch(api, tenant, calendar="XNYS", session="extended", on_close="cancel")).json()
+    assert (first["calendar"], first["session"], first["on_close"]) == ("XNYS", "extended", "cancel")
+    assert first["timezone"] == "UTC"
+    assert (first["next_open_at"], first["next_close_at"]) != (None, None)
+    kept = (await patch(api, tenant, stale_order_millis=5)).json()
+    assert (kept["calendar"], kept["session"], kept["on_close"]) == ("XNYS", "extended", "cancel")
+    problem(await patch(api, tenant, clear=["calendar"]), 422, "invalid_command")
+    cleared = (await patch(api, tenant, clear=["calendar", "session", "on_close"])).json()
+    assert not {"calendar", "session", "on_close"} & set(cleared)
+    assert (cleared["window_open_now"], cleared["next_open_at"], cleared["next_close_at"]) == (True, None, None)
+    assert (await shown(api, tenant, "/time")).json() == cleared
+
+
+async def test_a_window_tells_its_zone_and_when_it_opens_and_closes(api: RestApi, tenant: Tenant) -> None:
+    told = (await patch(api, tenant, trading_start="00:00:00", trading_end="12:00:00", timezone="Asia/Tokyo")).json()
+    assert told["timezone"] == "Asia/Tokyo"
+    opens, closes = (datetime.fromisoformat(told[name]) for name in ("next_open_at", "next_close_at"))
+    assert (opens.astimezone(UTC).hour, closes.astimezone(UTC).hour) == (15, 3)
+    # The other one comes first.
+    assert told["window_open_now"] is (closes < opens)
 
 
 async def test_the_life_of_an_order_is_set_kept_and_cleared(api: RestApi, tenant: Tenant) -> None:

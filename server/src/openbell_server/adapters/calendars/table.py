@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from functools import cache
 from importlib import resources
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -15,6 +16,7 @@ ALWAYS_OPEN: Final = "CRYPTO"
 _DAY, _MINUTE = 86_400, 60
 
 
+@cache
 def load_calendars() -> MarketCalendars:
     """Every market whose zone is known here; one that is not there is closed to whoever asks."""
     table = json.loads(resources.files("openbell_server.adapters.calendars").joinpath("sessions.json").read_text())

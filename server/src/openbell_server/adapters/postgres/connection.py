@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -192,6 +193,11 @@ class DatabaseClock:
         database = await _queries.database_millis(self.pool)
         self.offset_millis = int(database) - (before + time.time_ns()) // 2_000_000
         self.read_at = time.monotonic()
+
+    async def now(self) -> datetime:
+        """What the database's clock shows, nearly: for what is only shown."""
+        await self.refresh()
+        return datetime.fromtimestamp((time.time_ns() // 1_000_000 + self.offset_millis) / 1_000, UTC)
 
     async def new_ids(self, count: int) -> list[UUID]:
         """Fresh ids."""

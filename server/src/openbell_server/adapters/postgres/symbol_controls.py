@@ -12,14 +12,16 @@ import asyncpg
 from openbell_server.adapters.postgres import account_changes, audit_log, counted_accept, named_queries
 from openbell_server.adapters.postgres.connection import OUTDATED, Connection, DatabaseClock, Pool, Role, transaction
 from openbell_server.application.ports.controls import ControlsNow
-from openbell_server.domain.controls import ManualControl, Recorded, SymbolControls, TimeControl
+from openbell_server.domain.controls import ManualControl, OnClose, Recorded, SymbolControls, TimeControl
 from openbell_server.domain.identifiers import AccountId, OrganizationId, ReceiptId, Symbol
+from openbell_server.domain.market_calendars import Session
 from openbell_server.domain.principals import Principal
 from openbell_server.domain.receipts import Receipt
 from openbell_server.domain.trading_windows import Day
 
 _queries = named_queries.load("symbol_controls")
 _resting = named_queries.load("resting")
+_calendars = named_queries.load("calendars")
 
 
 async def read_controls(
@@ -75,16 +77,16 @@ class PostgresControlStore:
             before = (await changing.read()).time
             changed = change(TimeControl() if before is None else before.control)
             facts = asdict(changed)
-            max_resting_millis = facts.pop("max_resting_millis")
+            # Columns that the schema of before has not: only whoever sets them needs them.
+            resting = {"max_resting_millis": facts.pop("max_resting_millis")}
+            market = {name: facts.pop(name) for name in ("calendar", "session", "on_close")}
             await changing.run(_queries.save_time_control, **facts)
-            if max_resting_millis != (before and before.control.max_resting_millis):
-                await _resting.save_resting_limit(
-                    changing.connection,
-                    organization_id=organization_id,
-                    account_id=account_id,
-                    symbol=symbol,
-                    max_resting_millis=max_resting_millis,
-                )
+            where = {"organization_id": organization_id, "account_id": account_id, "symbol": symbol}
+            was = asdict(TimeControl() if before is None else before.control)
+            if any(was[name] != value for name, value in resting.items()):
+                await _resting.save_resting_limit(changing.connection, **where, **resting)
+            if any(was[name] != value for name, value in market.items()):
+                await _calendars.save_market(changing.connection, **where, **market)
             after = (await changing.read()).time
             assert after is not None
             await changing.audit("controls time", before, after)
@@ -182,6 +184,9 @@ def _controls(row: asyncpg.Record) -> SymbolControls:
                 days=None if row["days"] is None else tuple(Day(day) for day in row["days"]),
                 stale_order_millis=row["stale_order_millis"],
                 max_resting_millis=row["max_resting_millis"],
+                calendar=row["calendar"],
+                session=None if row["session"] is None else Session(row["session"]),
+                on_close=None if row["on_close"] is None else OnClose(row["on_close"]),
             ),
             version=row["time_version"],
             created_at=row["time_created_at"],

@@ -4,8 +4,9 @@ select t.symbol, c.control_epoch, clock_timestamp() as now,
     m.manually_disabled, m.manual_reason, m.version as manual_version, m.created_at as manual_created_at,
     m.updated_at as manual_updated_at,
     w.trading_start, w.trading_end, w.timezone, w.days, w.stale_order_millis, w.version as time_version,
-    -- The schema before may not have this column.
-    (to_jsonb(w) ->> 'max_resting_millis')::bigint as max_resting_millis,
+    -- The schema before may not have these columns.
+    (to_jsonb(w) ->> 'max_resting_millis')::bigint as max_resting_millis, to_jsonb(w) ->> 'calendar' as calendar,
+    to_jsonb(w) ->> 'session' as session, to_jsonb(w) ->> 'on_close' as on_close,
     w.created_at as time_created_at, w.updated_at as time_updated_at
 from account_counters c
 cross join unnest(:symbols::text[]) t (symbol)

@@ -7,18 +7,20 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from openbell_server.application.set_symbol_controls import TimePatch
+from openbell_server.application.set_symbol_controls import TimePatch, TimesNow
 from openbell_server.domain.controls import (
     RESTING_MILLIS_MAX,
     RESTING_MILLIS_MIN,
     STALE_MILLIS_MAX,
     TIME_FIELDS,
     ManualControl,
+    OnClose,
     Recorded,
     TimeControl,
 )
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
+from openbell_server.domain.market_calendars import CALENDARS, Session
 from openbell_server.domain.trading_windows import Day
 from openbell_server.transport.rest.wire_types import Moment, ReasonText, ZoneText
 
@@ -48,6 +50,15 @@ RestingMillis = Annotated[
     ),
 ]
 Days = Annotated[list[Day], Meta(max_length=7, extra_json_schema={"minItems": 1})]
+CalendarText = Annotated[
+    str,
+    Meta(
+        max_length=32,
+        description="the market whose sessions and holidays apply",
+        examples=["XNYS"],
+        extra_json_schema={"enum": list(CALENDARS)},
+    ),
+]
 FieldName = Annotated[str, Meta(description="a field that is removed", extra_json_schema={"enum": list(TIME_FIELDS)})]
 
 
@@ -71,6 +82,9 @@ class TimeControlRequest(Struct, forbid_unknown_fields=True, frozen=True):
     days: Days | None = None
     stale_order_millis: StaleMillis | None = None
     max_resting_millis: RestingMillis | None = None
+    calendar: CalendarText | None = None
+    session: Session | None = None
+    on_close: OnClose | None = None
     clear: Annotated[list[FieldName], Meta(max_length=16)] | None = None
 
     def to_patch(self) -> TimePatch:
@@ -82,6 +96,9 @@ class TimeControlRequest(Struct, forbid_unknown_fields=True, frozen=True):
             days=None if self.days is None else tuple(self.days),
             stale_order_millis=self.stale_order_millis,
             max_resting_millis=self.max_resting_millis,
+            calendar=self.calendar,
+            session=self.session,
+            on_close=self.on_close,
         )
         return TimePatch(change, self.clear or [])
 
@@ -117,11 +134,20 @@ class TimeControlBody(Struct, frozen=True):
     created_at: Moment
     updated_at: Moment
     version: int
+    # The account's, where the control names none.
+    timezone: str
+    # Of the window and of the session of the calendar, where there is one; for orders that opt in to all of it.
+    window_open_now: bool
+    # Null: neither in two weeks.
+    next_open_at: Moment | None
+    next_close_at: Moment | None
     trading_start: str | UnsetType = UNSET
     trading_end: str | UnsetType = UNSET
-    timezone: str | UnsetType = UNSET
     days: list[Day] | UnsetType = UNSET
     max_resting_millis: int | UnsetType = UNSET
+    calendar: str | UnsetType = UNSET
+    session: Session | UnsetType = UNSET
+    on_close: OnClose | UnsetType = UNSET
 
 
 def manual_control_body(
@@ -141,22 +167,26 @@ def manual_control_body(
     )
 
 
-def time_control_body(
-    organization_id: OrganizationId, account_id: AccountId, symbol: Symbol, recorded: Recorded[TimeControl]
-) -> TimeControlBody:
+def time_control_body(organization_id: OrganizationId, account_id: AccountId, found: TimesNow) -> TimeControlBody:
     """The control of a symbol on an account."""
-    control = recorded.control
+    recorded, control = found.recorded, found.recorded.control
     return TimeControlBody(
         account_id=account_id,
         organization_id=organization_id,
-        symbol=symbol,
+        symbol=found.symbol,
         stale_order_millis=control.stale_order_millis,
         created_at=recorded.created_at,
         updated_at=recorded.updated_at,
         version=recorded.version,
+        timezone=found.timezone,
+        window_open_now=found.times.open_now,
+        next_open_at=found.times.next_open_at,
+        next_close_at=found.times.next_close_at,
         trading_start=UNSET if control.trading_start is None else control.trading_start.isoformat(),
         trading_end=UNSET if control.trading_end is None else control.trading_end.isoformat(),
-        timezone=UNSET if control.timezone is None else control.timezone,
         days=UNSET if control.days is None else list(control.days),
         max_resting_millis=UNSET if control.max_resting_millis is None else control.max_resting_millis,
+        calendar=UNSET if control.calendar is None else control.calendar,
+        session=UNSET if control.session is None else control.session,
+        on_close=UNSET if control.on_close is None else control.on_close,
     )

@@ -11,7 +11,6 @@ from litestar.params import FromPath
 from openbell_server.application.set_symbol_controls import SetSymbolControls, TimePatch
 from openbell_server.domain.authorization import Operation
 from openbell_server.domain.controls import ManualControl
-from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.transport.rest.control_bodies import (
     ManualControlBody,
@@ -53,7 +52,7 @@ def control_routes(enter: Enter, controls: SetSymbolControls) -> Router:
             return read_json(await json_body_of(request), TimeControlRequest).to_patch()
 
         kept = await controls.patch_time(caller, AccountId(account_id), unquote(symbol), decode)
-        return time_control_body(caller.organization_id, AccountId(account_id), *kept)
+        return time_control_body(caller.organization_id, AccountId(account_id), kept)
 
     @get("/")
     async def show_symbol_control(
@@ -61,10 +60,8 @@ def control_routes(enter: Enter, controls: SetSymbolControls) -> Router:
     ) -> ManualControlBody:
         """The manual control, if one was ever set."""
         caller = await enter(request, Operation.READ_CONTROLS)
-        canonical, found = await controls.read(caller, AccountId(account_id), unquote(symbol))
-        if found.manual is None:
-            raise Problem("not_found", "no manual control is set for the symbol")
-        return manual_control_body(caller.organization_id, AccountId(account_id), canonical, found.manual)
+        found = await controls.read_manual(caller, AccountId(account_id), unquote(symbol))
+        return manual_control_body(caller.organization_id, AccountId(account_id), *found)
 
     @get("/time")
     async def show_symbol_time(
@@ -72,10 +69,8 @@ def control_routes(enter: Enter, controls: SetSymbolControls) -> Router:
     ) -> TimeControlBody:
         """The time control, if one was ever set."""
         caller = await enter(request, Operation.READ_CONTROLS)
-        canonical, found = await controls.read(caller, AccountId(account_id), unquote(symbol))
-        if found.time is None:
-            raise Problem("not_found", "no time control is set for the symbol")
-        return time_control_body(caller.organization_id, AccountId(account_id), canonical, found.time)
+        found = await controls.read_time(caller, AccountId(account_id), unquote(symbol))
+        return time_control_body(caller.organization_id, AccountId(account_id), found)
 
     return Router(
         "/v1/controls/accounts/{account_id:uuid}/symbols/{symbol:str}",

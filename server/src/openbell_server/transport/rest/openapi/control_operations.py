@@ -5,6 +5,8 @@ from typing import Final
 from uuid import UUID
 
 from openbell_server.domain.authorization import Operation
+from openbell_server.domain.controls import OnClose
+from openbell_server.domain.market_calendars import Session
 from openbell_server.domain.trading_windows import Day
 from openbell_server.transport.rest.control_bodies import (
     ManualControlBody,
@@ -36,11 +38,17 @@ _TIME: Final = TimeControlBody(
     created_at=_NOON,
     updated_at=_NOON,
     version=2,
+    window_open_now=False,
+    next_open_at=datetime(2026, 1, 5, 14, 30, tzinfo=UTC),
+    next_close_at=datetime(2026, 1, 5, 21, tzinfo=UTC),
     trading_start="09:30:00",
     trading_end="16:00:00",
     timezone="America/New_York",
     days=[Day.MONDAY, Day.TUESDAY, Day.WEDNESDAY, Day.THURSDAY, Day.FRIDAY],
     max_resting_millis=3_600_000,
+    calendar="XNYS",
+    session=Session.REGULAR,
+    on_close=OnClose.CANCEL,
 )
 
 CONTROL_OPERATIONS: Final = (
@@ -80,11 +88,15 @@ CONTROL_OPERATIONS: Final = (
         tag="Controls",
         summary="Set the trading times of a symbol",
         description="Creates or changes the time control: what is left out or null stays as it is, what clear names is "
-        "removed, and a field that is both set and cleared is refused. The switch is not touched.",
+        "removed, and a field that is both set and cleared is refused. Times are in the zone named here, else in the "
+        "account's. With a calendar, orders pass in what is both in the window and in its session: not on holidays, "
+        "not after an early close. With on_close cancel, working orders of the symbol are cancelled when that ends. "
+        "The switch is not touched.",
         operation=Operation.EDIT_CONTROLS,
         body=TimeControlRequest,
         body_examples={
             "window": {"trading_start": "09:30:00", "trading_end": "16:00:00", "timezone": "America/New_York"},
+            "market": {"calendar": "XNYS", "session": "regular", "on_close": "cancel"},
             "clear": {"clear": ["stale_order_millis"]},
         },
         answer=TimeControlBody,

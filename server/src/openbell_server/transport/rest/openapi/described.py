@@ -10,6 +10,7 @@ from openbell_server.domain.authorization import RULES, Operation, Rule
 from openbell_server.domain.controls_catalogue import SETTABLE
 from openbell_server.domain.intent_statistics import TimeWindow
 from openbell_server.domain.intents import ActionType
+from openbell_server.domain.market_calendars import CALENDARS
 from openbell_server.transport.rest.intent_queries import REFERENCE_LENGTH_MAX
 
 Json = dict[str, object]
@@ -198,6 +199,7 @@ PATH_PARAMETERS: Final[dict[str, tuple[str, Json, str]]] = {
         {"type": "string", "pattern": SYMBOL_PATTERN},
         "AAPL",
     ),
+    "calendar": ("A calendar, as their list names it.", {"type": "string", "enum": list(CALENDARS)}, "XNYS"),
     "code": (
         "The rule's code.",
         {"type": "string", "enum": [*SETTABLE]},

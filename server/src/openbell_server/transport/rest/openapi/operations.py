@@ -5,6 +5,7 @@ from typing import Final
 from openbell_server.transport.rest.health_bodies import HealthBody
 from openbell_server.transport.rest.openapi.account_operations import ACCOUNT_OPERATIONS
 from openbell_server.transport.rest.openapi.broker_operations import BROKER_OPERATIONS
+from openbell_server.transport.rest.openapi.calendar_operations import CALENDAR_OPERATIONS
 from openbell_server.transport.rest.openapi.caller_operations import CALLER_OPERATIONS, KEY_OPERATIONS
 from openbell_server.transport.rest.openapi.control_operations import CONTROL_OPERATIONS
 from openbell_server.transport.rest.openapi.credential_operations import CREDENTIAL_OPERATIONS
@@ -29,6 +30,7 @@ _SERVICE_OPERATIONS: Final = (
 
 OPERATIONS: Final[tuple[Described, ...]] = (
     *BROKER_OPERATIONS,
+    *CALENDAR_OPERATIONS,
     *ACCOUNT_OPERATIONS,
     *FAULT_OPERATIONS,
     *CREDENTIAL_OPERATIONS,
@@ -44,6 +46,7 @@ _TAKEN: Final = {(row.method, row.path): row.query_names for row in OPERATIONS}
 UNDESCRIBED: Final = frozenset({"/openapi.json", "/openapi/accounts.json", "/docs"})
 TAGS: Final = {
     "Brokers": "Where accounts can be, and what each broker can do.",
+    "Calendars": "When markets are open.",
     "Accounts": "Where an organization trades. A change acts at once, on commands that wait to be sent as well.",
     "Broker credentials": "What an account signs in with at its broker. Secrets go in and never come out.",
     "Intents": "What you ask for: commands are recorded as actions, and each is sent to the broker once.",

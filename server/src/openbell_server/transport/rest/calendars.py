@@ -1,0 +1,156 @@
+"""The routes of market calendars: which there are, and their sessions."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Final
+
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from openbell_server.application.ports.calendars import SessionChangeStore
+from openbell_server.domain.authorization import Operation
+from openbell_server.domain.errors import InvalidParameter, Problem
+from openbell_server.domain.market_calendars import Hours, Market, MarketCalendars, Session
+from openbell_server.transport.rest.entry import AnyRequest, Enter
+from openbell_server.transport.rest.wire_types import Moment
+
+DAYS_MAX: Final = 366
+DAYS_DEFAULT: Final = 7
+DateText = Annotated[str, Meta(extra_json_schema={"format": "date"}, examples=["2026-11-27"])]
+
+
+class CalendarBody(Struct, frozen=True):
+    """A calendar: how far it is known, and how its regular sessions stand."""
+
+    calendar: str
+    timezone: str
+    # Those that it has.
+    sessions: list[Session]
+    # What it was made of, as receipts name it.
+    version: str
+    open_now: bool
+    # Of regular sessions.
+    next_open_at: Moment | None
+    next_close_at: Moment | None
+    # The last day that is known; absent where it never closes.
+    valid_until: DateText | UnsetType = UNSET
+
+
+class CalendarsBody(Struct, frozen=True):
+    """Every calendar."""
+
+    data: list[CalendarBody]
+
+
+class MarketSessionBody(Struct, frozen=True):
+    """One time without a break in which a market is open; the end is not inside."""
+
+    session: Session
+    # The local date on which it opens, and the day for which its trades count.
+    session_date: DateText
+    trade_date: DateText
+    opens_at: Moment
+    closes_at: Moment
+    # Why an operator gave it these hours.
+    changed: str | UnsetType = UNSET
+
+
+class MarketSessionsBody(Struct, frozen=True):
+    """The sessions of a calendar, by time."""
+
+    calendar: str
+    timezone: str
+    data: list[MarketSessionBody]
+    valid_until: DateText | UnsetType = UNSET
+
+
+def calendar_routes(
+    enter: Enter, calendars: MarketCalendars, changes: SessionChangeStore, clock: Callable[[], Awaitable[datetime]]
+) -> list[HTTPRouteHandler]:
+    """The routes; the clock is the database's."""
+
+    @get("/v1/calendars")
+    async def list_calendars(request: AnyRequest) -> CalendarsBody:
+        """Every calendar that a rule can name."""
+        await enter.anywhere(request, Operation.READ_CALENDARS)
+        changed, now = await changes.session_changes(), await clock()
+        return CalendarsBody([calendar_body(each.changed(changed), now) for each in calendars.markets.values()])
+
+    @get("/v1/calendars/{calendar:str}/sessions")
+    async def list_sessions(request: AnyRequest, calendar: FromPath[str]) -> MarketSessionsBody:
+        """The sessions of one calendar."""
+        await enter.anywhere(request, Operation.READ_CALENDARS)
+        market = calendars.find(calendar)
+        if market is None:
+            raise Problem("not_found", "there is no such calendar")
+        first, last = _days(request, market, await clock())
+        market = market.changed(await changes.session_changes())
+        return MarketSessionsBody(
+            calendar=market.name,
+            timezone=str(market.zone),
+            data=[_session_body(kind, hours) for kind, hours in market.between(first, last)],
+            valid_until=_valid_until(market),
+        )
+
+    return [list_calendars, list_sessions]
+
+
+def calendar_body(market: Market, now: datetime) -> CalendarBody:
+    """A calendar as callers are told of it."""
+    opens, closes = market.next_changes(now, Session.REGULAR)
+    return CalendarBody(
+        calendar=market.name,
+        timezone=str(market.zone),
+        sessions=list(market.hours) or [Session.REGULAR],
+        version=market.version,
+        open_now=market.covers(now) and market.open_at(now, Session.REGULAR) is not None,
+        next_open_at=opens,
+        next_close_at=closes,
+        valid_until=_valid_until(market),
+    )
+
+
+def _valid_until(market: Market) -> str | UnsetType:
+    return UNSET if market.valid_until is None else market.valid_until.isoformat()
+
+
+def _session_body(kind: Session, hours: Hours) -> MarketSessionBody:
+    return MarketSessionBody(
+        session=kind,
+        session_date=hours.session_date.isoformat(),
+        trade_date=hours.trade_date.isoformat(),
+        opens_at=datetime.fromtimestamp(hours.opens, UTC),
+        closes_at=datetime.fromtimestamp(hours.closes, UTC),
+        changed=UNSET if hours.reason is None else hours.reason,
+    )
+
+
+def _days(request: AnyRequest, market: Market, now: datetime) -> tuple[date, date]:
+    """The trade dates that are asked for, both inside; a day that the table does not know is no answer."""
+    first = _date(request, "from") or now.astimezone(market.zone).date()
+    last = _date(request, "to") or min(first + timedelta(days=DAYS_DEFAULT), market.valid_until or date.max)
+    if market.valid_until is not None and not market.valid_from <= first <= market.valid_until:
+        raise InvalidParameter("from", f"must be from {market.valid_from} to {market.valid_until}, which is known")
+    if market.valid_until is not None and last > market.valid_until:
+        raise InvalidParameter("to", f"must be {market.valid_until} or earlier: no later day is known")
+    if not timedelta(0) <= last - first < timedelta(days=DAYS_MAX):
+        raise InvalidParameter("to", f"must be from 0 to {DAYS_MAX - 1} days after from")
+    return first, last
+
+
+def _date(request: AnyRequest, name: str) -> date | None:
+    values = request.query_params.getall(name, [])
+    if not values:
+        return None
+    try:
+        text = str(values[0])
+        if len(values) == 1 and len(text) == len("2026-11-27"):
+            # A year that no clock can tell in another zone is none.
+            found = date.fromisoformat(text)
+            if date(1970, 1, 2) <= found <= date(9998, 1, 1):
+                return found
+    except ValueError:
+        pass
+    raise InvalidParameter(name, "must be one date, such as 2026-11-27")
