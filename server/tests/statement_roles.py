@@ -58,6 +58,8 @@ MAY_RUN: dict[str, set[Role]] = {
     "calendars.session_changes": {_T, _X, _O},
     "calendars.change_session": {_O},
     "calendars.save_market": {_T},
+    "calendars.accounts_closing_across_organizations": {_T, _X},
+    "calendars.orders_to_close": {_T},
     # Locks, which are nobody's rows.
     "control_rules.take_turn": set(Role),
     "control_rules.shut_doors": set(Role),

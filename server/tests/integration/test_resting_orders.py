@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from builders import a_cancel, a_limit_create, a_replace, a_report, a_tenant, an_execution
+from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.postgres.backup import check_backup
+from openbell_server.adapters.postgres.calendars import PostgresSessionChanges
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
@@ -45,7 +47,8 @@ async def age(desk: Desk, seconds: float) -> None:
 def a_canceller(desk: Desk) -> EndResting:
     pool = desk.pool
     stores = PostgresRestingStore(pool), PostgresOrganizationStore(pool), PostgresIntentStore(pool)
-    return EndResting(*stores, DatabaseClock(pool), desk.hints, lambda _: None)
+    calendars = load_calendars(), PostgresSessionChanges(pool)
+    return EndResting(*stores, DatabaseClock(pool), desk.hints, lambda _: None, *calendars)
 
 
 async def sweep(desk: Desk) -> None:

@@ -56,6 +56,9 @@ NOTHING_FOR_ITS_OWNER = {
     # What is on record of their halts was lifted, and something of theirs is open.
     "halts.orders_to_cancel",
     "halts.accounts_to_compare_across_organizations",
+    "calendars.accounts_closing_across_organizations",
+    "calendars.orders_to_close",
+    "calendars.save_market",
     "resting.accounts_resting_across_organizations",
     "resting.resting_too_long",
     "resting.save_resting_limit",

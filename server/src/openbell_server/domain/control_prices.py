@@ -104,15 +104,20 @@ def _judge_value(rule: Rule, asked: Asked, facts: Facts) -> Finding:
                 "exchange_rate_as_of": utc_text(rate.as_of),
             }
     observed = product(asked.terms.quantity, one)
-    if instrument is None and observed <= limit:
-        return without(f"the instrument {asked.symbol}, with its currency and multiplier")
+    would_pass = _affordable(limit, one, price, currency)
+    if instrument is None:
+        unknown = without(f"the instrument {asked.symbol}, with its currency and multiplier")
+        if observed <= limit:
+            return unknown
+        if unknown.would_pass is not None:
+            would_pass += f", once the instrument {asked.symbol} is known"
     return found(
         rule,
         Comparison.AT_MOST,
         shown(limit),
         shown(observed),
         passes=observed <= limit,
-        would_pass=_affordable(limit, one, price, currency),
+        would_pass=would_pass,
         headroom=WIDE.subtract(limit, observed),
         inputs=inputs,
     )

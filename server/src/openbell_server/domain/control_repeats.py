@@ -94,7 +94,7 @@ def _judge_rate(rule: Rule, asked: Asked, facts: Facts) -> Finding:
     if observed > limit:
         # When the oldest of those that use up the limit has left the window.
         free_at = judged[limit - 1] + timedelta(milliseconds=window)
-        would_pass = f"one command from {utc_text(free_at)} on, if no other is judged until then"
+        would_pass = f"from {utc_text(free_at)} on, if no other is judged until then"
     return found(
         rule,
         Comparison.AT_MOST,

@@ -13,9 +13,9 @@ from openbell_server.domain.control_kinds import ControlKind, found, unavailable
 from openbell_server.domain.control_rules import Rule
 from openbell_server.domain.controls import STALE_MILLIS_DEFAULT, STALE_MILLIS_MAX, Recorded, TimeControl
 from openbell_server.domain.errors import InvalidCommand
-from openbell_server.domain.findings import Comparison, Finding, Mode, Scope
+from openbell_server.domain.findings import Comparison, Finding, Mode, Scope, Verdict
 from openbell_server.domain.identifiers import AccountId, Symbol
-from openbell_server.domain.market_calendars import CALENDARS, Market, Session, SessionChange
+from openbell_server.domain.market_calendars import CALENDARS, Market, MarketCalendars, Session, SessionChange
 from openbell_server.domain.orders import TimeInForce
 from openbell_server.domain.time_zones import DEFAULT_ZONE, TZDATA_VERSION, check_zone
 from openbell_server.domain.trading_windows import Day, TradingWindow, in_week_order, next_changes
@@ -143,6 +143,24 @@ def open_times(window: TradingWindow, hours: MarketSession | None, market: Marke
     return OpenTimes(open_now=is_open(now), next_open_at=opens, next_close_at=closes)
 
 
+def why_closed(rules: Sequence[Rule], calendars: MarketCalendars, now: datetime) -> Finding | None:
+    """What of the time control of a symbol has closed, for whatever kind of order; None while it is open.
+
+    A zone or a market that nobody here knows, or does not know any more, closes nothing: orders are left.
+    """
+    for rule in rules:
+        parameters, finding = rule.parameters, None
+        if isinstance(parameters, TradingWindow) and parameters.observed(now) is not None:
+            finding = _window_finding(rule, parameters, now)
+        elif isinstance(parameters, MarketSession):
+            market = calendars.find(parameters.calendar)
+            if market is not None and market.covers(now):
+                finding = _session_finding(rule, market.changed(parameters.changes), parameters.session, now)
+        if finding is not None and finding.refuses:
+            return replace(finding, verdict=Verdict.EXCEEDED, would_pass=None)
+    return None
+
+
 def _decode_window(parameters: Mapping[str, Any]) -> TradingWindow:
     allowed = {"trading_start", "trading_end", "timezone", "days"}
     if not set(parameters) <= allowed or not set(parameters) - {"timezone"}:
@@ -177,16 +195,19 @@ def _days(parameters: Mapping[str, Any]) -> tuple[Day, ...] | None:
 
 
 def _judge_window(rule: Rule, _: Asked, facts: Facts) -> Finding:
-    window = rule.parameters
-    assert isinstance(window, TradingWindow)
-    opened_on = window.opened_on(facts.now)
-    observed = window.observed(facts.now)
+    assert isinstance(rule.parameters, TradingWindow)
+    return _window_finding(rule, rule.parameters, facts.now)
+
+
+def _window_finding(rule: Rule, window: TradingWindow, now: datetime) -> Finding:
+    opened_on = window.opened_on(now)
+    observed = window.observed(now)
     inputs = {"window": str(window), "timezone": window.timezone or DEFAULT_ZONE, "tzdata": TZDATA_VERSION}
     hint = "once this server knows the zone of the window"
     if opened_on is not None:
         inputs["session_date"] = opened_on.isoformat()
     elif observed is not None:
-        opens = window.next_changes(facts.now)[0]
+        opens = window.next_changes(now)[0]
         hint = "in the window, which does not open in the next two weeks"
         if opens is not None:
             inputs["next_open_at"] = utc_text(opens)

@@ -15,6 +15,7 @@ from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.consumer import consume_work
+from openbell_server.adapters.postgres.calendars import PostgresSessionChanges
 from openbell_server.adapters.postgres.connection import UNAVAILABLE, DatabaseClock, Pool, open_pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.halts import PostgresHaltStore
@@ -135,7 +136,7 @@ async def _bulkheads(settings: Settings, operations: Operations) -> dict[str, Bu
 
 def _resting(pool: Pool, hints: JetStreamConnection, desk: WorkAccounts) -> EndResting:
     stores = PostgresRestingStore(pool), PostgresOrganizationStore(pool), PostgresIntentStore(pool)
-    return EndResting(*stores, DatabaseClock(pool), hints, desk.hear)
+    return EndResting(*stores, DatabaseClock(pool), hints, desk.hear, load_calendars(), PostgresSessionChanges(pool))
 
 
 def _halts(pool: Pool, hints: JetStreamConnection, desk: WorkAccounts) -> EnactHalts:

@@ -1,9 +1,14 @@
 """Every kind of control by its table of cases: live and paper, hard and shadow."""
 
+import re
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
 import pytest
 
 from control_cases import CASES
-from control_commands import Case, judge, repeated
+from control_commands import Case, judge, repeated, share
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.control_rules import OnMissing
 from openbell_server.domain.controls_catalogue import CATALOGUE
@@ -87,3 +92,72 @@ def test_a_missing_input_refuses_on_live_and_passes_on_paper_unless_the_rule_say
 def test_anybody_can_repeat_the_comparison(case: Case) -> None:
     [line] = judge(case)
     assert repeated(line) is case.passes
+
+
+ADVISED = {
+    "quantity": re.compile(r"a quantity of (?:at (?:most|least) )?([0-9.]+)"),
+    "limit_price": re.compile(r"a limit_price of (?:at (?:most|least) )?([0-9.]+)"),
+    "stop_price": re.compile(r"a stop_price of (?:at (?:most|least) )?([0-9.]+)"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=named)
+def test_what_would_pass_does_pass(case: Case) -> None:
+    sentence = str(judge(case)[0].would_pass)
+    advised: dict[str, Any] = {
+        name: Decimal(match[1]) for name, pattern in ADVISED.items() if (match := pattern.search(sentence))
+    }
+    if advised:
+        asked = replace(case.asked, terms=replace(case.asked.terms, **advised))
+        known = case.facts if "once the instrument" not in sentence else replace(case.facts, instrument=share())
+        assert not any(line.refuses for line in judge(replace(case, asked=asked, facts=known)))
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "sentence"),
+    [
+        ("POSITION_MAX", "a hair over it", "a quantity of at most 9.9"),
+        ("POSITION_MAX", "of a REPLACE what may still fill, too long", "a quantity of at most 59"),
+        ("SWITCH", "a REPLACE of which 8 may still fill, of 7.9", "a quantity of at most 11.9"),
+        ("SWITCH", "sells while flat", "no SELL of AAPL: nothing is left that it would reduce"),
+        (
+            "OPEN_ORDERS_MAX",
+            "one more of the side",
+            "once at most 19 orders of the symbol AAPL on the side BUY are open",
+        ),
+        ("TICK", "between ticks", "a limit_price of 1.23 or 1.24"),
+        ("TICK", "below one tick", "a limit_price of 0.01"),
+        ("LOT", "a part of what is whole", "a quantity of 1 or 2"),
+        ("NOTIONAL_MAX", "a limit above", "a value of at most 1000 USD: at 101 a quantity of at most 9"),
+        ("PRICE_COLLAR", "a BUY above it", "a limit_price of at most 110"),
+        (
+            "RATE_ORDERS",
+            "the fourth",
+            "from 2026-03-06T15:30:00.998000Z on, if no other is judged until then",
+        ),
+    ],
+)
+def test_a_refusal_names_the_number_that_would_pass(code: str, name: str, sentence: str) -> None:
+    [case] = [case for case in CASES if (case.code, case.name) == (code, name)]
+    assert judge(case)[0].would_pass == sentence
+
+
+def test_a_full_position_says_that_no_quantity_passes() -> None:
+    [case] = [case for case in CASES if case.name == "sells that work do not make room"]
+    assert "no BUY of AAPL until" in str(judge(case)[0].would_pass)
+
+
+def test_inputs_have_their_times() -> None:
+    dated = {
+        "POSITION_MAX": "position_as_of",
+        "PRICE_COLLAR": "reference_as_of",
+        "DUPLICATE": "newest_equal_order_at",
+    }
+    for code, name in dated.items():
+        refused = [case for case in CASES if case.code == code and case.what == "refuse"]
+        assert refused
+        for case in refused:
+            assert judge(case)[0].inputs[name].endswith("Z")
+    [converted] = [case for case in CASES if case.name == "another currency"]
+    inputs = judge(converted)[0].inputs
+    assert (inputs["exchange_rate"], inputs["exchange_rate_as_of"]) == ("1.25", "2026-03-06T15:30:00.000000Z")

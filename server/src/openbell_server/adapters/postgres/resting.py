@@ -1,16 +1,22 @@
-"""Orders that have worked for longer than a control allows."""
+"""Orders that may work no longer, by the time control of their symbol."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
+import asyncpg
+
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import OUTDATED, Pool, Role, transaction
-from openbell_server.application.ports.controls import RestingOrder
+from openbell_server.application.ports.controls import RestingOrder, WorkingOrder
+from openbell_server.domain.controls import OnClose, Recorded, TimeControl
 from openbell_server.domain.identifiers import AccountId, OrganizationId
+from openbell_server.domain.market_calendars import Session
+from openbell_server.domain.trading_windows import Day
 
 ORDERS_AT_ONCE_MAX: Final = 100
 _queries = named_queries.load("resting")
+_calendars = named_queries.load("calendars")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +54,44 @@ class PostgresRestingStore:
                 )
                 async for row in rows
             ]
+
+    async def accounts_closing_across_organizations(
+        self, slots: Collection[int]
+    ) -> list[tuple[OrganizationId, AccountId]]:
+        """Accounts of these slots with such a control and any order; none on a schema of before."""
+        try:
+            async with transaction(self.pool, Role.EXECUTOR) as connection:
+                rows = _calendars.accounts_closing_across_organizations(connection, slots=list(slots))
+                return [(row["organization_id"], row["account_id"]) async for row in rows]
+        except OUTDATED:
+            return []
+
+    async def orders_to_close(self, organization_id: OrganizationId, account_id: AccountId) -> list[WorkingOrder]:
+        """The account's, those first that no cancel was asked for yet."""
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            rows = _calendars.orders_to_close(
+                connection, organization_id=organization_id, account_id=account_id, row_limit=ORDERS_AT_ONCE_MAX
+            )
+            return [_working(row) async for row in rows]
+
+
+def _working(row: asyncpg.Record) -> WorkingOrder:
+    control = TimeControl(
+        trading_start=row["trading_start"],
+        trading_end=row["trading_end"],
+        timezone=row["timezone"],
+        days=None if row["days"] is None else tuple(Day(day) for day in row["days"]),
+        calendar=row["calendar"],
+        session=None if row["session"] is None else Session(row["session"]),
+        on_close=OnClose(row["on_close"]),
+    )
+    return WorkingOrder(
+        intent_id=row["order_id"],
+        symbol=row["symbol"],
+        seen_at=row["now"],
+        control=Recorded(
+            control=control, version=row["version"], created_at=row["created_at"], updated_at=row["updated_at"]
+        ),
+        cancels=row["cancels"],
+        cancelled_at=row["cancelled_at"],
+    )

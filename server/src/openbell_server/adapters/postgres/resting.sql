@@ -25,7 +25,7 @@ join orders o on o.organization_id = w.organization_id and o.account_id = w.acco
 cross join lateral (
     select count(*) as cancels from intent_actions i
     where i.organization_id = :organization_id and i.account_id = :account_id and i.intent_id = o.order_id
-        and i.action_type = 'CANCEL' and i.principal_type = 'SYSTEM'
+        and i.action_type = 'CANCEL' and i.principal_type = 'SYSTEM' and i.principal_id = 'max_resting_millis'
 ) k
 where w.organization_id = :organization_id and w.account_id = :account_id and w.max_resting_millis is not null
     and o.standing <> 'CLOSED' and o.standing = 'WORKING' and o.certainty = 'CONFIRMED' and o.pending in ('NONE', 'REPLACE')

@@ -34,8 +34,21 @@ class RestingOrder:
     cancels: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkingOrder:
+    """An order of a symbol whose control has orders cancelled when it closes."""
+
+    intent_id: IntentId
+    symbol: Symbol
+    seen_at: datetime
+    control: Recorded[TimeControl]
+    # How many cancels the platform has asked for because of that, and when the last one.
+    cancels: int
+    cancelled_at: datetime | None
+
+
 class RestingStore(Protocol):
-    """Finds orders that have worked for too long."""
+    """Finds orders that may work no longer."""
 
     async def accounts_resting_across_organizations(
         self, slots: Collection[int]
@@ -44,6 +57,14 @@ class RestingStore(Protocol):
 
     async def resting_too_long(self, organization_id: OrganizationId, account_id: AccountId) -> list[RestingOrder]:
         """The account's, the oldest first: only those that the broker surely has and that wait for no cancel."""
+
+    async def accounts_closing_across_organizations(
+        self, slots: Collection[int]
+    ) -> list[tuple[OrganizationId, AccountId]]:
+        """Accounts of these slots with such a control and any order."""
+
+    async def orders_to_close(self, organization_id: OrganizationId, account_id: AccountId) -> list[WorkingOrder]:
+        """The account's, the oldest first, that the broker surely has and that wait for no cancel."""
 
 
 class ControlStore(Protocol):

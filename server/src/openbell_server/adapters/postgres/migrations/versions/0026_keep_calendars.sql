@@ -29,3 +29,8 @@ alter table symbol_time_controls add column if not exists calendar text;
 alter table symbol_time_controls add column if not exists session text
     check (session in ('regular', 'extended', 'overnight', 'any'));
 alter table symbol_time_controls add column if not exists on_close text check (on_close in ('leave', 'cancel'));
+
+-- apart
+create index if not exists symbol_time_controls_closing on symbol_time_controls (account_id)
+    where on_close = 'cancel';
+grant select (on_close) on symbol_time_controls to openbell_executor;
