@@ -138,7 +138,9 @@ async def a_neighbour(pool: Pool) -> Neighbour:
     ours = [row for row in claimed if row.in_order_of == str(desk.tenant.account.id)]
     await queue.release_across_organizations(ours[1:], [0.0] * (len(ours) - 1))
     failed = await a_failed_row(pool, desk.tenant)
-    return Neighbour(desk.tenant, waiting, executor_id, held, ours[0], failed, filled, order_id, forgotten)
+    # Last: doors open before it.
+    tenant = await _halted(pool, desk.tenant)
+    return Neighbour(tenant, waiting, executor_id, held, ours[0], failed, filled, order_id, forgotten)
 
 
 async def a_failed_row(pool: Pool, tenant: Tenant) -> int:
@@ -167,9 +169,10 @@ async def lose_users(pool: Pool, organization_id: OrganizationId) -> None:
         )
 
 
-async def _halt(pool: Pool, tenant: Tenant, address: Address) -> None:
+async def _halted(pool: Pool, tenant: Tenant) -> Tenant:
     """A halt that is on record and was lifted, and the next one that is not."""
     rules, account = PostgresRuleStore(pool), tenant.account
+    address = Address(organization_id=account.organization_id, scope=Scope.ACCOUNT, account_id=account.id)
     halted = RuleTerms(parameters={"state": SwitchState.HALTED, "cancel_working": True})
     await rules.save_rule(address, SWITCH, halted, "drill", tenant.principal, None)
     switch = Switch(scope=address.scope, subject=address.subject, version=1, state=SwitchState.HALTED)
@@ -177,6 +180,9 @@ async def _halt(pool: Pool, tenant: Tenant, address: Address) -> None:
     assert await PostgresHaltStore(pool).record(where, switch)
     reducing = RuleTerms(parameters={"state": SwitchState.REDUCE_ONLY, "cancel_working": True})
     await rules.save_rule(address, SWITCH, reducing, "drill", tenant.principal, None)
+    found = await PostgresOrganizationStore(pool).find_account(account.organization_id, account.id)
+    assert found is not None
+    return replace(tenant, account=found)
 
 
 async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
@@ -188,7 +194,6 @@ async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
     address = Address(organization_id=account.organization_id, scope=Scope.ACCOUNT, account_id=account.id)
     terms = RuleTerms(parameters={"quantity": "1000000"})
     await PostgresRuleStore(pool).save_rule(address, "QTY_MAX", terms, "size", tenant.principal, None)
-    await _halt(pool, tenant, address)
     async with transaction(pool, Role.TENANT, account.organization_id) as connection:
         rates = {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": account.now}
         counted = named_queries.load("counted_accept")

@@ -79,7 +79,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "counted_facts.counted_facts": {_T},
     "rule_books.account_of_book": {_T},
     "rule_books.symbol_controls_of_account": {_T},
-    "stored_rules.rules_of_account": {_T, _O},
+    "stored_rules.rules_of_account": {_T, _X, _O},
     "credentials.read_credential": {_T},
     "credentials.save_credential": {_T},
     "credentials.remove_credential": {_T},

@@ -290,6 +290,9 @@ LOOKING_UP = {
     "api_key_records.find_api_key_record",
     "api_key_records.is_organization_disabled",
     "api_key_records.list_api_key_records",
+    # Switches only, which operators list.
+    "control_rules.list_rules",
+    "stored_rules.rules_of_account",
     "callers.find_caller_across_organizations",
     "callers.find_organization_across_organizations",
     "events.head",

@@ -31,13 +31,13 @@ from openbell_server.processes.local_platform import LocalPlatform
 from proof.figures import Figures
 from proof.load import accounts_of, clients
 
-EXECUTORS = ("executor", "executor-2")
+EXECUTORS = ("executor", "executor-2", "executor-3")
 SLOW = {"slow_ms": 1_500}
 FAULTY = SLOW | {"accept_then_hang": 0.06, "accept_then_reset": 0.04, "refuse": 0.02, "hang": 0.02}
 STUBBORN = FAULTY | {"cancel_refuse": 0.2, "cancel_then_hang": 0.1}
 SUBMITTERS = 24
 POLL_SECONDS = 0.05
-LOAD_SECONDS = 60.0
+LOAD_SECONDS = 120.0
 LOGS = Path("build/proof/kill-logs")
 
 
@@ -60,13 +60,16 @@ class Size:
     executors: int
     rounds: tuple[Round, ...]
     seconds: float
+    # Whether orders are asked for while no executor runs: nobody asks faster than they work.
+    fills_first: bool = False
 
 
 SIZES = {
     "full": Size(
         accounts=12,
-        executors=2,
-        seconds=120,
+        executors=3,
+        seconds=180,
+        fills_first=True,
         rounds=(
             Round(scope="account", queued=1_000, in_flight=50, faults=STUBBORN, mend_seconds=15),
             Round(scope="organization", queued=1_000, in_flight=50, faults=STUBBORN, mend_seconds=15),
@@ -140,7 +143,7 @@ async def _prove(figures: Figures, platform: LocalPlatform, size: Size) -> None:
         for one in size.rounds:
             at_broker.writes.clear()
             begun = time.monotonic()
-            await _load(figures, stage, one)
+            await _load(figures, stage, one, EXECUTORS[: size.executors] if size.fills_first else ())
             seen = await _halt_and_follow(stage, one, size.seconds)
             await _show(figures, stage, one, seen)
             figures.shown(f"{one.scope}: seconds", round(time.monotonic() - begun, 1))
@@ -148,27 +151,33 @@ async def _prove(figures: Figures, platform: LocalPlatform, size: Size) -> None:
     figures.exactly("processes that ended by themselves", len(platform.stack.watch()), 0)
 
 
-async def _load(figures: Figures, stage: Stage, one: Round) -> None:
+async def _load(figures: Figures, stage: Stage, one: Round, executors: Sequence[str]) -> None:
     """Ask for orders that rest until enough wait and fly, and take NATS and Redis away."""
     await _for_all(stage, lambda caller, account: caller.set_fault_plan(one.faults, seed=7, account_id=account))
+    for name in executors:
+        stage.platform.stack.stop(name)
     # What flies or was taken meanwhile waits no more, so more is asked for than has to wait.
-    done = asyncio.Event()
+    asked, done = 0, asyncio.Event()
 
-    async def submit(place: int, caller: AsyncClient) -> None:
-        number = place
+    async def submit(caller: AsyncClient) -> None:
+        nonlocal asked
         while not done.is_set():
-            account = stage.accounts[number % len(stage.accounts)]
+            asked += 1
+            account = stage.accounts[asked % len(stage.accounts)]
             await caller.buy("AAPL", Limit(5, price="0.01"), account_id=account)
-            number += SUBMITTERS
 
-    submitting = [asyncio.ensure_future(submit(*each)) for each in enumerate(stage.callers)]
+    submitting = [asyncio.ensure_future(submit(caller)) for caller in stage.callers]
     try:
         async with asyncio.timeout(LOAD_SECONDS):
-            await _until_loaded(stage, one)
+            if executors:
+                await _until_loaded(stage, one.queued + 4 * one.in_flight, 0)
+                for name in executors:
+                    stage.platform.stack.start(name)
+            await _until_loaded(stage, one.queued, one.in_flight)
             stage.platform.services.nats.kill()
             assert stage.platform.services.redis is not None
             stage.platform.services.redis.kill()
-            await _until_loaded(stage, one)
+            await _until_loaded(stage, one.queued, one.in_flight)
     finally:
         done.set()
         await asyncio.gather(*submitting)
@@ -184,10 +193,10 @@ async def _waiting(stage: Stage) -> tuple[int, int]:
     return row[0], row[1]
 
 
-async def _until_loaded(stage: Stage, one: Round) -> None:
+async def _until_loaded(stage: Stage, queued: int, in_flight: int) -> None:
     while True:
-        queued, in_flight = await _waiting(stage)
-        if queued >= one.queued and in_flight >= one.in_flight:
+        waits, flies = await _waiting(stage)
+        if waits >= queued and flies >= in_flight:
             return
         await asyncio.sleep(POLL_SECONDS)
 

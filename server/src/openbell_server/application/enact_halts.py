@@ -18,6 +18,8 @@ from openbell_server.domain.receipts import Evaluation, cancel_facts, receipt_of
 
 # Who asks for these cancels, in the record of every one of them.
 PRINCIPAL_ID: Final = "halt"
+# Of orders of one account that are cancelled at once; the next sweep finds the rest.
+ROUNDS_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +56,24 @@ class EnactHalts:
         self.then(account.account_id)
 
     async def _cancel_orders(self, where: BrokerAccount) -> None:
-        # The epochs come first: should a switch be lifted meanwhile, the accept step takes no cancel for it.
-        account = await self.accounts.find_account(where.organization_id, where.account_id)
-        orders = await self.store.orders_to_cancel(where) if account is not None else []
-        if account is not None and orders:
-            await self._cancel(account, orders)
+        for _ in range(ROUNDS_MAX):
+            # The epochs come first: should a switch be lifted meanwhile, the accept step takes no cancel for it.
+            account = await self.accounts.find_account(where.organization_id, where.account_id)
+            orders = await self.store.orders_to_cancel(where) if account is not None else []
+            if account is None or not orders or not await self._cancel(account, orders):
+                break
 
-    async def _cancel(self, account: TradingAccount, orders: Sequence[HaltedOrder]) -> None:
+    async def _cancel(self, account: TradingAccount, orders: Sequence[HaltedOrder]) -> bool:
+        """Whether one at least was accepted."""
         ids = iter(await self.ids.new_ids(2 * len(orders)))
         submissions = [_submission(account, order, ActionId(next(ids)), ReceiptId(next(ids))) for order in orders]
         accepted = await self.intents.accept_across_organizations(submissions)
-        if any(each.status is AcceptStatus.ACCEPTED for each in accepted):
-            self.hints.outbox_has_rows()
-            self.hints.events_were_written([account.id])
-            self.then(account.id)
+        if not any(each.status is AcceptStatus.ACCEPTED for each in accepted):
+            return False
+        self.hints.outbox_has_rows()
+        self.hints.events_were_written([account.id])
+        self.then(account.id)
+        return True
 
 
 def _submission(account: TradingAccount, order: HaltedOrder, action_id: ActionId, receipt_id: ReceiptId) -> Submission:

@@ -107,10 +107,8 @@ class FollowBroker:
             self.plan.want(door.account, self.clock() + SOON_SECONDS)
 
     def compare_soon(self, account: BrokerAccount) -> None:
-        """Have the account compared now, or a second after the last time."""
-        now = self.clock()
-        self.plan.keep(account, now)
-        self.plan.hurry([account.account_id], now, SOON_SECONDS)
+        """Have the account compared with the broker, soon and not within a minute."""
+        self.plan.soon(account, self.clock())
 
     async def run(self) -> None:
         """Read the feed until cancelled; a full queue makes the broker wait, not us grow."""

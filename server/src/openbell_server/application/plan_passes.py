@@ -117,6 +117,13 @@ class PlanPasses:
             if plan is not None:
                 plan.due_at = min(plan.due_at, max(now, plan.began_at + spacing))
 
+    def soon(self, account: BrokerAccount, now: float) -> None:
+        """Compare the account now, or a second after the last time; later where the broker did not tell then."""
+        self.keep(account, now)
+        plan = self._plans[account.account_id]
+        spacing = min(SOON_SECONDS * 2**plan.misses, UNTOLD_SECONDS_MAX)
+        plan.due_at = min(plan.due_at, max(now, plan.began_at + spacing))
+
     def _again(self, plan: Plan, reports: list[OrderReport], now: float, seconds_max: float) -> None:
         self.want(plan.account, now + min(SOON_SECONDS * 2**plan.misses, seconds_max), reports)
         plan.misses = min(plan.misses + 1, 10)

@@ -111,3 +111,21 @@ def test_what_the_feed_is_silent_about_is_asked_for_every_few_seconds(plan: Plan
     passed(plan, 0.0)
     plan.hurry({account(1).account_id}, 1.0, 5.0)
     assert (due(plan, 4.9), due(plan, 5.0)) == ([], [1])
+
+
+def test_an_account_that_is_wanted_soon_is_compared_at_once_and_then_ever_later_while_the_broker_tells_nothing(
+    plan: PlanPasses,
+) -> None:
+    plan.soon(account(7), 0.0)
+    assert due(plan, 0.0) == [7]
+    (each,) = plan.due(0.0, 1)
+    plan.take(each, 0.0)
+    plan.soon(account(7), 0.0)
+    assert due(plan, 0.9) == []
+    plan.failed(each, [], 1.0)
+    plan.failed(each, [], 1.0)
+    plan.soon(account(7), 1.0)
+    assert due(plan, 3.9) == [7]
+    plan.take(each, 4.0)
+    plan.soon(account(7), 4.0)
+    assert (due(plan, 7.9), due(plan, 8.0)) == ([], [7])
