@@ -9,6 +9,7 @@ from uuid import uuid4
 import asyncpg
 
 from builders import Tenant, accept
+from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
@@ -73,7 +74,7 @@ class AccountDesk:
 
     @property
     def execute(self) -> ExecuteAction:
-        store = PostgresExecutionStore(self.pool, books=self.books)
+        store = PostgresExecutionStore(self.pool, books=self.books, calendars=load_calendars())
         return ExecuteAction(store, self.fence, self.hints, uuid4, self.clock, UNAVAILABLE)
 
     @property

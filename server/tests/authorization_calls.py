@@ -204,6 +204,8 @@ class Calls:
                 Object.MISSING: f"org_{uuid4().hex}",
             }.get(cell.object, place.external_id)
             return template.format(provider=PEOPLE.provider, provider_id=external_id), None
+        if name == "list sessions":
+            return template.format(calendar="XNYS"), None
         if name == "validate key":
             return template, {"api_key": await self._key_to_validate(place, cell)}
         if "api_key_id" in template:

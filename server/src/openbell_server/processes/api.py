@@ -65,6 +65,7 @@ from openbell_server.application.set_symbol_controls import SetSymbolControls
 from openbell_server.application.submit_intent import SubmitIntent
 from openbell_server.brokers.paper.fault_client import fault_plans
 from openbell_server.brokers.registry import BROKERS, spelled_at
+from openbell_server.processes.calendar_ends import watch_calendars
 from openbell_server.processes.callers import access_tokens, authentication, identity_provider
 from openbell_server.processes.http_server import serve_http
 from openbell_server.processes.lifecycle import notify_ready
@@ -168,6 +169,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         fault_plans(settings.paper_url) as plans,
     ):
         await require_schema(pool)
+        watch_calendars(operations, load_calendars())
         hints = JetStreamConnection(settings.nats_url)
         operations.watch_database(pool)
         operations.watch_nats(hints, needed=False)

@@ -45,6 +45,7 @@ from openbell_server.application.work_accounts import SWEEP_SECONDS, Bulkhead, W
 from openbell_server.brokers.registry import BROKERS, spelled_at
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.broker_addresses import broker_addresses
+from openbell_server.processes.calendar_ends import watch_calendars
 from openbell_server.processes.execution_metrics import watch_budgets, watch_execution, watch_reconciliation
 from openbell_server.processes.lifecycle import boot_time, notify_ready
 from openbell_server.processes.observed_session import BrokerMetrics
@@ -67,6 +68,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         await require_schema(pool)
         operations.watch_database(pool)
         operations.watch_nats(hints, needed=False)
+        watch_calendars(operations, load_calendars())
         store = PostgresExecutionStore(pool, books=RuleBooks(spelled_at), calendars=load_calendars())
         slots = HoldSlots(PostgresLeaseStore(pool), _identity(settings), boot_time)
         priced: set[Place] = set()

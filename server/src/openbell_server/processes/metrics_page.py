@@ -2,6 +2,8 @@
 
 from typing import Any, Final, cast
 
+from openbell_server.domain.market_calendars import MarketCalendars
+from openbell_server.processes.calendar_ends import watch_calendars
 from openbell_server.processes.execution_metrics import (
     watch_budgets,
     watch_execution,
@@ -44,6 +46,8 @@ def described_metrics() -> dict[str, list[Described]]:
         process.watch_nats(_NOTHING, needed=False)
     for process in (api, stream):
         watch_limits(process, cast("Any", _Limits))
+    for process in (api, executor):
+        watch_calendars(process, MarketCalendars({}))
     watch_requests(api)
     watch_followers(stream, _NOTHING)
     watch_queues(relay, _NOTHING)

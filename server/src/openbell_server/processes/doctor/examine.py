@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from openbell_server.processes.doctor import (
+    calendar_checks,
     database_checks,
     identity_checks,
     service_checks,
@@ -21,6 +22,7 @@ CHECKS: Final = (
     *vault_checks.CHECKS,
     *identity_checks.CHECKS,
     *work_checks.CHECKS,
+    *calendar_checks.CHECKS,
 )
 
 
