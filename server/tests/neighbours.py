@@ -298,9 +298,17 @@ def _plain_values() -> dict[str, Any]:
         | {"calendar": "XNYS", "trade_date": now.date(), "is_reset": False, "opens_at": None, "closes_at": None}
         | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
         | values_of_markets()
-        | {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now}
-        | {"wants_exposure": True, "wants_equals": True, "window_millis": 1_000, "platform_id": UUID(int=0)}
+        | _values_of_what_is_counted(now)
     )
+
+
+def _values_of_what_is_counted(now: datetime) -> dict[str, Any]:
+    return {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now} | {
+        "wants_exposure": True,
+        "wants_equals": True,
+        "window_millis": 1_000,
+        "platform_id": UUID(int=0),
+    }
 
 
 def _values_of_an_order(now: datetime) -> dict[str, Any]:
