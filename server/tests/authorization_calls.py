@@ -231,10 +231,12 @@ class Calls:
         desk = self.world.desk_at(place, cell)
         account_id = desk.tenant.account.id if desk else uuid4()
         intent_id: Any = desk.intent_id if desk else uuid4()
+        receipt_id = desk.receipt_id if desk else uuid4()
         if cell.object is Object.FOREIGN_INTENT:
-            intent_id = self.world.foreign.desks[cell.environment, False].intent_id
+            foreign = self.world.foreign.desks[cell.environment, False]
+            intent_id, receipt_id = foreign.intent_id, foreign.receipt_id
         elif cell.object is Object.MISSING_INTENT:
-            intent_id = uuid4()
+            intent_id, receipt_id = uuid4(), uuid4()
         elif desk and cell.row.name in {"submit REPLACE", "submit CANCEL"} and not expected(cell).refused:
             intent_id = await self.world.an_intent(desk.tenant)
         elif desk and cell.row.name == "close account" and not expected(cell).refused:
@@ -248,7 +250,6 @@ class Calls:
             scope = cell.row.name.split()[1]
             subject = str(account_id) if scope == "account" else f"{account_id} {SYMBOL}"
             await self.world.a_rule_to_remove(place, scope, subject)
-        receipt_id = await self.world.receipt_of(intent_id) if "receipt_id" in template else None
         path = template.format(
             account_id=account_id,
             intent_id=intent_id,

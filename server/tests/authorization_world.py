@@ -37,6 +37,7 @@ RULE = (
     " on conflict (organization_id, scope, subject, code) do update set terms = excluded.terms"
 )
 READ_CODE, REMOVED_CODE = "QTY_MAX", "QTY_MIN"
+RECEIPT = "select receipt_id from intent_actions where intent_id = $1 and seq = 1"
 CREDENTIAL = (
     "insert into credentials (organization_id, account_id, credential_id, broker, kind, hint, asked_at, created_at,"
     " updated_at) values ($1, $2, gen_random_uuid(), 'paper', 'paper_key', 'K7Q2', now(), now(), now())"
@@ -61,6 +62,7 @@ class Desk:
 
     tenant: Tenant
     intent_id: IntentId
+    receipt_id: UUID
 
 
 @dataclass(slots=True)
@@ -154,7 +156,9 @@ class World:
         for environment, disabled in ACCOUNTS:
             account = await an_account(self.pool, organization, Environment(environment))
             tenant = Tenant(account, *await a_key(self.pool, organization, account.environment))
-            desks[environment, disabled] = Desk(tenant, await self.an_intent(tenant))
+            intent_id = await self.an_intent(tenant)
+            receipt_id = await self.owner.fetchval(RECEIPT, intent_id)
+            desks[environment, disabled] = Desk(tenant, intent_id, receipt_id)
             for control in CONTROLS:
                 await self.owner.execute(control, organization, account.id, SYMBOL)
             await self.owner.execute(CREDENTIAL, organization, account.id)
@@ -181,11 +185,6 @@ class World:
         (accepted,) = await accept(self.pool, Tenant(account, tenant.principal, "").submission(a_limit_create()))
         assert accepted.status == "ACCEPTED", accepted
         return accepted.intent_id
-
-    async def receipt_of(self, intent_id: UUID) -> UUID:
-        """The receipt of an intent's first command; that of one that is not there is not there either."""
-        query = "select receipt_id from intent_actions where intent_id = $1 and seq = 1"
-        return await self.owner.fetchval(query, intent_id) or uuid4()
 
     async def an_account_to_sign_in(self, place: Place, environment: str, *, disabled: bool) -> AccountId:
         """One with a credential, for a call that changes it: commands to the other accounts are not held up."""

@@ -1,6 +1,7 @@
 """Receipts in the library and on the command line: read, listed, exported and verified."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from receipt_exports import A_REFUSAL, Line, a_body, a_rule, an_export, an_id, sealed, written
 from typer.testing import CliRunner
 
-from openbell import AsyncClient, Client
+from openbell import AsyncClient, Client, Market
 from openbell.cli import app
 
 RUN = CliRunner(env={"OPENBELL_API_KEY": "key-1", "OPENBELL_ACCOUNT": "a", "NO_COLOR": None})
@@ -238,3 +239,54 @@ def test_what_is_no_export_and_no_receipt_is_code_1(tmp_path: Path, text: bytes)
     file = tmp_path / "nothing"
     file.write_bytes(text)
     assert "WRONG" in run("receipts", "verify", str(file), code=1)[0]
+
+
+EVALUATED = {"verdict": "REFUSED", "receipt": a_body(a_rule(**A_REFUSAL))}
+
+
+async def test_both_clients_try_a_command_with_what_a_submit_would_carry() -> None:
+    platform = Platform(evaluate=EVALUATED)
+    deadline = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
+    options: Any = {"deadline": deadline, "allow_duplicate": True, "account_id": "b"}
+    with Client("k", "http://x", account_id="a", transport=httpx.MockTransport(platform)) as client:
+        tried = client.evaluate(symbol="AAPL", side="BUY", spec=Market("10"), **options)
+        assert (tried.verdict, tried.findings[0].code) == ("REFUSED", "QTY_MAX")
+        client.evaluate_replace("i", Market("10"))
+    async with AsyncClient("k", "http://x", account_id="a", transport=httpx.MockTransport(platform)) as other:
+        assert (await other.evaluate(symbol="AAPL", side="BUY", spec=Market("10"), **options)).verdict == "REFUSED"
+        await other.evaluate_replace("i", Market("10"))
+    bodies = [json.loads(request.content) for request in platform.requests]
+    assert bodies[:2] == bodies[2:]
+    assert bodies[0] == {
+        "account_id": "b",
+        "command": {
+            "type": "CREATE",
+            "payload": {"symbol": "AAPL", "order_side": "BUY", "spec": {"Market": {"quantity": "10"}}},
+        },
+        "deadline": "2026-01-31T09:30:00+00:00",
+        "allow_duplicate": True,
+    }
+    assert (bodies[1]["account_id"], bodies[1]["command"]["type"]) == ("a", "REPLACE")
+    assert all("idempotency-key" not in request.headers for request in platform.requests)
+
+
+def test_a_dry_run_shows_every_rule_records_nothing_and_ends_as_a_submit_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    platform = Platform(evaluate=EVALUATED)
+    connect(monkeypatch, platform)
+    shown, _ = run("intents", "create", "AAPL", "BUY", "10", "--dry-run", "--allow-duplicate", code=1)
+    for words in ("REFUSED: CREATE BUY 10 AAPL", "nothing was recorded", "QTY_MAX", "at most 1000"):
+        assert words in shown
+    told, _ = run("intents", "replace", "i", "--quantity", "5", "--dry-run", "--json", code=1)
+    assert json.loads(told)["receipt"]["rules"][0]["code"] == "QTY_MAX"
+    platform.answers["evaluate"] = {"verdict": "PASSED", "receipt": a_body()}
+    shown, _ = run("intents", "create", "AAPL", "BUY", "10", "--dry-run", "--deadline", "2026-01-31T09:30:00Z")
+    assert "No rule speaks about it." in shown
+    assert {request.url.path for request in platform.requests} == {"/v1/controls/evaluate"}
+
+
+@pytest.mark.parametrize("deadline", ["tomorrow", "2026-01-31T09:30:00"])
+def test_a_deadline_that_is_no_moment_is_wrong_usage(monkeypatch: pytest.MonkeyPatch, deadline: str) -> None:
+    platform = Platform()
+    connect(monkeypatch, platform)
+    run("intents", "create", "AAPL", "BUY", "10", "--deadline", deadline, code=2)
+    assert platform.requests == []
