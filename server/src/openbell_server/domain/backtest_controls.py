@@ -67,7 +67,7 @@ class RuleTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A command that was refused or would have been, and what every rule would have said of it."""
+    """A command of which the rules would have said otherwise than was said then, and what each would have said."""
 
     command: RecordedCommand
     is_refused: bool
@@ -222,7 +222,7 @@ class Replay:
         tally.refused += is_refused
         tally.newly_refused += is_refused and not command.was_refused
         tally.newly_accepted += command.was_refused and not is_refused
-        if (is_refused or command.was_refused) and len(tally.examples) < tally.examples_max:
+        if is_refused is not command.was_refused and len(tally.examples) < tally.examples_max:
             tally.examples.append(Example(command=command, is_refused=is_refused, findings=tuple(findings)))
 
     def _line(self, finding: Finding, asked: Asked) -> RuleTally:
