@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         Window,
     )
     from openbell.orders import Limit, Market, Stop, StopLimit
+    from openbell.rules import Rule, RuleAddress, RuleChange, RuleTerms, Switch
 
 __all__ = [
     "AccountChanged",
@@ -88,9 +89,14 @@ __all__ = [
     "Probe",
     "RateLimited",
     "Reason",
+    "Rule",
+    "RuleAddress",
+    "RuleChange",
+    "RuleTerms",
     "Statistics",
     "Stop",
     "StopLimit",
+    "Switch",
     "SymbolControl",
     "SymbolCount",
     "SymbolTime",
@@ -133,6 +139,11 @@ _HOMES: Final = {
     "Market": "orders",
     "Stop": "orders",
     "StopLimit": "orders",
+    "Rule": "rules",
+    "RuleAddress": "rules",
+    "RuleChange": "rules",
+    "RuleTerms": "rules",
+    "Switch": "rules",
 }
 
 if not TYPE_CHECKING:  # a type checker that saw this function would believe in every name

@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from openbell.cli import brokers, controls, events, intents, paper
+from openbell.cli import brokers, controls, events, intents, paper, rules
 from openbell.cli.outcomes import OUTCOME_UNKNOWN
 
 app = typer.Typer(
@@ -21,6 +21,8 @@ app.add_typer(events.app, name="events")
 app.add_typer(controls.app, name="controls")
 app.add_typer(paper.app, name="paper")
 app.command("brokers")(brokers.show_brokers)
+app.command("halt")(rules.halt)
+app.command("resume")(rules.resume)
 
 
 def main() -> None:

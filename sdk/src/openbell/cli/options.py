@@ -19,6 +19,15 @@ Key = Annotated[
         show_default=False,
     ),
 ]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--access-token",
+        envvar="OPENBELL_ACCESS_TOKEN",
+        help="A user's access token, in place of the API key; the environment keeps it out of the process list.",
+        show_default=False,
+    ),
+]
 Account = Annotated[
     str | None,
     typer.Option("--account", envvar="OPENBELL_ACCOUNT", help="The trading account's id.", show_default=False),
@@ -35,8 +44,10 @@ IdempotencyKey = Annotated[
 Reference = Annotated[str | None, typer.Option("--reference", help="Your own id, kept with the intent.")]
 
 
-def client_for(url: str | None, key: str | None, account: str | None, stream: str | None = None) -> "Client":
-    """The client these options describe."""
+def client_for(
+    url: str | None, key: str | None, account: str | None, stream: str | None = None, token: str | None = None
+) -> "Client":
+    """The client these options describe; a token speaks instead of the key."""
     from openbell.client import Client
 
-    return Client(api_key=key, base_url=url, stream_address=stream, account_id=account)
+    return Client(api_key=key, base_url=url, stream_address=stream, account_id=account, access_token=token)
