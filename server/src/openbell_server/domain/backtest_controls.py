@@ -20,7 +20,7 @@ from openbell_server.domain.identifiers import IntentId, Symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.market_calendars import MarketCalendars
 from openbell_server.domain.recalled_markets import NOTHING_RECALLED, Recalled
-from openbell_server.domain.recorded_state import OrderTold, RecordedState, ReplaceSettled
+from openbell_server.domain.recorded_state import OrderTold, PositionAdjusted, RecordedState, ReplaceSettled
 
 # No rule counts further back.
 LOOK_BACK_MILLIS: Final = max(DUPLICATE_MILLIS_MAX, RATE_MILLIS_MAX)
@@ -49,7 +49,7 @@ class RecordedCommand:
         return self.seq is None
 
 
-Entry = RecordedCommand | OrderTold | ReplaceSettled
+Entry = RecordedCommand | OrderTold | ReplaceSettled | PositionAdjusted
 
 
 @dataclass(slots=True)
@@ -125,6 +125,8 @@ class Replay:
                     state.told(entry)
                 case ReplaceSettled():
                     state.settled(entry)
+                case PositionAdjusted():
+                    state.moved(entry.symbol, entry.change)
 
     def _command(self, command: RecordedCommand) -> None:
         asked = self._as_the_order_stood(command)

@@ -111,7 +111,7 @@ class BacktestFindingBody(Struct, frozen=True):
 
 
 class ExampleBody(Struct, frozen=True):
-    """A command that would have been refused or accepted otherwise than it was; by its action, or its refusal's receipt."""
+    """A command that would have been judged otherwise: its action, or the receipt of its refusal."""
 
     at: Moment
     symbol: str
