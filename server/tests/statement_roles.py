@@ -37,6 +37,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "backtest_history.first_refusal_since": {_T},
     "backtest_history.fits_since": {_T},
     "backtest_history.last_words": {_T},
+    "backtest_history.adjustments": {_T},
     "backtest_history.open_orders_before": {_T},
     "backtest_history.orders_at": {_T},
     "backtest_history.replaces_at": {_T},

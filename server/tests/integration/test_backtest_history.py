@@ -10,6 +10,8 @@ import pytest
 from builders import a_cancel, a_limit_create, a_replace, a_report, a_tenant, an_execution, described
 from openbell_server.adapters.postgres.backtest_history import PostgresHistoryStore
 from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.execution import PostgresExecutionStore
+from openbell_server.application.account_log import log_position_adjusted
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.backtest_controls import RecordedCommand, Replay
 from openbell_server.domain.broker_orders import BrokerExecution, ReportStatus
@@ -164,6 +166,20 @@ async def test_orders_that_are_not_ours_count_from_when_they_were_found(desk: De
     state, _ = await replayed(desk, between)
     assert state.exposure(asking("AAPL"), None, FOREVER).position is None
     assert state.exposure(asking("MSFT"), None, FOREVER).position == 0
+
+
+async def test_what_the_broker_holds_otherwise_moves_the_position_when_it_was_taken_over(desk: Desk) -> None:
+    before: datetime = await desk.pool.fetchval("select clock_timestamp()")
+    async with PostgresExecutionStore(desk.pool).account_transaction(desk.account) as transaction:
+        await transaction.adjust_position(Symbol("AAPL"), Decimal(7), "UNEXPLAINED")
+        log_position_adjusted(transaction, Symbol("AAPL"), Decimal(0), Decimal(7), "UNEXPLAINED")
+    after: datetime = await desk.pool.fetchval("select clock_timestamp()")
+    history, account = PostgresHistoryStore(desk.pool), desk.tenant.account
+    state = await history.state_before(account, await history.stretch(account, before, FOREVER, 1_000))
+    assert state.exposure(asking("AAPL"), None, FOREVER).position == 0
+    for since in (before, after):
+        state, _ = await replayed(desk, since)
+        assert state.exposure(asking("AAPL"), None, FOREVER).position == 7
 
 
 async def test_a_window_has_the_commands_between_its_ends(desk: Desk) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from builders import Tenant, a_tenant, ids
@@ -34,17 +34,40 @@ from proof.figures import Figures
 from proof.recording import SET_MAX, Recorder
 from rest_api import RecordedHints
 
-# Commands for an order or for more of one: those of the product's own submit, and all.
-SIZES = {"full": (2_000, 100_000), "gate": (200, 2_000)}
-SECONDS_MAX = 20.0
-# One kind of everything that is counted, and one that is not; the account's own.
-RULES: dict[str, dict[str, object]] = {
-    "QTY_MAX": {"quantity": "1000"},
-    "DUPLICATE": {"window_millis": 1_000},
-    "RATE_ORDERS": {"count": 60, "window_millis": 3},
-    "OPEN_ORDERS_MAX": {"count": 52, "per": "symbol"},
-    "POSITION_MAX": {"quantity": "9000"},
+Rules = dict[str, dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How many commands for an order, or for more of one, and how many of them by the product's own submit."""
+
+    commands: int
+    submitted: int
+    # How many orders stay open, and how many end after each set at the most: reports take most of the time.
+    open_about: int
+    ends: int
+    open_of_symbol_max: int
+    position_max: str
+
+    @property
+    def rules(self) -> Rules:
+        """One kind of everything that is counted, and one that is not; the account's own."""
+        return {
+            "QTY_MAX": {"quantity": "1000"},
+            "DUPLICATE": {"window_millis": 1_000},
+            "RATE_ORDERS": {"count": 60, "window_millis": 3},
+            "OPEN_ORDERS_MAX": {"count": self.open_of_symbol_max, "per": "symbol"},
+            "POSITION_MAX": {"quantity": self.position_max},
+        }
+
+
+SIZES = {
+    "full": Size(
+        commands=100_000, submitted=2_000, open_about=380, ends=12, open_of_symbol_max=5_300, position_max="240000"
+    ),
+    "gate": Size(commands=2_000, submitted=200, open_about=380, ends=64, open_of_symbol_max=52, position_max="3500"),
 }
+SECONDS_MAX = 20.0
 
 
 def prove(figures: Figures) -> None:
@@ -55,12 +78,13 @@ def prove(figures: Figures) -> None:
 
 
 async def _prove(figures: Figures, url: str) -> None:
-    submitted, commands = SIZES[figures.size]
+    size = SIZES[figures.size]
+    commands, submitted, rules = size.commands, size.submitted, size.rules
     async with await open_pool(url, connections_max=8) as pool:
-        tenant = await _ruled(pool)
+        tenant = await _ruled(pool, rules)
         begun = time.monotonic()
         book = await PostgresRuleBookStore(pool).rule_book(tenant.account)
-        recorder = Recorder(pool, tenant, book, random.Random(7))
+        recorder = Recorder(pool, tenant, book, random.Random(7), size.open_about, size.ends)
         refused = await _submit(pool, tenant, recorder, submitted)
         figures.shown("commands through the product's own submit", submitted)
         await recorder.record(commands - submitted)
@@ -68,11 +92,11 @@ async def _prove(figures: Figures, url: str) -> None:
         refused += recorder.refused_by
         for what in ("CreateIntent", "ReplaceIntent", "CancelIntent", "refused", "fills", "reports"):
             figures.shown(f"recorded in sets: {what}", recorder.recorded[what])
-        for code in RULES:
+        for code in rules:
             figures.at_least(f"refused live by {code}", refused[code], 1)
         await pool.execute("analyze")
         begun = time.monotonic()
-        again = await _backtest(pool, tenant)
+        again = await _backtest(pool, tenant, rules)
         seconds = round(time.monotonic() - begun, 1)
     tally = again.tally
     figures.exactly("commands judged again", tally.intents, commands)
@@ -87,12 +111,12 @@ async def _prove(figures: Figures, url: str) -> None:
         figures.shown("seconds to judge all of them again", seconds)
 
 
-async def _ruled(pool: Pool) -> Tenant:
+async def _ruled(pool: Pool, rules: Rules) -> Tenant:
     """An account with all of the rules, whose positions the broker has told."""
     tenant = await a_tenant(pool)
     account = tenant.account
     address = Address(organization_id=account.organization_id, scope=Scope.ACCOUNT, account_id=account.id)
-    for code, parameters in RULES.items():
+    for code, parameters in rules.items():
         terms = RuleTerms(parameters=parameters)
         await PostgresRuleStore(pool).save_rule(address, code, terms, None, tenant.principal, None)
     await pool.execute(
@@ -133,7 +157,7 @@ async def _submit(pool: Pool, tenant: Tenant, recorder: Recorder, commands: int)
             done += asked is not None and exemption(asked) is None
 
             async def decode(_: BrokerDefinition, command: Command = command) -> CommandRequest:
-                return CommandRequest(command)
+                return CommandRequest(command=command)
 
             try:
                 submitted = await submit(tenant.principal, tenant.account.id, decode, lambda: None)
@@ -147,9 +171,11 @@ async def _submit(pool: Pool, tenant: Tenant, recorder: Recorder, commands: int)
     return refused
 
 
-async def _backtest(pool: Pool, tenant: Tenant) -> Backtested:
+async def _backtest(pool: Pool, tenant: Tenant, rules: Rules) -> Backtested:
     use_case = BacktestRules(
         PostgresOrganizationStore(pool), PostgresRuleBookStore(pool), PostgresHistoryStore(pool), BROKERS, None
     )
-    rules = [ProposedRule(scope=Scope.ACCOUNT, code=code, parameters=parameters) for code, parameters in RULES.items()]
-    return await use_case(tenant.principal, BacktestRequest(account_id=tenant.account.id, rules=rules))
+    proposed = [
+        ProposedRule(scope=Scope.ACCOUNT, code=code, parameters=parameters) for code, parameters in rules.items()
+    ]
+    return await use_case(tenant.principal, BacktestRequest(account_id=tenant.account.id, rules=proposed))

@@ -1,5 +1,6 @@
 """A history of commands, recorded fast: judged by the database's state, accepted in sets by the real accept step."""
 
+import itertools
 import random
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -39,8 +40,6 @@ SYMBOLS = tuple(
 )
 SIDES = (OrderSide.BUY, OrderSide.BUY, OrderSide.SELL, OrderSide.SELL_SHORT)
 SET_MAX = 64
-# About as many orders are open as may be.
-OPEN_ABOUT = 380
 # How many of those that end have filled; how many more fill in part after each set.
 FILLED = 0.7
 PARTIAL_FILLS = 6
@@ -52,19 +51,12 @@ from unnest($2::text[]) s (symbol)
 left join positions p on p.account_id = $1 and p.symbol = s.symbol
 left join (
     select o.symbol,
-        sum(greatest(o.quantity, w.quantity) - o.filled_quantity) filter (where o.order_side = 'BUY') as buys,
-        sum(greatest(o.quantity, w.quantity) - o.filled_quantity) filter (where o.order_side <> 'BUY') as sells,
+        sum(o.quantity - o.filled_quantity) filter (where o.order_side = 'BUY') as buys,
+        sum(o.quantity - o.filled_quantity) filter (where o.order_side <> 'BUY') as sells,
         count(*) filter (where o.order_side = 'BUY') as buy_orders,
         count(*) filter (where o.order_side = 'SELL') as sell_orders,
         count(*) filter (where o.order_side = 'SELL_SHORT') as short_orders
     from orders o
-    left join lateral (
-        select max(a.quantity) as quantity from action_states u
-        join intent_actions a on a.organization_id = u.organization_id and a.account_id = u.account_id
-            and a.intent_id = u.intent_id and a.seq = u.seq
-        where u.account_id = o.account_id and u.intent_id = o.order_id and u.action_type = 'REPLACE'
-            and u.settled_at is null
-    ) w on true
     where o.account_id = $1 and o.standing <> 'CLOSED'
     group by o.symbol
 ) o on o.symbol = s.symbol
@@ -81,6 +73,7 @@ class Working:
     fills: list[BrokerExecution] = field(default_factory=list)
     # Whether the broker told of it and nothing is on its way to it.
     is_known: bool = False
+    terms_version: int = 1
     is_over: bool = False
 
     @property
@@ -134,7 +127,12 @@ class Recorder:
     tenant: Tenant
     book: RuleBook
     chance: random.Random
+    # About as many orders stay open as this, or more where no more than so many end after each set.
+    open_about: int
+    ends: int
     working: dict[IntentId, Working] = field(default_factory=dict)
+    # Those that the broker told of last.
+    known: deque[IntentId] = field(default_factory=lambda: deque(maxlen=100))
     recorded: Counter[str] = field(default_factory=Counter)
     # When commands were judged, and when orders of each likeness were accepted: newest first.
     judged: deque[datetime] = field(default_factory=lambda: deque(maxlen=1000))
@@ -153,7 +151,8 @@ class Recorder:
             await self.report()
 
     async def _set(self, size: int) -> None:
-        live, pending, taken = await self._live(), [], set[IntentId]()
+        live, taken = await self._live(), set[IntentId]()
+        pending: list[tuple[Submission, Asked | None]] = []
         for place in range(size):
             command = self.command(taken)
             now = live.now + timedelta(microseconds=place)
@@ -172,7 +171,11 @@ class Recorder:
     def command(self, taken: set[IntentId]) -> Command:
         """The next one: most are for new orders, some of them for the same as before."""
         chance, draw = self.chance, self.chance.random()
-        free = [intent for intent in list(self.working)[-200:] if intent not in taken and self.working[intent].is_known]
+        free = [
+            intent
+            for intent in self.known
+            if intent not in taken and intent in self.working and self.working[intent].is_known
+        ]
         if free and draw < 0.16:
             intent = chance.choice(free)
             taken.add(intent)
@@ -303,22 +306,32 @@ class Recorder:
             await at_account.open_doors(self.doors, uuid4())
         reports = []
         for own, terms in self.changes:
-            own.terms, own.is_known = terms or own.terms, terms is not None
-            reports.append(self._told(own, ReportStatus.CANCELED if terms is None else ReportStatus.WORKING, 0))
+            if terms is None:
+                reports.append(self._told(own, ReportStatus.CANCELED, 0))
+                continue
+            own.terms, own.terms_version, own.is_known = terms, own.terms_version + 1, True
+            report = self._told(own, ReportStatus.WORKING, 0)
+            reports.append(replace(report, terms=terms, terms_version=own.terms_version))
         self.doors.clear()
         self.changes.clear()
-        ended = {own.order_id for own in self.working.values() if own.is_over}
-        for own in list(self.working.values())[: max(0, len(self.working) - len(ended) - OPEN_ABOUT)]:
-            if own.order_id not in ended and own.order_id not in {report.client_order_id for report in reports}:
-                is_full = self.chance.random() < FILLED
-                status = ReportStatus.FILLED if is_full else ReportStatus.EXPIRED
-                reports.append(self._told(own, status, int(own.leaves) if is_full else 0))
-        for own in self.chance.sample(list(self.working.values()), min(PARTIAL_FILLS, len(self.working))):
-            if not own.is_over and own.leaves > 1 and own.order_id not in {each.client_order_id for each in reports}:
-                own.is_known = True
+        told = {report.client_order_id for report in reports}
+        # The oldest end, and some of those that came last fill in part.
+        oldest = itertools.islice(self.working.values(), max(0, min(self.ends, len(self.working) - self.open_about)))
+        for own in [own for own in oldest if own.order_id not in told]:
+            is_full = self.chance.random() < FILLED
+            status = ReportStatus.FILLED if is_full else ReportStatus.EXPIRED
+            reports.append(self._told(own, status, int(own.leaves) if is_full else 0))
+            told.add(own.order_id)
+        newest = list(itertools.islice(reversed(self.working), SET_MAX))
+        for intent_id in self.chance.sample(newest, min(PARTIAL_FILLS, len(newest))):
+            own = self.working[intent_id]
+            if own.leaves > 1 and own.order_id not in told:
                 reports.append(self._told(own, ReportStatus.WORKING, self.chance.randrange(1, int(own.leaves))))
+                own.is_known = True
+                self.known.append(intent_id)
         await TrackOrders(store, RecordedHints())(where, reports)
-        self.working = {intent: own for intent, own in self.working.items() if not own.is_over}
+        for intent_id in [intent_id for intent_id, own in self.working.items() if own.is_over]:
+            del self.working[intent_id]
 
     def _told(self, own: Working, status: ReportStatus, filled: int) -> OrderReport:
         news = []
@@ -329,7 +342,7 @@ class Recorder:
             own.fills += news
         own.is_over = status is not ReportStatus.WORKING
         self.recorded["reports"] += 1
-        report = a_report(status, own.fills, news, own.order_id, own.terms)
+        report = a_report(status, own.fills, news, own.order_id)
         return replace(report, broker_order_id=own.order_id)
 
 

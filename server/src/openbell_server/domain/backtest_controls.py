@@ -20,7 +20,7 @@ from openbell_server.domain.identifiers import IntentId, Symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.market_calendars import MarketCalendars
 from openbell_server.domain.recalled_markets import NOTHING_RECALLED, Recalled
-from openbell_server.domain.recorded_state import OrderTold, RecordedState, ReplaceSettled
+from openbell_server.domain.recorded_state import OrderTold, PositionAdjusted, RecordedState, ReplaceSettled
 
 # No rule counts further back.
 LOOK_BACK_MILLIS: Final = max(DUPLICATE_MILLIS_MAX, RATE_MILLIS_MAX)
@@ -49,7 +49,7 @@ class RecordedCommand:
         return self.seq is None
 
 
-Entry = RecordedCommand | OrderTold | ReplaceSettled
+Entry = RecordedCommand | OrderTold | ReplaceSettled | PositionAdjusted
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class RuleTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A command that was refused or would have been, and what every rule would have said of it."""
+    """A command of which the rules would have said otherwise than was said then, and what each would have said."""
 
     command: RecordedCommand
     is_refused: bool
@@ -125,6 +125,8 @@ class Replay:
                     state.told(entry)
                 case ReplaceSettled():
                     state.settled(entry)
+                case PositionAdjusted():
+                    state.moved(entry.symbol, entry.change)
 
     def _command(self, command: RecordedCommand) -> None:
         asked = self._as_the_order_stood(command)
@@ -222,7 +224,7 @@ class Replay:
         tally.refused += is_refused
         tally.newly_refused += is_refused and not command.was_refused
         tally.newly_accepted += command.was_refused and not is_refused
-        if (is_refused or command.was_refused) and len(tally.examples) < tally.examples_max:
+        if is_refused is not command.was_refused and len(tally.examples) < tally.examples_max:
             tally.examples.append(Example(command=command, is_refused=is_refused, findings=tuple(findings)))
 
     def _line(self, finding: Finding, asked: Asked) -> RuleTally:

@@ -38,6 +38,14 @@ class ReplaceSettled:
     seq: int
 
 
+@dataclass(frozen=True, slots=True)
+class PositionAdjusted:
+    """The broker held something else than was filled."""
+
+    symbol: Symbol
+    change: Decimal
+
+
 @dataclass(slots=True)
 class _Order:
     symbol: Symbol
@@ -111,7 +119,7 @@ class RecordedState:
             order = self._orders[told.key]
         change = EXACT.subtract(told.filled_quantity, order.filled_quantity)
         if change:
-            self._moved(order.symbol, change if order.is_buy else -change)
+            self.moved(order.symbol, change if order.is_buy else -change)
         self._count(order, -1)
         order.terms, order.filled_quantity, order.is_open = told.terms, told.filled_quantity, told.is_open
         self._count(order, 1)
@@ -132,7 +140,7 @@ class RecordedState:
             del order.replaces[settled.seq]
             self._count(order, 1)
 
-    def _moved(self, symbol: Symbol, change: Decimal) -> None:
+    def moved(self, symbol: Symbol, change: Decimal) -> None:
         """The position changed."""
         if self._positions is not None:
             self._positions[symbol] = EXACT.add(self._positions.get(symbol, _NONE), change)

@@ -64,7 +64,7 @@ async def test_a_looser_rule_would_have_accepted_what_was_refused(api: RestApi, 
     assert await submit(api, tenant, 5, 15, 25) == [202, 422, 422]
     told = (await backtest(api, tenant, at_most("20"))).json()
     assert (told["intents"], told["refused"], told["newly_refused"], told["newly_accepted"]) == (3, 1, 0, 1)
-    assert [example["would_be_refused"] for example in told["examples"]] == [False, True]
+    assert [(example["was_refused"], example["would_be_refused"]) for example in told["examples"]] == [(True, False)]
     assert all("receipt_id" in example and "action_id" not in example for example in told["examples"])
 
 

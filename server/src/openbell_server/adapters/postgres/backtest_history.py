@@ -14,6 +14,7 @@ from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.recorded_entries import (
     OPEN_ELSEWHERE,
+    adjusted,
     entry_of,
     external_told,
     order_at,
@@ -26,7 +27,7 @@ from openbell_server.domain.accounts import TradingAccount
 from openbell_server.domain.backtest_controls import Entry
 from openbell_server.domain.identifiers import IntentId, Symbol
 from openbell_server.domain.orders import EXACT, OrderSide
-from openbell_server.domain.recorded_state import OrderTold, RecordedState
+from openbell_server.domain.recorded_state import OrderTold, PositionAdjusted, RecordedState
 
 EVENTS_PER_PAGE: Final = 4_000
 ROWS_PER_PAGE: Final = 2_000
@@ -48,6 +49,8 @@ class _Beginning:
     # Symbols of orders that are not ours and filled since: nobody kept what they had filled until then.
     unknown: set[Symbol] = field(default_factory=set)
 
+    adjusted: list[PositionAdjusted] = field(default_factory=list)
+
     def positions(self, now: str) -> dict[Symbol, Decimal]:
         """Positions now, without what was filled since."""
         positions = {Symbol(symbol): Decimal(quantity) for symbol, quantity in json.loads(now).items()}
@@ -56,6 +59,8 @@ class _Beginning:
             change = EXACT.subtract(last.filled_quantity, filled_before)
             signed = change if last.order_side is OrderSide.BUY else -change
             positions[last.symbol] = EXACT.subtract(positions.get(last.symbol, _NOTHING), signed)
+        for each in self.adjusted:
+            positions[each.symbol] = EXACT.subtract(positions.get(each.symbol, _NOTHING), each.change)
         return positions
 
 
@@ -113,6 +118,8 @@ class PostgresHistoryStore:
                 found.last[told.key] = told
                 if row["known_at"] < moment and row["kind"] == EventKind.BROKER_ORDER:
                     found.older.add(row["intent_id"])
+            rows = await self._rows(account, _queries.adjustments, after=after, last=min(after + EVENTS_PER_LOOK, head))
+            found.adjusted += [adjusted(json.loads(row["body"])) for row in rows]
         async for rows in self._pages(account, _queries.open_orders_before, "order_id", UUID(int=0), moment=moment):
             found.older.update(row["order_id"] for row in rows)
         older = sorted(found.older)

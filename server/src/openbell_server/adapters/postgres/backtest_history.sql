@@ -99,6 +99,11 @@ left join lateral (
     limit 1
 ) x on true;
 
+-- name: adjustments(organization_id, account_id, after, last)
+select body from account_events
+where organization_id = :organization_id and account_id = :account_id and event_no > :after and event_no <= :last
+    and kind = 5;
+
 -- name: open_orders_before(organization_id, account_id, after_order_id, moment, row_limit)
 select order_id from orders
 where organization_id = :organization_id and account_id = :account_id and standing <> 'CLOSED' and order_id > :after_order_id
@@ -154,7 +159,7 @@ from (
     select e.event_no, e.kind, e.intent_id, e.seq, e.body, e.occurred_at from account_events e
     where e.organization_id = :organization_id and e.account_id = :account_id
         and e.event_no > :after and e.event_no <= :last
-        and (e.kind in (2, 4) or (e.kind = 1 and (e.body is null or e.seq > 1)))
+        and (e.kind in (2, 4, 5) or (e.kind = 1 and (e.body is null or e.seq > 1)))
     order by e.event_no
     limit :row_limit
 ) e

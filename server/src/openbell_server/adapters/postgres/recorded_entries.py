@@ -18,10 +18,10 @@ from openbell_server.domain.external_orders import ExternalStatus
 from openbell_server.domain.identifiers import IntentId, Symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import CloseReason
-from openbell_server.domain.orders import OrderSide, OrderType, Terms, TimeInForce
+from openbell_server.domain.orders import EXACT, OrderSide, OrderType, Terms, TimeInForce
 from openbell_server.domain.principals import PrincipalKind
 from openbell_server.domain.recalled_markets import recalled
-from openbell_server.domain.recorded_state import OrderTold, ReplaceSettled
+from openbell_server.domain.recorded_state import OrderTold, PositionAdjusted, ReplaceSettled
 
 # As an event shows an order that is over.
 _ENDS: Final = frozenset(CloseReason)
@@ -43,7 +43,13 @@ def entry_of(row: asyncpg.Record, environment: Environment) -> Entry | None:
         if told["action_type"] == ActionType.REPLACE and told["state"] in SETTLED:
             return ReplaceSettled(row["intent_id"], row["seq"])
         return None
-    return order_told(kind, row["intent_id"], json.loads(body))
+    told = json.loads(body)
+    return adjusted(told) if kind == EventKind.POSITION_ADJUSTED else order_told(kind, row["intent_id"], told)
+
+
+def adjusted(told: Mapping[str, Any]) -> PositionAdjusted:
+    """By how much a position was moved onto the broker's word."""
+    return PositionAdjusted(told["symbol"], EXACT.subtract(Decimal(told["after"]), Decimal(told["before"])))
 
 
 def order_told(kind: int, intent_id: IntentId | None, told: Mapping[str, Any]) -> OrderTold:

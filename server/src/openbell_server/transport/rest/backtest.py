@@ -111,7 +111,7 @@ class BacktestFindingBody(Struct, frozen=True):
 
 
 class ExampleBody(Struct, frozen=True):
-    """A command that was refused or would have been: its action's id, or that of the receipt of its refusal."""
+    """A command that would have been judged otherwise: its action, or the receipt of its refusal."""
 
     at: Moment
     symbol: str
