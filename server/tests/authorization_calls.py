@@ -215,14 +215,12 @@ class Calls:
             if name == "delete organization rule" and not expected(cell).refused:
                 await self.world.a_rule_to_remove(place, "organization", "")
             return template.format(code=_code(name)), BODIES.get(name)
-        if name == "evaluate":
-            desk = self.world.desk_at(place, cell)
-            return template, {"account_id": str(desk.tenant.account.id if desk else uuid4()), **create_body()}
+        if name in {"evaluate", "backtest"}:
+            account = self.world.account_at(place, cell)
+            asked: dict[str, object] = create_body() if name == "evaluate" else {"rules": []}
+            return template, {"account_id": str(account.id if account else uuid4()), **asked}
         if name == "create account":
             return template, {"name": "made by a test", "broker": "paper", "environment": cell.environment}
-        if name == "backtest":
-            account = self.world.account_at(place, cell)
-            return template, {"account_id": str(account.id if account else uuid4()), "rules": []}
         if "account_id" in template:
             return await self._aim_at_account(place, cell, template)
         return template, BODIES.get(name)
