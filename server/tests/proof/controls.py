@@ -10,18 +10,25 @@ from openbell_server.domain.accounts import Environment
 from openbell_server.domain.control_rules import OnMissing
 from openbell_server.domain.controls_catalogue import CATALOGUE
 from openbell_server.domain.findings import CONTROL_INPUT_UNAVAILABLE, Finding, Mode, Verdict
+from openbell_server.telemetry.logs import configure_logging
+from proof import control_races, submit_rates, trading_times
 from proof.figures import Figures
 
-ORDERS = {"full": 20_000, "gate": 500}
+ORDERS = {"full": 20_000, "gate": 100}
 SEED = 20260306
 KINDS_OF_CASE = {"pass", "refuse", "edge"}
 
 
 def prove(figures: Figures) -> None:
+    # A line for every command that is refused would bury the figures.
+    configure_logging("proof", "ERROR")
     catalogue(figures)
     decisions(figures)
     arithmetic(figures)
     spellings(figures)
+    trading_times.measure(figures)
+    control_races.measure(figures)
+    submit_rates.measure(figures)
 
 
 def catalogue(figures: Figures) -> None:
