@@ -159,7 +159,7 @@ def _shown(made: Made, world: dict[str, str]) -> str:
     if told["errors"]:
         answer["errors"] = told["errors"]
     if "receipt" in told:
-        answer["receipt"] = {name: told["receipt"][name] for name in ("verdict", "symbol", "rules")}
+        answer["receipt"] = {name: told["receipt"][name] for name in ("verdict", "command", "rules")}
     text = json.dumps(answer, indent=1, ensure_ascii=False)
     for name, value in world.items():
         text = text.replace(value, f"{{{name}}}")

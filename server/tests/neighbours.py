@@ -122,6 +122,7 @@ async def a_neighbour(pool: Pool) -> Neighbour:
         theirs = replace(report, broker_order_id="theirs", description=described)
         works = replace(theirs, broker_order_id="works", status=ReportStatus.WORKING, executions=())
         assert await import_orders(transaction, [theirs, works]) == 2
+        await transaction.adjust_position(Symbol("AAPL"), Decimal(1), "OPENING")
     await lose_users(pool, desk.tenant.account.organization_id)
     executor_id = uuid4()
     leases = PostgresLeaseStore(pool)
@@ -285,6 +286,7 @@ def _plain_values() -> dict[str, Any]:
         | {"operator": "olga", "requeued_as": None, "cancels_unseen": True, "max_resting_millis": 1_000}
         | {"settle_seconds": 0.0, "epoch": 1, "key": KEY}
         | {"disabled": False, "internal": False, "revoked": False, "expires_at": None}
+        | {"paper_enforcement": "enforce"}
         | {"audit_id": new_id(), "principal_type": "USER", "principal_id": "p", "operation": "o", "object_id": "i"}
         | {"fact_before": None, "fact_after": "{}"}
         | {"manually_disabled": True, "manual_reason": None, "principal_type": "API_KEY", "receipt": "{}"}
@@ -316,9 +318,17 @@ def _plain_values() -> dict[str, Any]:
         | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
         | {"halted_at": now - timedelta(hours=1), "of_key": None}
         | values_of_markets()
-        | {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now}
-        | {"wants_exposure": True, "wants_equals": True, "window_millis": 1_000, "platform_id": UUID(int=0)}
+        | _values_of_what_is_counted(now)
     )
+
+
+def _values_of_what_is_counted(now: datetime) -> dict[str, Any]:
+    return {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now} | {
+        "wants_exposure": True,
+        "wants_equals": True,
+        "window_millis": 1_000,
+        "platform_id": UUID(int=0),
+    }
 
 
 def _values_of_an_order(now: datetime) -> dict[str, Any]:
@@ -372,7 +382,7 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "list_actions_of_reference": lambda: {"action_type": "CREATE"},
     "keep_refusal": lambda: {"receipt_id": new_id()},
     "add_vault_object": lambda: {"credential_id": new_id()},
-    **dict.fromkeys(("find_rule", "save_rule", "shut_doors"), lambda: {"code": "QTY_MAX"}),
+    **dict.fromkeys(("find_rule", "save_rule", "put_in_force"), lambda: {"code": "QTY_MAX"}),
     "record_halt": lambda: {"version": 2, "state": "REDUCE_ONLY"},
     "lift_halt": lambda: {"version": 1, "state": "HALTED"},
     # The next of the rule that everybody has.

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from account_desk import AccountDesk, Clock
@@ -71,6 +72,11 @@ class ScriptedBroker:
     lists: bool = True
     listed: list[tuple[AccountId, datetime]] = field(default_factory=list)
     owners: dict[str, AccountId] = field(default_factory=dict)
+    # What it says an account holds, by symbol; None: it does not say.
+    holdings: dict[str, Decimal] | None = None
+    # What it quotes, by symbol, and what it was asked about markets.
+    prices: dict[str, Quote | Exception] = field(default_factory=dict)
+    markets_asked: list[tuple[str, tuple[Symbol, ...]]] = field(default_factory=list)
 
     async def sign_in(
         self, account_id: AccountId, environment: Environment, secrets: Secrets
@@ -132,13 +138,28 @@ class ScriptedBroker:
         self.again += accounts
 
     async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
-        raise NotImplementedError
+        """Of whatever account; it raises unless it was told what it holds."""
+        if self.holdings is None:
+            raise NotImplementedError
+        return [BrokerPosition(symbol=Symbol(name), quantity=quantity) for name, quantity in self.holdings.items()]
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
-        raise NotImplementedError
+        """It knows what it has a price of."""
+        self.markets_asked.append(("instruments", tuple(symbols)))
+        return [
+            Instrument(symbol=symbol, asset_class="us_equity", quote_currency="USD", tradable=True, fractional=False)
+            for symbol in symbols
+            if symbol in self.prices
+        ]
 
     async def quotes(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Quote]:
-        raise NotImplementedError
+        """Those of its prices; an exception among them is its answer."""
+        self.markets_asked.append(("quotes", tuple(symbols)))
+        quoted = [self.prices[symbol] for symbol in symbols if symbol in self.prices]
+        for quote in quoted:
+            if isinstance(quote, Exception):
+                raise quote
+        return [quote for quote in quoted if isinstance(quote, Quote)]
 
     async def close(self) -> None:
         self.is_connected = False

@@ -25,7 +25,7 @@ from openbell.errors import (
     UnexpectedReply,
     Unreachable,
 )
-from openbell.models import AccountChanged, BrokerOrder, Event, ExternalOrder, IntentAction
+from openbell.models import AccountChanged, BrokerOrder, Event, ExternalOrder, IntentAction, PositionAdjusted
 from openbell.wire import trading_pb2 as wire
 from openbell.wire.trading_pb2_grpc import TradingServiceStub
 
@@ -37,7 +37,7 @@ FIRST_FAILURES_MAX: Final = 3
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
 
-_EVENTS: Final = frozenset({"broker_order", "intent_action", "account_changed", "external_order"})
+_EVENTS: Final = frozenset({"broker_order", "intent_action", "account_changed", "external_order", "position_adjusted"})
 # A connection of its own for every attempt: gRPC would otherwise hand out the dead one again.
 _OPTIONS: Final = (("grpc.use_local_subchannel_pool", 1),)
 _REFUSALS: Final[dict[grpc.StatusCode, tuple[type[ApiError], int]]] = {
@@ -71,6 +71,7 @@ class Subscription:
                 wire.EVENT_TYPE_INTENT_ACTION,
                 wire.EVENT_TYPE_ACCOUNT_CHANGED,
                 wire.EVENT_TYPE_EXTERNAL_ORDER,
+                wire.EVENT_TYPE_POSITION_ADJUSTED,
             ],
             resume_token=self.resume_token or "",
         )
@@ -193,7 +194,7 @@ def _async_channel(connection: Connection) -> grpc.aio.Channel:
 
 
 def _metadata(connection: Connection) -> tuple[tuple[str, str], ...]:
-    return (("x-api-key", connection.api_key.text),)
+    return (connection.credential,)
 
 
 def _event(frame: wire.TradingEvent, kind: str) -> Event:
@@ -210,6 +211,7 @@ def _event(frame: wire.TradingEvent, kind: str) -> Event:
             # JSON has numbers of 64 bits as text.
             account_changed=msgspec.convert(body, AccountChanged, strict=False) if kind == "account_changed" else None,
             external_order=msgspec.convert(body, ExternalOrder) if kind == "external_order" else None,
+            position_adjusted=msgspec.convert(body, PositionAdjusted) if kind == "position_adjusted" else None,
         )
     except msgspec.ValidationError as error:
         raise UnexpectedReply(f"Event {frame.account_seq} cannot be read: {error}") from error

@@ -305,6 +305,16 @@ class ExternalOrder(Record, frozen=True, kw_only=True):
     accepted_at: datetime
 
 
+class PositionAdjusted(Record, frozen=True, kw_only=True):
+    """What an account holds was set to what its broker says, which no execution explains."""
+
+    symbol: str
+    before: Decimal
+    after: Decimal
+    # OPENING: it was there before the account was first compared with its broker; UNEXPLAINED: nobody says why.
+    cause: str
+
+
 class Event(Record, frozen=True, kw_only=True):
     """One event of an account; exactly one of what it may be about is there."""
 
@@ -317,3 +327,4 @@ class Event(Record, frozen=True, kw_only=True):
     intent_action: IntentAction | None = None
     account_changed: AccountChanged | None = None
     external_order: ExternalOrder | None = None
+    position_adjusted: PositionAdjusted | None = None

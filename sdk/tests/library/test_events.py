@@ -19,6 +19,7 @@ from openbell import (
     ExternalOrder,
     Invalid,
     NotAuthenticated,
+    PositionAdjusted,
     Reason,
     Unreachable,
     events,
@@ -238,6 +239,19 @@ def test_an_order_that_is_not_ours_is_read_exactly(stage: Stage) -> None:
         status="FILLED",
         filled_quantity=Decimal(25),
         accepted_at=datetime(2026, 11, 15, 12, 0, 0, 123456, tzinfo=UTC),
+    )
+
+
+def test_a_position_that_was_set_by_the_broker_s_word_is_read_exactly(stage: Stage) -> None:
+    held = wire.PositionAdjusted(symbol="AAPL", before="0", after="-2.5", cause="OPENING")
+    told = wire.TradingEvent(
+        trading_account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", position_adjusted=held
+    )
+    script = Script(([subscribed(0), told], REVOKED))
+    (event,) = collect(stage.play(script))
+    assert wire.EVENT_TYPE_POSITION_ADJUSTED in script.requests[0].subscriptions
+    assert event.position_adjusted == PositionAdjusted(
+        symbol="AAPL", before=Decimal(0), after=Decimal("-2.5"), cause="OPENING"
     )
 
 

@@ -119,6 +119,21 @@ async def test_a_position_adds_up_exactly(bench: Bench) -> None:
     assert await bench.database.position(bench.account) == Decimal("-1.499999999999999999")
 
 
+async def test_what_no_fill_explains_counts_like_a_fill_and_is_told_with_the_time_of_the_broker_s_word(
+    bench: Bench,
+) -> None:
+    async with bench.store.account_transaction(bench.account) as transaction:
+        before, now = await transaction.held_positions(), transaction.now
+        await transaction.add_to_position(AAPL, Decimal(3))
+        await transaction.adjust_position(AAPL, Decimal("-4.5"), "UNEXPLAINED")
+        await transaction.save_positions_as_of(now)
+    async with bench.store.account_transaction(bench.account) as transaction:
+        after = await transaction.held_positions()
+    assert (before.as_of, before.quantities, before.moved_at) == (None, {}, {})
+    assert (after.as_of, after.quantities, [*after.moved_at]) == (now, {AAPL: Decimal("-1.5")}, [AAPL])
+    assert after.moved_at[AAPL] >= now
+
+
 async def test_an_order_is_known_by_the_ids_of_its_actions(bench: Bench) -> None:
     create = await bench.accept()
     change = await bench.accept(a_replace(create.intent_id))

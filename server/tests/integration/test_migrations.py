@@ -54,6 +54,7 @@ NEEDS_NEWEST = {
     "reconciliation",
     "resting",
     "sessions",
+    "positions",
     "outbox_health",
     "outbox_operators",
     "outbox_pruning",

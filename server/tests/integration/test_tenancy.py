@@ -236,6 +236,7 @@ READS: dict[Role, dict[str, set[str]]] = {
         "accounts": {"organization_id", "account_id", "broker", "slot"},
         "account_counters": {
             *("account_id", "slot", "recovered_epoch", "halt_code", "event_no", "reconciled_event_no"),
+            "positions_as_of",
         },
         "action_states": {
             *("organization_id", "account_id", "action_id", "intent_id", "seq", "slot", "state", "queued_at"),

@@ -241,6 +241,8 @@ class Checker:
         )
         if not doubtful and exact_total(book.positions.values() or [Decimal(0)]) != position:
             yield Bar.WRONG, f"{book.account.account_id} has position {book.positions}, and at the broker {position}"
+        if book.adjustments:
+            yield Bar.WRONG, f"{book.account.account_id} was adjusted by {book.adjustments}, and nobody else traded"
         if [event.number for event in book.events] != [*range(1, len(book.events) + 1)]:
             yield Bar.WRONG, f"{book.account.account_id} has a gap in its log"
         for event in book.events:

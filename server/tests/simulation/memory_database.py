@@ -88,6 +88,9 @@ class Book:
     reconciled_event: int = 0
     halt_code: str | None = None
     positions: dict[Symbol, Decimal] = field(default_factory=dict)
+    positions_moved_at: dict[Symbol, datetime] = field(default_factory=dict)
+    positions_as_of: datetime | None = None
+    adjustments: list[tuple[Symbol, Decimal, str]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     # What a restored database forgot, and when that began.
     hold: Hold | None = None
@@ -115,6 +118,9 @@ class Book:
             reconciled_event=self.reconciled_event,
             halt_code=self.halt_code,
             positions={**self.positions},
+            positions_moved_at={**self.positions_moved_at},
+            positions_as_of=self.positions_as_of,
+            adjustments=[*self.adjustments],
             events=[*self.events],
             hold=self.hold,
             was_restored=self.was_restored,

@@ -23,7 +23,6 @@ from openbell_server.domain.findings import Mode, Scope
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol, client_order_id
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Order, Standing
-from openbell_server.domain.orders import exact_total
 from openbell_server.domain.receipts import Receipt
 from simulation.memory_database import ActionRow, Event
 from simulation.memory_reconciliation import ReconcilingTransaction
@@ -277,7 +276,7 @@ class MemoryAccountTransaction(ReconcilingTransaction):
     async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
         """Count a fill."""
         await self.statement()
-        self.book.positions[symbol] = exact_total([self.book.positions.get(symbol, Decimal(0)), change])
+        self._add_to_position(symbol, change)
 
     def append_event(self, kind: EventKind, intent_id: IntentId | None, seq: int | None, body: str) -> None:
         """Append to the account's log."""

@@ -2,11 +2,13 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from decimal import Decimal
 
-from openbell_server.application.ports.execution import LastReconciliation
+from openbell_server.application.ports.execution import HeldPositions, LastReconciliation
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.external_orders import ExternalOrder
-from openbell_server.domain.identifiers import ActionId
+from openbell_server.domain.identifiers import ActionId, Symbol
+from openbell_server.domain.orders import exact_total
 from simulation.memory_database import Transaction
 
 
@@ -62,6 +64,32 @@ class ReconcilingTransaction(Transaction):
         """Say which orders at the broker may be an action's."""
         await self.statement()
         self.book.candidates[action_id] = tuple(sorted(broker_order_ids))
+
+    async def held_positions(self) -> HeldPositions:
+        """What the account holds by our count."""
+        await self.statement()
+        return HeldPositions(self.book.positions_as_of, {**self.book.positions}, {**self.book.positions_moved_at})
+
+    async def adjust_position(self, symbol: Symbol, change: Decimal, cause: str) -> None:
+        """Count what no fill explains."""
+        await self.statement()
+        self.database.note(f"adjusts {symbol} by {change}: {cause}")
+        self.book.adjustments.append((symbol, change, cause))
+        self._add_to_position(symbol, change)
+
+    async def save_positions_as_of(self, as_of: datetime) -> None:
+        """The positions are what the broker said at that time."""
+        await self.statement()
+        self.book.positions_as_of = as_of
+
+    async def keep_fill_price(self, symbol: Symbol, price: Decimal, executed_at: datetime) -> None:
+        """Nothing here judges by prices."""
+        del symbol, price, executed_at
+        await self.statement()
+
+    def _add_to_position(self, symbol: Symbol, change: Decimal) -> None:
+        self.book.positions[symbol] = exact_total([self.book.positions.get(symbol, Decimal(0)), change])
+        self.book.positions_moved_at[symbol] = self.database.clock()
 
     async def halt(self, code: str, detail: str) -> bool:
         """Let no new order of the account pass; whether it was not so before."""

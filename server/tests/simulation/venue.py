@@ -22,6 +22,7 @@ from openbell_server.domain.broker_orders import (
     Unknown,
 )
 from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.instruments import BrokerPosition
 from openbell_server.domain.orders import EXACT, OrderSide, OrderType, Terms, exact_total
 from simulation.profiles import Profile
 
@@ -239,6 +240,14 @@ class Venue:
             return None
         before = asyncio.get_running_loop().time() - self._within(self.profile.lag_max)
         return next((report for at, report in reversed(order.shown) if at <= before), None)
+
+    def positions(self, account_id: AccountId) -> list[BrokerPosition]:
+        """What the account holds by what counts of every fill."""
+        held: dict[Symbol, list[Decimal]] = {}
+        for order in (order for order in self.orders.values() if order.account_id == account_id):
+            side = 1 if order.order_side is OrderSide.BUY else -1
+            held.setdefault(order.symbol, []).extend(side * fill.quantity for fill in order.standing)
+        return [BrokerPosition(symbol=symbol, quantity=exact_total(parts)) for symbol, parts in held.items()]
 
     def find_order(self, name: OrderName) -> VenueOrder | None:
         """The order by what this broker understands of a name; of several the latest."""

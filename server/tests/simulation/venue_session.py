@@ -71,8 +71,9 @@ class VenueSession:
         return [report for order in orders if (report := self.venue.find(order)) is not None]
 
     async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
-        """Nobody asks."""
-        raise NotImplementedError
+        """As they are: its list of orders may lag behind."""
+        await self._ask(account_id)
+        return self.venue.positions(account_id)
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
         """Nobody asks."""

@@ -31,6 +31,7 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     EVENT_TYPE_INTENT_ACTION: _EventType.ValueType  # 2
     EVENT_TYPE_ACCOUNT_CHANGED: _EventType.ValueType  # 3
     EVENT_TYPE_EXTERNAL_ORDER: _EventType.ValueType  # 4
+    EVENT_TYPE_POSITION_ADJUSTED: _EventType.ValueType  # 5
 
 class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper): ...
 
@@ -39,6 +40,7 @@ EVENT_TYPE_BROKER_ORDER: EventType.ValueType  # 1
 EVENT_TYPE_INTENT_ACTION: EventType.ValueType  # 2
 EVENT_TYPE_ACCOUNT_CHANGED: EventType.ValueType  # 3
 EVENT_TYPE_EXTERNAL_ORDER: EventType.ValueType  # 4
+EVENT_TYPE_POSITION_ADJUSTED: EventType.ValueType  # 5
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
 
 @_typing.final
@@ -83,6 +85,7 @@ class TradingEvent(_message.Message):
     INTENT_ACTION_FIELD_NUMBER: _builtins.int
     ACCOUNT_CHANGED_FIELD_NUMBER: _builtins.int
     EXTERNAL_ORDER_FIELD_NUMBER: _builtins.int
+    POSITION_ADJUSTED_FIELD_NUMBER: _builtins.int
     trading_account_id: _builtins.str
     account_seq: _builtins.int
     """1, 2, 3 … without gaps over all events of the account; a subscription that filters checks prev_seq."""
@@ -103,6 +106,8 @@ class TradingEvent(_message.Message):
     def account_changed(self) -> Global___AccountChanged: ...
     @_builtins.property
     def external_order(self) -> Global___ExternalOrder: ...
+    @_builtins.property
+    def position_adjusted(self) -> Global___PositionAdjusted: ...
     def __init__(
         self,
         *,
@@ -117,12 +122,13 @@ class TradingEvent(_message.Message):
         intent_action: Global___IntentAction | None = ...,
         account_changed: Global___AccountChanged | None = ...,
         external_order: Global___ExternalOrder | None = ...,
+        position_adjusted: Global___PositionAdjusted | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "broker_order", b"broker_order", "event", b"event", "external_order", b"external_order", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "subscribed", b"subscribed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "broker_order", b"broker_order", "event", b"event", "external_order", b"external_order", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "subscribed", b"subscribed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "account_seq", b"account_seq", "broker_order", b"broker_order", "event", b"event", "external_order", b"external_order", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "prev_seq", b"prev_seq", "resume_token", b"resume_token", "subscribed", b"subscribed", "trading_account_id", b"trading_account_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "account_seq", b"account_seq", "broker_order", b"broker_order", "event", b"event", "external_order", b"external_order", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "prev_seq", b"prev_seq", "resume_token", b"resume_token", "subscribed", b"subscribed", "trading_account_id", b"trading_account_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["heartbeat", "subscribed", "broker_order", "intent_action", "account_changed", "external_order"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["heartbeat", "subscribed", "broker_order", "intent_action", "account_changed", "external_order", "position_adjusted"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -497,3 +503,35 @@ class ExternalOrder(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__stop_price) -> _WhichOneofReturnType__stop_price | None: ...
 
 Global___ExternalOrder: _TypeAlias = ExternalOrder  # noqa: Y015
+
+@_typing.final
+class PositionAdjusted(_message.Message):
+    """What an account holds was set to what its broker says: executions do not explain the difference."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SYMBOL_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
+    symbol: _builtins.str
+    before: _builtins.str
+    """Less than nothing where it is short."""
+    after: _builtins.str
+    cause: _builtins.str
+    """OPENING: it was there before the account was first compared; UNEXPLAINED: the broker does not say why."""
+    def __init__(
+        self,
+        *,
+        symbol: _builtins.str = ...,
+        before: _builtins.str = ...,
+        after: _builtins.str = ...,
+        cause: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "cause", b"cause", "symbol", b"symbol"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PositionAdjusted: _TypeAlias = PositionAdjusted  # noqa: Y015

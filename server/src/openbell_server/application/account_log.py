@@ -3,12 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 
 from openbell_server.application.ports.execution import AccountTransaction, TrackedAction
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.action_lifecycle import ActionState, Reason
 from openbell_server.domain.external_orders import ExternalOrder
-from openbell_server.domain.identifiers import client_order_id
+from openbell_server.domain.identifiers import Symbol, client_order_id
 from openbell_server.domain.intents import plain
 from openbell_server.domain.order_aggregate import Order, status
 
@@ -99,6 +100,14 @@ def log_external_order(transaction: AccountTransaction, order: ExternalOrder) ->
         "accepted_at": order.accepted_at.isoformat(),
     }
     transaction.append_event(EventKind.EXTERNAL_ORDER, None, None, _text(body))
+
+
+def log_position_adjusted(
+    transaction: AccountTransaction, symbol: Symbol, before: Decimal, after: Decimal, cause: str
+) -> None:
+    """The broker says that the account holds something else than was filled."""
+    body = {"symbol": symbol, "before": plain(before), "after": plain(after), "cause": cause}
+    transaction.append_event(EventKind.POSITION_ADJUSTED, None, None, _text(body))
 
 
 def _reason(reason: Reason | None) -> dict[str, str | None] | None:

@@ -250,6 +250,8 @@ class FollowBroker:
             self.plan.failed(plan, heard, self.clock())
             return False
         self.plan.ended(plan, result, self.clock(), deep=deep)
+        if result.differs:
+            self.plan.want(account, self.clock() + self.definition.capabilities.settle_seconds)
         if connects == self._connects and self._catch_up(account.account_id, since) and not result.is_open:
             # Nothing is left that the feed could be silent about.
             self.echoes.mute.discard(account.account_id)
@@ -281,7 +283,7 @@ class FollowBroker:
             self._passing.discard(plan.account.account_id)
 
     async def _find_accounts(self) -> None:
-        """Plan for every account that something is open of; those of slots that are another's are left to them."""
+        """Plan for every account that something is open of, or whose positions a rule asks about and nobody told."""
         held = self.slots.held()
         self._compared &= held
         for account_id in self.plan.forget(held):
@@ -289,10 +291,11 @@ class FollowBroker:
             self.echoes.mute.discard(account_id)
         try:
             with_orders = await self.store.accounts_with_open_orders_across_organizations(self.definition.name, held)
+            untold = await self.store.accounts_untold_across_organizations(self.definition.name, held)
         except Exception as error:  # noqa: BLE001 - the next round asks again
             self.failures.append(error)
             return
-        for account in with_orders:
+        for account in [*with_orders, *untold]:
             self.plan.keep(account, self.clock())
 
     def _listen(self) -> None:

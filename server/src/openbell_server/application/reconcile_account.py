@@ -17,12 +17,14 @@ from openbell_server.application.ports.execution import (
     LastReconciliation,
     TrackedAction,
 )
+from openbell_server.application.take_positions import TakePositions
 from openbell_server.application.track_orders import TrackOrders, intents_of_reports
 from openbell_server.domain.action_lifecycle import PAST_DOOR, SETTLED, ActionState
 from openbell_server.domain.broker_honesty import LookUp
 from openbell_server.domain.broker_orders import OrderName, OrderReport
 from openbell_server.domain.external_orders import excess, own_action
 from openbell_server.domain.identifiers import ActionId, IntentId
+from openbell_server.domain.instruments import BrokerPosition
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_reports import tells_nothing_new
 
@@ -45,6 +47,8 @@ class Pass:
     left: tuple[OrderReport, ...]
     # Whether something of the account is open at the broker.
     is_open: bool
+    # Whether the broker says that it holds something else than we count, which a second look must confirm.
+    differs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +66,9 @@ class ReconcileAccount:
 
     store: ExecutionStore
     track: TrackOrders
-    # passes, and external orders that were news.
+    # passes, external orders that were news, and positions that could not be told.
     counts: Counter[str] = field(default_factory=Counter)
+    _take_positions: TakePositions = field(default_factory=TakePositions)
     _look_ups: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LOOK_UPS_AT_ONCE_MAX))
 
     async def __call__(
@@ -82,6 +87,8 @@ class ReconcileAccount:
         left alone until something happens to it, if nothing of it is open.
         """
         start = await self._start(account, deep=deep)
+        # Before the orders: whatever filled by then, the list tells.
+        held = await self._positions(account, session, start)
         listed = await self._list(account, session, start.since)
         names = _not_listed([*start.names, *(_name(report) for report in heard)], listed)
         found = await self._find(account, session, capabilities, names)
@@ -99,12 +106,17 @@ class ReconcileAccount:
             news = await self._news(account, reports[first : first + REPORTS_AT_ONCE_MAX])
             if news:
                 left += await self.track(account, news, unmatched)
-        left_alone = is_last and not left and not start.names
-        left += await self._judge(account, capabilities, start, listed, unmatched, left_alone=left_alone)
-        self.counts["passes"] += 1
         in_doubt = {action.order_name for action in start.open_orders if action.state in PAST_DOOR}
-        is_complete = not left and not [name for name in missing if name not in in_doubt and name in start.names]
-        return Pass(is_complete, tuple(left), is_open=bool(start.names))
+        is_told = not [name for name in missing if name not in in_doubt and name in start.names]
+        left_alone = is_last and not left and not start.names
+        if left or not is_told:
+            held = None
+        undecided, differs = await self._judge(
+            account, capabilities, start, listed, unmatched, held, left_alone=left_alone
+        )
+        left += undecided
+        self.counts["passes"] += 1
+        return Pass(is_told and not left, tuple(left), is_open=bool(start.names), differs=differs)
 
     async def _start(self, account: BrokerAccount, *, deep: bool) -> _Start:
         async with self.store.account_transaction(account) as transaction:
@@ -119,6 +131,19 @@ class ReconcileAccount:
             for order in external
         ]
         return _Start(now, last, up_to - (LATE if deep else OVERLAP), open_orders, names)
+
+    async def _positions(
+        self, account: BrokerAccount, session: BrokerSession, start: _Start
+    ) -> list[BrokerPosition] | None:
+        """What the account holds; None where the broker does not say, or nobody would keep it."""
+        if start.last is None or not start.last.keeps_positions:
+            return None
+        try:
+            async with self._look_ups, asyncio.timeout(CALL_SECONDS):
+                return await session.positions(account.account_id)
+        except Exception:  # noqa: BLE001 - orders are compared all the same, and what is held stays as old as it is
+            self.counts["positions_untold"] += 1
+            return None
 
     async def _list(self, account: BrokerAccount, session: BrokerSession, since: datetime) -> list[OrderReport]:
         async with self._look_ups, asyncio.timeout(LIST_SECONDS):
@@ -163,14 +188,16 @@ class ReconcileAccount:
         start: _Start,
         listed: Sequence[OrderReport],
         unmatched: Sequence[OrderReport],
+        held: Sequence[BrokerPosition] | None,
         *,
         left_alone: bool,
-    ) -> list[OrderReport]:
+    ) -> tuple[list[OrderReport], bool]:
         """Decide about what is not on record, and how far the account was compared; what stays undecided comes back."""
+        differs = False
         async with self.store.account_transaction(account) as transaction:
             # While the database may have forgotten, a recovery comes first.
             if transaction.hold is not None or start.last is None:
-                return [*unmatched]
+                return [*unmatched], differs
             kept = await transaction.external_orders_among([report.broker_order_id for report in unmatched])
             unsent = await transaction.skipped_among(_own(listed))
             unrecorded = _own([report for report in unmatched if report.broker_order_id not in kept])
@@ -186,11 +213,17 @@ class ReconcileAccount:
             taken = [r.description.accepted_at for r in left if r.description is not None]
             event_no = start.last.event_no if left_alone and not left else None
             await transaction.save_reconciliation(min([start.began_at, *taken]), event_no)
+            if held is not None and not left:
+                lag = timedelta(seconds=capabilities.settle_seconds)
+                adjusted, differs = await self._take_positions(
+                    transaction, account.account_id, held, start.began_at, lag
+                )
+                news += adjusted
         if why is not None:
             self.track.halts.append((account.account_id, why))
         if why is not None or news:
             self.track.hints.events_were_written([account.account_id])
-        return left
+        return left, differs
 
 
 async def _candidates(

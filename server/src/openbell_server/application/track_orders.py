@@ -1,6 +1,6 @@
 """Broker reports → executions, positions, orders, settled actions and events, in one transaction per account."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
@@ -18,7 +18,7 @@ from openbell_server.application.ports.hints import Hints
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.action_outcomes import with_doubt
 from openbell_server.domain.broker_orders import ExecutionChange, OrderReport
-from openbell_server.domain.identifiers import AccountId, IntentId, action_of
+from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, Symbol, action_of
 from openbell_server.domain.intent_reports import after_report_of_intent
 from openbell_server.domain.order_aggregate import Counted
 from openbell_server.domain.order_reports import counted_anew, counted_with, executions_told, unseen_changes
@@ -35,6 +35,8 @@ class TrackOrders:
     hints: Hints
     # Accounts that this stopped since somebody looked, and why.
     halts: list[tuple[AccountId, str]] = field(default_factory=list)
+    # Whose symbols at which brokers somebody wants prices of: there a fill is one. Elsewhere it costs nothing.
+    priced: Container[tuple[OrganizationId, str, Symbol]] = frozenset()
 
     async def __call__(
         self, account: BrokerAccount, reports: Sequence[OrderReport], unmatched: list[OrderReport] | None = None
@@ -60,6 +62,7 @@ class TrackOrders:
                     )
                     why = await stop_account(transaction, [said]) or why
                 histories[intent_id] = history = await _apply(transaction, history, report)
+                await self._price(transaction, account, history[0].terms.symbol, report)
                 if report.filled_quantity > history[0].order.filled_quantity:
                     incomplete.append(report)
             crash_point("executor.inside_report")
@@ -68,6 +71,15 @@ class TrackOrders:
             self.halts.append((account.account_id, why))
         self.hints.events_were_written([account.account_id])
         return incomplete
+
+    async def _price(
+        self, transaction: AccountTransaction, account: BrokerAccount, symbol: Symbol, report: OrderReport
+    ) -> None:
+        """The newest fill is a price, where somebody wants one."""
+        if report.executions and (account.organization_id, account.broker, symbol) in self.priced:
+            newest = max(report.executions, key=lambda fill: fill.executed_at)
+            if newest.price > 0:
+                await transaction.keep_fill_price(symbol, newest.price, newest.executed_at)
 
 
 async def intents_of_reports(transaction: AccountTransaction, reports: Sequence[OrderReport]) -> list[IntentId | None]:

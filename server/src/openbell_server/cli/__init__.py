@@ -10,6 +10,7 @@ from openbell_server.cli import (
     audit,
     backup,
     calendars,
+    controls,
     database,
     demo,
     dev,
@@ -40,6 +41,7 @@ organizations.register(app)
 accounts.register(app)
 halts.register(app)
 keys.register(app)
+controls.register(app)
 users.register(app)
 calendars.register(app)
 tokens.register(app)

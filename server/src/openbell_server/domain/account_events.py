@@ -14,6 +14,7 @@ class EventKind(IntEnum):
     BROKER_ORDER = 2
     ACCOUNT_CHANGED = 3
     EXTERNAL_ORDER = 4
+    POSITION_ADJUSTED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import structlog
 from nats.aio.msg import Msg
 
+from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.consumer import consume_work
@@ -19,6 +20,7 @@ from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.halts import PostgresHaltStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
+from openbell_server.adapters.postgres.market_keeping import PostgresMarketKeeping
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
 from openbell_server.adapters.postgres.resting import PostgresRestingStore
@@ -32,6 +34,7 @@ from openbell_server.application.end_resting import EndResting
 from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import RENEW_SECONDS, HoldSlots, run_id
+from openbell_server.application.keep_markets import QUOTE_SECONDS, KeepMarkets, Place
 from openbell_server.application.keep_sessions import KeepSessions
 from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.application.recover_account import RecoverAccount
@@ -63,9 +66,10 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         await require_schema(pool)
         operations.watch_database(pool)
         operations.watch_nats(hints, needed=False)
-        store = PostgresExecutionStore(pool, books=RuleBooks(spelled_at))
+        store = PostgresExecutionStore(pool, books=RuleBooks(spelled_at), calendars=load_calendars())
         slots = HoldSlots(PostgresLeaseStore(pool), _identity(settings), boot_time)
-        track = TrackOrders(store, hints)
+        priced: set[Place] = set()
+        track = TrackOrders(store, hints, priced=priced)
         bulkheads = await _bulkheads(settings, operations)
         at_brokers = {name: BudgetedSession(each.session, each.budget) for name, each in bulkheads.items()}
         session_store = PostgresSessionStore(pool, DatabaseClock(pool))
@@ -89,6 +93,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         settle, recover = SettleUnknown(store, track, hints, execute), RecoverAccount(store, track)
         desk = WorkAccounts(store, execute, settle, recover, brokers, slots, bulkheads)
 
+        markets = KeepMarkets(PostgresMarketKeeping(pool), at_brokers, sessions, slots, boot_time, priced)
         _listen(hints, desk, sessions)
         background = [
             asyncio.ensure_future(hints.run()),
@@ -96,6 +101,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
                 _hold(slots, PostgresRecoveryStore(pool), _Feeds(session_store, slots, brokers, sessions.signing_in))
             ),
             asyncio.ensure_future(consume_work(hints, _work_heard(hints, desk))),
+            asyncio.ensure_future(_keep_markets(markets)),
             *(asyncio.ensure_future(_follow(broker, session_store)) for broker in brokers.values()),
         ]
         notify_ready()
@@ -261,6 +267,23 @@ async def _hold(slots: HoldSlots, recovery: PostgresRecoveryStore, feeds: _Feeds
         except Exception:  # noqa: BLE001 - an executor that stops renewing lives on and works no more
             structlog.get_logger().exception("lease_not_renewed")
         await asyncio.sleep(RENEW_SECONDS)
+
+
+async def _keep_markets(markets: KeepMarkets) -> None:
+    """Keep prices and instruments fresh for ever, beside all else; trouble is told when it begins."""
+    log, told = structlog.get_logger(), set[tuple[str, str]]()
+    while True:
+        try:
+            await markets.sweep()
+        except UNAVAILABLE as error:
+            log.warning("markets_not_kept", error=repr(error))
+        except Exception:
+            log.exception("markets_not_kept")
+        for broker, why in markets.failures.keys() - told:
+            log.warning("broker_tells_no_prices", broker=broker, why=why, times=markets.failures[broker, why])
+        told = {*markets.failures}
+        markets.failures.clear()
+        await asyncio.sleep(QUOTE_SECONDS)
 
 
 async def _follow(broker: FollowBroker, store: PostgresSessionStore) -> None:

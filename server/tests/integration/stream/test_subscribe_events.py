@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC
+from decimal import Decimal
 
 import grpc
 import pytest
@@ -18,13 +19,15 @@ from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.account_changes import append_account_changed
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.events import PostgresEventStore
+from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.application.account_log import log_position_adjusted
 from openbell_server.application.follow_events import FollowEvents
 from openbell_server.application.limit_rates import LimitRates
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.action_lifecycle import Reason
 from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.principals import EVENT_READ, INTENT_EDIT
 from openbell_server.processes.callers import authentication, wall_clock
 from openbell_server.processes.children import free_port
@@ -200,6 +203,17 @@ async def test_an_order_that_is_not_ours_is_told_of_to_those_who_asked(pool: Poo
     assert report.description is not None
     assert told.accepted_at.ToDatetime(UTC) == report.description.accepted_at
     assert not told.HasField("limit_price")
+
+
+async def test_a_position_by_the_broker_s_word_is_told_of_to_those_who_asked(pool: Pool, stream: StreamClient) -> None:
+    desk = Desk(pool, await a_tenant(pool))
+    (start,) = await take(stream.subscribe(desk.tenant), 1)
+    async with PostgresExecutionStore(pool).account_transaction(desk.account) as transaction:
+        log_position_adjusted(transaction, Symbol("AAPL"), Decimal(0), Decimal("-2.5"), "OPENING")
+    asked = stream.subscribe(desk.tenant, token=start.resume_token, kinds=(pb.EVENT_TYPE_POSITION_ADJUSTED,))
+    _, event = await take(asked, 2)
+    told = event.position_adjusted
+    assert (event.account_seq, told.symbol, told.before, told.after, told.cause) == (1, "AAPL", "0", "-2.5", "OPENING")
 
 
 @pytest.mark.parametrize("kinds", [(), (0,), (99,), (ACTIONS, 99)])

@@ -20,8 +20,11 @@ STATEMENT_SECONDS: Final = 3600
 ROWS_AT_ONCE: Final = 1000
 _queries = named_queries.load("backup")
 _reconciliation = named_queries.load("reconciliation")
+_positions = named_queries.load("positions")
 # From this schema on, positions count what others ordered at the broker too.
 _WITH_EXTERNAL_ORDERS: Final = "0022_show_halts"
+# And from this one on, what the broker says beyond that.
+_WITH_ADJUSTMENTS: Final = "0025_know_markets"
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -142,7 +145,7 @@ _STATEMENTS: Final = (
     (
         Check(
             "positions",
-            "Every position is the signed sum of the account's executions.",
+            "Every position is the signed sum of the account's executions and of its adjustments.",
             f"These positions are missing or were changed by hand: {_AGAIN}",
         ),
         _queries.miscounted_positions_across_organizations,
@@ -198,7 +201,8 @@ async def _check(connection: Connection) -> BackupReport:
     findings = [Finding(LOGIN), Finding(SCHEMA), *await _follow_chains(connection)]
     for check, statement in _STATEMENTS:
         if statement == _queries.miscounted_positions_across_organizations and revision >= _WITH_EXTERNAL_ORDERS:
-            statement = _reconciliation.miscounted_positions_across_organizations
+            counting = _positions if revision >= _WITH_ADJUSTMENTS else _reconciliation
+            statement = counting.miscounted_positions_across_organizations
         finding = Finding(check)
         findings.append(finding)
         async with _reading(connection, finding):

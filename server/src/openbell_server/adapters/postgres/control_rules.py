@@ -68,8 +68,8 @@ class PostgresRuleStore:
             await _tell(connection, audit_id, before, after)
             if address.scope not in (Scope.ACCOUNT, Scope.SYMBOL):
                 # Last, so that a writer that hangs keeps no door waiting.
-                shut_at = await _queries.shut_doors(connection, **_place(address), code=code)
-                after = replace(after, updated_at=shut_at)
+                in_force_at = await _queries.put_in_force(connection, **_place(address), code=code)
+                after = replace(after, updated_at=in_force_at)
         return _there(after)
 
     async def history(self, address: Address, code: str, before_version: int | None, limit: int) -> list[RuleChange]:
@@ -79,6 +79,11 @@ class PostgresRuleStore:
                 connection, **_place(address), code=code, before_version=before_version, row_limit=limit
             )
             return [_change(address, row) async for row in rows]
+
+
+async def shut_doors(connection: Connection, organization_id: UUID) -> None:
+    """Wait until no door is open in the organization, or under the platform; the last thing before a commit."""
+    await _queries.shut_doors(connection, whose=organization_id)
 
 
 def encode_terms(terms: RuleTerms) -> str:

@@ -19,7 +19,8 @@ for no key update of c;
 -- Read as JSON: a schema of before keeps none.
 select jsonb_exists(to_jsonb(c), 'reconciled_at') as is_kept, c.event_no,
     (to_jsonb(c) ->> 'reconciled_at')::timestamptz as reconciled_at,
-    (to_jsonb(c) ->> 'resumed_at')::timestamptz as resumed_at
+    (to_jsonb(c) ->> 'resumed_at')::timestamptz as resumed_at,
+    jsonb_exists(to_jsonb(c), 'positions_as_of') as keeps_positions
 from account_counters c where c.organization_id = :organization_id and c.account_id = :account_id;
 
 -- name: open_orders(organization_id, account_id, row_limit)

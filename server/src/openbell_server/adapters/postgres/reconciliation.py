@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
@@ -11,10 +12,10 @@ import asyncpg
 
 from openbell_server.adapters.postgres import account_changes, audit_log, named_queries
 from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
-from openbell_server.application.ports.execution import BrokerAccount, LastReconciliation
+from openbell_server.application.ports.execution import BrokerAccount, HeldPositions, LastReconciliation
 from openbell_server.domain.action_lifecycle import Reason
 from openbell_server.domain.external_orders import ExternalOrder, ExternalStatus
-from openbell_server.domain.identifiers import AccountId, ActionId, OrganizationId, uuid7
+from openbell_server.domain.identifiers import AccountId, ActionId, OrganizationId, Symbol, uuid7
 from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
 
 OPEN_MAX: Final = 1000
@@ -22,6 +23,8 @@ OPEN_MAX: Final = 1000
 _PRINCIPAL: Final = ("SYSTEM", "executor")
 _queries = named_queries.load("reconciliation")
 _execution = named_queries.load("execution")
+_positions = named_queries.load("positions")
+_markets = named_queries.load("markets")
 
 
 class ReconcilingTransaction:
@@ -41,7 +44,7 @@ class ReconcilingTransaction:
         row = await _execution.last_reconciliation(self.connection, **self._where)
         if not row["is_kept"]:
             return None
-        return LastReconciliation(row["event_no"], row["reconciled_at"], row["resumed_at"])
+        return LastReconciliation(row["event_no"], row["reconciled_at"], row["resumed_at"], row["keeps_positions"])
 
     async def save_reconciliation(self, reconciled_at: datetime, event_no: int | None) -> None:
         """The broker's list was read up to a time; with an event, nothing is to be looked for until another one."""
@@ -81,6 +84,39 @@ class ReconcilingTransaction:
         """Say which orders at the broker may be an action's."""
         await _queries.set_candidates(
             self.connection, **self._where, action_id=action_id, candidates=sorted(broker_order_ids)
+        )
+
+    async def held_positions(self) -> HeldPositions:
+        """What the account holds by our count."""
+        as_of = await _positions.positions_as_of(self.connection, **self._where)
+        rows = [row async for row in _positions.positions(self.connection, **self._where)]
+        return HeldPositions(
+            as_of,
+            {row["symbol"]: row["quantity"] for row in rows},
+            {row["symbol"]: row["updated_at"] for row in rows},
+        )
+
+    async def adjust_position(self, symbol: Symbol, change: Decimal, cause: str) -> None:
+        """Count what no fill explains."""
+        await _positions.add_adjustment(self.connection, **self._where, symbol=symbol, change=change, cause=cause)
+        await _execution.add_to_position(self.connection, **self._where, symbol=symbol, change=change)
+
+    async def save_positions_as_of(self, as_of: datetime) -> None:
+        """The positions are what the broker said at that time."""
+        await _positions.save_positions_as_of(self.connection, **self._where, as_of=as_of)
+
+    async def keep_fill_price(self, symbol: Symbol, price: Decimal, executed_at: datetime) -> None:
+        """Judge by the price of a fill from now on."""
+        await _markets.save_prices(
+            self.connection,
+            organization_id=self.account.organization_id,
+            broker=self.account.broker,
+            source="fill",
+            symbols=[symbol],
+            prices=[price],
+            bids=[None],
+            asks=[None],
+            as_ofs=[executed_at],
         )
 
     async def halt(self, code: str, detail: str) -> bool:

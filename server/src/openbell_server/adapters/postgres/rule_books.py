@@ -2,7 +2,7 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, time
 from typing import Any, Final
@@ -10,17 +10,25 @@ from typing import Any, Final
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.calendars import read_session_changes
 from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
 from openbell_server.adapters.postgres.control_rules import decode_terms
 from openbell_server.domain.accounts import Environment, TradingAccount
 from openbell_server.domain.control_lists import SymbolList
 from openbell_server.domain.control_rules import PLATFORM_ID, Rule, RuleBook
 from openbell_server.domain.control_times import completed, rules_by_default, rules_of_symbol
-from openbell_server.domain.controls import SYMBOL_DISABLED, ManualControl, OnClose, Recorded, TimeControl
+from openbell_server.domain.controls import (
+    MARKET_CLOSED,
+    SYMBOL_DISABLED,
+    ManualControl,
+    OnClose,
+    Recorded,
+    TimeControl,
+)
 from openbell_server.domain.controls_catalogue import CATALOGUE
 from openbell_server.domain.findings import CONTROL_INPUT_UNAVAILABLE, Mode, Scope
 from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
-from openbell_server.domain.market_calendars import Session
+from openbell_server.domain.market_calendars import Session, SessionChange
 from openbell_server.domain.trading_windows import Day
 
 BOOKS_MAX: Final = 4096
@@ -64,7 +72,13 @@ class RuleBooks:
         if account["has_rules"]:
             rows = _stored.rules_of_account(connection, **where, platform_id=PLATFORM_ID, row_limit=RULES_MAX + 1)
             stored = [row async for row in rows]
-        book = _book(account, controls, stored, lambda spelled: self.spell(account["broker"], spelled))
+        # Whoever changes a calendar begins every epoch anew.
+        changes = (
+            await read_session_changes(connection)
+            if account["has_calendars"] and _names_markets(controls, stored)
+            else ()
+        )
+        book = _book(account, controls, stored, changes, lambda spelled: self.spell(account["broker"], spelled))
         self._kept[organization_id, account_id] = book
         self._kept.move_to_end((organization_id, account_id))
         while len(self._kept) > BOOKS_MAX:
@@ -88,10 +102,18 @@ class PostgresRuleBookStore:
             return await self.books.read(connection, account.organization_id, account.id)
 
 
+def _names_markets(controls: list[asyncpg.Record], stored: list[asyncpg.Record]) -> bool:
+    """Whether hours of markets matter to the account."""
+    return any(row["code"] == MARKET_CLOSED for row in stored) or any(
+        row["times"] is not None and json.loads(row["times"]).get("calendar") is not None for row in controls
+    )
+
+
 def _book(
     account: asyncpg.Record,
     controls: list[asyncpg.Record],
     stored: list[asyncpg.Record],
+    changes: Sequence[SessionChange],
     spell: Callable[[str], Symbol | None],
 ) -> RuleBook:
     environment, zone = Environment(account["environment"]), account["timezone"]
@@ -103,7 +125,7 @@ def _book(
         read, unread = _stored_rules(row, spell)
         rules += read
         unreadable += unread
-    rules = [completed(rule, zone, ()) for rule in rules]
+    rules = [completed(rule, zone, changes) for rule in rules]
     rules += rules_by_default(environment, rules)
     if max(len(controls), len(stored)) > RULES_MAX:
         unreadable.append(_rule(CONTROL_INPUT_UNAVAILABLE, Scope.PLATFORM, "", parameters=None, version=None))

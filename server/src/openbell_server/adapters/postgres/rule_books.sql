@@ -2,7 +2,8 @@
 -- The epochs come first: rules that are read after them are never older. A schema of before has no rules
 -- and no enforcement.
 select a.account_id, a.broker, a.environment, a.timezone, o.control_epoch as organization_epoch, c.control_epoch as account_epoch,
-    to_jsonb(o) ->> 'paper_enforcement' as paper_enforcement, to_regclass('control_rules') is not null as has_rules
+    to_jsonb(o) ->> 'paper_enforcement' as paper_enforcement, to_regclass('control_rules') is not null as has_rules,
+    to_regclass('calendar_overrides') is not null as has_calendars
 from accounts a
 join organizations o on o.organization_id = a.organization_id
 join account_counters c on c.organization_id = a.organization_id and c.account_id = a.account_id

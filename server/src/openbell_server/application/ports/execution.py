@@ -1,6 +1,6 @@
 """What execution needs from the database: one transaction per account, and what to look at next."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -125,6 +125,19 @@ class LastReconciliation:
     reconciled_at: datetime | None
     # When an operator last let the account go on; what was there by then has been looked at.
     resumed_at: datetime | None
+    # Whether the schema has a place for what the broker says the account holds.
+    keeps_positions: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPositions:
+    """What an account holds by our count."""
+
+    # When the broker's word was last taken over; None: never.
+    as_of: datetime | None
+    quantities: Mapping[Symbol, Decimal]
+    # When each of them last changed.
+    moved_at: Mapping[Symbol, datetime]
 
 
 class AccountTransaction(Protocol):
@@ -267,6 +280,18 @@ class AccountTransaction(Protocol):
     async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
         """Count a fill."""
 
+    async def held_positions(self) -> HeldPositions:
+        """What the account holds by our count."""
+
+    async def adjust_position(self, symbol: Symbol, change: Decimal, cause: str) -> None:
+        """Count what no fill explains, and keep why."""
+
+    async def save_positions_as_of(self, as_of: datetime) -> None:
+        """The positions are what the broker said at that time."""
+
+    async def keep_fill_price(self, symbol: Symbol, price: Decimal, executed_at: datetime) -> None:
+        """Judge by the price of a fill from now on, unless a newer one is known."""
+
     def append_event(self, kind: EventKind, intent_id: IntentId | None, seq: int | None, body: str) -> None:
         """Append to the account's log; numbered when the transaction ends."""
 
@@ -307,3 +332,6 @@ class ExecutionStore(Protocol):
 
     async def accounts_touched_across_organizations(self, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
         """Accounts of these slots that something happened to since they were last left alone."""
+
+    async def accounts_untold_across_organizations(self, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
+        """Accounts of these slots with rules, of which the broker never said what they hold; bounded."""

@@ -20,14 +20,47 @@ _HEADERS = {401: {"www-authenticate": 'Bearer realm="openbell"'}, 503: {"retry-a
 
 
 class FindingBody(Struct, frozen=True):
-    """What one rule said of a command."""
+    """What one rule said of a command: limit and observed are held against each other as comparison says."""
 
     code: str
     scope: str
+    mode: str
     verdict: str
-    limit: str | int
-    observed: str | int
+    comparison: str
+    limit: str | int | list[str | list[str]] | None
+    observed: str | int | list[str | list[str]] | None
     control_version: int | None
+    would_pass: str | UnsetType = UNSET
+    headroom: str | UnsetType = UNSET
+    missing: str | UnsetType = UNSET
+    inputs: dict[str, str] | UnsetType = UNSET
+
+
+class OrderTermsBody(Struct, frozen=True):
+    """What an order was when a replace of it was judged."""
+
+    quantity: str
+    time_in_force: str
+    filled_quantity: str
+    limit_price: str | UnsetType = UNSET
+    stop_price: str | UnsetType = UNSET
+
+
+class CommandBody(Struct, frozen=True):
+    """A command as the rules saw it."""
+
+    action_type: str
+    symbol: str | UnsetType = UNSET
+    order_side: str | UnsetType = UNSET
+    order_type: str | UnsetType = UNSET
+    quantity: str | UnsetType = UNSET
+    limit_price: str | UnsetType = UNSET
+    stop_price: str | UnsetType = UNSET
+    time_in_force: str | UnsetType = UNSET
+    deadline: str | UnsetType = UNSET
+    allow_duplicate: bool | UnsetType = UNSET
+    key_id: str | UnsetType = UNSET
+    before: OrderTermsBody | UnsetType = UNSET
 
 
 class ReceiptBody(Struct, frozen=True):
@@ -35,12 +68,15 @@ class ReceiptBody(Struct, frozen=True):
 
     id: UUID
     version: int
+    gate: str
     verdict: str
     organization_epoch: int
     account_epoch: int
+    evaluated_at: str
+    command: CommandBody
     rules: list[FindingBody]
-    symbol: str | UnsetType = UNSET
-    evaluated_at: str | UnsetType = UNSET
+    exempt: str | UnsetType = UNSET
+    watched_only: bool | UnsetType = UNSET
 
 
 class ProblemBody(Struct, frozen=True):

@@ -17,6 +17,7 @@ KINDS = {
     pb.EVENT_TYPE_INTENT_ACTION: EventKind.INTENT_ACTION,
     pb.EVENT_TYPE_ACCOUNT_CHANGED: EventKind.ACCOUNT_CHANGED,
     pb.EVENT_TYPE_EXTERNAL_ORDER: EventKind.EXTERNAL_ORDER,
+    pb.EVENT_TYPE_POSITION_ADJUSTED: EventKind.POSITION_ADJUSTED,
 }
 
 
@@ -64,6 +65,9 @@ def _fill(message: pb.TradingEvent, event: AccountEvent) -> None:
     if event.kind is EventKind.EXTERNAL_ORDER:
         accepted_at = timestamp(datetime.fromisoformat(body.pop("accepted_at")))
         message.external_order.CopyFrom(pb.ExternalOrder(accepted_at=accepted_at, **body))
+        return
+    if event.kind is EventKind.POSITION_ADJUSTED:
+        message.position_adjusted.CopyFrom(pb.PositionAdjusted(**body))
         return
     reason = body.pop("reason", None)
     target: pb.BrokerOrder | pb.IntentAction | pb.AccountChanged

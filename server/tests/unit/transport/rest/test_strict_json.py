@@ -28,19 +28,10 @@ def create(**changed: object) -> dict[str, object]:
 
 P = "/command/payload"
 DECIMAL = 'must be a string like "10.5" (a decimal above zero: no sign, no exponent, at most 18 digits on either side'
+FIELDS = "must be an object with the fields command, client_reference_id, deadline, allow_duplicate, not"
 SUBMITS: dict[str, tuple[object, str, str, str]] = {
-    "a list": (
-        [],
-        "",
-        "invalid",
-        "must be an object with the fields command, client_reference_id, deadline, allow_duplicate, not a list",
-    ),
-    "null": (
-        None,
-        "",
-        "invalid",
-        "must be an object with the fields command, client_reference_id, deadline, allow_duplicate, not null",
-    ),
+    "a list": ([], "", "invalid", f"{FIELDS} a list"),
+    "null": (None, "", "invalid", f"{FIELDS} null"),
     "nothing": ({}, "/command", "missing", "is missing; it must be an object whose type is one of CREATE"),
     "an unknown field": (
         {**create(), "extra/~": 1},

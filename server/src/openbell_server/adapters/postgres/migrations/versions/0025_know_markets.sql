@@ -65,3 +65,22 @@ grant select on wanted_symbols to openbell_executor;
 -- apart
 -- The broker's word on what an account holds: when it was last taken over; null: never.
 alter table account_counters add column if not exists positions_as_of timestamptz;
+grant select (positions_as_of) on account_counters to openbell_executor;
+
+-- apart
+-- Where the broker's word differed from what we had counted: a position is what was filled, and these.
+create table if not exists position_adjustments (
+    organization_id uuid not null,
+    account_id uuid not null,
+    adjustment_no bigint generated always as identity,
+    symbol text not null,
+    change numeric not null check (change <> 0),
+    cause text not null check (cause in ('OPENING', 'UNEXPLAINED')),
+    adjusted_at timestamptz not null,
+    primary key (organization_id, account_id, adjustment_no),
+    foreign key (organization_id, account_id) references accounts
+);
+call protect_tenant_table('position_adjustments');
+grant select, insert on position_adjustments to openbell_tenant;
+create or replace trigger append_only before update or delete or truncate on position_adjustments
+    for each statement execute function refuse_change();
