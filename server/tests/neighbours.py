@@ -394,7 +394,7 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "list_actions_of_reference": lambda: {"action_type": "CREATE"},
     "keep_refusal": lambda: {"receipt_id": new_id()},
     "add_vault_object": lambda: {"credential_id": new_id()},
-    **dict.fromkeys(("find_rule", "save_rule", "shut_doors_by_rule"), lambda: {"code": "QTY_MAX"}),
+    **dict.fromkeys(("find_rule", "save_rule", "put_in_force"), lambda: {"code": "QTY_MAX"}),
     "record_halt": lambda: {"version": 2, "state": "REDUCE_ONLY"},
     "lift_halt": lambda: {"version": 1, "state": "HALTED"},
     # The next of the rule that everybody has.

@@ -64,7 +64,7 @@ MAY_RUN: dict[str, set[Role]] = {
     # Locks, which are nobody's rows.
     "control_rules.take_turn": set(Role),
     "control_rules.shut_doors": set(Role),
-    "control_rules.shut_doors_by_rule": {_T, _O},
+    "control_rules.put_in_force": {_T, _O},
     "control_rules.organization_standing": {_T, _O},
     "control_rules.begin_organization_epoch": {_T, _O},
     "control_rules.begin_epochs_across_organizations": {_O},

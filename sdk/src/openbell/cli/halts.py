@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openbell.cli.options import Json, Key, Url, client_for
+from openbell.cli.options import Json, Key, Token, Url, client_for
 from openbell.cli.outcomes import told_plainly
 from openbell.cli.plain_text import printable
 
@@ -25,10 +25,11 @@ def show_halt_report(
     ] = None,
     url: Url = None,
     api_key: Key = None,
+    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Show the halts of an account, what became of everything since, and whether an order still works."""
-    with told_plainly(as_json=as_json), client_for(url, api_key, account) as client:
+    with told_plainly(as_json=as_json), client_for(url, api_key, account, token=token) as client:
         report = client.halt_report()
     if as_json:
         typer.echo(report.to_json())

@@ -68,8 +68,8 @@ class PostgresRuleStore:
             await _tell(connection, audit_id, before, after)
             if address.scope not in (Scope.ACCOUNT, Scope.SYMBOL):
                 # Last, so that a writer that hangs keeps no door waiting.
-                shut_at = await _queries.shut_doors_by_rule(connection, **_place(address), code=code)
-                after = replace(after, updated_at=shut_at)
+                in_force_at = await _queries.put_in_force(connection, **_place(address), code=code)
+                after = replace(after, updated_at=in_force_at)
         return _there(after)
 
     async def history(self, address: Address, code: str, before_version: int | None, limit: int) -> list[RuleChange]:

@@ -19,8 +19,8 @@ select begin_every_epoch();
 -- Doors hold this lock shared: once it is ours, whoever opens one reads what we commit.
 select pg_advisory_xact_lock(hashtextextended(:whose::uuid::text, 7));
 
--- name: shut_doors_by_rule(organization_id, scope, of_whom, code)$
--- The rule is in force from then on, which is what its time says: no door that it shuts is opened later.
+-- name: put_in_force(organization_id, scope, of_whom, code)$
+-- The same for a rule, which is in force from then on: its time says so, and no door that it shuts is opened later.
 with turn as materialized (
     select pg_advisory_xact_lock(hashtextextended(:organization_id::uuid::text, 7))
 ),
