@@ -18,6 +18,12 @@ from openbell_server.domain.principals import Principal, PrincipalKind
 from paper_broker import until
 
 CODE = "QTY_MAX"
+# Of this database: the server has others, at work on tests of their own.
+WAITING = """
+select min(pid) from pg_locks
+where locktype = 'advisory' and not granted
+    and database = (select oid from pg_database where datname = current_database())
+"""
 OLGA = Principal(
     kind=PrincipalKind.OPERATOR, id="olga", organization_id=PLATFORM_ID, environment=None, permissions=frozenset()
 )
@@ -222,7 +228,7 @@ async def test_a_change_for_many_accounts_is_committed_only_when_no_door_is_open
     shared = "select pg_advisory_xact_lock_shared(hashtextextended($1::text, 7))"
 
     async def it_waits() -> bool:
-        return bool(await pool.fetchval("select count(*) from pg_locks where locktype = 'advisory' and not granted"))
+        return await pool.fetchval(WAITING) is not None
 
     async with transaction(pool, Role.TENANT, tenant.account.organization_id) as door:
         await door.execute(shared, str(where.organization_id))
@@ -235,6 +241,32 @@ async def test_a_change_for_many_accounts_is_committed_only_when_no_door_is_open
     kept = await saving
     assert kept is not None
     assert await PostgresRuleStore(pool).find_rule(where, CODE) == kept
+
+
+async def test_a_door_that_stays_open_for_longer_than_a_lock_may_take_does_not_undo_a_change(
+    pool: Pool, tenant: Tenant
+) -> None:
+    organization_id = tenant.account.organization_id
+    began = "select count(*) from pg_stat_activity where pid = $1 and xact_start > $2"
+
+    async def waits() -> bool:
+        return await pool.fetchval(WAITING) is not None
+
+    async with transaction(pool, Role.TENANT, organization_id) as door:
+        shared = "select pg_advisory_xact_lock_shared(hashtextextended($1::text, 7))"
+        await door.execute(shared, str(organization_id))
+        saving = asyncio.create_task(save(pool, tenant, terms(5), Scope.ORGANIZATION))
+        await until(waits, 30)
+        first = await pool.fetchval("select clock_timestamp()")
+
+        async def tries_again() -> bool:
+            pid = await pool.fetchval(WAITING)
+            return pid is not None and bool(await pool.fetchval(began, pid, first))
+
+        await until(tries_again, 30)
+    saved = await asyncio.wait_for(saving, 30)
+    assert saved is not None
+    assert saved.version == 1
 
 
 async def test_a_change_is_audited_with_what_was_before(pool: Pool, tenant: Tenant) -> None:

@@ -20,6 +20,9 @@ from openbell_server.domain.principals import Principal
 
 # More than there are kinds of control.
 RULES_MAX: Final = 100
+# Each waits for as long as a lock may take. Whoever falls silent with a door in hand loses it within ten seconds, and a
+# halt must not fail because of them.
+TRIES_MAX: Final = 6
 _queries = named_queries.load("control_rules")
 
 
@@ -56,6 +59,23 @@ class PostgresRuleStore:
         expected: Collection[int] | None,
     ) -> StoredRule | None:
         """Set the terms, or others for a time, or remove the rule with both; what is there after."""
+        for tried in range(1, TRIES_MAX + 1):
+            try:
+                return await self._save_rule(address, code, change, reason, principal, expected)
+            except asyncpg.LockNotAvailableError:
+                if tried == TRIES_MAX:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    async def _save_rule(
+        self,
+        address: Address,
+        code: str,
+        change: RuleTerms | Override | None,
+        reason: str | None,
+        principal: Principal,
+        expected: Collection[int] | None,
+    ) -> StoredRule | None:
         # Before the transaction: whoever holds a connection waits for no other.
         (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
         async with transaction(self.pool, _role(address), address.organization_id) as connection:
