@@ -343,7 +343,7 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "list_actions_of_reference": lambda: {"action_type": "CREATE"},
     "keep_refusal": lambda: {"receipt_id": new_id()},
     "add_vault_object": lambda: {"credential_id": new_id()},
-    "save_prices": lambda: {"prices": [Decimal(11)]},
+    "want_symbol": lambda: {"symbol": "WANTED"},
     **dict.fromkeys(("find_rule", "save_rule"), lambda: {"code": "QTY_MAX"}),
     # The next of the rule that everybody has.
     "add_change": lambda: {"code": "QTY_MAX", "version": 2},
