@@ -397,6 +397,7 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     **dict.fromkeys(("find_rule", "save_rule", "put_in_force"), lambda: {"code": "QTY_MAX"}),
     "record_halt": lambda: {"version": 2, "state": "REDUCE_ONLY"},
     "lift_halt": lambda: {"version": 1, "state": "HALTED"},
+    "want_symbol": lambda: {"symbol": "WANTED"},
     # The next of the rule that everybody has.
     "add_change": lambda: {"code": "QTY_MAX", "version": 2},
     "list_changes": lambda: {"code": "QTY_MAX"},

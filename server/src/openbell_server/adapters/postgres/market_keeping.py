@@ -69,7 +69,7 @@ class PostgresMarketKeeping:
                 broker=account.broker,
                 source="quote",
                 symbols=[each.symbol for each in prices],
-                prices=[each.price for each in prices],
+                told_prices=[each.price for each in prices],
                 bids=[each.bid for each in prices],
                 asks=[each.ask for each in prices],
                 as_ofs=[each.as_of for each in prices],

@@ -148,7 +148,7 @@ class PostgresMarketStore:
                 broker=broker,
                 source="given",
                 symbols=symbols,
-                prices=[price for _, price, _ in prices],
+                told_prices=[price for _, price, _ in prices],
                 bids=nothing,
                 asks=nothing,
                 as_ofs=[as_of for _, _, as_of in prices],

@@ -30,12 +30,12 @@ values (:organization_id, :account_id, :symbol, clock_timestamp())
 on conflict (organization_id, account_id, symbol) do update set wanted_at = excluded.wanted_at
 where w.wanted_at < excluded.wanted_at - interval '30 seconds';
 
--- name: save_prices(organization_id, broker, source, symbols, prices, bids, asks, as_ofs)!
+-- name: save_prices(organization_id, broker, source, symbols, told_prices, bids, asks, as_ofs)!
 -- The newest price stays. None is from the future, or a clock that is ahead would keep all others out.
 insert into reference_prices as r (organization_id, broker, symbol, price, bid, ask, source, as_of)
 select distinct on (t.symbol) :organization_id::uuid, :broker, t.symbol, t.price, t.bid, t.ask, :source,
     least(coalesce(t.as_of, clock_timestamp()), clock_timestamp())
-from unnest(:symbols::text[], :prices::numeric[], :bids::numeric[], :asks::numeric[], :as_ofs::timestamptz[])
+from unnest(:symbols::text[], :told_prices::numeric[], :bids::numeric[], :asks::numeric[], :as_ofs::timestamptz[])
     t (symbol, price, bid, ask, as_of)
 order by t.symbol, t.as_of desc nulls first
 on conflict (organization_id, broker, symbol) do update

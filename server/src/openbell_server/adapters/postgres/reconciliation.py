@@ -113,7 +113,7 @@ class ReconcilingTransaction:
             broker=self.account.broker,
             source="fill",
             symbols=[symbol],
-            prices=[price],
+            told_prices=[price],
             bids=[None],
             asks=[None],
             as_ofs=[executed_at],
