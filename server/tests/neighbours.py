@@ -265,6 +265,7 @@ def _plain_values() -> dict[str, Any]:
         | {"operator": "olga", "requeued_as": None, "cancels_unseen": True, "max_resting_millis": 1_000}
         | {"settle_seconds": 0.0, "epoch": 1, "key": KEY}
         | {"disabled": False, "internal": False, "revoked": False, "expires_at": None}
+        | {"paper_enforcement": "enforce"}
         | {"audit_id": new_id(), "principal_type": "USER", "principal_id": "p", "operation": "o", "object_id": "i"}
         | {"fact_before": None, "fact_after": "{}"}
         | {"manually_disabled": True, "manual_reason": None, "principal_type": "API_KEY", "receipt": "{}"}
@@ -303,9 +304,17 @@ def _plain_values() -> dict[str, Any]:
         }
         | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
         | values_of_markets()
-        | {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now}
-        | {"wants_exposure": True, "wants_equals": True, "window_millis": 1_000, "platform_id": UUID(int=0)}
+        | _values_of_what_is_counted(now)
     )
+
+
+def _values_of_what_is_counted(now: datetime) -> dict[str, Any]:
+    return {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now} | {
+        "wants_exposure": True,
+        "wants_equals": True,
+        "window_millis": 1_000,
+        "platform_id": UUID(int=0),
+    }
 
 
 def _values_of_an_order(now: datetime) -> dict[str, Any]:

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
         Window,
     )
     from openbell.orders import Limit, Market, Stop, StopLimit
+    from openbell.references import ExchangeRate, GivenPrice, GivenRate, ReferencePrice, References
+    from openbell.rules import Rule, RuleAddress, RuleChange, RuleTerms, Switch
 
 __all__ = [
     "AccountChanged",
@@ -69,10 +71,13 @@ __all__ = [
     "CredentialForm",
     "Event",
     "EventMissed",
+    "ExchangeRate",
     "Execution",
     "ExternalOrder",
     "FaultPlan",
     "FieldProblem",
+    "GivenPrice",
+    "GivenRate",
     "IntentAction",
     "Invalid",
     "Latency",
@@ -92,9 +97,16 @@ __all__ = [
     "Probe",
     "RateLimited",
     "Reason",
+    "ReferencePrice",
+    "References",
+    "Rule",
+    "RuleAddress",
+    "RuleChange",
+    "RuleTerms",
     "Statistics",
     "Stop",
     "StopLimit",
+    "Switch",
     "SymbolControl",
     "SymbolCount",
     "SymbolTime",
@@ -136,10 +148,20 @@ _HOMES: Final = {
     "SymbolTime": "models",
     "Window": "models",
     "Unknown": "models",
+    "ExchangeRate": "references",
+    "GivenPrice": "references",
+    "GivenRate": "references",
+    "ReferencePrice": "references",
+    "References": "references",
     "Limit": "orders",
     "Market": "orders",
     "Stop": "orders",
     "StopLimit": "orders",
+    "Rule": "rules",
+    "RuleAddress": "rules",
+    "RuleChange": "rules",
+    "RuleTerms": "rules",
+    "Switch": "rules",
 }
 
 if not TYPE_CHECKING:  # a type checker that saw this function would believe in every name

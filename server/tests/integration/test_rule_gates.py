@@ -20,7 +20,7 @@ from openbell_server.domain.identifiers import Symbol
 from rest_api import RestApi, cancel_body, create_body, rest_api
 from scripted_broker import Desk
 
-NOTHING_PASSES = {"quantity": "0.5"}
+NOTHING_PASSES: dict[str, Any] = {"quantity": "0.5"}
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from openbell.cli import brokers, calendars, controls, events, intents, paper
+from openbell.cli import brokers, calendars, controls, events, intents, paper, prices, rules
 from openbell.cli.outcomes import OUTCOME_UNKNOWN
 
 app = typer.Typer(
@@ -20,8 +20,11 @@ app.add_typer(intents.app, name="intents")
 app.add_typer(events.app, name="events")
 app.add_typer(controls.app, name="controls")
 app.add_typer(paper.app, name="paper")
+app.add_typer(prices.app, name="prices")
 app.command("brokers")(brokers.show_brokers)
 app.command("calendars")(calendars.show_calendars)
+app.command("halt")(rules.halt)
+app.command("resume")(rules.resume)
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openbell.cli.options import Account, IdempotencyKey, Json, Key, Reference, Url, client_for
+from openbell.cli.options import Account, Deadline, IdempotencyKey, Json, Key, Reference, Url, client_for, moment_of
 from openbell.cli.outcomes import REFUSED, interrupted_as_unknown, told_plainly
 from openbell.errors import NotFinal
 from openbell.orders import ActionType, Limit, Market, Side, Spec, Stop, StopLimit, TimeInForce, TimeWindow
@@ -34,6 +34,10 @@ def create(
     ] = None,
     idempotency_key: IdempotencyKey = None,
     reference: Reference = None,
+    deadline: Deadline = None,
+    allow_duplicate: Annotated[
+        bool, typer.Option("--allow-duplicate", help="An equal order just before is no mistake.")
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the order is final.")] = False,
     wait_seconds: Annotated[float, typer.Option("--wait-seconds", min=0, help="How long --wait waits.")] = 30.0,
     account: Account = None,
@@ -44,6 +48,7 @@ def create(
     """Ask for a new order: a market order unless --limit or --stop is given."""
     with told_plainly(as_json=as_json):
         spec = _spec(quantity, limit, stop, time_in_force)
+        not_after = moment_of("--deadline", deadline)
         from openbell.requests import new_idempotency_key
 
         key = new_idempotency_key() if idempotency_key is None else idempotency_key
@@ -55,6 +60,8 @@ def create(
                     spec=spec,
                     idempotency_key=key,
                     client_reference_id=reference,
+                    deadline=not_after,
+                    allow_duplicate=allow_duplicate,
                 )
             # Whatever becomes of the wait, the intent is recorded and the caller must learn its id.
             try:
@@ -79,6 +86,7 @@ def replace(
     ] = None,
     idempotency_key: IdempotencyKey = None,
     reference: Reference = None,
+    deadline: Deadline = None,
     account: Account = None,
     url: Url = None,
     api_key: Key = None,
@@ -87,11 +95,14 @@ def replace(
     """Ask that an intent's order be changed; give every price that its kind has."""
     with told_plainly(as_json=as_json):
         spec = _spec(quantity, limit, stop, time_in_force)
+        not_after = moment_of("--deadline", deadline)
         from openbell.requests import new_idempotency_key
 
         key = new_idempotency_key() if idempotency_key is None else idempotency_key
         with client_for(url, api_key, account) as client, interrupted_as_unknown(key):
-            action = client.replace_intent(intent_id, spec, idempotency_key=key, client_reference_id=reference)
+            action = client.replace_intent(
+                intent_id, spec, idempotency_key=key, client_reference_id=reference, deadline=not_after
+            )
         _show(action, as_json=as_json)
 
 

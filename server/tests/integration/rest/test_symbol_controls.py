@@ -226,14 +226,18 @@ async def test_a_disabled_symbol_is_refused_with_the_whole_receipt_and_nothing_i
     said = problem(await api.submit(tenant, create_body(), key="k"), 422, "controls_refused")
     receipt = said["receipt"]
     assert isinstance(receipt, dict)
-    assert (receipt["verdict"], receipt["symbol"], receipt["account_epoch"]) == ("REFUSED", "AAPL", 3)
+    assert (receipt["verdict"], receipt["command"]["symbol"], receipt["account_epoch"]) == ("REFUSED", "AAPL", 3)
     assert receipt["rules"][0] == {
         "code": "SYMBOL_DISABLED",
         "scope": "symbol",
+        "mode": "hard",
         "verdict": "REFUSED",
+        "comparison": "equals",
         "limit": "enabled",
         "observed": "disabled: earnings",
         "control_version": 1,
+        "would_pass": "once AAPL is enabled again; until then a CANCEL, or less risk",
+        "inputs": {"manual_reason": "earnings"},
     }
     assert [(rule["code"], rule["verdict"]) for rule in receipt["rules"][1:]] == [("OUTSIDE_TRADING_WINDOW", "PASSED")]
     assert "SYMBOL_DISABLED" in str(said["detail"])

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -195,9 +195,9 @@ class DatabaseClock:
         self.read_at = time.monotonic()
 
     async def now(self) -> datetime:
-        """What the database's clock shows, nearly: for what is only shown."""
+        """What time it is there."""
         await self.refresh()
-        return datetime.fromtimestamp((time.time_ns() // 1_000_000 + self.offset_millis) / 1_000, UTC)
+        return datetime.now(UTC) + timedelta(milliseconds=self.offset_millis)
 
     async def new_ids(self, count: int) -> list[UUID]:
         """Fresh ids."""
