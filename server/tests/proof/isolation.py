@@ -55,6 +55,8 @@ NOTHING_FOR_ITS_OWNER = {
     "operators.resume_account",
     "calendars.accounts_closing_across_organizations",
     "calendars.orders_to_close",
+    # No operator changed a day.
+    "calendars.session_changes",
     "calendars.save_market",
     "resting.accounts_resting_across_organizations",
     "resting.resting_too_long",
