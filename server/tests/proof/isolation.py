@@ -58,6 +58,8 @@ NOTHING_FOR_ITS_OWNER = {
     "halts.accounts_to_compare_across_organizations",
     "calendars.accounts_closing_across_organizations",
     "calendars.orders_to_close",
+    # No operator changed a day.
+    "calendars.session_changes",
     "calendars.save_market",
     "resting.accounts_resting_across_organizations",
     "resting.resting_too_long",
