@@ -156,6 +156,7 @@ BODIES: dict[str, dict[str, object]] = {
     "put credential": {"fields": {"key_id": "made by a test", "secret": "of a test"}},
     "put fault plan": {"seed": 7, "faults": {"hang": 0.5}},
     "put control": {"manually_disabled": False},
+    "give prices": {"rates": [{"from": "EUR", "to": "USD", "rate": "1.1"}]},
     "patch time control": {"trading_start": "00:00:00"},
     **{
         f"put {whose} rule": {"mode": "shadow", "parameters": {"quantity": "1"}, "reason": "tests"}

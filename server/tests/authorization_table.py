@@ -238,6 +238,16 @@ ROWS = (
     *_rule_rows("account", "/v1/controls/accounts/{account_id}", ACCOUNTS, by_keys=True),
     *_rule_rows("symbol", _SYMBOL, ACCOUNTS, by_keys=True),
     *_rule_rows("key", "/v1/controls/keys/{api_key_id}", KEYS, by_keys=False),
+    _control_read("show reference prices", f"GET {_ACCOUNT}/reference-prices"),
+    Row(
+        name="give prices",
+        route="PUT /v1/reference-prices",
+        success=200,
+        objects=NO_OBJECT,
+        user=_only(ADMIN),
+        service=_only("reference:edit"),
+        stopped_by=_ORGANIZATION,
+    ),
     Row(
         name="stream",
         route="trading.TradingService/SubscribeEvents",

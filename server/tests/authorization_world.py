@@ -174,7 +174,8 @@ class World:
 
     async def a_rule_to_remove(self, place: Place, scope: str, subject: str) -> None:
         """One that nobody else's call is about."""
-        await self.owner.execute(RULE, place.organization_id, scope, subject, REMOVED_CODE)
+        async with transaction(self.pool, Role.TENANT, place.organization_id) as connection:
+            await connection.execute(RULE, place.organization_id, scope, subject, REMOVED_CODE)
 
     async def an_intent(self, tenant: Tenant) -> IntentId:
         """One more intent that waits; made below the transport, so that nothing of the table is asked."""

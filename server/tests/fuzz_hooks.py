@@ -33,7 +33,10 @@ HONEST = (
 )
 
 # They disable, close or break accounts: those that others trade on are not theirs.
-CHANGING = {"changeAccount", "closeAccount", "putFaultPlan"}
+CHANGING = {
+    *("changeAccount", "closeAccount", "putFaultPlan"),
+    *("putAccountRule", "putAccountSwitch", "putSymbolRule", "putSymbolSwitch"),
+}
 # Only what has its shape is replaced by what exists: what is malformed on purpose stays so.
 PLAIN, CURSOR = re.compile(r"[ -~]+"), re.compile(r"[A-Za-z0-9_-]{27}")
 PRINTABLE = strategies.text(strategies.characters(codec="utf-8"), min_size=1, max_size=64).filter(str.isprintable)
@@ -53,10 +56,20 @@ def _often(text: object, known: list[str]) -> object:
     return known[number % len(known)] if number % 4 and known else text
 
 
+def _operation_id(context: HookContext) -> str:
+    return "" if context.operation is None else str(context.operation.definition.raw.get("operationId"))
+
+
+def _is_to_be_replaced(made_up: object) -> bool:
+    """Half of what is made up, and all that no shape can call unreadable."""
+    text = json.dumps(made_up)
+    return len(text) % 2 == 1 or "\\u0000" in text
+
+
 @schemathesis.hook
 def map_path_parameters(context: HookContext, path_parameters: dict[str, Any]) -> dict[str, Any]:
     known = WORLD["ids"]
-    if context.operation is not None and context.operation.definition.raw.get("operationId") in CHANGING:
+    if _operation_id(context) in CHANGING:
         known = known | {"account_id": WORLD["spare_accounts"]}
     for name, value in (path_parameters or {}).items():
         path_parameters[name] = _often(value, known.get(name, []))
@@ -86,12 +99,17 @@ def map_body(context: HookContext, body: Any) -> Any:
     payload = command.get("payload") if isinstance(command, dict) else None
     if isinstance(payload, dict) and "ref_intent_id" in payload:
         payload["ref_intent_id"] = _often(payload["ref_intent_id"], WORLD["ids"]["intent_id"])
-    if isinstance(body, dict) and isinstance(body.get("fields"), dict) and len(str(body["fields"])) % 2:
+    if isinstance(body, dict) and isinstance(body.get("fields"), dict) and _is_to_be_replaced(body["fields"]):
         body["fields"] = {"key_id": "PK-2026-K7Q2", "secret": "of the fuzzer"}
     if isinstance(body, dict) and isinstance(body.get("faults"), dict) and len(str(body["faults"])) % 2:
         body["faults"] = {"slow_ms": 1, "duplicate_fills": 0.5}
-    if isinstance(body, dict) and isinstance(body.get("parameters"), dict) and len(str(body["parameters"])) % 2:
+    if isinstance(body, dict) and isinstance(body.get("parameters"), dict) and _is_to_be_replaced(body["parameters"]):
         body["parameters"] = {"quantity": "1000000"}
+    # The whole organization trades on.
+    if isinstance(body, dict) and body.get("mode") == "hard" and _operation_id(context) == "putOrganizationRule":
+        body["mode"] = "shadow"
+    if isinstance(body, dict) and "state" in body and _operation_id(context) == "putOrganizationSwitch":
+        body["state"] = "ACTIVE" if body["state"] in ("HALTED", "REDUCE_ONLY") else body["state"]
     key = body.get("api_key") if isinstance(body, dict) else None
     if isinstance(key, str) and PLAIN.fullmatch(key) and len(key) % 2:
         body["api_key"] = WORLD["api_key"]

@@ -36,6 +36,7 @@ def values_of_markets() -> dict[str, Any]:
         "rates": [Decimal(2)],
         "as_ofs": [datetime.now(UTC)],
         "source": "given",
+        "some_symbols": None,
         "codes": ["PRICE_COLLAR"],
         "wanted_seconds": 600.0,
         "cause": "UNEXPLAINED",

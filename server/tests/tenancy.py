@@ -66,7 +66,6 @@ CROSSING = {
             "symbol_time_controls",
             "control_rules",
             "wanted_symbols",
-            "positions",
             "account_halts",
         )
     },

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     )
     from openbell.orders import Limit, Market, Stop, StopLimit
     from openbell.receipts import ChainedAction, ChainHeads, Evaluation, Finding, Receipt
+    from openbell.references import ExchangeRate, GivenPrice, GivenRate, ReferencePrice, References
+    from openbell.rules import Rule, RuleAddress, RuleChange, RuleTerms, Switch
 
 __all__ = [
     "AccountChanged",
@@ -71,11 +73,14 @@ __all__ = [
     "Evaluation",
     "Event",
     "EventMissed",
+    "ExchangeRate",
     "Execution",
     "ExternalOrder",
     "FaultPlan",
     "FieldProblem",
     "Finding",
+    "GivenPrice",
+    "GivenRate",
     "IntentAction",
     "Invalid",
     "Latency",
@@ -94,9 +99,16 @@ __all__ = [
     "RateLimited",
     "Reason",
     "Receipt",
+    "ReferencePrice",
+    "References",
+    "Rule",
+    "RuleAddress",
+    "RuleChange",
+    "RuleTerms",
     "Statistics",
     "Stop",
     "StopLimit",
+    "Switch",
     "SymbolControl",
     "SymbolCount",
     "SymbolTime",
@@ -135,6 +147,11 @@ _HOMES: Final = {
     "SymbolTime": "models",
     "Window": "models",
     "Unknown": "models",
+    "ExchangeRate": "references",
+    "GivenPrice": "references",
+    "GivenRate": "references",
+    "ReferencePrice": "references",
+    "References": "references",
     "Limit": "orders",
     "Market": "orders",
     "Stop": "orders",
@@ -144,6 +161,11 @@ _HOMES: Final = {
     "Evaluation": "receipts",
     "Finding": "receipts",
     "Receipt": "receipts",
+    "Rule": "rules",
+    "RuleAddress": "rules",
+    "RuleChange": "rules",
+    "RuleTerms": "rules",
+    "Switch": "rules",
 }
 
 if not TYPE_CHECKING:  # a type checker that saw this function would believe in every name

@@ -1,13 +1,13 @@
 """The client for asyncio."""
 
 from asyncio import sleep
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
-from openbell import receipt_requests, requests
+from openbell import receipt_requests, references, requests, rule_requests
 from openbell.connection import DEFAULT_TIMEOUT, connect
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
 from openbell.models import (
@@ -22,12 +22,23 @@ from openbell.models import (
     SymbolTime,
 )
 from openbell.orders import Side, Spec, TimeWindow
-from openbell.plans import Answer, Pause, Plan, Step, await_final, fetch, submit
+from openbell.plans import Answer, Pause, Plan, Step, ask, await_final, fetch, submit
 from openbell.receipts import ChainedAction, ChainHeads, ChainPage, Evaluation, Receipt, ReceiptPage
-from openbell.requests import PAGE_LIMIT, CreateOptions, ListOptions, Request, SubmitOptions, TimeOptions
+from openbell.references import GivenPrice, GivenRate, ReferencePrice, ReferencePriceList, References
+from openbell.requests import (
+    PAGE_LIMIT,
+    CreateOptions,
+    ListOptions,
+    ReplaceOptions,
+    Request,
+    SubmitOptions,
+    TimeOptions,
+)
+from openbell.rule_requests import RemoveOptions, RuleOptions, RuleScope, State, SwitchOptions
+from openbell.rules import Rule, RuleChange, RuleChangePage, RuleList, Switch
 
 Outcome = TypeVar("Outcome")
-Paged = TypeVar("Paged", Page, ReceiptPage, ChainPage)
+Paged = TypeVar("Paged", Page, ReceiptPage, ChainPage, RuleChangePage)
 
 
 class AsyncClient:
@@ -41,10 +52,14 @@ class AsyncClient:
         account_id: str | None = None,
         timeout: float = DEFAULT_TIMEOUT,
         *,
+        access_token: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """What is left out comes from OPENBELL_API_KEY, OPENBELL_URL, OPENBELL_STREAM and OPENBELL_ACCOUNT."""
-        self._connection = connect(api_key, base_url, stream_address, account_id, timeout)
+        """What is left out comes from OPENBELL_API_KEY, OPENBELL_URL, OPENBELL_STREAM and OPENBELL_ACCOUNT.
+
+        An access token of a user speaks instead of the key, for what is only for people.
+        """
+        self._connection = connect(api_key, base_url, stream_address, account_id, timeout, access_token)
         self._http = httpx.AsyncClient(**client_arguments(self._connection), transport=transport)
 
     def __repr__(self) -> str:
@@ -83,12 +98,12 @@ class AsyncClient:
         request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
         return await self._evaluate(request, options.get("account_id"))
 
-    async def evaluate_replace(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Evaluation:
+    async def evaluate_replace(self, intent_id: str, spec: Spec, **options: Unpack[ReplaceOptions]) -> Evaluation:
         """What the controls would say of a change now; nothing is recorded, sent or counted."""
         request = requests.replace_intent(self._connection, intent_id, spec, options)
         return await self._evaluate(request, options.get("account_id"))
 
-    async def replace_intent(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Action:
+    async def replace_intent(self, intent_id: str, spec: Spec, **options: Unpack[ReplaceOptions]) -> Action:
         """Ask that an intent's order become this: its own kind, and the total quantity with what has filled."""
         return await self._carry_out(submit(requests.replace_intent(self._connection, intent_id, spec, options)))
 
@@ -186,9 +201,62 @@ class AsyncClient:
         request = requests.symbol_control(self._connection, symbol, account_id)
         return await self._carry_out(fetch(request, SymbolControl))
 
+    async def give_references(
+        self,
+        prices: Sequence[GivenPrice] = (),
+        rates: Sequence[GivenRate] = (),
+        *,
+        organization_id: str | None = None,
+    ) -> References:
+        """Give prices and rates to judge by; it takes an access token, of a service account with the organization."""
+        return await self._carry_out(fetch(references.give_references(prices, rates, organization_id), References))
+
+    async def reference_prices(
+        self, symbols: Sequence[str] = (), *, account_id: str | None = None
+    ) -> tuple[ReferencePrice, ...]:
+        """The prices that commands of the account are judged by; without symbols, all of them."""
+        request = references.reference_prices(self._connection, symbols, account_id)
+        return (await self._carry_out(fetch(request, ReferencePriceList))).data
+
     async def symbol_time(self, symbol: str, *, account_id: str | None = None) -> SymbolTime:
         """When a symbol may be traded; raises NotFound if that was never set."""
         return await self._carry_out(fetch(requests.symbol_time(self._connection, symbol, account_id), SymbolTime))
+
+    async def rules(self, **scope: Unpack[RuleScope]) -> tuple[Rule, ...]:
+        """Every rule of a scope, by code, with the terms that are in force."""
+        return (await self._carry_out(fetch(rule_requests.rules(self._connection, scope), RuleList))).data
+
+    async def rule(self, code: str, **scope: Unpack[RuleScope]) -> Rule:
+        """One rule; raises NotFound if it is not set."""
+        return await self._carry_out(fetch(rule_requests.rule(self._connection, code, scope), Rule))
+
+    async def set_rule(
+        self, code: str, parameters: Mapping[str, Any], *, reason: str, **options: Unpack[RuleOptions]
+    ) -> Rule:
+        """Set a rule; with expires_at only until then, and what was set before applies again by itself."""
+        request = rule_requests.set_rule(self._connection, code, parameters, reason, options)
+        return await self._carry_out(fetch(request, Rule))
+
+    async def remove_rule(self, code: str, **options: Unpack[RemoveOptions]) -> None:
+        """Remove a rule, with what it was for a time; its history stays."""
+        await self._carry_out(ask(rule_requests.remove_rule(self._connection, code, options)))
+
+    def rule_history(self, code: str, **scope: Unpack[RuleScope]) -> AsyncIterator[RuleChange]:
+        """Every change of a rule, the newest first."""
+        return self._changes(rule_requests.rule_history(self._connection, code, scope))
+
+    async def switch(self, **scope: Unpack[RuleScope]) -> Switch:
+        """How the switch of a scope stands; a wider one may be stricter."""
+        return await self._carry_out(fetch(rule_requests.switch(self._connection, scope), Switch))
+
+    async def set_switch(self, state: State, *, reason: str, **options: Unpack[SwitchOptions]) -> Switch:
+        """Halt a scope, let it only reduce, or let everything pass; to lift it takes a user's access token."""
+        request = rule_requests.set_switch(self._connection, state, reason, options)
+        return await self._carry_out(fetch(request, Switch))
+
+    def switch_history(self, **scope: Unpack[RuleScope]) -> AsyncIterator[RuleChange]:
+        """Every change of a switch, the newest first."""
+        return self._changes(rule_requests.switch_history(self._connection, scope))
 
     def events(self, resume_token: str | None = None, *, account_id: str | None = None) -> AsyncIterator[Event]:
         """Events from the first iteration on, or from just after resume_token; reconnects, and never skips one."""
@@ -199,6 +267,11 @@ class AsyncClient:
     async def _evaluate(self, request: Request, account_id: str | None) -> Evaluation:
         dry = receipt_requests.evaluation(self._connection, request, account_id)
         return await self._carry_out(fetch(dry, Evaluation))
+
+    async def _changes(self, request: Request) -> AsyncIterator[RuleChange]:
+        async for page in self._pages(request, RuleChangePage):
+            for change in page.data:
+                yield change
 
     async def _records(self, request: Request) -> AsyncIterator[Action]:
         async for page in self._pages(request, Page):

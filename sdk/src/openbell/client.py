@@ -1,13 +1,13 @@
 """The client for ordinary code."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from time import sleep
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
-from openbell import receipt_requests, requests
+from openbell import receipt_requests, references, requests, rule_requests
 from openbell.connection import DEFAULT_TIMEOUT, connect
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
 from openbell.models import (
@@ -22,12 +22,23 @@ from openbell.models import (
     SymbolTime,
 )
 from openbell.orders import Side, Spec, TimeWindow
-from openbell.plans import Answer, Pause, Plan, Step, await_final, fetch, submit
+from openbell.plans import Answer, Pause, Plan, Step, ask, await_final, fetch, submit
 from openbell.receipts import ChainedAction, ChainHeads, ChainPage, Evaluation, Receipt, ReceiptPage
-from openbell.requests import PAGE_LIMIT, CreateOptions, ListOptions, Request, SubmitOptions, TimeOptions
+from openbell.references import GivenPrice, GivenRate, ReferencePrice, ReferencePriceList, References
+from openbell.requests import (
+    PAGE_LIMIT,
+    CreateOptions,
+    ListOptions,
+    ReplaceOptions,
+    Request,
+    SubmitOptions,
+    TimeOptions,
+)
+from openbell.rule_requests import RemoveOptions, RuleOptions, RuleScope, State, SwitchOptions
+from openbell.rules import Rule, RuleChange, RuleChangePage, RuleList, Switch
 
 Outcome = TypeVar("Outcome")
-Paged = TypeVar("Paged", Page, ReceiptPage, ChainPage)
+Paged = TypeVar("Paged", Page, ReceiptPage, ChainPage, RuleChangePage)
 
 
 class Client:
@@ -41,10 +52,14 @@ class Client:
         account_id: str | None = None,
         timeout: float = DEFAULT_TIMEOUT,
         *,
+        access_token: str | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """What is left out comes from OPENBELL_API_KEY, OPENBELL_URL, OPENBELL_STREAM and OPENBELL_ACCOUNT."""
-        self._connection = connect(api_key, base_url, stream_address, account_id, timeout)
+        """What is left out comes from OPENBELL_API_KEY, OPENBELL_URL, OPENBELL_STREAM and OPENBELL_ACCOUNT.
+
+        An access token of a user speaks instead of the key, for what is only for people.
+        """
+        self._connection = connect(api_key, base_url, stream_address, account_id, timeout, access_token)
         self._http = httpx.Client(**client_arguments(self._connection), transport=transport)
 
     def __repr__(self) -> str:
@@ -83,12 +98,12 @@ class Client:
         request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
         return self._evaluate(request, options.get("account_id"))
 
-    def evaluate_replace(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Evaluation:
+    def evaluate_replace(self, intent_id: str, spec: Spec, **options: Unpack[ReplaceOptions]) -> Evaluation:
         """What the controls would say of a change now; nothing is recorded, sent or counted."""
         request = requests.replace_intent(self._connection, intent_id, spec, options)
         return self._evaluate(request, options.get("account_id"))
 
-    def replace_intent(self, intent_id: str, spec: Spec, **options: Unpack[SubmitOptions]) -> Action:
+    def replace_intent(self, intent_id: str, spec: Spec, **options: Unpack[ReplaceOptions]) -> Action:
         """Ask that an intent's order become this: its own kind, and the total quantity with what has filled."""
         return self._carry_out(submit(requests.replace_intent(self._connection, intent_id, spec, options)))
 
@@ -181,9 +196,62 @@ class Client:
         request = requests.symbol_control(self._connection, symbol, account_id)
         return self._carry_out(fetch(request, SymbolControl))
 
+    def give_references(
+        self,
+        prices: Sequence[GivenPrice] = (),
+        rates: Sequence[GivenRate] = (),
+        *,
+        organization_id: str | None = None,
+    ) -> References:
+        """Give prices and rates to judge by; it takes an access token, of a service account with the organization."""
+        return self._carry_out(fetch(references.give_references(prices, rates, organization_id), References))
+
+    def reference_prices(
+        self, symbols: Sequence[str] = (), *, account_id: str | None = None
+    ) -> tuple[ReferencePrice, ...]:
+        """The prices that commands of the account are judged by; without symbols, all of them."""
+        request = references.reference_prices(self._connection, symbols, account_id)
+        return (self._carry_out(fetch(request, ReferencePriceList))).data
+
     def symbol_time(self, symbol: str, *, account_id: str | None = None) -> SymbolTime:
         """When a symbol may be traded; raises NotFound if that was never set."""
         return self._carry_out(fetch(requests.symbol_time(self._connection, symbol, account_id), SymbolTime))
+
+    def rules(self, **scope: Unpack[RuleScope]) -> tuple[Rule, ...]:
+        """Every rule of a scope, by code, with the terms that are in force."""
+        return self._carry_out(fetch(rule_requests.rules(self._connection, scope), RuleList)).data
+
+    def rule(self, code: str, **scope: Unpack[RuleScope]) -> Rule:
+        """One rule; raises NotFound if it is not set."""
+        return self._carry_out(fetch(rule_requests.rule(self._connection, code, scope), Rule))
+
+    def set_rule(
+        self, code: str, parameters: Mapping[str, Any], *, reason: str, **options: Unpack[RuleOptions]
+    ) -> Rule:
+        """Set a rule; with expires_at only until then, and what was set before applies again by itself."""
+        request = rule_requests.set_rule(self._connection, code, parameters, reason, options)
+        return self._carry_out(fetch(request, Rule))
+
+    def remove_rule(self, code: str, **options: Unpack[RemoveOptions]) -> None:
+        """Remove a rule, with what it was for a time; its history stays."""
+        self._carry_out(ask(rule_requests.remove_rule(self._connection, code, options)))
+
+    def rule_history(self, code: str, **scope: Unpack[RuleScope]) -> Iterator[RuleChange]:
+        """Every change of a rule, the newest first."""
+        return self._changes(rule_requests.rule_history(self._connection, code, scope))
+
+    def switch(self, **scope: Unpack[RuleScope]) -> Switch:
+        """How the switch of a scope stands; a wider one may be stricter."""
+        return self._carry_out(fetch(rule_requests.switch(self._connection, scope), Switch))
+
+    def set_switch(self, state: State, *, reason: str, **options: Unpack[SwitchOptions]) -> Switch:
+        """Halt a scope, let it only reduce, or let everything pass; to lift it takes a user's access token."""
+        request = rule_requests.set_switch(self._connection, state, reason, options)
+        return self._carry_out(fetch(request, Switch))
+
+    def switch_history(self, **scope: Unpack[RuleScope]) -> Iterator[RuleChange]:
+        """Every change of a switch, the newest first."""
+        return self._changes(rule_requests.switch_history(self._connection, scope))
 
     def events(self, resume_token: str | None = None, *, account_id: str | None = None) -> Iterator[Event]:
         """Events from now on, or from just after resume_token; reconnects, and never skips one."""
@@ -194,6 +262,10 @@ class Client:
     def _evaluate(self, request: Request, account_id: str | None) -> Evaluation:
         dry = receipt_requests.evaluation(self._connection, request, account_id)
         return self._carry_out(fetch(dry, Evaluation))
+
+    def _changes(self, request: Request) -> Iterator[RuleChange]:
+        for page in self._pages(request, RuleChangePage):
+            yield from page.data
 
     def _records(self, request: Request) -> Iterator[Action]:
         for page in self._pages(request, Page):

@@ -29,15 +29,38 @@ class ApiKey:
     __str__ = __repr__
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class AccessToken:
+    """A secret that shows nothing of itself: it speaks for a user, or for a service account."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        """Nothing."""
+        return "***"
+
+    __str__ = __repr__
+
+
 @dataclass(frozen=True, slots=True)
 class Connection:
     """Everything needed to call the platform."""
 
-    api_key: ApiKey
+    # None where an access token speaks for the caller.
+    api_key: ApiKey | None
     base_url: str
     stream_address: str
     account_id: str | None
     timeout: float
+    access_token: AccessToken | None = None
+
+    @property
+    def credential(self) -> tuple[str, str]:
+        """The one header that says who calls."""
+        if self.access_token is not None:
+            return "authorization", f"Bearer {self.access_token.text}"
+        assert self.api_key is not None, "whoever has no token has a key"
+        return "x-api-key", self.api_key.text
 
     @property
     def rest_is_local(self) -> bool:
@@ -63,15 +86,17 @@ def connect(
     stream_address: str | None,
     account_id: str | None,
     timeout: float,
+    access_token: str | None = None,
 ) -> Connection:
-    """The connection these arguments and the environment describe."""
-    key = api_key or os.environ.get("OPENBELL_API_KEY", "")
-    if not key:
+    """The connection these arguments and the environment describe; a token speaks instead of a key."""
+    key = None if access_token else api_key or os.environ.get("OPENBELL_API_KEY", "")
+    if key == "":
         raise NotConfigured("No API key was given.", "Pass api_key, or set OPENBELL_API_KEY.")
-    if not re.fullmatch(r"[!-~]+", key):
+    if not re.fullmatch(r"[!-~]+", access_token or key or ""):
+        what = "access token" if access_token else "API key"
         raise NotConfigured(
-            "The API key holds a space, a line break or a character outside ASCII.",
-            "Copy the key again, without quotes.",
+            f"The {what} holds a space, a line break or a character outside ASCII.",
+            f"Copy the {what.split()[-1]} again, without quotes.",
         )
     url = (base_url or os.environ.get("OPENBELL_URL") or DEFAULT_URL).rstrip("/")
     if not re.fullmatch(r"https?://([^/:\s]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?(/\S*)?", url):
@@ -82,11 +107,12 @@ def connect(
     if timeout <= 0:
         raise NotConfigured("The timeout must be greater than zero.", "Pass the seconds a request may take.")
     return Connection(
-        api_key=ApiKey(key),
+        api_key=None if key is None else ApiKey(key),
         base_url=url,
         stream_address=stream,
         account_id=account_id or os.environ.get("OPENBELL_ACCOUNT") or None,
         timeout=timeout,
+        access_token=AccessToken(access_token) if access_token else None,
     )
 
 

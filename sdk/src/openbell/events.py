@@ -194,7 +194,7 @@ def _async_channel(connection: Connection) -> grpc.aio.Channel:
 
 
 def _metadata(connection: Connection) -> tuple[tuple[str, str], ...]:
-    return (("x-api-key", connection.api_key.text),)
+    return (connection.credential,)
 
 
 def _event(frame: wire.TradingEvent, kind: str) -> Event:

@@ -24,12 +24,13 @@ def client_arguments(connection: Connection) -> dict[str, Any]:
 
 def request_arguments(connection: Connection, request: Request) -> dict[str, Any]:
     """What one request is sent with."""
+    header, secret = connection.credential
     longest = connection.timeout if request.timeout is None else min(request.timeout, connection.timeout)
     return {
         "method": request.method,
         "url": request.path,
         "params": request.parameters,
-        "headers": {**request.headers, "x-api-key": connection.api_key.text},
+        "headers": {**request.headers, header: secret},
         "content": request.body,
         "timeout": longest,
     }

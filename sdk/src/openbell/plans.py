@@ -52,12 +52,17 @@ Plan = Generator[Step, Answer, Outcome]
 
 def fetch(request: Request, kind: type[Answered]) -> Plan[Answered]:
     """Read something, trying again while the far side is away."""
+    return read((yield from ask(request)), kind)
+
+
+def ask(request: Request) -> Plan[Reply]:
+    """What the platform answers if it does what is asked, trying again while the far side is away."""
     answer, _ = yield from _exchange(request)
     if isinstance(answer, Lost):
         raise Unreachable(f"The platform cannot be reached at {answer.reason}")
     if not answer.is_success:
         raise read_error(answer)
-    return read(answer, kind)
+    return answer
 
 
 def submit(request: Request) -> Plan[Action]:

@@ -36,6 +36,7 @@ _ERRORS: Final[dict[int, type[ApiError]]] = {
     403: PermissionDenied,
     404: NotFound,
     409: Conflict,
+    412: Conflict,
     413: Invalid,
     415: Invalid,
     422: Invalid,
@@ -49,16 +50,19 @@ class SubmitOptions(TypedDict, total=False):
     account_id: str | None
     idempotency_key: str | None
     client_reference_id: str | None
-    # Not sent to the broker later than this.
+
+
+class ReplaceOptions(SubmitOptions, total=False):
+    """What a new order, or a change of one, may carry: later than the deadline it is not sent to the broker."""
+
     deadline: datetime | None
-    # Whether an equal order just before is no mistake.
-    allow_duplicate: bool
 
 
-class CreateOptions(SubmitOptions, total=False):
-    """What a new order may carry."""
+class CreateOptions(ReplaceOptions, total=False):
+    """What a new order may carry: one that is equal to another just before may be no mistake."""
 
     route_strategy: RouteStrategy | None
+    allow_duplicate: bool
 
 
 class ListOptions(TypedDict, total=False):
@@ -143,7 +147,7 @@ def create_intent(
     return _submit(connection, {"type": "CREATE", "payload": payload}, options)
 
 
-def replace_intent(connection: Connection, intent_id: str, spec: OrderSpec, options: SubmitOptions) -> Request:
+def replace_intent(connection: Connection, intent_id: str, spec: OrderSpec, options: ReplaceOptions) -> Request:
     """A REPLACE command."""
     payload = {"ref_intent_id": intent_id, "spec": spec.to_wire()}
     return _submit(connection, {"type": "REPLACE", "payload": payload}, options)
@@ -161,9 +165,9 @@ def latest_action(connection: Connection, intent_id: str, account_id: str | None
 
 def intents_page(connection: Connection, options: ListOptions, cursor: str | None, limit: int) -> Request:
     """One page of an account's action records."""
-    page = _page(_intents(connection, options.get("account_id")), cursor, limit)
-    filters = {name: _text_of(name, value) for name, value in options.items() if name != "account_id" and value}
-    return replace(page, parameters={**page.parameters, **filters})
+    first = page(_intents(connection, options.get("account_id")), cursor, limit)
+    filters = {name: text_of(name, value) for name, value in options.items() if name != "account_id" and value}
+    return replace(first, parameters={**first.parameters, **filters})
 
 
 def statistics(connection: Connection, account_id: str | None, window: TimeWindow) -> Request:
@@ -173,7 +177,7 @@ def statistics(connection: Connection, account_id: str | None, window: TimeWindo
 
 def actions_page(connection: Connection, intent_id: str, account_id: str | None) -> Request:
     """The first page of an intent's history."""
-    return _page(f"{_intents(connection, account_id)}/{quote(intent_id, safe='')}/actions", None, PAGE_LIMIT)
+    return page(f"{_intents(connection, account_id)}/{quote(intent_id, safe='')}/actions", None, PAGE_LIMIT)
 
 
 def symbol_control(connection: Connection, symbol: str, account_id: str | None) -> Request:
@@ -193,13 +197,13 @@ def set_symbol_control(
     body: dict[str, Any] = {"manually_disabled": disabled}
     if reason is not None:
         body["manual_reason"] = reason
-    return _change("PUT", _control(connection, symbol, account_id), body)
+    return change("PUT", _control(connection, symbol, account_id), body)
 
 
 def patch_symbol_time(connection: Connection, symbol: str, options: TimeOptions) -> Request:
     """Change the trading times of a symbol."""
     body = {name: value for name, value in options.items() if name != "account_id" and value is not None}
-    return _change("PATCH", f"{_control(connection, symbol, options.get('account_id'))}/time", body)
+    return change("PATCH", f"{_control(connection, symbol, options.get('account_id'))}/time", body)
 
 
 def brokers() -> Request:
@@ -216,7 +220,7 @@ def set_fault_plan(
     connection: Connection, faults: Mapping[str, float], *, seed: int, account_id: str | None
 ) -> Request:
     """Have an account's paper broker misbehave."""
-    return _change("PUT", _faults(connection, account_id), {"seed": seed, "faults": dict(faults)})
+    return change("PUT", _faults(connection, account_id), {"seed": seed, "faults": dict(faults)})
 
 
 def following_page(request: Request, next_cursor: str | None) -> Request | None:
@@ -263,7 +267,8 @@ def read_error(reply: Reply) -> ApiError | UnexpectedReply:
     )
 
 
-def _text_of(name: str, value: object) -> str:
+def text_of(name: str, value: object) -> str:
+    """A value as a query has it; a time must have a zone."""
     if not isinstance(value, datetime):
         return str(value)
     if value.tzinfo is None:
@@ -279,8 +284,9 @@ def _submit(connection: Connection, command: dict[str, Any], options: SubmitOpti
     body: dict[str, Any] = {"command": command}
     if reference := options.get("client_reference_id"):
         body["client_reference_id"] = reference
-    if deadline := options.get("deadline"):
-        body["deadline"] = _text_of("deadline", deadline)
+    deadline = options.get("deadline")
+    if deadline is not None:
+        body["deadline"] = text_of("deadline", deadline)
     if options.get("allow_duplicate"):
         body["allow_duplicate"] = True
     return Request(
@@ -291,14 +297,16 @@ def _submit(connection: Connection, command: dict[str, Any], options: SubmitOpti
     )
 
 
-def _page(path: str, cursor: str | None, limit: int) -> Request:
+def page(path: str, cursor: str | None, limit: int) -> Request:
+    """One page of a list."""
     parameters = {"limit": str(limit)}
     if cursor is not None:
         parameters["next_cursor"] = cursor
     return Request("GET", path, parameters=parameters)
 
 
-def _change(method: str, path: str, body: dict[str, Any]) -> Request:
+def change(method: str, path: str, body: dict[str, Any]) -> Request:
+    """A request with a body."""
     return Request(method, path, headers={"content-type": "application/json"}, body=msgspec.json.encode(body))
 
 

@@ -10,7 +10,14 @@ ACCOUNT = "0192f0c1-0000-7000-8000-0000000000aa"
 
 @pytest.fixture(autouse=True)
 def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENBELL_API_KEY", "OPENBELL_URL", "OPENBELL_STREAM", "OPENBELL_ACCOUNT", "FORCE_COLOR"):
+    for name in (
+        "OPENBELL_API_KEY",
+        "OPENBELL_URL",
+        "OPENBELL_STREAM",
+        "OPENBELL_ACCOUNT",
+        "OPENBELL_ACCESS_TOKEN",
+        "FORCE_COLOR",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -75,4 +82,37 @@ def control() -> dict[str, Any]:
         "created_at": "2026-11-02T14:30:00Z",
         "updated_at": "2026-11-02T14:30:00Z",
         "version": 2,
+    }
+
+
+@pytest.fixture
+def rule() -> dict[str, Any]:
+    return {
+        "code": "QTY_MAX",
+        "address": {
+            "organization_id": "0192f0c1-0000-7000-8000-0000000000bb",
+            "scope": "symbol",
+            "account_id": "a",
+            "symbol": "BRK/B",
+        },
+        "terms": {"mode": "hard", "parameters": {"quantity": "500"}},
+        "override": {"mode": "shadow", "parameters": {"quantity": "9"}, "expires_at": "2026-11-02T21:00:00Z"},
+        "in_force": {"mode": "shadow", "parameters": {"quantity": "9"}, "expires_at": "2026-11-02T21:00:00Z"},
+        "version": 2,
+        "created_at": "2026-11-02T14:30:00Z",
+        "updated_at": "2026-11-02T14:30:00Z",
+        "principal_type": "USER",
+        "principal_id": "olga",
+        "reason": "a large rebalance",
+    }
+
+
+@pytest.fixture
+def switch(rule: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "address": {"organization_id": rule["address"]["organization_id"], "scope": "account", "account_id": "a"},
+        "state": "HALTED",
+        "cancel_working": True,
+        "version": 3,
+        "reason": "a runaway",
     }

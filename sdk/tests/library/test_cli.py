@@ -87,6 +87,17 @@ def test_the_prices_given_decide_the_kind(
     assert sent(platform)["order_side"] == "SELL_SHORT"
 
 
+def test_a_deadline_and_a_meant_duplicate_are_sent_and_a_time_without_an_offset_is_not(
+    platform: Platform, record: dict[str, Any]
+) -> None:
+    platform.answers = [httpx.Response(202, json=record)]
+    run("intents", "create", "AAPL", "BUY", "1", "--deadline", "2026-03-06T21:00:00Z", "--allow-duplicate")
+    body = json.loads(platform.requests[0].content)
+    assert (body["deadline"], body["allow_duplicate"]) == ("2026-03-06T21:00:00+00:00", True)
+    _, err = run("intents", "replace", INTENT, "--quantity", "1", "--deadline", "2026-03-06T21:00:00", code=2)
+    assert "--deadline must be a time with an offset" in err
+
+
 def test_json_is_one_object_per_line(platform: Platform, record: dict[str, Any]) -> None:
     page = {"data": [record, record | {"seq": 2}], "next_cursor": None, "last_cursor": None}
     platform.answers = [httpx.Response(200, json=page)]

@@ -48,6 +48,19 @@ def test_a_create_carries_the_command_and_its_key() -> None:
     }
 
 
+def test_a_deadline_is_an_instant_and_a_duplicate_is_named_only_where_it_is_meant() -> None:
+    moment = datetime(2026, 3, 6, 21, tzinfo=UTC)
+    spec = Limit("10", price="187.50")
+    create = create_intent(
+        CONNECTION, symbol="AAPL", side="BUY", spec=spec, options={"deadline": moment, "allow_duplicate": True}
+    )
+    replace = replace_intent(CONNECTION, "i-1", spec, {"deadline": moment})
+    assert [json.loads(request.body or b"")["deadline"] for request in (create, replace)] == [moment.isoformat()] * 2
+    assert json.loads(create.body or b"")["allow_duplicate"] is True
+    with pytest.raises(ValueError, match="deadline must have a time zone"):
+        replace_intent(CONNECTION, "i-1", spec, {"deadline": moment.replace(tzinfo=None)})
+
+
 def test_a_cancel_names_the_intent_only() -> None:
     request = cancel_intent(CONNECTION, "i-1", {"account_id": "other"})
     assert request.path == "/v1/accounts/other/intents"

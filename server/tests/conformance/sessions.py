@@ -13,6 +13,9 @@ from conformance.scenarios import (
     signs_in,
 )
 from conformance.stage import Stage
+from openbell_server.adapters.postgres.market_keeping import PostgresMarketKeeping
+from openbell_server.adapters.postgres.markets import PostgresMarketStore
+from openbell_server.application.keep_markets import KeepMarkets
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.broker_honesty import LookUp
 from openbell_server.domain.broker_orders import Accepted, ReportStatus
@@ -180,3 +183,36 @@ async def what_is_traded_is_quoted_and_known(stage: Stage) -> None:
     assert (instrument.symbol, instrument.tradable) == (stage.symbol, True)
     known = await stage.session.instruments(stage.account_id, [*asked, Symbol("NOSUCH.Z")])
     assert {each.symbol for each in known} <= {stage.symbol, Symbol("NOSUCH.Z")}
+
+
+@scenario()
+async def prices_and_instruments_that_somebody_asks_about_are_kept(stage: Stage) -> None:
+    await stage.price("50.00")
+    pool, account = stage.desk.pool, stage.desk.tenant.account
+    assert await PostgresMarketStore(pool).find_price(account, stage.symbol) is None
+    follow, sessions = stage.executor.follow, {stage.definition.name: stage.session}
+    keep = KeepMarkets(PostgresMarketKeeping(pool), sessions, follow.sessions, follow.slots, follow.clock)
+    await keep.sweep()
+    assert not keep.failures
+    price = await PostgresMarketStore(pool).find_price(account, stage.symbol)
+    assert price is not None
+    assert (price.source, price.price > 0) == ("quote", True)
+    instrument = await PostgresMarketStore(pool).find_instrument(account, stage.symbol)
+    assert instrument is not None
+    assert instrument.tradable
+
+
+@scenario()
+async def what_is_held_is_compared_with_the_broker_s_word_and_needs_no_adjustment(stage: Stage) -> None:
+    await stage.price("50.00", "4")
+    await stage.until_standing(await stage.order(limit="50.00"), "WORKING", filled="4")
+    await stage.restart()
+
+    async def is_told() -> bool:
+        (row,) = await stage.rows("select positions_as_of from account_counters where account_id = $1")
+        return row["positions_as_of"] is not None
+
+    await stage.until(is_told)
+    (held,) = await stage.rows("select quantity from positions where account_id = $1")
+    assert held["quantity"] == 4
+    assert await stage.rows("select * from position_adjustments where account_id = $1") == []

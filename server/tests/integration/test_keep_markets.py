@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-import asyncpg
 import pytest
 
 from builders import a_market_create, a_report, a_tenant, an_account, an_execution
@@ -23,6 +22,7 @@ from openbell_server.domain.control_facts import ReferencePrice
 from openbell_server.domain.identifiers import AccountId, Symbol, client_order_id
 from openbell_server.domain.instruments import Instrument, Quote
 from scripted_broker import Desk
+from tenancy import Owner
 
 AAPL = Symbol("AAPL")
 
@@ -144,10 +144,8 @@ async def test_a_symbol_that_the_broker_does_not_know_is_noted_and_not_quoted(ke
     row = await keeping.desk.pool.fetchrow("select asset_class, as_of from instruments where symbol = 'NOSUCH'")
     assert row is not None
     assert row["asset_class"] is None
-    unknown = await PostgresMarketStore(keeping.desk.pool).find_instrument(
-        keeping.desk.tenant.account, Symbol("NOSUCH")
-    )
-    assert unknown is None
+    markets = PostgresMarketStore(keeping.desk.pool)
+    assert await markets.find_instrument(keeping.desk.tenant.account, Symbol("NOSUCH")) is None
 
 
 async def test_questions_are_asked_in_bounded_parts(keeping: Keeping) -> None:
@@ -231,7 +229,7 @@ async def test_a_fill_is_a_price_where_somebody_wants_one(keeping: Keeping) -> N
     await fill(2, 8)
     price = await keeping.price()
     assert price is not None
-    assert (price.price, price.source) == (8, "fill")
+    assert (price.price, price.source) == (Decimal(8), "fill")
 
 
 async def test_a_newer_quote_outlives_a_fill_that_is_told_late(keeping: Keeping) -> None:
@@ -246,7 +244,7 @@ async def test_a_newer_quote_outlives_a_fill_that_is_told_late(keeping: Keeping)
     assert price.source == "quote"
 
 
-async def test_nothing_is_kept_on_a_schema_that_has_no_rules(keeping: Keeping, owner: asyncpg.Connection) -> None:  # type: ignore[type-arg] # generic in its stubs only
+async def test_nothing_is_kept_on_a_schema_that_has_no_rules(keeping: Keeping, owner: Owner) -> None:
     await owner.execute("drop table wanted_symbols")
     await keeping.keep.sweep()
     assert keeping.desk.broker.markets_asked == []

@@ -12,6 +12,7 @@ from builders import a_market_create, a_report, a_tenant, an_execution, describe
 from openbell_server.adapters.postgres.backup import check_backup
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
+from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.application.reconcile_account import Pass, ReconcileAccount
 from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.domain.account_events import EventKind
@@ -105,10 +106,8 @@ async def test_a_difference_that_nobody_explains_is_told_and_counted(desk: Desk,
     desk.broker.holdings = {}
     await compare()
     await compare()
-    assert (await positions(desk), await desk.pool.fetchval("select count(*) from executions")) == (
-        {"AAPL": Decimal(0)},
-        1,
-    )
+    assert await positions(desk) == {"AAPL": Decimal(0)}
+    assert await desk.pool.fetchval("select count(*) from executions") == 1
     assert (await check_backup(database)).is_whole
 
 
@@ -162,6 +161,26 @@ async def test_a_broker_that_does_not_say_what_it_holds_is_compared_all_the_same
     result = await Comparing(desk)()
     assert (result.is_complete, result.differs, await is_heard(desk)) == (True, False, False)
     assert await positions(desk) == {"AAPL": 10}
+
+
+async def test_an_account_with_a_rule_is_asked_about_until_its_broker_says_what_it_holds(desk: Desk) -> None:
+    store = PostgresExecutionStore(desk.pool)
+
+    async def untold() -> list[BrokerAccount]:
+        slots = range(64)
+        assert await store.accounts_untold_across_organizations("another", slots) == []
+        return await store.accounts_untold_across_organizations("paper", slots)
+
+    assert await untold() == []
+    await desk.pool.execute(
+        "insert into control_rules (organization_id, scope, subject, code, terms, created_at, updated_at,"
+        " principal_type, principal_id)"
+        " values ($1, 'organization', '', 'POSITION_MAX', '{}', now(), now(), 'USER', 'u')",
+        desk.account.organization_id,
+    )
+    assert await untold() == [desk.account]
+    await Comparing(desk)()
+    assert await untold() == []
 
 
 async def test_nothing_is_taken_over_while_an_order_is_missing(desk: Desk) -> None:

@@ -1,5 +1,6 @@
 """Rules of every scope at both gates: what counts, what expires, what nobody can read, and how refusals are kept."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator
@@ -11,10 +12,16 @@ import httpx
 import pytest
 
 from builders import Tenant, a_limit_create, a_replace, a_tenant, accept
+from openbell_server.adapters.postgres import rule_books
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.adapters.postgres.schema import OLDEST
+from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
+from openbell_server.domain.accounts import TradingAccount
 from openbell_server.domain.control_rules import PLATFORM_ID, Address, OnMissing, Override, RuleTerms
+from openbell_server.domain.controls import ManualControl
 from openbell_server.domain.findings import Mode, Scope
 from openbell_server.domain.identifiers import Symbol
 from rest_api import RestApi, cancel_body, create_body, rest_api
@@ -261,3 +268,33 @@ async def test_rules_that_count_nothing_cost_a_submit_no_round_trip(
     # The first looks up types; the first of an account reads its rules.
     assert costs[5] == costs[3]
     assert costs[4] == costs[2]
+
+
+async def test_both_gates_work_on_the_oldest_schema_with_the_controls_of_symbols(empty: str) -> None:
+    await asyncio.to_thread(migrate, empty, OLDEST)
+    async with await open_pool(empty) as old, rest_api(old) as api:
+        desk = Desk(old, await a_tenant(old))
+        await desk.accept()
+        assert len(await desk.work()) == 1
+        assert (await api.submit(desk.tenant, create_body())).status_code == 202
+        where = (desk.tenant.account.organization_id, desk.tenant.account.id, Symbol("AAPL"))
+        off = ManualControl(manually_disabled=True)
+        await PostgresControlStore(old).set_manual(*where, off, desk.tenant.principal)
+        assert refusals(await api.submit(desk.tenant, create_body())) == [("SYMBOL_DISABLED", "symbol")]
+        assert await desk.work() == []
+        assert (await desk.states())[1] == ("CREATE", "SKIPPED", "SYMBOL_DISABLED")
+        assert await old.fetchval("select count(*) from receipts where verdict = 'REFUSED'") == 1
+
+
+async def test_the_books_of_only_so_many_accounts_are_kept(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rule_books, "BOOKS_MAX", 2)
+    store = rule_books.PostgresRuleBookStore(pool)
+    accounts = [(await a_tenant(pool)).account for _ in range(3)]
+    for account in accounts:
+        await store.rule_book(account)
+
+    def is_kept(account: TradingAccount) -> bool:
+        epochs = (account.organization_epoch, account.account_epoch)
+        return store.books.find(account.organization_id, account.id, epochs) is not None
+
+    assert [is_kept(account) for account in accounts] == [False, True, True]

@@ -235,13 +235,13 @@ READS: dict[Role, dict[str, set[str]]] = {
         "accounts": {"organization_id", "account_id", "broker", "slot"},
         "account_counters": {
             *("account_id", "slot", "recovered_epoch", "halt_code", "event_no", "reconciled_event_no"),
+            "positions_as_of",
         },
         "action_states": {
             *("organization_id", "account_id", "action_id", "intent_id", "seq", "slot", "state", "queued_at"),
             *("send_started_at", "updated_at", "settled_at", "probes", "known_as", "flagged_at", "unknown_since"),
         },
-        "orders": {"organization_id", "account_id", "order_id", "standing", "created_at", "symbol"},
-        "positions": {"organization_id", "account_id", "symbol", "quantity"},
+        "orders": {"organization_id", "account_id", "order_id", "standing", "created_at"},
         "symbol_time_controls": {"organization_id", "account_id", "max_resting_millis"},
         "forgotten_orders": {"account_id", "action_id", "found_at"},
         "control_rules": {

@@ -96,6 +96,12 @@ class MemoryExecutionStore:
         await self.database.trip()
         return [book.account for book in self._at(broker, slots) if len(book.events) > book.reconciled_event]
 
+    async def accounts_untold_across_organizations(self, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
+        """None: no account here has a rule."""
+        del broker, slots
+        await self.database.trip()
+        return []
+
     def _at(self, broker: str, slots: Collection[int]) -> list[Book]:
         books = self.database.books.values()
         return [book for book in books if book.account.broker == broker and book.account.slot in slots]

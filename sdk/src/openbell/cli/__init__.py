@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from openbell.cli import brokers, controls, events, intents, paper, receipts
+from openbell.cli import brokers, controls, events, intents, paper, prices, receipts, rules
 from openbell.cli.outcomes import OUTCOME_UNKNOWN
 
 app = typer.Typer(
@@ -21,7 +21,10 @@ app.add_typer(events.app, name="events")
 app.add_typer(controls.app, name="controls")
 app.add_typer(receipts.app, name="receipts")
 app.add_typer(paper.app, name="paper")
+app.add_typer(prices.app, name="prices")
 app.command("brokers")(brokers.show_brokers)
+app.command("halt")(rules.halt)
+app.command("resume")(rules.resume)
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from openbell.cli import rules
 from openbell.cli.options import Account, Json, Key, Url, client_for
 from openbell.cli.outcomes import told_plainly
 from openbell.cli.plain_text import printable
@@ -12,7 +13,11 @@ from openbell.errors import NotFound
 if TYPE_CHECKING:
     from openbell.models import SymbolControl, SymbolTime
 
-app = typer.Typer(help="Switch symbols off, and set trading times.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Set rules, halt, switch symbols off, and set trading times.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(rules.rules_app, name="rules")
+app.add_typer(rules.switch_app, name="switch")
 
 Symbol = Annotated[str, typer.Argument(metavar="SYMBOL", help="Such as AAPL.")]
 

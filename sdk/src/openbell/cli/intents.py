@@ -9,7 +9,6 @@ import typer
 
 from openbell.cli.options import (
     Account,
-    AllowDuplicate,
     Deadline,
     DryRun,
     IdempotencyKey,
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from openbell.client import Client
     from openbell.models import Action
     from openbell.receipts import Evaluation
-    from openbell.requests import CreateOptions, SubmitOptions
+    from openbell.requests import CreateOptions, ReplaceOptions
 
 app = typer.Typer(
     help="Submit, list, show, count, replace and cancel intents.", no_args_is_help=True, rich_markup_mode=None
@@ -51,7 +50,9 @@ def create(
     idempotency_key: IdempotencyKey = None,
     reference: Reference = None,
     deadline: Deadline = None,
-    allow_duplicate: AllowDuplicate = False,
+    allow_duplicate: Annotated[
+        bool, typer.Option("--allow-duplicate", help="An equal order just before is no mistake.")
+    ] = False,
     dry_run: DryRun = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the order is final.")] = False,
     wait_seconds: Annotated[float, typer.Option("--wait-seconds", min=0, help="How long --wait waits.")] = 30.0,
@@ -63,13 +64,14 @@ def create(
     """Ask for a new order: a market order unless --limit or --stop is given."""
     with told_plainly(as_json=as_json):
         spec = _spec(quantity, limit, stop, time_in_force)
+        not_after = moment_of("--deadline", deadline)
         from openbell.requests import new_idempotency_key
 
         key = new_idempotency_key() if idempotency_key is None else idempotency_key
         options: CreateOptions = {
             "idempotency_key": key,
             "client_reference_id": reference,
-            "deadline": moment_of(deadline),
+            "deadline": not_after,
             "allow_duplicate": allow_duplicate,
         }
         with client_for(url, api_key, account) as client:
@@ -111,13 +113,14 @@ def replace(
     """Ask that an intent's order be changed; give every price that its kind has."""
     with told_plainly(as_json=as_json):
         spec = _spec(quantity, limit, stop, time_in_force)
+        not_after = moment_of("--deadline", deadline)
         from openbell.requests import new_idempotency_key
 
         key = new_idempotency_key() if idempotency_key is None else idempotency_key
-        options: SubmitOptions = {
+        options: ReplaceOptions = {
             "idempotency_key": key,
             "client_reference_id": reference,
-            "deadline": moment_of(deadline),
+            "deadline": not_after,
         }
         with client_for(url, api_key, account) as client:
             if dry_run:

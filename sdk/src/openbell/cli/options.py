@@ -1,5 +1,6 @@
 """The options that several commands take, and the client they describe."""
 
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,15 @@ Key = Annotated[
         show_default=False,
     ),
 ]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--access-token",
+        envvar="OPENBELL_ACCESS_TOKEN",
+        help="A user's access token, in place of the API key; the environment keeps it out of the process list.",
+        show_default=False,
+    ),
+]
 Account = Annotated[
     str | None,
     typer.Option("--account", envvar="OPENBELL_ACCOUNT", help="The trading account's id.", show_default=False),
@@ -33,23 +43,32 @@ IdempotencyKey = Annotated[
     str | None,
     typer.Option("--key", help="Idempotency key; the same command with the same key is recorded once."),
 ]
-Reference = Annotated[str | None, typer.Option("--reference", help="Your own id, kept with the intent.")]
-
-AllowDuplicate = Annotated[bool, typer.Option("--allow-duplicate", help="An equal order just before is no mistake.")]
 Deadline = Annotated[
     str | None,
-    typer.Option("--deadline", help="Not sent to the broker later than this, such as 2026-01-31T09:30:00Z."),
+    typer.Option(
+        "--deadline", help="Not sent to the broker later than this, such as 2026-03-06T21:00:00Z.", show_default=False
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what the controls would say; record nothing.")]
+Reference = Annotated[str | None, typer.Option("--reference", help="Your own id, kept with the intent.")]
 
 
-def moment_of(text: str | None) -> datetime | None:
-    """A moment as it was typed."""
-    return None if text is None else datetime.fromisoformat(text)
+def moment_of(name: str, text: str | None) -> datetime | None:
+    """The moment that an option names, if it names one."""
+    if text is None:
+        return None
+    moment = None
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(text)
+    if moment is None or moment.tzinfo is None:
+        raise ValueError(f"{name} must be a time with an offset, such as 2026-03-06T21:00:00Z.")
+    return moment
 
 
-def client_for(url: str | None, key: str | None, account: str | None, stream: str | None = None) -> "Client":
-    """The client these options describe."""
+def client_for(
+    url: str | None, key: str | None, account: str | None, stream: str | None = None, token: str | None = None
+) -> "Client":
+    """The client these options describe; a token speaks instead of the key."""
     from openbell.client import Client
 
-    return Client(api_key=key, base_url=url, stream_address=stream, account_id=account)
+    return Client(api_key=key, base_url=url, stream_address=stream, account_id=account, access_token=token)

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from openbell.cli.plain_text import printable
-from openbell.cli.tables import PIPE_WIDTH, console, time_text
+from openbell.cli.tables import PIPE_WIDTH, console, told_at
 from openbell.receipts import Evaluation, Finding, Receipt, findings_of
 
 # Longer ones are in --json.
@@ -27,7 +27,7 @@ def show_receipt(receipt: Receipt) -> None:
     table.add_row("verdict", Text(printable(receipt.verdict), style=_STYLES.get(receipt.verdict, "")))
     at = "at the door" if receipt.gate == "door" else "as it was accepted"
     number = "" if receipt.refusal_no is None else f", refusal {receipt.refusal_no}"
-    table.add_row("evaluated", _cell(f"{time_text(receipt.created_at)}, {at}{number}"))
+    table.add_row("evaluated", _cell(f"{told_at(receipt.created_at)}, {at}{number}"))
     if receipt.intent_id is not None:
         table.add_row("intent", _cell(f"{receipt.intent_id}, action {receipt.seq}"))
     table.add_row("command", _cell(command_line(receipt.body.get("command", {}))))
@@ -65,7 +65,7 @@ def show_refusals(receipts: Iterable[Receipt]) -> None:
         for finding in receipt.findings:
             if finding.verdict == "REFUSED":
                 table.add_row(
-                    time_text(receipt.created_at),
+                    told_at(receipt.created_at),
                     _cell(str(receipt.refusal_no)),
                     _cell(receipt.gate),
                     _code(finding),

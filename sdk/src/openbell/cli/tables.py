@@ -41,7 +41,7 @@ def show_actions(actions: Iterable[Action]) -> None:
     table = Table("recorded", "intent", "seq", "action", "order", "state", "reference", box=None, header_style="bold")
     for action in actions:
         table.add_row(
-            _cell(time_text(action.created_at)),
+            _cell(told_at(action.created_at)),
             Text(printable(action.intent_id), no_wrap=True),
             _cell(str(action.seq)),
             _cell(action.action_type),
@@ -52,6 +52,14 @@ def show_actions(actions: Iterable[Action]) -> None:
     console().print(table)
 
 
+def show_rows(names: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    """Rows of plain texts under their names."""
+    table = Table(*names, box=None, header_style="bold")
+    for row in rows:
+        table.add_row(*(_cell(text) for text in row))
+    console().print(table)
+
+
 def show_action(action: Action) -> None:
     """One action with its execution, one fact per line."""
     table = Table(box=None, show_header=False)
@@ -59,7 +67,7 @@ def show_action(action: Action) -> None:
     table.add_column(overflow="fold")
     table.add_row("intent", _cell(action.intent_id))
     table.add_row("order", _cell(order_line(action)))
-    table.add_row("action", _cell(f"{action.seq} {action.action_type}, recorded {time_text(action.created_at)}"))
+    table.add_row("action", _cell(f"{action.seq} {action.action_type}, recorded {told_at(action.created_at)}"))
     table.add_row("state", _state(action.state, action.reason))
     table.add_row("receipt", _cell(action.receipt_id))
     if action.client_reference_id:
@@ -77,7 +85,7 @@ def show_statistics(statistics: Statistics) -> None:
     table = Table(box=None, show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row("window", _cell(f"{time_text(window.since)} to {time_text(window.until)}"))
+    table.add_row("window", _cell(f"{told_at(window.since)} to {told_at(window.until)}"))
     table.add_row("intents", str(statistics.intents))
     for name, counts in (
         ("actions", statistics.actions),
@@ -95,7 +103,7 @@ def show_statistics(statistics: Statistics) -> None:
 
 def show_event(event: Event) -> None:
     """One event on one line."""
-    line = Text(f"{event.account_seq:>6}  {time_text(event.occurred_at)}  ")
+    line = Text(f"{event.account_seq:>6}  {told_at(event.occurred_at)}  ")
     if event.broker_order is not None:
         order = event.broker_order
         line.append(f"order   {printable(order.intent_id)}  {printable(order.symbol)}  ")
@@ -107,12 +115,12 @@ def show_event(event: Event) -> None:
         line.append(f"action  {printable(action.intent_id)}  {action.seq} {printable(action.action_type)}  ")
         line.append_text(_state(action.state, action.reason))
         if action.unknown is not None:
-            line.append(f"  since {time_text(action.unknown.since)}, written {action.unknown.writes}x")
+            line.append(f"  since {told_at(action.unknown.since)}, written {action.unknown.writes}x")
     elif event.account_changed is not None:
         account = event.account_changed
         line.append(f"account {printable(', '.join(account.changed) or 'notice')}  version {account.version}  ")
         line.append_text(_state(f"credential {account.credential_status}", account.reason))
-        line.append(f"  expires {time_text(account.expires_at)}" if account.expires_at is not None else "")
+        line.append(f"  expires {told_at(account.expires_at)}" if account.expires_at is not None else "")
     elif event.external_order is not None:
         other = event.external_order
         line.append(f"not ours {printable(other.broker_order_id)}  {printable(other.order_side)} ")
@@ -140,15 +148,15 @@ def _add_execution(table: Table, execution: Execution) -> None:
     table.add_row("filled", f"{_plain(execution.filled_quantity)}{price}, {_plain(execution.leaves_quantity)} open")
     if execution.broker_order_ids:
         table.add_row("broker order", _cell(", ".join(execution.broker_order_ids)))
-    table.add_row("updated", time_text(execution.updated_at))
+    table.add_row("updated", told_at(execution.updated_at))
     if execution.unknown is not None:
         unknown = execution.unknown
-        table.add_row("unknown since", time_text(unknown.since))
+        table.add_row("unknown since", told_at(unknown.since))
         if unknown.flagged_at is not None:
-            table.add_row("needs attention", _cell(f"since {time_text(unknown.flagged_at)}: {_ATTENTION}"))
+            table.add_row("needs attention", _cell(f"since {told_at(unknown.flagged_at)}: {_ATTENTION}"))
         table.add_row("written", "once" if unknown.writes == 1 else f"{unknown.writes} times, with the same id")
         for probe in unknown.probes:
-            table.add_row("looked", _cell(f"{time_text(probe.at)}, found: {_found(probe.found)}"))
+            table.add_row("looked", _cell(f"{told_at(probe.at)}, found: {_found(probe.found)}"))
         if unknown.settles_by:
             table.add_row("settles by", _cell(unknown.settles_by))
 
@@ -178,6 +186,6 @@ def _plain(number: Decimal) -> str:
     return format(number, "f")
 
 
-def time_text(moment: datetime) -> str:
-    """A moment, in UTC."""
+def told_at(moment: datetime) -> str:
+    """A time, in UTC to the second."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -279,7 +279,7 @@ class FollowBroker:
             self._passing.discard(plan.account.account_id)
 
     async def _find_accounts(self) -> None:
-        """Plan for every account that something is open of; those of slots that are another's are left to them."""
+        """Plan for every account that something is open of, or whose positions a rule asks about and nobody told."""
         held = self.slots.held()
         self._compared &= held
         for account_id in self.plan.forget(held):
@@ -287,10 +287,11 @@ class FollowBroker:
             self.echoes.mute.discard(account_id)
         try:
             with_orders = await self.store.accounts_with_open_orders_across_organizations(self.definition.name, held)
+            untold = await self.store.accounts_untold_across_organizations(self.definition.name, held)
         except Exception as error:  # noqa: BLE001 - the next round asks again
             self.failures.append(error)
             return
-        for account in with_orders:
+        for account in [*with_orders, *untold]:
             self.plan.keep(account, self.clock())
 
     def _listen(self) -> None:

@@ -66,6 +66,10 @@ _REFUSALS: Final[dict[AcceptStatus, tuple[str, str, tuple[FieldProblem, ...]]]] 
 Decode = Callable[[BrokerDefinition], Awaitable[CommandRequest]]
 
 
+# Until it is judged under the account's lock; what was recorded before has a receipt of its own.
+_UNJUDGED: Final = Receipt("PASSED", "{}")
+
+
 class _TryAgain(Exception):
     """The accept step met a change: what was counted is taken back."""
 
@@ -108,8 +112,9 @@ class SubmitIntent:
             case = await self.judge.case(account, caller, request)
             if case is None:
                 continue
-            submission = await self._submission(caller, account, request.command, idempotency_key, case.receipt())
-            if submission.receipt.refusals and not case.is_counted:
+            receipt = _UNJUDGED if case.is_counted else case.receipt()
+            submission = await self._submission(caller, account, request.command, idempotency_key, receipt)
+            if receipt.refusals:
                 return await self._refuse(submission)
             crash_point("api.before_accept")
             try:

@@ -10,6 +10,7 @@ from openbell_server.cli import (
     audit,
     backup,
     calendars,
+    controls,
     database,
     demo,
     dev,
@@ -38,6 +39,7 @@ database.register(app)
 organizations.register(app)
 accounts.register(app)
 keys.register(app)
+controls.register(app)
 users.register(app)
 calendars.register(app)
 tokens.register(app)

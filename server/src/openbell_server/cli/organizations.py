@@ -9,7 +9,16 @@ from openbell_server.cli.operators import ActingAs, AsJson, known, operate, plai
 from openbell_server.domain.accounts import ENTITLEMENTS
 from openbell_server.domain.errors import OperatorError
 
-COLUMNS = ("organization_id", "name", "provider", "external_id", "disabled", "internal", "entitlements")
+COLUMNS = (
+    "organization_id",
+    "name",
+    "provider",
+    "external_id",
+    "disabled",
+    "internal",
+    "entitlements",
+    "paper_enforcement",
+)
 OrganizationArgument = Annotated[
     UUID, typer.Argument(metavar="ORGANIZATION", help="Its id, as `organizations list` shows it.")
 ]
@@ -28,6 +37,7 @@ def register(app: typer.Typer) -> None:
     organizations.command("entitle")(entitle)
     organizations.command("revoke-entitlement")(revoke_entitlement)
     organizations.command("internal")(internal)
+    organizations.command("enforce-paper")(enforce_paper)
     app.add_typer(organizations, name="organizations", help="Who trades here.")
 
 
@@ -97,4 +107,16 @@ def internal(
 ) -> None:
     """Mark an organization as the operator's own."""
     changed = operate(lambda store: store.set_internal(organization, internal=is_internal), acting_as)
+    show_one(changed, COLUMNS, as_json=as_json)
+
+
+def enforce_paper(
+    organization: OrganizationArgument,
+    enforcement: Annotated[str, typer.Argument(metavar="enforce|shadow", help="Refuse, or only say so in receipts.")],
+    acting_as: ActingAs = "",
+    as_json: AsJson = False,
+) -> None:
+    """Have controls refuse on an organization's paper accounts, or only say there what they would refuse."""
+    (wanted,) = known([enforcement], ("enforce", "shadow"), "way")
+    changed = operate(lambda store: store.enforce_paper(organization, wanted), acting_as)
     show_one(changed, COLUMNS, as_json=as_json)

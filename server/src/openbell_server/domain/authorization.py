@@ -18,6 +18,7 @@ from openbell_server.domain.principals import (
     EVENT_READ,
     INTENT_EDIT,
     INTENT_READ,
+    REFERENCE_EDIT,
     Caller,
     Principal,
     PrincipalKind,
@@ -35,6 +36,7 @@ class Operation(StrEnum):
     # Of the organization itself, and of its keys.
     EDIT_ORGANIZATION_CONTROLS = "edit_organization_controls"
     READ_CONTROLS = "read_controls"
+    EDIT_REFERENCES = "edit_references"
     READ_BROKERS = "read_brokers"
     READ_ACCOUNTS = "read_accounts"
     EDIT_ACCOUNTS = "edit_accounts"
@@ -89,6 +91,7 @@ RULES: Final = {
         scopes=frozenset({CONTROL_READ}),
         entitlement=CONTROLS_PREMIUM,
     ),
+    Operation.EDIT_REFERENCES: Rule(roles=frozenset({Role.ADMIN}), scopes=frozenset({REFERENCE_EDIT})),
     Operation.READ_BROKERS: Rule(permissions=_ANY, roles=_ANY_USER, scopes=_ANY, scoped=False, homeless=None),
     Operation.READ_ACCOUNTS: Rule(
         permissions=frozenset({ACCOUNT_READ}), roles=_ANY_ROLE, scopes=frozenset({ACCOUNT_READ})

@@ -15,6 +15,8 @@ ACCOUNT_READ: Final = "account:read"
 ACCOUNT_EDIT: Final = "account:edit"
 CREDENTIAL_READ: Final = "credential:read"
 CREDENTIAL_EDIT: Final = "credential:edit"
+# Of service accounts only: no key gives what it is judged by.
+REFERENCE_EDIT: Final = "reference:edit"
 CONTROL_EDITS: Final = {environment: f"control:edit:{environment}" for environment in Environment}
 # What an API key can hold. Those that no operation asks for yet are not given out.
 PERMISSIONS: Final = frozenset(

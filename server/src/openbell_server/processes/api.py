@@ -38,6 +38,7 @@ from openbell_server.adapters.postgres.symbol_controls import PostgresControlSto
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
 from openbell_server.application.delete_user import DeleteUser
 from openbell_server.application.evaluate_command import EvaluateCommand
+from openbell_server.application.give_references import GiveReferences
 from openbell_server.application.judge_command import JudgeCommand
 from openbell_server.application.limit_rates import LimitRates
 from openbell_server.application.look_up_organization import LookUpOrganization
@@ -83,6 +84,7 @@ from openbell_server.transport.rest.operations import operations_route
 from openbell_server.transport.rest.organizations import organization_route
 from openbell_server.transport.rest.outbox_health import outbox_health_route
 from openbell_server.transport.rest.receipts import receipt_routes
+from openbell_server.transport.rest.references import reference_routes
 from openbell_server.transport.rest.rules import rule_routes
 from openbell_server.transport.rest.users import user_route
 
@@ -120,6 +122,7 @@ def rest_app(
     manage_accounts = ManageAccounts(organizations, account_records, BROKERS, hints, cursor_key)
     look_up = LookUpOrganization(PostgresTokenCallerStore(pool), provider_name, provider, time.monotonic)
     credentials = PostgresCredentialStore(pool, ids)
+    references = GiveReferences(organizations, account_records, PostgresMarketStore(pool), BROKERS, ids)
     routes: list[ControllerRouterHandler] = [
         broker_route(enter, BROKERS),
         account_routes(enter, manage_accounts),
@@ -130,6 +133,7 @@ def rest_app(
         evaluation_route(enter, EvaluateCommand(organizations, intents, judge, BROKERS)),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS)),
         *rule_routes(enter, SetRules(organizations, key_records, PostgresRuleStore(pool), BROKERS, cursor_key)),
+        *reference_routes(enter, references),
         credential_routes(enter, ManageCredentials(organizations, credentials, BROKERS, ids, vault, hints)),
         api_key_routes(enter, ManageApiKeys(key_records, cursor_key, os.urandom)),
         validation_routes(authenticate, limit),

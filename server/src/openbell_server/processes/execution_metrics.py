@@ -74,6 +74,8 @@ def watch_reconciliation(operations: Operations, pool: Pool, brokers: Mapping[st
     each("counter", "openbell_reconciliations_total", about, lambda follow: follow.reconcile.counts["passes"])
     about = "Orders at the broker that are not ours: found, or told anew."
     each("counter", "openbell_external_orders_total", about, lambda f: f.reconcile.counts["external_orders"])
+    about = "Comparisons in which the broker did not say what the account holds."
+    each("counter", "openbell_positions_untold_total", about, lambda f: f.reconcile.counts["positions_untold"])
     about = "How often the feed was silent about an account when it had to tell of an order."
     each("counter", "openbell_broker_feed_silences_total", about, lambda follow: follow.echoes.silences)
     about = "How often the feed was begun anew because it was silent."

@@ -9,6 +9,7 @@ import pytest
 
 from bearers import Headers, as_service, as_user
 from builders import Tenant, a_key, a_tenant, new_id
+from openapi_conformance import Conformance
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.accounts import TRADING_LIVE
 from openbell_server.domain.findings import Scope
@@ -68,6 +69,30 @@ async def test_a_rule_is_set_shown_listed_and_removed_at_every_scope(
     assert (await get(api, tenant, f"{place_of(tenant, scope)}/rules")).json() == {"data": []}
     again = await put(api, tenant, wanted(), path)
     assert again.json()["version"] == 3
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_what_is_answered_is_what_the_document_says(api: RestApi, tenant: Tenant, scope: Scope) -> None:
+    conformance = Conformance((await api.client.get("/openapi.json")).json())
+    rule, place, later = rule_of(tenant, scope), place_of(tenant, scope), "2036-01-05T21:00:00Z"
+    halt = {"state": "HALTED", "reason": "r", "cancel_working": True}
+    answers = [
+        await get(api, tenant, f"{place}/switch"),
+        await put(api, tenant, wanted(), rule),
+        await put(api, tenant, wanted("9", expires_at=later, on_missing="allow"), rule),
+        await put(api, tenant, wanted(), rule, {"if-match": '"7"'}),
+        await put(api, tenant, {}, rule),
+        await put(api, tenant, halt, f"{place}/switch"),
+        *[await get(api, tenant, place + below) for below in ("/rules", "/switch", "/switch/history")],
+        await get(api, tenant, rule),
+        await api.client.delete(rule, headers=as_user(tenant)),
+        await get(api, tenant, f"{rule}/history"),
+        await get(api, tenant, rule),
+        await api.client.delete(rule, headers=as_user(tenant)),
+    ]
+    told = [answer.status_code for answer in answers]
+    assert told == [200, 200, 200, 412, 422, 200, 200, 200, 200, 200, 204, 200, 404, 404]
+    assert [broken for answer in answers for broken in conformance.breaks(answer)] == []
 
 
 async def test_every_spelling_of_a_symbol_is_the_one_symbol(api: RestApi, tenant: Tenant) -> None:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -192,6 +193,11 @@ class DatabaseClock:
         database = await _queries.database_millis(self.pool)
         self.offset_millis = int(database) - (before + time.time_ns()) // 2_000_000
         self.read_at = time.monotonic()
+
+    async def now(self) -> datetime:
+        """What time it is there."""
+        await self.refresh()
+        return datetime.now(UTC) + timedelta(milliseconds=self.offset_millis)
 
     async def new_ids(self, count: int) -> list[UUID]:
         """Fresh ids."""

@@ -68,7 +68,7 @@ class PostgresRuleStore:
             await _tell(connection, audit_id, before, after)
             if address.scope not in (Scope.ACCOUNT, Scope.SYMBOL):
                 # Last, so that a writer that hangs keeps no door waiting.
-                await _queries.shut_doors(connection, whose=address.organization_id)
+                await shut_doors(connection, address.organization_id)
         return _there(after)
 
     async def history(self, address: Address, code: str, before_version: int | None, limit: int) -> list[RuleChange]:
@@ -78,6 +78,11 @@ class PostgresRuleStore:
                 connection, **_place(address), code=code, before_version=before_version, row_limit=limit
             )
             return [_change(address, row) async for row in rows]
+
+
+async def shut_doors(connection: Connection, organization_id: UUID) -> None:
+    """Wait until no door is open in the organization, or under the platform; the last thing before a commit."""
+    await _queries.shut_doors(connection, whose=organization_id)
 
 
 def encode_terms(terms: RuleTerms) -> str:

@@ -39,6 +39,7 @@ NamedQuery = Callable[..., AsyncIterator[asyncpg.Record]]
 _queries = named_queries.load("execution")
 _evidence = named_queries.load("evidence")
 _reconciliation = named_queries.load("reconciliation")
+_positions = named_queries.load("positions")
 
 
 @dataclass(slots=True)
@@ -358,6 +359,13 @@ class PostgresExecutionStore:
         """Accounts of these slots that something happened to since they were last left alone."""
         try:
             return await self._of_broker(_reconciliation.accounts_touched_across_organizations, broker, slots)
+        except OUTDATED:
+            return []
+
+    async def accounts_untold_across_organizations(self, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
+        """Accounts of these slots with rules, of which the broker never said what they hold."""
+        try:
+            return await self._of_broker(_positions.accounts_untold_across_organizations, broker, slots)
         except OUTDATED:
             return []
 

@@ -4,15 +4,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import asyncpg
+
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import OUTDATED, Pool, Role, transaction
 from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.application.ports.markets import KeptPrice
-from openbell_server.domain.identifiers import Symbol
+from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
 from openbell_server.domain.instruments import Instrument
 
 WANTED_SECONDS: Final = 600.0
 WANTED_MAX: Final = 1_000
+ACCOUNTS_MAX: Final = 1_000
 _queries = named_queries.load("markets")
 
 
@@ -29,21 +32,31 @@ class PostgresMarketKeeping:
         try:
             async with transaction(self.pool, Role.EXECUTOR) as connection:
                 rows = _queries.wanted_across_organizations(
-                    connection,
-                    slots=list(slots),
-                    codes=list(codes),
-                    wanted_seconds=WANTED_SECONDS,
-                    row_limit=WANTED_MAX,
+                    connection, slots=list(slots), wanted_seconds=WANTED_SECONDS, row_limit=WANTED_MAX
                 )
-                return [
-                    (
-                        BrokerAccount(row["organization_id"], row["account_id"], row["broker"], row["slot"]),
-                        row["symbol"],
-                    )
-                    async for row in rows
-                ]
+                wanted = [(_account(row), Symbol(row["symbol"])) async for row in rows]
+                rows = _queries.accounts_with_rules_across_organizations(
+                    connection, slots=list(slots), codes=list(codes), row_limit=ACCOUNTS_MAX
+                )
+                ruled = [_account(row) async for row in rows]
         except OUTDATED:
             return []
+        by_organization: dict[OrganizationId, dict[AccountId, BrokerAccount]] = {}
+        for account in ruled:
+            by_organization.setdefault(account.organization_id, {})[account.account_id] = account
+        for organization_id, accounts in by_organization.items():
+            wanted += await self._traded(organization_id, accounts)
+        return wanted[:WANTED_MAX]
+
+    async def _traded(
+        self, organization_id: OrganizationId, accounts: Mapping[AccountId, BrokerAccount]
+    ) -> list[tuple[BrokerAccount, Symbol]]:
+        """What accounts hold or order is their organization's own: nobody reads it of all at once."""
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            rows = _queries.traded_symbols(
+                connection, organization_id=organization_id, account_ids=list(accounts), row_limit=WANTED_MAX
+            )
+            return [(accounts[row["account_id"]], row["symbol"]) async for row in rows]
 
     async def save_quotes(self, account: BrokerAccount, prices: Sequence[KeptPrice]) -> None:
         """Keep prices, unless there are newer ones."""
@@ -79,3 +92,7 @@ class PostgresMarketKeeping:
                 lots=[each and each.lot for each in known],
                 multipliers=[1 if each is None else each.multiplier for each in known],
             )
+
+
+def _account(row: asyncpg.Record) -> BrokerAccount:
+    return BrokerAccount(row["organization_id"], row["account_id"], row["broker"], row["slot"])

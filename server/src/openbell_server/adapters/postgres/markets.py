@@ -9,6 +9,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final, Generic, TypeVar
 
+import asyncpg
+
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import OUTDATED, Connection, Pool, Role, transaction
 from openbell_server.domain.accounts import TradingAccount
@@ -31,12 +33,7 @@ async def read_prices(
 ) -> dict[Symbol, ReferencePrice]:
     """The newest prices, however old, of those that have one."""
     rows = _queries.read_prices(connection, organization_id=organization_id, broker=broker, symbols=list(symbols))
-    return {
-        row["symbol"]: ReferencePrice(
-            price=row["price"], as_of=row["as_of"], source=row["source"], bid=row["bid"], ask=row["ask"]
-        )
-        async for row in rows
-    }
+    return {row["symbol"]: _price(row) async for row in rows}
 
 
 async def read_instruments(
@@ -60,6 +57,10 @@ async def read_rates(
     return {
         (row["from_currency"], row["to_currency"]): Rate(rate=row["rate"], as_of=row["as_of"]) async for row in rows
     }
+
+
+def _price(row: asyncpg.Record) -> ReferencePrice:
+    return ReferencePrice(price=row["price"], as_of=row["as_of"], source=row["source"], bid=row["bid"], ask=row["ask"])
 
 
 @dataclass(slots=True)
@@ -97,7 +98,7 @@ class _Lately(Generic[_Value]):
 
 @dataclass(slots=True)
 class PostgresMarketStore:
-    """Implements MarketStore; one for a process."""
+    """Implements MarketStore and ReferenceStore; one for a process."""
 
     pool: Pool
     clock: Callable[[], float] = time.monotonic
@@ -168,6 +169,20 @@ class PostgresMarketStore:
                 as_ofs=[rate[3] for rate in rates],
             )
             return await read_rates(connection, organization_id, [rate[:2] for rate in rates])
+
+    async def list_prices(
+        self, organization_id: OrganizationId, broker: str, symbols: Collection[Symbol] | None, limit: int
+    ) -> dict[Symbol, ReferencePrice]:
+        """The prices of these symbols, or of all of them."""
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            rows = _queries.list_prices(
+                connection,
+                organization_id=organization_id,
+                broker=broker,
+                some_symbols=None if symbols is None else list(symbols),
+                row_limit=limit,
+            )
+            return {row["symbol"]: _price(row) async for row in rows}
 
     async def _find(
         self,

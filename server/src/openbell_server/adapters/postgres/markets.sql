@@ -4,6 +4,12 @@
 select symbol, price, bid, ask, source, as_of from reference_prices
 where organization_id = :organization_id and broker = :broker and symbol = any(:symbols::text[]);
 
+-- name: list_prices(organization_id, broker, some_symbols, row_limit)
+select symbol, price, bid, ask, source, as_of from reference_prices
+where organization_id = :organization_id and broker = :broker
+    and (:some_symbols::text[] is null or symbol = any(:some_symbols::text[]))
+order by symbol limit :row_limit;
+
 -- name: read_instruments(organization_id, broker, symbols)
 -- One that the broker does not know is not told.
 select symbol, asset_class, quote_currency, tradable, fractional, tick, lot, multiplier from instruments
@@ -61,31 +67,33 @@ set asset_class = excluded.asset_class, quote_currency = excluded.quote_currency
     fractional = excluded.fractional, tick = excluded.tick, lot = excluded.lot, multiplier = excluded.multiplier,
     as_of = excluded.as_of;
 
--- name: wanted_across_organizations(slots, codes, wanted_seconds, row_limit)
--- What somebody asked about lately comes first; then what is held or ordered where a rule of these codes is set.
-with ruled as materialized (
-    select a.organization_id, a.account_id, a.broker, a.slot from accounts a
-    where a.slot = any(:slots::smallint[]) and exists (
-        select 1 from control_rules r
-        where r.organization_id in (a.organization_id, '00000000-0000-0000-0000-000000000000')
-            and r.code = any(:codes::text[]) and r.terms is not null
-            and (r.of_account is null or r.of_account = a.account_id)
-    )
-),
-wanted as (
-    select a.organization_id, a.account_id, a.broker, a.slot, w.symbol, w.wanted_at
-    from wanted_symbols w
-    join accounts a on a.organization_id = w.organization_id and a.account_id = w.account_id
-    where a.slot = any(:slots::smallint[])
-        and w.wanted_at > clock_timestamp() - make_interval(secs => :wanted_seconds)
-    union all
-    select r.*, o.symbol, null from ruled r
-    join orders o on o.organization_id = r.organization_id and o.account_id = r.account_id and o.standing <> 'CLOSED'
-    union all
-    select r.*, p.symbol, null from ruled r
-    join positions p on p.organization_id = r.organization_id and p.account_id = r.account_id and p.quantity <> 0
+-- name: wanted_across_organizations(slots, wanted_seconds, row_limit)
+-- What somebody asked about lately.
+select a.organization_id, a.account_id, a.broker, a.slot, w.symbol
+from wanted_symbols w
+join accounts a on a.organization_id = w.organization_id and a.account_id = w.account_id
+where a.slot = any(:slots::smallint[])
+    and w.wanted_at > clock_timestamp() - make_interval(secs => :wanted_seconds)
+order by w.wanted_at desc
+limit :row_limit;
+
+-- name: accounts_with_rules_across_organizations(slots, codes, row_limit)
+-- Accounts that a rule of these codes may speak about; one of the platform is about all.
+select a.organization_id, a.account_id, a.broker, a.slot from accounts a
+where a.slot = any(:slots::smallint[]) and exists (
+    select 1 from control_rules r
+    where r.organization_id in (a.organization_id, '00000000-0000-0000-0000-000000000000')
+        and r.code = any(:codes::text[]) and r.terms is not null
+        and (r.of_account is null or r.of_account = a.account_id)
 )
-select organization_id, account_id, broker, slot, symbol from wanted
-group by organization_id, account_id, broker, slot, symbol
-order by max(wanted_at) desc nulls last
+order by a.organization_id, a.account_id
+limit :row_limit;
+
+-- name: traded_symbols(organization_id, account_ids, row_limit)
+-- What these accounts hold, or may get.
+select account_id, symbol from positions
+where organization_id = :organization_id and account_id = any(:account_ids::uuid[]) and quantity <> 0
+union
+select account_id, symbol from orders
+where organization_id = :organization_id and account_id = any(:account_ids::uuid[]) and standing <> 'CLOSED'
 limit :row_limit;

@@ -21,6 +21,7 @@ from openbell_server.adapters.postgres.connection import (
     Role,
     transaction,
 )
+from openbell_server.adapters.postgres.control_rules import shut_doors
 from openbell_server.adapters.postgres.organizations import add_api_key, add_organization
 from openbell_server.adapters.postgres.schema import operators_pool
 from openbell_server.domain.accounts import Environment, NewAccount
@@ -85,6 +86,12 @@ class PostgresOperatorStore:
         """Mark it as the operator's own, or as a customer's."""
         return await self._change_organization(
             organization_id, "organizations internal", lambda _: {"internal": internal}
+        )
+
+    async def enforce_paper(self, organization_id: UUID, enforcement: str) -> Facts:
+        """Let controls refuse on its paper accounts, or only say there what they would refuse."""
+        return await self._change_organization(
+            organization_id, "organizations enforce-paper", lambda _: {"paper_enforcement": enforcement}
         )
 
     async def entitle(self, organization_id: UUID, entitlements: Iterable[str]) -> Facts:
@@ -269,10 +276,12 @@ class PostgresOperatorStore:
                 disabled=wanted["disabled"],
                 internal=wanted["internal"],
                 entitlements=wanted["entitlements"],
+                paper_enforcement=wanted["paper_enforcement"],
             )
             await self._audit(
                 connection, organization_id, audit_id, operation, organization_id, before, after := facts_of(row)
             )
+            await shut_doors(connection, organization_id)
             return after
 
     async def _change_api_key(

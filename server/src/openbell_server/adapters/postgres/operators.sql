@@ -1,19 +1,20 @@
 -- These need the newest schema, unlike those of the processes.
 
 -- name: list_across_organizations(row_limit)
-select organization_id, name, provider, external_id, disabled, internal, entitlements, created_at
+select organization_id, name, provider, external_id, disabled, internal, entitlements, paper_enforcement, created_at
 from organizations order by created_at, organization_id limit :row_limit;
 
 -- name: lock_organization(organization_id)^
-select organization_id, name, provider, external_id, disabled, internal, entitlements, created_at
+select organization_id, name, provider, external_id, disabled, internal, entitlements, paper_enforcement, created_at
 from organizations where organization_id = :organization_id for no key update;
 
--- name: change_organization(organization_id, disabled, internal, entitlements)^
+-- name: change_organization(organization_id, disabled, internal, entitlements, paper_enforcement)^
 -- With a new epoch, so that a command which was evaluated before is evaluated again.
 update organizations
-set disabled = :disabled, internal = :internal, entitlements = :entitlements, control_epoch = control_epoch + 1
+set disabled = :disabled, internal = :internal, entitlements = :entitlements, paper_enforcement = :paper_enforcement,
+    control_epoch = control_epoch + 1
 where organization_id = :organization_id
-returning organization_id, name, provider, external_id, disabled, internal, entitlements, created_at;
+returning organization_id, name, provider, external_id, disabled, internal, entitlements, paper_enforcement, created_at;
 
 -- name: list_api_keys(organization_id, row_limit)
 select organization_id, api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at, created_at

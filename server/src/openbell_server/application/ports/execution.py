@@ -332,3 +332,6 @@ class ExecutionStore(Protocol):
 
     async def accounts_touched_across_organizations(self, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
         """Accounts of these slots that something happened to since they were last left alone."""
+
+    async def accounts_untold_across_organizations(self, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
+        """Accounts of these slots with rules, of which the broker never said what they hold; bounded."""

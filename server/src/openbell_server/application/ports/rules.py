@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from typing import Protocol
 
 from openbell_server.application.ports.stores import Acceptance, Submission
@@ -89,16 +88,6 @@ class MarketStore(Protocol):
 
     async def find_rate(self, organization_id: OrganizationId, from_currency: str, to_currency: str) -> Rate | None:
         """What one unit of a currency is in another."""
-
-    async def give_prices(
-        self, organization_id: OrganizationId, broker: str, prices: Sequence[tuple[Symbol, Decimal, datetime | None]]
-    ) -> dict[Symbol, ReferencePrice]:
-        """Keep prices that somebody gave, unless there are newer ones; those that are there after. None is now."""
-
-    async def give_rates(
-        self, organization_id: OrganizationId, rates: Sequence[tuple[str, str, Decimal, datetime | None]]
-    ) -> dict[tuple[str, str], Rate]:
-        """Keep rates of exchange that somebody gave, unless there are newer ones; those that are there after."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

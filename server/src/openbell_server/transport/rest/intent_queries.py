@@ -52,6 +52,12 @@ def reason_of(request: AnyRequest) -> str | None:
     return reason
 
 
+def symbols_of(request: AnyRequest) -> list[str] | None:
+    """Symbols with commas between, if any are named."""
+    text = _sole(request, "symbols")
+    return None if text is None else text.split(",")
+
+
 def window_of(request: AnyRequest) -> TimeWindow:
     """The window of statistics."""
     return _choice(request, "time_window", TimeWindow) or TimeWindow.LAST_DAY

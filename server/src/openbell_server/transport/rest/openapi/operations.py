@@ -12,6 +12,7 @@ from openbell_server.transport.rest.openapi.described import Described
 from openbell_server.transport.rest.openapi.fault_operations import FAULT_OPERATIONS
 from openbell_server.transport.rest.openapi.intent_operations import INTENT_OPERATIONS
 from openbell_server.transport.rest.openapi.receipt_operations import RECEIPT_OPERATIONS
+from openbell_server.transport.rest.openapi.reference_operations import REFERENCE_OPERATIONS
 from openbell_server.transport.rest.openapi.rule_operations import RULE_OPERATIONS
 
 _SERVICE_OPERATIONS: Final = (
@@ -37,6 +38,7 @@ OPERATIONS: Final[tuple[Described, ...]] = (
     *RECEIPT_OPERATIONS,
     *CONTROL_OPERATIONS,
     *RULE_OPERATIONS,
+    *REFERENCE_OPERATIONS,
     *KEY_OPERATIONS,
     *CALLER_OPERATIONS,
     *_SERVICE_OPERATIONS,

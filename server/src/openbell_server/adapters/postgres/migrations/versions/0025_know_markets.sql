@@ -61,14 +61,11 @@ call protect_tenant_table('wanted_symbols');
 create policy find_work on wanted_symbols for select to openbell_executor using (true);
 grant select, insert, update on wanted_symbols to openbell_tenant;
 grant select on wanted_symbols to openbell_executor;
--- And those that are held or ordered where a rule is set.
-create policy find_work on positions for select to openbell_executor using (true);
-grant select (organization_id, account_id, symbol, quantity) on positions to openbell_executor;
-grant select (symbol) on orders to openbell_executor;
 
 -- apart
 -- The broker's word on what an account holds: when it was last taken over; null: never.
 alter table account_counters add column if not exists positions_as_of timestamptz;
+grant select (positions_as_of) on account_counters to openbell_executor;
 
 -- apart
 -- Where the broker's word differed from what we had counted: a position is what was filled, and these.

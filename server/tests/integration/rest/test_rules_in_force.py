@@ -1,0 +1,115 @@
+"""Rules and switches act on the next command: at every scope, for their time, and not a moment longer."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from bearers import as_user
+from builders import Tenant, a_key, a_tenant
+from command_line import CommandLine
+from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.domain.findings import Scope
+from paper_broker import until
+from rest_api import SCOPES, RestApi, create_body, place_of
+
+
+async def put_rule(api: RestApi, tenant: Tenant, scope: Scope, **more: object) -> None:
+    body = {"mode": "hard", "parameters": {"quantity": "5"}, "reason": "fat fingers", **more}
+    path = f"{place_of(tenant, scope)}/rules/QTY_MAX"
+    assert (await api.client.put(path, json=body, headers=as_user(tenant))).status_code == 200
+
+
+async def put_switch(api: RestApi, tenant: Tenant, scope: Scope, state: str) -> None:
+    body = {"state": state, "reason": "a runaway strategy"}
+    answer = await api.client.put(f"{place_of(tenant, scope)}/switch", json=body, headers=as_user(tenant))
+    assert answer.status_code == 200
+
+
+def refusing(answer: httpx.Response) -> list[tuple[str, str]]:
+    """Which rules refused, and where they are set."""
+    assert answer.status_code == 422, answer.text
+    rules: list[dict[str, Any]] = answer.json()["receipt"]["rules"]
+    return [(rule["code"], rule["scope"]) for rule in rules if rule["verdict"] == "REFUSED"]
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_a_rule_refuses_the_next_command_until_it_is_removed(api: RestApi, tenant: Tenant, scope: Scope) -> None:
+    assert (await api.submit(tenant, create_body())).status_code == 202
+    await put_rule(api, tenant, scope)
+    assert refusing(await api.submit(tenant, create_body())) == [("QTY_MAX", scope)]
+    assert (await api.submit(tenant, create_body(quantity="5"))).status_code == 202
+    await api.client.delete(f"{place_of(tenant, scope)}/rules/QTY_MAX", headers=as_user(tenant))
+    assert (await api.submit(tenant, create_body())).status_code == 202
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_a_halt_refuses_the_next_command_until_it_is_lifted(api: RestApi, tenant: Tenant, scope: Scope) -> None:
+    assert (await api.submit(tenant, create_body())).status_code == 202
+    await put_switch(api, tenant, scope, "HALTED")
+    assert refusing(await api.submit(tenant, create_body())) == [("HALTED", scope)]
+    await put_switch(api, tenant, scope, "ACTIVE")
+    assert (await api.submit(tenant, create_body())).status_code == 202
+
+
+async def test_a_rule_of_a_key_holds_that_key_and_no_other(api: RestApi, tenant: Tenant, pool: Pool) -> None:
+    await put_rule(api, tenant, Scope.KEY)
+    _, other = await a_key(pool, tenant.account.organization_id)
+    assert refusing(await api.submit(tenant, create_body())) == [("QTY_MAX", "key")]
+    assert (await api.submit(tenant, create_body(), headers={"x-api-key": other})).status_code == 202
+
+
+async def test_a_rule_of_a_symbol_holds_that_symbol_and_no_other(api: RestApi, tenant: Tenant) -> None:
+    await put_rule(api, tenant, Scope.SYMBOL)
+    assert refusing(await api.submit(tenant, create_body())) == [("QTY_MAX", "symbol")]
+    assert (await api.submit(tenant, create_body(symbol="MSFT"))).status_code == 202
+
+
+async def test_a_rule_in_shadow_mode_refuses_nothing(api: RestApi, tenant: Tenant) -> None:
+    await put_rule(api, tenant, Scope.ORGANIZATION, mode="shadow")
+    assert (await api.submit(tenant, create_body())).status_code == 202
+
+
+async def test_an_override_acts_until_it_expires_without_anybody_s_doing(
+    api: RestApi, tenant: Tenant, pool: Pool
+) -> None:
+    await put_rule(api, tenant, Scope.ACCOUNT)
+    now: datetime = await pool.fetchval("select clock_timestamp()")
+    expires_at = now + timedelta(seconds=2)
+    await put_rule(api, tenant, Scope.ACCOUNT, parameters={"quantity": "50"}, expires_at=expires_at.isoformat())
+    first = await api.submit(tenant, create_body())
+    assert first.status_code == 202 or await pool.fetchval("select clock_timestamp()") > expires_at
+
+    async def it_refuses() -> bool:
+        return (await api.submit(tenant, create_body())).status_code == 422
+
+    await until(it_refuses, 10)
+    assert await pool.fetchval("select clock_timestamp()") >= expires_at
+
+
+async def test_a_rule_and_a_halt_of_the_platform_hold_every_organization(
+    api: RestApi, tenant: Tenant, pool: Pool, database: str
+) -> None:
+    operator, other = CommandLine(database), await a_tenant(pool)
+    for each in (tenant, other):
+        assert (await api.submit(each, create_body())).status_code == 202
+    await operator.change("controls", "set", "QTY_MAX", '{"quantity": "5"}', "--reason", "fat fingers")
+    for each in (tenant, other):
+        assert refusing(await api.submit(each, create_body())) == [("QTY_MAX", "platform")]
+    await operator.change("controls", "remove", "QTY_MAX", "--reason", "over")
+    await operator.change("controls", "set", "SWITCH", '{"state": "HALTED"}', "--reason", "an incident")
+    for each in (tenant, other):
+        assert refusing(await api.submit(each, create_body())) == [("HALTED", "platform")]
+
+
+async def test_paper_accounts_that_are_only_watched_are_refused_nothing(
+    api: RestApi, tenant: Tenant, database: str
+) -> None:
+    await put_rule(api, tenant, Scope.ORGANIZATION)
+    organization = str(tenant.account.organization_id)
+    assert (await api.submit(tenant, create_body())).status_code == 422
+    await CommandLine(database).change("organizations", "enforce-paper", organization, "shadow")
+    assert (await api.submit(tenant, create_body())).status_code == 202
+    await CommandLine(database).change("organizations", "enforce-paper", organization, "enforce")
+    assert (await api.submit(tenant, create_body())).status_code == 422
