@@ -40,7 +40,7 @@ from openbell.rule_requests import RemoveOptions, RuleOptions, RuleScope, State,
 from openbell.rules import Rule, RuleChange, RuleChangePage, RuleList, Switch
 
 Outcome = TypeVar("Outcome")
-Paged = TypeVar("Paged", Page, ReceiptPage, ChainPage)
+Paged = TypeVar("Paged", Page, ReceiptPage, ChainPage, RuleChangePage)
 
 
 class AsyncClient:
@@ -281,12 +281,9 @@ class AsyncClient:
         return iterate_async(self._connection, Subscription(self._connection.account(account_id), resume_token))
 
     async def _changes(self, request: Request) -> AsyncIterator[RuleChange]:
-        following: Request | None = request
-        while following is not None:  # ends with the last page; a page that repeats its cursor raises
-            page = await self._carry_out(fetch(following, RuleChangePage))
+        async for page in self._pages(request, RuleChangePage):
             for change in page.data:
                 yield change
-            following = requests.following_page(following, page.next_cursor)
 
     async def _evaluate(self, request: Request, account_id: str | None) -> Evaluation:
         dry = receipt_requests.evaluation(self._connection, request, account_id)

@@ -40,7 +40,7 @@ from openbell.rule_requests import RemoveOptions, RuleOptions, RuleScope, State,
 from openbell.rules import Rule, RuleChange, RuleChangePage, RuleList, Switch
 
 Outcome = TypeVar("Outcome")
-Paged = TypeVar("Paged", Page, ReceiptPage, ChainPage)
+Paged = TypeVar("Paged", Page, ReceiptPage, ChainPage, RuleChangePage)
 
 
 class Client:
@@ -274,11 +274,8 @@ class Client:
         return subscribe(self._connection, Subscription(self._connection.account(account_id), resume_token))
 
     def _changes(self, request: Request) -> Iterator[RuleChange]:
-        following: Request | None = request
-        while following is not None:  # ends with the last page; a page that repeats its cursor raises
-            page = self._carry_out(fetch(following, RuleChangePage))
+        for page in self._pages(request, RuleChangePage):
             yield from page.data
-            following = requests.following_page(following, page.next_cursor)
 
     def _evaluate(self, request: Request, account_id: str | None) -> Evaluation:
         dry = receipt_requests.evaluation(self._connection, request, account_id)

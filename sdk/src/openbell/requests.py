@@ -50,10 +50,6 @@ class SubmitOptions(TypedDict, total=False):
     account_id: str | None
     idempotency_key: str | None
     client_reference_id: str | None
-    # Not sent to the broker later than this.
-    deadline: datetime | None
-    # Whether an equal order just before is no mistake.
-    allow_duplicate: bool
 
 
 class ReplaceOptions(SubmitOptions, total=False):

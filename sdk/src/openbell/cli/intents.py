@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from openbell.client import Client
     from openbell.models import Action
     from openbell.receipts import Evaluation
-    from openbell.requests import CreateOptions, SubmitOptions
+    from openbell.requests import CreateOptions, ReplaceOptions
 
 app = typer.Typer(
     help="Submit, list, show, count, replace and cancel intents.", no_args_is_help=True, rich_markup_mode=None
@@ -114,7 +114,7 @@ def replace(
         from openbell.requests import new_idempotency_key
 
         key = new_idempotency_key() if idempotency_key is None else idempotency_key
-        options: SubmitOptions = {
+        options: ReplaceOptions = {
             "idempotency_key": key,
             "client_reference_id": reference,
             "deadline": moment_of("--deadline", deadline),

@@ -7,6 +7,7 @@ import pytest
 
 from builders import Tenant, a_limit_create, a_tenant, accept, new_id
 from neighbours import Neighbour, rows_of
+from openapi_conformance import Conformance
 from openbell.receipt_rules import flaws_of_body
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.accounts import TRADING_LIVE
@@ -140,6 +141,14 @@ async def test_what_is_not_there_is_not_found(api: RestApi, pool: Pool, tenant: 
         problem(await evaluate(api, tenant, create_body(), account_id=account_id), 404, "not_found")
     for body in (cancel_body(intent), replace_body(intent, price="2"), replace_body(new_id(), price="2")):
         problem(await evaluate(api, tenant, body), 404, "not_found")
+
+
+async def test_every_answer_is_as_the_description_says(api: RestApi, tenant: Tenant) -> None:
+    conformance = Conformance((await api.client.get("/openapi.json")).json())
+    await set_rule(api, tenant, "QTY_MAX", quantity="5")
+    answers = [await evaluate(api, tenant, body) for body in (create_body(), cancel_body(new_id()), {"command": 7})]
+    assert [answer.status_code for answer in answers] == [200, 404, 422]
+    assert [found for answer in answers for found in conformance.breaks(answer)] == []
 
 
 async def test_a_body_that_is_wrong_says_where(api: RestApi, tenant: Tenant) -> None:

@@ -9,6 +9,7 @@ import pytest
 from refusals import a_refusal, refuse
 
 from builders import Tenant, a_cancel, a_limit_create, a_tenant, accept, new_id
+from openapi_conformance import Conformance
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.action_chain import CHAIN_START, ActionChain
 from openbell_server.domain.identifiers import IntentId
@@ -96,6 +97,30 @@ async def test_the_listed_actions_and_refusals_lead_to_the_heads(api: RestApi, p
     for each in refused:
         head = hashlib.sha256(head + bytes.fromhex(each["hash"])).digest()
     assert heads["refusal_head"] == head.hex()
+
+
+async def test_every_answer_is_as_the_description_says(api: RestApi, pool: Pool, tenant: Tenant) -> None:
+    conformance = Conformance((await api.client.get("/openapi.json")).json())
+    intent = (await accept(pool, tenant.submission(a_limit_create())))[0].intent_id
+    accepted = (await api.submit(tenant, create_body())).json()["receipt_id"]
+    refused = await refuse(pool, tenant, a_refusal("door"), intent, 1)
+    account = f"/v1/accounts/{tenant.account.id}"
+    answers = [
+        await get(api, tenant, f"{account}/{path}")
+        for path in (
+            f"receipts/{accepted}",
+            f"receipts/{refused}",
+            f"receipts/{new_id()}",
+            "receipts?refused=true",
+            "receipts",
+            "receipts?refused=true&next_cursor=x",
+            f"intents/{intent}/receipts",
+            "chain",
+            "chain/actions",
+        )
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200, 404, 200, 400, 400, 200, 200, 200]
+    assert [found for answer in answers for found in conformance.breaks(answer)] == []
 
 
 async def test_no_organization_reads_a_receipt_of_another_s_account(api: RestApi, pool: Pool, tenant: Tenant) -> None:
