@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from openbell.async_client import AsyncClient
+    from openbell.backtests import Backtest, BacktestExample, RuleTally
     from openbell.client import Client
     from openbell.errors import (
         ApiError,
@@ -58,6 +59,8 @@ __all__ = [
     "Action",
     "ApiError",
     "AsyncClient",
+    "Backtest",
+    "BacktestExample",
     "Broker",
     "BrokerCommand",
     "BrokerFeed",
@@ -92,6 +95,7 @@ __all__ = [
     "Rule",
     "RuleAddress",
     "RuleChange",
+    "RuleTally",
     "RuleTerms",
     "Statistics",
     "Stop",
@@ -143,6 +147,9 @@ _HOMES: Final = {
     "RuleAddress": "rules",
     "RuleChange": "rules",
     "RuleTerms": "rules",
+    "Backtest": "backtests",
+    "BacktestExample": "backtests",
+    "RuleTally": "backtests",
     "Switch": "rules",
 }
 

@@ -1,13 +1,14 @@
 """The client for asyncio."""
 
 from asyncio import sleep
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
-from openbell import requests, rule_requests
+from openbell import backtests, requests, rule_requests
+from openbell.backtests import Backtest, BacktestOptions
 from openbell.connection import DEFAULT_TIMEOUT, connect
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
 from openbell.models import (
@@ -190,6 +191,11 @@ class AsyncClient:
     def switch_history(self, **scope: Unpack[RuleScope]) -> AsyncIterator[RuleChange]:
         """Every change of a switch, the newest first."""
         return self._changes(rule_requests.switch_history(self._connection, scope))
+
+    async def backtest(self, rules: Sequence[Mapping[str, Any]], **options: Unpack[BacktestOptions]) -> Backtest:
+        """What rules would have refused of what was recorded; nothing is changed. It may take half a minute."""
+        request = backtests.backtest(self._connection, rules, options)
+        return await self._carry_out(fetch(request, Backtest))
 
     def events(self, resume_token: str | None = None, *, account_id: str | None = None) -> AsyncIterator[Event]:
         """Events from the first iteration on, or from just after resume_token; reconnects, and never skips one."""

@@ -1,13 +1,14 @@
 """The client for ordinary code."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from time import sleep
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
-from openbell import requests, rule_requests
+from openbell import backtests, requests, rule_requests
+from openbell.backtests import Backtest, BacktestOptions
 from openbell.connection import DEFAULT_TIMEOUT, connect
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
 from openbell.models import (
@@ -188,6 +189,11 @@ class Client:
     def switch_history(self, **scope: Unpack[RuleScope]) -> Iterator[RuleChange]:
         """Every change of a switch, the newest first."""
         return self._changes(rule_requests.switch_history(self._connection, scope))
+
+    def backtest(self, rules: Sequence[Mapping[str, Any]], **options: Unpack[BacktestOptions]) -> Backtest:
+        """What rules would have refused of what was recorded; nothing is changed. It may take half a minute."""
+        request = backtests.backtest(self._connection, rules, options)
+        return self._carry_out(fetch(request, Backtest))
 
     def events(self, resume_token: str | None = None, *, account_id: str | None = None) -> Iterator[Event]:
         """Events from now on, or from just after resume_token; reconnects, and never skips one."""
