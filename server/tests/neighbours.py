@@ -285,8 +285,6 @@ def _plain_values() -> dict[str, Any]:
         | {"kinds": [2], "seqs": [1], "bodies": ["{}"], "changed": ["name"]}
         | {"last": 1000, "action_type": "CANCEL", "client_reference_id": REFERENCE, "created_after": None}
         | {"created_before": None, "moment": now, "later_seconds": -60.0}
-        | {"head": 1000, "action_no": 1, "refusal_no": 1, "after_order_id": UUID(int=0), "after_refusal_no": 0}
-        | {"after_broker_order_id": ""}
         | {"span": "HOUR", "window_seconds": 3600.0, "in_flight_max": 10, "symbols_max": 10}
         | {"version": 1, "wrapped_key": b"w", "sealed": b"s"}
         | {"wrapping_key_id": "new", "after_organization_id": UUID(int=0), "after_account_id": UUID(int=0)}
@@ -300,7 +298,13 @@ def _plain_values() -> dict[str, Any]:
         | values_of_markets()
         | {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now}
         | {"wants_exposure": True, "wants_equals": True, "window_millis": 1_000, "platform_id": UUID(int=0)}
+        | _values_of_the_record()
     )
+
+
+def _values_of_the_record() -> dict[str, Any]:
+    after = {"after_order_id": UUID(int=0), "after_refusal_no": 0, "after_broker_order_id": ""}
+    return {"head": 1000, "action_no": 1, "refusal_no": 1} | after
 
 
 def _values_of_an_order(now: datetime) -> dict[str, Any]:
