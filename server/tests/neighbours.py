@@ -309,8 +309,6 @@ def _plain_values() -> dict[str, Any]:
         | {"kinds": [2], "seqs": [1], "bodies": ["{}"], "changed": ["name"]}
         | {"last": 1000, "action_type": "CANCEL", "client_reference_id": REFERENCE, "created_after": None}
         | {"created_before": None, "moment": now, "later_seconds": -60.0}
-        | {"head": 1000, "action_no": 1, "refusal_no": 1, "after_order_id": UUID(int=0), "after_refusal_no": 0}
-        | {"after_broker_order_id": ""}
         | {"span": "HOUR", "window_seconds": 3600.0, "in_flight_max": 10, "symbols_max": 10}
         | {"version": 1, "wrapped_key": b"w", "sealed": b"s"}
         | {"wrapping_key_id": "new", "after_organization_id": UUID(int=0), "after_account_id": UUID(int=0)}
@@ -325,6 +323,7 @@ def _plain_values() -> dict[str, Any]:
         | {"halted_at": now - timedelta(hours=1), "of_key": None}
         | values_of_markets()
         | _values_of_what_is_counted(now)
+        | _values_of_the_record()
     )
 
 
@@ -335,6 +334,11 @@ def _values_of_what_is_counted(now: datetime) -> dict[str, Any]:
         "window_millis": 1_000,
         "platform_id": UUID(int=0),
     }
+
+
+def _values_of_the_record() -> dict[str, Any]:
+    after = {"after_order_id": UUID(int=0), "after_refusal_no": 0, "after_broker_order_id": ""}
+    return {"head": 1000, "action_no": 1, "refusal_no": 1} | after
 
 
 def _values_of_an_order(now: datetime) -> dict[str, Any]:

@@ -38,7 +38,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "backtest_history.fits_since": {_T},
     "backtest_history.last_words": {_T},
     "backtest_history.adjustments": {_T},
-    "backtest_history.open_orders_before": {_T},
+    "backtest_history.open_orders_before": {_T, _X},
     "backtest_history.orders_at": {_T},
     "backtest_history.replaces_at": {_T},
     "backtest_history.read_events": {_T},

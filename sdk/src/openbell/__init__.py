@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from openbell.async_client import AsyncClient
+    from openbell.backtests import Backtest, BacktestExample, RuleTally
     from openbell.calendars import Calendar, MarketSession, MarketSessions
     from openbell.client import Client
     from openbell.errors import (
@@ -62,6 +63,8 @@ __all__ = [
     "Action",
     "ApiError",
     "AsyncClient",
+    "Backtest",
+    "BacktestExample",
     "Broker",
     "BrokerCommand",
     "BrokerFeed",
@@ -114,6 +117,7 @@ __all__ = [
     "Rule",
     "RuleAddress",
     "RuleChange",
+    "RuleTally",
     "RuleTerms",
     "SetBy",
     "Statistics",
@@ -180,6 +184,9 @@ _HOMES: Final = {
     "RuleAddress": "rules",
     "RuleChange": "rules",
     "RuleTerms": "rules",
+    "Backtest": "backtests",
+    "BacktestExample": "backtests",
+    "RuleTally": "backtests",
     "Switch": "rules",
     "ChainHeads": "receipts",
     "ChainedAction": "receipts",

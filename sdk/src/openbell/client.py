@@ -7,7 +7,8 @@ from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
-from openbell import receipt_requests, references, requests, rule_requests
+from openbell import backtests, receipt_requests, references, requests, rule_requests
+from openbell.backtests import Backtest, BacktestOptions
 from openbell.calendars import Calendar, CalendarList, MarketSessions
 from openbell.connection import DEFAULT_TIMEOUT, connect
 from openbell.halts import HaltReport
@@ -266,6 +267,11 @@ class Client:
     def switch_history(self, **scope: Unpack[RuleScope]) -> Iterator[RuleChange]:
         """Every change of a switch, the newest first."""
         return self._changes(rule_requests.switch_history(self._connection, scope))
+
+    def backtest(self, rules: Sequence[Mapping[str, Any]], **options: Unpack[BacktestOptions]) -> Backtest:
+        """What rules would have refused of what was recorded; nothing is changed. It may take half a minute."""
+        request = backtests.backtest(self._connection, rules, options)
+        return self._carry_out(fetch(request, Backtest))
 
     def events(self, resume_token: str | None = None, *, account_id: str | None = None) -> Iterator[Event]:
         """Events from now on, or from just after resume_token; reconnects, and never skips one."""

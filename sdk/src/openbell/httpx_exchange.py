@@ -32,7 +32,7 @@ def request_arguments(connection: Connection, request: Request) -> dict[str, Any
         "params": request.parameters,
         "headers": {**request.headers, header: secret},
         "content": request.body,
-        "timeout": longest,
+        "timeout": max(longest, request.patience),
     }
 
 

@@ -103,6 +103,8 @@ class Request:
     body: bytes | None = None
     # The longest this request may take, where that is shorter than the client's own limit.
     timeout: float | None = None
+    # How long its answer may take by its nature, where that is longer.
+    patience: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

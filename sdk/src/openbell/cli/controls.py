@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openbell.cli import rules
+from openbell.cli import backtests, rules
 from openbell.cli.options import Account, Json, Key, Url, client_for
 from openbell.cli.outcomes import told_plainly
 from openbell.cli.plain_text import printable
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.add_typer(rules.rules_app, name="rules")
 app.add_typer(rules.switch_app, name="switch")
+app.command("backtest")(backtests.backtest)
 
 Symbol = Annotated[str, typer.Argument(metavar="SYMBOL", help="Such as AAPL.")]
 

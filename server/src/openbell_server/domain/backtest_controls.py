@@ -6,7 +6,7 @@ The record is not rewritten: an order that the rules would have refused goes on 
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -142,16 +142,22 @@ class Replay:
                 self._judge(command, asked, needed)
             for rule, need in needed:
                 if Need.RATE in need:
-                    self._times(rule).appendleft(command.judged_at)
+                    self._times(rule, command.judged_at).appendleft(command.judged_at)
         if command.seq is not None and command.intent_id is not None:
             self._state.accepted(asked, command.intent_id, command.seq, command.recorded_at)
 
-    def _times(self, rule: Rule) -> deque[datetime]:
-        """When commands were judged by a rule of rates, newest first, no more than its limit."""
+    def _times(self, rule: Rule, now: datetime) -> deque[datetime]:
+        """When commands were judged by a rule of rates, newest first, no more than its limit and none that is too old.
+
+        They are judged under the account's lock, so what is too old now is so for whatever follows.
+        """
         assert isinstance(rule.parameters, SubmitRate)
         times = self._judged.get((rule.scope, rule.subject))
         if times is None:
             times = self._judged[rule.scope, rule.subject] = deque(maxlen=rule.parameters.count)
+        window = timedelta(milliseconds=rule.parameters.window_millis)
+        while times and now - times[-1] >= window:
+            times.pop()
         return times
 
     def _as_the_order_stood(self, command: RecordedCommand) -> Asked:
@@ -179,17 +185,16 @@ class Replay:
         }
         is_refused = is_undecided = False
         for finding in findings:
-            line, rule = self._line(finding, asked), (finding.code, finding.scope)
-            passes = finding.verdict is Verdict.PASSED
+            rule, passes = (finding.code, finding.scope), finding.verdict is Verdict.PASSED
             if finding.missing is not None or rule in unsure or (passes and rule in shared):
-                line.undecided += 1
+                self._line(finding, asked).undecided += 1
                 # A rule that only watches decides nothing.
                 is_undecided = is_undecided or finding.mode is Mode.HARD
             elif finding.refuses:
-                line.refused += 1
+                self._line(finding, asked).refused += 1
                 is_refused = True
             elif not passes:
-                line.would_refuse += 1
+                self._line(finding, asked).would_refuse += 1
         self._tell(command, findings, is_refused=is_refused, is_undecided=is_undecided and not is_refused)
 
     def _facts(self, command: RecordedCommand, asked: Asked, needed: Sequence[tuple[Rule, frozenset[Need]]]) -> Facts:
@@ -204,7 +209,7 @@ class Replay:
             exposure=None if is_nameless else self._state.exposure(asked, command.intent_id, now),
             calendars=self._calendars,
             equal_orders=self._state.equal_orders(asked),
-            judged={(rule.scope, rule.subject): self._times(rule) for rule, need in needed if Need.RATE in need},
+            judged={(rule.scope, rule.subject): self._times(rule, now) for rule, need in needed if Need.RATE in need},
         )
 
     def _tell(

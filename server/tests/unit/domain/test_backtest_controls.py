@@ -1,3 +1,5 @@
+"""Recorded commands, judged by rules that were not set then: what counts, for whom, and what nobody can say."""
+
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -234,3 +236,39 @@ def test_equal_orders_are_told_newest_first_whatever_the_zeros_at_their_end() ->
     again = replace(A_CREATE, terms=some_terms(Decimal("10.00"), "1.5"))
     assert state.equal_orders(again) == [NOON + timedelta(seconds=1), NOON]
     assert state.equal_orders(asking(11)) == []
+
+
+def test_rates_count_what_was_refused_and_what_came_before_the_window() -> None:
+    replay = a_replay(a_rule("RATE_ORDERS", count=2, window_millis=1_000))
+    replay.take(
+        [
+            a_command(seconds=-0.5),
+            a_command(seconds=0, seq=None),
+            # Two in the second before it.
+            a_command(seconds=0.25),
+            # The first of them is a second old, and counts no more.
+            a_command(seconds=0.5, seq=None),
+            a_command(seconds=1.5),
+        ]
+    )
+    assert (replay.tally.judged, replay.tally.refused, replay.tally.newly_refused) == (4, 2, 1)
+
+
+def test_a_rate_that_others_share_is_only_sure_where_it_refuses() -> None:
+    replay = a_replay(a_rule("RATE_ORDERS", scope=Scope.ORGANIZATION, count=1, window_millis=1_000))
+    replay.take([a_command(), a_command()])
+    assert (replay.tally.judged, replay.tally.refused, replay.tally.undecided) == (1, 1, 1)
+
+
+def test_a_position_rule_is_undecided_where_nobody_knows_the_position() -> None:
+    book = RuleBook(organization_epoch=1, account_epoch=1, rules=(a_rule("POSITION_MAX", quantity="5"),))
+    for positions, told_of in ((None, (0, 1)), ({}, (1, 0))):
+        replay = Replay(book, RecordedState([], positions), since=NOON)
+        replay.take([a_command()])
+        assert (replay.tally.refused, replay.tally.undecided) == told_of
+
+
+def test_an_equal_order_within_the_window_is_refused_and_a_later_one_is_not() -> None:
+    replay = a_replay(a_rule("DUPLICATE", window_millis=1_000))
+    replay.take([a_command(), a_command(seconds=0.9), a_command(seconds=2)])
+    assert (replay.tally.judged, replay.tally.refused) == (3, 1)
