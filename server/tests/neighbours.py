@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 from halting import halted
 from neighbour_markets import values_of_markets, with_markets
+from neighbour_rules import values_of_rules
 
 from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution, new_id
 from openbell_server.adapters.postgres import named_queries
@@ -295,10 +296,9 @@ def _plain_values() -> dict[str, Any]:
         | {"earlier_key_ids": ["old"], "wrapping_key_ids": ["new"], "wrapped_keys": [b"n"]}
         | _values_of_the_accept_step()
         | _values_of_reconciliation()
-        | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
         | {"calendar": "XNYS", "trade_date": now.date(), "is_reset": False, "opens_at": None, "closes_at": None}
-        | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
         | values_of_markets()
+        | values_of_rules(now)
         | _values_of_what_is_counted(now)
     )
 
@@ -331,8 +331,6 @@ def _values_of_reconciliation() -> dict[str, Any]:
         "reconciled_at": datetime.now(UTC),
         "event_no": 1,
         "halted_only": False,
-        "halted_at": datetime.now(UTC) - timedelta(hours=1),
-        "of_key": None,
         "mute": [],
     }
 
