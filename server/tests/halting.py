@@ -1,10 +1,11 @@
 """Halts in tests: switches set as any caller sets them, and the sweep that enacts them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from openbell_server.adapters.postgres.connection import DatabaseClock
+from builders import Tenant
+from openbell_server.adapters.postgres.connection import DatabaseClock, Pool
 from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
 from openbell_server.adapters.postgres.halt_reports import PostgresHaltReports
 from openbell_server.adapters.postgres.halts import PostgresHaltStore
@@ -12,9 +13,17 @@ from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.application.enact_halts import EnactHalts
 from openbell_server.application.ports.execution import BrokerAccount
-from openbell_server.domain.control_rules import PLATFORM_ID, SWITCH, Address, Override, RuleTerms, StoredRule
+from openbell_server.domain.control_rules import (
+    PLATFORM_ID,
+    SWITCH,
+    Address,
+    Override,
+    RuleTerms,
+    StoredRule,
+    SwitchState,
+)
 from openbell_server.domain.findings import Scope
-from openbell_server.domain.halts import Halt, HaltFigures, HaltReport, InFlight
+from openbell_server.domain.halts import Halt, HaltFigures, HaltReport, InFlight, Switch
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.principals import Principal, PrincipalKind
 from scripted_broker import Desk
@@ -90,3 +99,18 @@ class Switchboard:
     async def records(self) -> list[dict[str, Any]]:
         rows = await self.desk.pool.fetch("select * from account_halts order by halted_at, version")
         return [dict(row) for row in rows]
+
+
+async def halted(pool: Pool, tenant: Tenant) -> Tenant:
+    """The tenant with a halt that is on record and was lifted, and with the next one that is not."""
+    rules, account = PostgresRuleStore(pool), tenant.account
+    address = Address(organization_id=account.organization_id, scope=Scope.ACCOUNT, account_id=account.id)
+    await rules.save_rule(address, SWITCH, switch_terms(cancel_working=True), "drill", tenant.principal, None)
+    switch = Switch(scope=address.scope, subject=address.subject, version=1, state=SwitchState.HALTED)
+    where = BrokerAccount(account.organization_id, account.id, account.broker, account.slot)
+    assert await PostgresHaltStore(pool).record(where, switch)
+    reducing = switch_terms("REDUCE_ONLY", cancel_working=True)
+    await rules.save_rule(address, SWITCH, reducing, "drill", tenant.principal, None)
+    found = await PostgresOrganizationStore(pool).find_account(account.organization_id, account.id)
+    assert found is not None
+    return replace(tenant, account=found)

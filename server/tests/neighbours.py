@@ -7,7 +7,9 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
+from halting import halted
 from neighbour_markets import values_of_markets, with_markets
+from neighbour_rules import values_of_rules
 
 from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution, new_id
 from openbell_server.adapters.postgres import named_queries
@@ -15,7 +17,6 @@ from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Ro
 from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
 from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
-from openbell_server.adapters.postgres.halts import PostgresHaltStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
@@ -24,13 +25,11 @@ from openbell_server.adapters.postgres.symbol_controls import PostgresControlSto
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
 from openbell_server.application.delete_user import UserDeletion
 from openbell_server.application.import_orders import import_orders
-from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.domain.broker_orders import ExecutionChange, OrderDescription, ReportStatus, Unknown
-from openbell_server.domain.control_rules import SWITCH, Address, RuleTerms, SwitchState
+from openbell_server.domain.control_rules import Address, RuleTerms
 from openbell_server.domain.controls import ManualControl
 from openbell_server.domain.credentials import NewCredential, SealedSecrets, SecretPlace
 from openbell_server.domain.findings import Scope
-from openbell_server.domain.halts import Switch
 from openbell_server.domain.identifiers import ActionId, IntentId, OrganizationId, ReceiptId, Symbol, client_order_id
 from openbell_server.domain.orders import OrderSide, OrderType
 from openbell_server.domain.outbox import ClaimedRow, OutboxStatus, Queue
@@ -139,7 +138,7 @@ async def a_neighbour(pool: Pool) -> Neighbour:
     await queue.release_across_organizations(ours[1:], [0.0] * (len(ours) - 1))
     failed = await a_failed_row(pool, desk.tenant)
     # Last: doors open before it.
-    tenant = await _halted(pool, desk.tenant)
+    tenant = await halted(pool, desk.tenant)
     return Neighbour(tenant, waiting, executor_id, held, ours[0], failed, filled, order_id, forgotten)
 
 
@@ -167,22 +166,6 @@ async def lose_users(pool: Pool, organization_id: OrganizationId) -> None:
         await named_queries.load("user_deletions").request_deletion(
             connection, organization_id=organization_id, provider="dev", subject=LEAVING, hold_seconds=0.0
         )
-
-
-async def _halted(pool: Pool, tenant: Tenant) -> Tenant:
-    """A halt that is on record and was lifted, and the next one that is not."""
-    rules, account = PostgresRuleStore(pool), tenant.account
-    address = Address(organization_id=account.organization_id, scope=Scope.ACCOUNT, account_id=account.id)
-    halted = RuleTerms(parameters={"state": SwitchState.HALTED, "cancel_working": True})
-    await rules.save_rule(address, SWITCH, halted, "drill", tenant.principal, None)
-    switch = Switch(scope=address.scope, subject=address.subject, version=1, state=SwitchState.HALTED)
-    where = BrokerAccount(account.organization_id, account.id, account.broker, account.slot)
-    assert await PostgresHaltStore(pool).record(where, switch)
-    reducing = RuleTerms(parameters={"state": SwitchState.REDUCE_ONLY, "cancel_working": True})
-    await rules.save_rule(address, SWITCH, reducing, "drill", tenant.principal, None)
-    found = await PostgresOrganizationStore(pool).find_account(account.organization_id, account.id)
-    assert found is not None
-    return replace(tenant, account=found)
 
 
 async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
@@ -316,29 +299,11 @@ def _plain_values() -> dict[str, Any]:
         | {"earlier_key_ids": ["old"], "wrapping_key_ids": ["new"], "wrapped_keys": [b"n"]}
         | _values_of_the_accept_step()
         | _values_of_reconciliation()
-        | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
         | {"calendar": "XNYS", "trade_date": now.date(), "session": "regular", "on_close": None}
         | {"is_reset": False, "opens_at": None, "closes_at": None}
-        | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
-        | {"halted_at": now - timedelta(hours=1), "of_key": None}
         | values_of_markets()
-        | _values_of_what_is_counted(now)
-        | _values_of_the_record()
+        | values_of_rules(now)
     )
-
-
-def _values_of_what_is_counted(now: datetime) -> dict[str, Any]:
-    return {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now} | {
-        "wants_exposure": True,
-        "wants_equals": True,
-        "window_millis": 1_000,
-        "platform_id": UUID(int=0),
-    }
-
-
-def _values_of_the_record() -> dict[str, Any]:
-    after = {"after_order_id": UUID(int=0), "after_refusal_no": 0, "after_broker_order_id": ""}
-    return {"head": 1000, "action_no": 1, "refusal_no": 1} | after
 
 
 def _values_of_an_order(now: datetime) -> dict[str, Any]:

@@ -55,6 +55,8 @@ NOTHING_FOR_ITS_OWNER = {
     "operators.resume_account",
     # What is on record of their halts was lifted, and something of theirs is open.
     "halts.orders_to_cancel",
+    # Nothing of theirs was in flight an hour ago.
+    "halt_reports.in_flight",
     "halts.accounts_to_compare_across_organizations",
     "calendars.accounts_closing_across_organizations",
     "calendars.orders_to_close",

@@ -3,16 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
 
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.control_rules import SwitchState
 from openbell_server.domain.findings import Scope
 from openbell_server.domain.identifiers import ActionId, IntentId, Symbol
 from openbell_server.domain.intents import ActionType
-
-# Scopes whose switches stop an account as a whole.
-WHOLE: Final = frozenset({Scope.PLATFORM, Scope.ORGANIZATION, Scope.ACCOUNT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
