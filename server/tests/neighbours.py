@@ -316,6 +316,9 @@ def _values_of_an_order(now: datetime) -> dict[str, Any]:
         | {"order_side": "BUY", "order_type": "MARKET", "accepted_at": now, "code": "c", "detail": "d"}
         | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
         | {"quantity": Decimal(10), "limit_price": None, "stop_price": None, "time_in_force": "DAY"}
+        | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
+        | {"calendar": "XNYS", "trade_date": now.date(), "is_reset": False, "opens_at": None, "closes_at": None}
+        | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
     )
 
 
