@@ -295,15 +295,12 @@ def _plain_values() -> dict[str, Any]:
         | {"earlier_key_ids": ["old"], "wrapping_key_ids": ["new"], "wrapped_keys": [b"n"]}
         | _values_of_the_accept_step()
         | _values_of_reconciliation()
-        | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
-        | {"calendar": "XNYS", "trade_date": now.date(), "is_reset": False, "opens_at": None, "closes_at": None}
-        | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
         | values_of_markets()
-        | _values_of_what_is_counted(now)
+        | _values_of_rules(now)
     )
 
 
-def _values_of_what_is_counted(now: datetime) -> dict[str, Any]:
+def _values_of_rules(now: datetime) -> dict[str, Any]:
     return {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now} | {
         "wants_exposure": True,
         "wants_equals": True,
@@ -322,6 +319,9 @@ def _values_of_an_order(now: datetime) -> dict[str, Any]:
         | {"order_side": "BUY", "order_type": "MARKET", "accepted_at": now, "code": "c", "detail": "d"}
         | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
         | {"quantity": Decimal(10), "limit_price": None, "stop_price": None, "time_in_force": "DAY"}
+        | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
+        | {"calendar": "XNYS", "trade_date": now.date(), "is_reset": False, "opens_at": None, "closes_at": None}
+        | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
     )
 
 

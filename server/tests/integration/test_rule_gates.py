@@ -240,6 +240,19 @@ async def test_a_position_counts_only_by_the_broker_s_word(pool: Pool, desk: Des
     assert refusals(await api.submit(desk.tenant, create_body())) == [("POSITION_MAX", "account")]
 
 
+@pytest.mark.parametrize(
+    ("code", "parameters"), [("OPEN_ORDERS_MAX", {"count": 3}), ("POSITION_MAX", {"quantity": "30"})]
+)
+async def test_commands_at_once_never_get_past_a_limit_together(
+    pool: Pool, desk: Desk, api: RestApi, code: str, parameters: dict[str, Any]
+) -> None:
+    await set_rule(pool, desk.tenant, code, **parameters)
+    await pool.execute("update account_counters set positions_as_of = clock_timestamp()")
+    answers = await asyncio.gather(*(api.submit(desk.tenant, create_body()) for _ in range(12)))
+    assert sorted(answer.status_code for answer in answers) == [202] * 3 + [422] * 9
+    assert len(await desk.work(free=12)) == 3
+
+
 @pytest.fixture
 async def counted(database: str) -> AsyncIterator[tuple[Pool, list[str]]]:
     """A pool of one connection, and what it is sent."""

@@ -23,12 +23,13 @@ from rest_api import RestApi
 
 COMMITS = {"full": 5_000, "gate": 60}
 AAPL = Symbol("AAPL")
-# What lets nothing pass, and what lets everything pass.
-RULES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "QTY_MAX": ({"quantity": "0.5"}, {"quantity": "1000"}),
-    SWITCH: ({"state": "HALTED"}, {"state": "ACTIVE"}),
+# A kind of rule, what lets nothing pass, and what lets everything pass; the last is judged under the account's lock.
+RULES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "QTY_MAX": ("QTY_MAX", {"quantity": "0.5"}, {"quantity": "1000"}),
+    "HALTED": (SWITCH, {"state": "HALTED"}, {"state": "ACTIVE"}),
+    "REDUCE_ONLY": (SWITCH, {"state": "REDUCE_ONLY"}, {"state": "ACTIVE"}),
 }
-WAYS = ("manual", *(f"{code} {scope}" for code in RULES for scope in Scope))
+WAYS = ("manual", *(f"{rule} {scope}" for rule in RULES for scope in Scope))
 # The clock is the database's: read after a change was committed, and before the next was asked for.
 SLIPPED = """
 select count(*) filter (where s.queued_at >= t.shut_at and s.queued_at < t.until) as accepted,
@@ -121,7 +122,8 @@ def _change(pool: Pool, tenant: Tenant, way: str) -> Callable[[bool], Awaitable[
             await PostgresControlStore(pool).set_manual(account.organization_id, account.id, AAPL, control, principal)
 
         return set_manual
-    code, _, scope = way.partition(" ")
+    rule, _, scope = way.partition(" ")
+    code, shut, opened = RULES[rule]
     address = Address(
         organization_id=PLATFORM_ID if scope == Scope.PLATFORM else account.organization_id,
         scope=Scope(scope),
@@ -131,7 +133,7 @@ def _change(pool: Pool, tenant: Tenant, way: str) -> Callable[[bool], Awaitable[
     )
 
     async def set_rule(is_off: bool) -> None:
-        terms = RuleTerms(parameters=RULES[code][0 if is_off else 1])
+        terms = RuleTerms(parameters=shut if is_off else opened)
         await PostgresRuleStore(pool).save_rule(address, code, terms, None, principal, None)
 
     return set_rule

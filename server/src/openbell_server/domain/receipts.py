@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from openbell_server.domain.control_facts import Asked, Gate
+from openbell_server.domain.control_times import utc_text
 from openbell_server.domain.findings import Finding, Verdict
 from openbell_server.domain.identifiers import ReceiptId
 from openbell_server.domain.intents import ActionType, plain
@@ -73,7 +74,7 @@ def asked_facts(asked: Asked) -> dict[str, Any]:
         **_terms_facts(asked.terms),
     }
     if asked.deadline is not None:
-        facts["deadline"] = asked.deadline.isoformat()
+        facts["deadline"] = utc_text(asked.deadline)
     if asked.allow_duplicate:
         facts["allow_duplicate"] = True
     if asked.key_id is not None:
@@ -122,7 +123,7 @@ def receipt_of(epochs: Epochs, evaluation: Evaluation) -> Receipt:
         "verdict": verdict,
         "organization_epoch": epochs.organization_epoch,
         "account_epoch": epochs.account_epoch,
-        "evaluated_at": evaluation.evaluated_at.isoformat(),
+        "evaluated_at": utc_text(evaluation.evaluated_at),
     }
     if evaluation.exempt is not None:
         body["exempt"] = evaluation.exempt
