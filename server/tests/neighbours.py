@@ -293,12 +293,15 @@ def _plain_values() -> dict[str, Any]:
         | _values_of_the_accept_step()
         | _values_of_reconciliation()
         | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
-        | {"calendar": "XNYS", "trade_date": now.date(), "session": "regular", "on_close": None}
-        | {"is_reset": False, "opens_at": None, "closes_at": None}
         | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
         | values_of_markets()
-        | _values_of_what_is_counted(now)
+        | (_values_of_what_is_counted(now) | _values_of_calendars(now))
     )
+
+
+def _values_of_calendars(now: datetime) -> dict[str, Any]:
+    hours = {"is_reset": False, "opens_at": None, "closes_at": None}
+    return {"calendar": "XNYS", "trade_date": now.date(), "session": "regular", "on_close": None} | hours
 
 
 def _values_of_what_is_counted(now: datetime) -> dict[str, Any]:
