@@ -293,18 +293,20 @@ def _plain_values() -> dict[str, Any]:
         | _values_of_the_accept_step()
         | _values_of_reconciliation()
         | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
-        | {"calendar": "XNYS", "trade_date": now.date(), "is_reset": False, "opens_at": None, "closes_at": None}
         | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
         | values_of_markets()
-        | {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now}
-        | {"wants_exposure": True, "wants_equals": True, "window_millis": 1_000, "platform_id": UUID(int=0)}
-        | _values_of_the_record()
+        | _values_of_judging(now)
     )
 
 
-def _values_of_the_record() -> dict[str, Any]:
-    after = {"after_order_id": UUID(int=0), "after_refusal_no": 0, "after_broker_order_id": ""}
-    return {"head": 1000, "action_no": 1, "refusal_no": 1} | after
+def _values_of_judging(now: datetime) -> dict[str, Any]:
+    return (
+        {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now}
+        | {"wants_exposure": True, "wants_equals": True, "window_millis": 1_000, "platform_id": UUID(int=0)}
+        | {"calendar": "XNYS", "trade_date": now.date(), "is_reset": False, "opens_at": None, "closes_at": None}
+        | {"after_order_id": UUID(int=0), "after_refusal_no": 0, "after_broker_order_id": ""}
+        | {"head": 1000, "action_no": 1, "refusal_no": 1}
+    )
 
 
 def _values_of_an_order(now: datetime) -> dict[str, Any]:
