@@ -85,6 +85,16 @@ class RuleBooks:
             self._kept.popitem(last=False)
         return book
 
+    async def is_of_now(
+        self, connection: Connection, organization_id: OrganizationId, account_id: AccountId, book: RuleBook
+    ) -> bool:
+        """Whether no epoch has begun since the book was read; one of before is forgotten."""
+        account = await _books.account_of_book(connection, organization_id=organization_id, account_id=account_id)
+        if (account["organization_epoch"], account["account_epoch"]) == (book.organization_epoch, book.account_epoch):
+            return True
+        self._kept.pop((organization_id, account_id), None)
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class PostgresRuleBookStore:
@@ -99,7 +109,12 @@ class PostgresRuleBookStore:
         if kept is not None:
             return kept
         async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
-            return await self.books.read(connection, account.organization_id, account.id)
+            book = await self.books.read(connection, account.organization_id, account.id)
+            # Nobody holds a lock here. Rules that changed while they were read would refuse in the name of an epoch
+            # that has others, and a receipt would say so for good.
+            if await self.books.is_of_now(connection, account.organization_id, account.id, book):
+                return book
+        return replace(book, organization_epoch=0, account_epoch=0)
 
 
 def _names_markets(controls: list[asyncpg.Record], stored: list[asyncpg.Record]) -> bool:
