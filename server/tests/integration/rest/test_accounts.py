@@ -11,10 +11,8 @@ from managed_accounts import URL, audited, change, close, create, created, queue
 from bearers import as_service, as_user
 from builders import Tenant, a_key, a_tenant, new_id
 from openbell_server.adapters.postgres.accounts import open_account
-from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, open_pool, transaction
+from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, transaction
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
-from openbell_server.adapters.postgres.migrate import migrate
-from openbell_server.adapters.postgres.schema import OLDEST
 from openbell_server.adapters.postgres.sessions import PostgresSessionStore
 from openbell_server.domain.accounts import Environment, NewAccount
 from openbell_server.domain.credentials import CredentialStatus
@@ -265,18 +263,3 @@ async def test_a_login_that_may_only_what_it_needs_manages_accounts(login_pool: 
         assert (await change(api, tenant, url_of(body), disabled=True)).status_code == 200
         assert (await close(api, tenant, url_of(body))).status_code == 204
         assert len((await api.client.get(URL, headers=as_user(tenant))).json()["data"]) == 2
-
-
-async def test_on_the_schema_before_accounts_are_not_managed_and_everything_else_works(empty: str) -> None:
-    await asyncio.to_thread(migrate, empty, OLDEST)
-    async with await open_pool(empty) as older, rest_api(older) as api:
-        tenant = await a_tenant(older)
-        assert (await api.submit(tenant, create_body())).status_code == 202
-        for answer in (
-            await create(api, tenant),
-            await change(api, tenant, url_of(tenant), name="x"),
-            await close(api, tenant, url_of(tenant)),
-            await api.client.get(URL, headers=as_user(tenant)),
-            await api.client.get(url_of(tenant), headers=as_user(tenant)),
-        ):
-            problem(answer, 503, "schema_outdated")

@@ -1,6 +1,5 @@
 """All queues in one look: exact counts, how long what is due has waited, and a verdict that says what to do."""
 
-import asyncio
 from datetime import datetime
 from typing import Any
 
@@ -8,9 +7,7 @@ import pytest
 
 from bearers import as_service, as_user, as_user_without_organization
 from builders import Tenant, a_tenant
-from openbell_server.adapters.postgres.connection import Pool, Role, open_pool, transaction
-from openbell_server.adapters.postgres.migrate import migrate
-from openbell_server.adapters.postgres.schema import OLDEST
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.domain.outbox import Queue
 from outbox_rows import TABLES, queue_row
 from rest_api import RestApi, limited, problem, rest_api
@@ -135,15 +132,6 @@ async def test_whoever_asks_too_often_is_told_when_to_come_again(pool: Pool) -> 
         asked = [await api.client.get(PATH, headers=as_service("credential:read")) for _ in range(2)]
     assert asked[0].status_code == 200
     problem(asked[1], 429, "rate_limited")
-
-
-async def test_before_the_database_is_migrated_both_reports_say_so(empty: str) -> None:
-
-    await asyncio.to_thread(migrate, empty, OLDEST)
-    async with await open_pool(empty) as pool, rest_api(pool) as api:
-        problem(await api.client.get(PATH, headers=as_service("credential:read")), 503, "schema_outdated")
-        health = await api.client.get("/v1/accounts/outbox/health", headers=as_service("credential:read"))
-        assert (health.status_code, health.headers["content-type"]) == (503, "text/plain; charset=utf-8")
 
 
 @pytest.mark.parametrize("table", [*TABLES.values(), "outbox_failures"])
