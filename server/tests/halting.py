@@ -11,6 +11,7 @@ from openbell_server.adapters.postgres.halt_reports import PostgresHaltReports
 from openbell_server.adapters.postgres.halts import PostgresHaltStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.application.cancel_by_control import CancelByControl
 from openbell_server.application.enact_halts import EnactHalts
 from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.domain.control_rules import (
@@ -74,9 +75,10 @@ class Switchboard:
 
     def enacting(self, then: Callable[[AccountId], None] | None = None) -> EnactHalts:
         pool = self.desk.pool
-        stores = PostgresHaltStore(pool), PostgresOrganizationStore(pool), PostgresIntentStore(pool)
         told = then or self.heard.append
-        return EnactHalts(*stores, DatabaseClock(pool), self.desk.hints, told, self.compared.append)
+        cancel = CancelByControl(PostgresIntentStore(pool), DatabaseClock(pool), self.desk.hints, told)
+        stores = PostgresHaltStore(pool), PostgresOrganizationStore(pool)
+        return EnactHalts(*stores, cancel, self.desk.hints, told, self.compared.append)
 
     async def sweep(self) -> None:
         await self.enacting().sweep(ALL_SLOTS)

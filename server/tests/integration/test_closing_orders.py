@@ -14,6 +14,7 @@ from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.resting import PostgresRestingStore
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
+from openbell_server.application.cancel_by_control import CancelByControl
 from openbell_server.application.end_resting import EndResting
 from openbell_server.domain.broker_orders import Refused
 from openbell_server.domain.controls import OnClose, TimeControl
@@ -48,9 +49,9 @@ OPEN = hours_from_now(-6, 6)
 
 async def sweep(desk: Desk) -> None:
     pool = desk.pool
-    stores = PostgresRestingStore(pool), PostgresOrganizationStore(pool), PostgresIntentStore(pool)
-    calendars = load_calendars(), PostgresSessionChanges(pool)
-    await EndResting(*stores, DatabaseClock(pool), desk.hints, lambda _: None, *calendars).sweep(ALL_SLOTS)
+    cancel = CancelByControl(PostgresIntentStore(pool), DatabaseClock(pool), desk.hints, lambda _: None)
+    stores, calendars = (PostgresRestingStore(pool), PostgresOrganizationStore(pool)), load_calendars()
+    await EndResting(*stores, cancel, calendars, PostgresSessionChanges(pool)).sweep(ALL_SLOTS)
 
 
 async def cancels(desk: Desk) -> list[dict[str, Any]]:

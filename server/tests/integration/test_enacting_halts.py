@@ -279,24 +279,6 @@ async def test_a_halt_that_nobody_noticed_before_it_was_lifted_leaves_no_trace(b
     assert (await board.records(), await board.cancels(), board.heard) == ([], [], [])
 
 
-async def test_no_cancel_is_accepted_for_a_halt_that_was_lifted_while_it_was_being_enacted(board: Switchboard) -> None:
-    await board.desk.working()
-    await board.halt()
-    await board.sweep()
-    # The first cancel was withdrawn by a refusal; the next is due.
-    enact = board.enacting()
-    (cancel,) = await board.cancels()
-    account = await enact.accounts.find_account(cancel["organization_id"], cancel["account_id"])
-    assert account is not None
-    await board.desk.pool.execute("update orders set pending = 'NONE'")
-    await age_cancels(board, 10)
-    orders = await enact.store.orders_to_cancel(board.desk.account)
-    assert len(orders) == 1
-    await board.resume()
-    await enact._cancel(account, orders)
-    assert len(await board.cancels()) == 1
-
-
 async def test_a_halt_for_a_time_ends_by_itself(board: Switchboard, pool: Pool) -> None:
     now = await pool.fetchval("select clock_timestamp()")
     terms = Override(terms=switch_terms(cancel_working=True), expires_at=now + timedelta(hours=1))

@@ -15,6 +15,7 @@ from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.resting import PostgresRestingStore
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
+from openbell_server.application.cancel_by_control import CancelByControl
 from openbell_server.application.end_resting import EndResting
 from openbell_server.domain.broker_orders import Refused, ReportStatus, Unknown
 from openbell_server.domain.controls import TimeControl
@@ -46,9 +47,9 @@ async def age(desk: Desk, seconds: float) -> None:
 
 def a_canceller(desk: Desk) -> EndResting:
     pool = desk.pool
-    stores = PostgresRestingStore(pool), PostgresOrganizationStore(pool), PostgresIntentStore(pool)
-    calendars = load_calendars(), PostgresSessionChanges(pool)
-    return EndResting(*stores, DatabaseClock(pool), desk.hints, lambda _: None, *calendars)
+    cancel = CancelByControl(PostgresIntentStore(pool), DatabaseClock(pool), desk.hints, lambda _: None)
+    stores = PostgresRestingStore(pool), PostgresOrganizationStore(pool)
+    return EndResting(*stores, cancel, load_calendars(), PostgresSessionChanges(pool))
 
 
 async def sweep(desk: Desk) -> None:

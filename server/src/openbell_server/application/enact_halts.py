@@ -1,20 +1,17 @@
 """Enact halts on the accounts of an executor: put them on record, end what works, and have the broker's word on it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from openbell_server.application.cancel_by_control import CancelByControl, ControlCancel
 from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.application.ports.halts import HaltedOrder, HaltStore
 from openbell_server.application.ports.hints import Hints
-from openbell_server.application.ports.stores import AcceptStatus, AccountStore, Ids, IntentStore, Submission
-from openbell_server.domain.accounts import TradingAccount
+from openbell_server.application.ports.stores import AccountStore
 from openbell_server.domain.control_rules import SwitchState
 from openbell_server.domain.findings import Comparison, Finding, Verdict
-from openbell_server.domain.identifiers import AccountId, ActionId, OrganizationId, ReceiptId, keyed_action_id
-from openbell_server.domain.intents import CancelIntent, command_hash
-from openbell_server.domain.principals import Principal, PrincipalKind
-from openbell_server.domain.receipts import Evaluation, cancel_facts, receipt_of
+from openbell_server.domain.identifiers import AccountId
 
 # Who asks for these cancels, in the record of every one of them.
 PRINCIPAL_ID: Final = "halt"
@@ -28,8 +25,7 @@ class EnactHalts:
 
     store: HaltStore
     accounts: AccountStore
-    intents: IntentStore
-    ids: Ids
+    cancel: CancelByControl
     hints: Hints
     # Called when an account has something to do, and when it is to be compared with its broker soon.
     then: Callable[[AccountId], None]
@@ -57,30 +53,14 @@ class EnactHalts:
 
     async def _cancel_orders(self, where: BrokerAccount) -> None:
         for _ in range(ROUNDS_MAX):
-            # The epochs come first: should a switch be lifted meanwhile, the accept step takes no cancel for it.
             account = await self.accounts.find_account(where.organization_id, where.account_id)
             orders = await self.store.orders_to_cancel(where) if account is not None else []
-            if account is None or not orders or not await self._cancel(account, orders):
+            if account is None or not orders or not await self.cancel(account, [_cancel(order) for order in orders]):
                 break
 
-    async def _cancel(self, account: TradingAccount, orders: Sequence[HaltedOrder]) -> bool:
-        """Whether one at least was accepted."""
-        ids = iter(await self.ids.new_ids(2 * len(orders)))
-        submissions = [_submission(account, order, ActionId(next(ids)), ReceiptId(next(ids))) for order in orders]
-        accepted = await self.intents.accept_across_organizations(submissions)
-        if not any(each.status is AcceptStatus.ACCEPTED for each in accepted):
-            return False
-        self.hints.outbox_has_rows()
-        self.hints.events_were_written([account.id])
-        self.then(account.id)
-        return True
 
-
-def _submission(account: TradingAccount, order: HaltedOrder, action_id: ActionId, receipt_id: ReceiptId) -> Submission:
-    command, switch = CancelIntent(ref_intent_id=order.intent_id), order.switch
-    digest = command_hash(command)
-    # No caller can use such a key: theirs have no spaces.
-    key = f"{PRINCIPAL_ID} {switch.scope} {switch.subject} {switch.version} {order.intent_id} {order.cancels}"
+def _cancel(order: HaltedOrder) -> ControlCancel:
+    switch = order.switch
     finding = Finding(
         code=switch.state,
         scope=switch.scope,
@@ -90,27 +70,11 @@ def _submission(account: TradingAccount, order: HaltedOrder, action_id: ActionId
         observed=switch.state,
         control_version=switch.version,
     )
-    evaluation = Evaluation(
-        command=cancel_facts(order.symbol), evaluated_at=order.seen_at, findings=[finding], exempt="CANCEL"
-    )
-    return Submission(
-        action_id=keyed_action_id(action_id, account.id, key, digest),
+    return ControlCancel(
+        principal_id=PRINCIPAL_ID,
         intent_id=order.intent_id,
-        receipt_id=receipt_id,
-        account=account,
-        principal=_principal(account.organization_id),
-        command=command,
-        command_hash=digest,
-        idempotency_key=key,
-        receipt=receipt_of(account, evaluation),
-    )
-
-
-def _principal(organization_id: OrganizationId) -> Principal:
-    return Principal(
-        kind=PrincipalKind.SYSTEM,
-        id=PRINCIPAL_ID,
-        organization_id=organization_id,
-        environment=None,
-        permissions=frozenset(),
+        symbol=order.symbol,
+        seen_at=order.seen_at,
+        finding=finding,
+        cause=f"{switch.scope} {switch.subject} {switch.version} {order.intent_id} {order.cancels}",
     )

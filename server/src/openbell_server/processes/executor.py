@@ -30,6 +30,7 @@ from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.sessions import PostgresSessionStore
 from openbell_server.adapters.postgres.vault_objects import PostgresVaultObjects
 from openbell_server.application.broker_budget import BrokerBudget, BudgetedSession
+from openbell_server.application.cancel_by_control import CancelByControl
 from openbell_server.application.enact_halts import EnactHalts
 from openbell_server.application.end_resting import EndResting
 from openbell_server.application.execute_action import ExecuteAction
@@ -137,17 +138,18 @@ async def _bulkheads(settings: Settings, operations: Operations) -> dict[str, Bu
 
 
 def _resting(pool: Pool, hints: JetStreamConnection, desk: WorkAccounts) -> EndResting:
-    stores = PostgresRestingStore(pool), PostgresOrganizationStore(pool), PostgresIntentStore(pool)
-    return EndResting(*stores, DatabaseClock(pool), hints, desk.hear, load_calendars(), PostgresSessionChanges(pool))
+    cancel = CancelByControl(PostgresIntentStore(pool), DatabaseClock(pool), hints, desk.hear)
+    stores = PostgresRestingStore(pool), PostgresOrganizationStore(pool)
+    return EndResting(*stores, cancel, load_calendars(), PostgresSessionChanges(pool))
 
 
 def _halts(pool: Pool, hints: JetStreamConnection, desk: WorkAccounts) -> EnactHalts:
-    stores = PostgresHaltStore(pool), PostgresOrganizationStore(pool), PostgresIntentStore(pool)
+    cancel = CancelByControl(PostgresIntentStore(pool), DatabaseClock(pool), hints, desk.hear)
 
     def compare(account: BrokerAccount) -> None:
         desk.brokers[account.broker].compare_soon(account)
 
-    return EnactHalts(*stores, DatabaseClock(pool), hints, desk.hear, compare)
+    return EnactHalts(PostgresHaltStore(pool), PostgresOrganizationStore(pool), cancel, hints, desk.hear, compare)
 
 
 def _work_heard(hints: JetStreamConnection, desk: WorkAccounts) -> Callable[[int, AccountId], None]:
