@@ -42,7 +42,7 @@ async def tables_where(owner: Owner, privilege: str) -> set[str]:
 async def a_row(owner: Owner, table: str, whose: Neighbour) -> dict[str, Any]:
     """One of their rows, without what the database makes by itself."""
     found = await owner.fetchval(
-        f"select to_jsonb(t) - '{{command_digest,outbox_id,change_no}}'::text[] from {table} t"
+        f"select to_jsonb(t) - '{{command_digest,outbox_id,change_no,adjustment_no}}'::text[] from {table} t"
         " where organization_id = $1 limit 1",
         whose.organization_id,
     )
