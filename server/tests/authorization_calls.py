@@ -5,7 +5,7 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -180,11 +180,14 @@ class Calls:
 
     world: World
     door: Door
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def call(self, cell: Cell) -> Reply:
         """As the cell's own caller."""
         place = await self.world.place_of(cell)
-        return await self.door.send(await self.target(cell), await self.world.headers_of(place, cell))
+        # An organization has one back-test at a time.
+        async with self._turn if cell.row.name == "backtest" else contextlib.nullcontext():
+            return await self.door.send(await self.target(cell), await self.world.headers_of(place, cell))
 
     async def target(self, cell: Cell) -> Target:
         """What the call is aimed at, whoever makes it."""

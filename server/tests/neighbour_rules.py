@@ -29,4 +29,4 @@ def _values_of_what_is_counted(now: datetime) -> dict[str, Any]:
 
 def _values_of_the_record() -> dict[str, Any]:
     after = {"after_order_id": UUID(int=0), "after_refusal_no": 0, "after_broker_order_id": ""}
-    return {"head": 1000, "action_no": 1, "refusal_no": 1} | after
+    return {"head": 1, "action_no": 1, "refusal_no": 1} | after

@@ -23,6 +23,7 @@ from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.adapters.postgres.sessions import PostgresSessionStore
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
+from openbell_server.application.account_log import log_position_adjusted
 from openbell_server.application.delete_user import UserDeletion
 from openbell_server.application.import_orders import import_orders
 from openbell_server.domain.broker_orders import ExecutionChange, OrderDescription, ReportStatus, Unknown
@@ -123,6 +124,7 @@ async def a_neighbour(pool: Pool) -> Neighbour:
         works = replace(theirs, broker_order_id="works", status=ReportStatus.WORKING, executions=())
         assert await import_orders(transaction, [theirs, works]) == 2
         await transaction.adjust_position(Symbol("AAPL"), Decimal(1), "OPENING")
+        log_position_adjusted(transaction, Symbol("AAPL"), Decimal(0), Decimal(1), "OPENING")
     await lose_users(pool, desk.tenant.account.organization_id)
     executor_id = uuid4()
     leases = PostgresLeaseStore(pool)
@@ -313,7 +315,7 @@ def _values_of_an_order(now: datetime) -> dict[str, Any]:
         | {"revisions": [1] * 2, "triggered": True, "terms_version": 2, "highest_quantity": None, "ended": None}
         | {"busted_quantity": Decimal(0), "executions_changed": False, "ended_filled": Decimal(0)}
         | {"attempt_before": uuid4(), "broker_order_id": "x1", "client_order_id": None, "status": "WORKING"}
-        | {"order_side": "BUY", "order_type": "MARKET", "accepted_at": now, "code": "c", "detail": "d"}
+        | {"order_side": "BUY", "order_type": "MARKET", "accepted_at": now, "code": "QTY_MAX", "detail": "d"}
         | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
         | {"quantity": Decimal(10), "limit_price": None, "stop_price": None, "time_in_force": "DAY"}
         | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
@@ -359,13 +361,11 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "list_actions_of_reference": lambda: {"action_type": "CREATE"},
     "keep_refusal": lambda: {"receipt_id": new_id()},
     "add_vault_object": lambda: {"credential_id": new_id()},
-    **dict.fromkeys(("find_rule", "save_rule", "put_in_force"), lambda: {"code": "QTY_MAX"}),
     "record_halt": lambda: {"version": 2, "state": "REDUCE_ONLY"},
     "lift_halt": lambda: {"version": 1, "state": "HALTED"},
     "want_symbol": lambda: {"symbol": "WANTED"},
     # The next of the rule that everybody has.
-    "add_change": lambda: {"code": "QTY_MAX", "version": 2},
-    "list_changes": lambda: {"code": "QTY_MAX"},
+    "add_change": lambda: {"version": 2},
     "save_prices": lambda: {"prices": [Decimal(11)]},
     "accept_commands": _accepted,
     "accept_replaces_across_organizations": _accepted,

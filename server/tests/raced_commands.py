@@ -12,6 +12,7 @@ from rest_api import RestApi, create_body, rest_api
 from scripted_broker import Desk, until_so
 
 CALLERS = 4
+WAITING = "select count(*) from action_states where account_id = $1 and state = 'QUEUED'"
 SLIPPED = """
 with changes as (
     select occurred_at, (after::jsonb ->> $2)::boolean as disabled,
@@ -56,7 +57,7 @@ async def race(
             answers[(await api.submit(tenant, create_body())).status_code] += 1
 
     async def work(desk: Desk) -> None:
-        while not is_over.is_set() or await pool.fetchval("select count(*) from action_states where state = 'QUEUED'"):
+        while not is_over.is_set() or await pool.fetchval(WAITING, tenant.account.id):
             if not await desk.work(free=4):
                 await asyncio.sleep(0.005)
 

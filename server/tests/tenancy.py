@@ -37,6 +37,10 @@ DEFINERS = {
 }
 TENANT_POLICY = "(organization_id = (NULLIF(current_setting('openbell.organization_id'::text, true), ''::text))::uuid)"
 OWN_ACCOUNT_POLICY = "(EXISTS ( SELECT 1 FROM accounts a WHERE (a.account_id = {}.account_id)))"
+# A rule may be about no account.
+OWN_RULE_POLICY = (
+    "((of_account IS NULL) OR (EXISTS ( SELECT 1 FROM accounts a WHERE (a.account_id = control_rules.of_account))))"
+)
 # Policies that show a role the rows of all organizations, each with the commands it is for.
 CROSSING = {
     **{
@@ -193,9 +197,11 @@ def _faults_of_table(table: asyncpg.Record, policies: list[asyncpg.Record]) -> I
         yield f"{name} shows its owner everything"
     if _policy(name, "tenant", policies) != ("PERMISSIVE", [Role.TENANT], "ALL", TENANT_POLICY, None):
         yield f"{name} has not the policy of the template"
-    if not table["has_account"] or name == "accounts":
+    is_rule = name == "control_rules"
+    if not (table["has_account"] or is_rule) or name == "accounts":
         return
-    own_account = ("RESTRICTIVE", [Role.TENANT], "INSERT", None, OWN_ACCOUNT_POLICY.format(name))
+    check = OWN_RULE_POLICY if is_rule else OWN_ACCOUNT_POLICY.format(name)
+    own_account = ("RESTRICTIVE", [Role.TENANT], "INSERT", None, check)
     if _policy(name, "own_account", policies) != own_account:
         yield f"{name} takes rows for the accounts of others"
 

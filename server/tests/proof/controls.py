@@ -5,11 +5,14 @@ from itertools import product
 from control_cases import CASES
 from control_commands import SPELLINGS, Case, judge, repeated, spelled_around
 from control_oracle import disagreements
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.control_rules import OnMissing
 from openbell_server.domain.controls_catalogue import CATALOGUE
 from openbell_server.domain.findings import CONTROL_INPUT_UNAVAILABLE, Finding, Mode, Verdict
+from openbell_server.processes.local_services import LocalServices
+from openbell_server.processes.services_keeper import create_databases
 from openbell_server.telemetry.logs import configure_logging
 from proof import control_races, submit_rates, trading_times
 from proof.figures import Figures
@@ -27,8 +30,13 @@ def prove(figures: Figures) -> None:
     arithmetic(figures)
     spellings(figures)
     trading_times.measure(figures)
-    control_races.measure(figures)
-    submit_rates.measure(figures)
+    with LocalServices() as services:
+        create_databases(services.postgres.url())
+        database = services.postgres.url("openbell")
+        migrate(database)
+        # Rates first: races leave rules of the platform, which would weigh on submits that are to have none.
+        submit_rates.measure(figures, database)
+        control_races.measure(figures, database)
 
 
 def catalogue(figures: Figures) -> None:

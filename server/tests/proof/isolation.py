@@ -26,6 +26,7 @@ NOTHING_FOR_ITS_OWNER = {
     "execution.accounts_held_across_organizations",
     # Their orders are as they were first asked for.
     "execution.replacements",
+    "backtest_history.replaces_at",
     "leases.forget_the_dead",
     "leases.replace_namesakes",
     "organizations.create_counters",
@@ -55,6 +56,7 @@ NOTHING_FOR_ITS_OWNER = {
     "operators.resume_account",
     # What is on record of their halts was lifted, and something of theirs is open.
     "halts.orders_to_cancel",
+    "halts.note_comparison",
     # Nothing of theirs was in flight an hour ago.
     "halt_reports.in_flight",
     "halts.accounts_to_compare_across_organizations",
@@ -119,6 +121,8 @@ async def _statements(figures: Figures, owner: Owner, pool: Pool, operator_pool:
     whole = {name for name in own.in_vain if name.partition(".")[2].startswith(tuple(DAMAGE))}
     vain = own.in_vain - NOTHING_FOR_ITS_OWNER - whole
     figures.exactly("statements that gave their owner nothing", len(vain), 0)
+    for name in sorted(vain):
+        print(name, flush=True)
 
     before = await rows_of(owner, them)
     refusals: Counter[str] = Counter()
@@ -139,6 +143,8 @@ async def _statements(figures: Figures, owner: Owner, pool: Pool, operator_pool:
     for kind in ("permission", "policy", "key"):
         figures.shown(f"statements refused by {kind}", refusals.pop(kind, 0))
     figures.exactly("statements that failed in any other way", refusals.total(), 0)
+    for problem in refusals:
+        print(problem, flush=True)
 
 
 async def _run(
@@ -167,6 +173,8 @@ async def _run(
     except asyncpg.PostgresError as error:
         touched = 0
         reached.refusals[_kind(error)] += 1
+    if theirs is not None and touched:
+        print(f"{statement.name} reached {touched} of theirs", flush=True)
     reached.rows += touched
     if touched == 0:
         reached.in_vain.add(statement.name)
@@ -175,4 +183,5 @@ async def _run(
 def _kind(error: asyncpg.PostgresError) -> str:
     if isinstance(error, asyncpg.InsufficientPrivilegeError):
         return "policy" if "row-level security" in str(error) else "permission"
-    return "key" if isinstance(error, asyncpg.UniqueViolationError) else str(error)
+    keys = asyncpg.UniqueViolationError, asyncpg.ForeignKeyViolationError
+    return "key" if isinstance(error, keys) else str(error)

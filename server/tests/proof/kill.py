@@ -35,7 +35,6 @@ EXECUTORS = ("executor", "executor-2", "executor-3")
 SLOW = {"slow_ms": 1_500}
 FAULTY = SLOW | {"accept_then_hang": 0.06, "accept_then_reset": 0.04, "refuse": 0.02, "hang": 0.02}
 STUBBORN = FAULTY | {"cancel_refuse": 0.2, "cancel_then_hang": 0.1}
-SUBMITTERS = 24
 POLL_SECONDS = 0.05
 LOAD_SECONDS = 120.0
 LOGS = Path("build/proof/kill-logs")
@@ -54,9 +53,10 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How many accounts and executors, and the rounds."""
+    """How many accounts, executors and submitters, and the rounds."""
 
     accounts: int
+    submitters: int
     executors: int
     rounds: tuple[Round, ...]
     seconds: float
@@ -67,6 +67,7 @@ class Size:
 SIZES = {
     "full": Size(
         accounts=12,
+        submitters=24,
         executors=3,
         seconds=180,
         fills_first=True,
@@ -77,13 +78,15 @@ SIZES = {
         ),
     ),
     "gate": Size(
-        accounts=2,
+        accounts=1,
+        submitters=8,
         executors=1,
         seconds=30,
         rounds=(
-            Round(scope="account", queued=60, in_flight=5, faults=SLOW | {"cancel_refuse": 0.3}, mend_seconds=1),
-            Round(scope="organization", queued=60, in_flight=5, faults=SLOW, mend_seconds=0),
-            Round(scope="platform", queued=60, in_flight=5, faults=SLOW, mend_seconds=0),
+            Round(scope="account", queued=20, in_flight=3, faults=SLOW | {"cancel_refuse": 0.3}, mend_seconds=1),
+            # More: the executor goes on while the command that halts is started.
+            Round(scope="organization", queued=40, in_flight=3, faults=SLOW, mend_seconds=0),
+            Round(scope="platform", queued=40, in_flight=3, faults=SLOW, mend_seconds=0),
         ),
     ),
 }
@@ -134,7 +137,7 @@ async def _prove(figures: Figures, platform: LocalPlatform, size: Size) -> None:
         platform.stack.executor_environment["OPENBELL_PAPER_PORT"] = str(at_broker.port)
         for name in EXECUTORS[: size.executors]:
             platform.stack.restart(name)
-        callers = await stack.enter_async_context(clients(platform, SUBMITTERS))
+        callers = await stack.enter_async_context(clients(platform, size.submitters))
         paper_url = platform.stack.environment["OPENBELL_PAPER_DATABASE_URL"]
         owner, ledger = await asyncpg.connect(platform.owner_url), await asyncpg.connect(paper_url)
         stack.push_async_callback(owner.close)
@@ -202,7 +205,7 @@ async def _until_loaded(stage: Stage, queued: int, in_flight: int) -> None:
 
 
 async def _for_all(stage: Stage, act: Callable[[AsyncClient, str], Awaitable[object]]) -> None:
-    pairs = [(stage.callers[place % SUBMITTERS], account) for place, account in enumerate(stage.accounts)]
+    pairs = [(stage.callers[place % len(stage.callers)], account) for place, account in enumerate(stage.accounts)]
     await asyncio.gather(*(act(*pair) for pair in pairs))
 
 
@@ -214,7 +217,7 @@ async def _halt_and_follow(stage: Stage, one: Round, seconds: float) -> Seen:
             mended = True
             await _for_all(stage, lambda caller, account: caller.set_fault_plan({}, account_id=account))
         for place, account in enumerate(stage.accounts):
-            report = await stage.callers[place % SUBMITTERS].halt_report(account)
+            report = await stage.callers[place % len(stage.callers)].halt_report(account)
             seen.asked, seen.reports[account] = seen.asked + 1, report
             seen.since[account] = max(halt.since for halt in report.halts)
             if report.no_working_orders:

@@ -1,11 +1,9 @@
 """What rules cost a submit: as many as possible without rules, with some, and with many that count under the lock."""
 
 import asyncio
-import tempfile
 import time
 from decimal import Decimal
 from itertools import count
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -16,7 +14,6 @@ from openbell_server.adapters.postgres.markets import PostgresMarketStore
 from openbell_server.domain.control_rules import Address, RuleTerms
 from openbell_server.domain.findings import Scope
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.processes.local_platform import LocalPlatform
 from proof.figures import Figures
 from rest_api import RestApi, create_body, rest_api
 
@@ -49,10 +46,8 @@ KINDS = {"no rules": [], f"{len(STATELESS)} that count nothing": STATELESS, f"{l
 BARS = (0.8, 0.4)
 
 
-def measure(figures: Figures) -> None:
-    with tempfile.TemporaryDirectory() as folder, LocalPlatform(Path(folder), accounts=1) as platform:
-        platform.stack.stop_all()
-        asyncio.run(_measure(figures, platform.owner_url))
+def measure(figures: Figures, database: str) -> None:
+    asyncio.run(_measure(figures, database))
 
 
 async def _measure(figures: Figures, database: str) -> None:

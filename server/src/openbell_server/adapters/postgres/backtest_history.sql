@@ -71,7 +71,8 @@ select greatest(
         select r.created_at from receipts r
         where r.organization_id = :organization_id and r.account_id = :account_id and r.refusal_no = :refusal_no
     )
-);
+)
+from account_counters c where c.organization_id = :organization_id and c.account_id = :account_id;
 
 -- name: last_words(organization_id, account_id, after, last)
 -- What some events told last of each order: its body, and when the order was recorded, or found where it is not ours.

@@ -76,7 +76,11 @@ select k.*, x.* from (
         count(*) filter (where standing = 'CLOSED' and close_reason <> 'CANCELED') as ended_otherwise,
         max(updated_at) filter (where close_reason = 'CANCELED') as last_confirmed_at
     from cancelled
-) x;
+) x
+-- Nothing at all of an account that is not the caller's, rather than noughts.
+where exists (
+    select 1 from account_counters c where c.organization_id = :organization_id and c.account_id = :account_id
+);
 
 -- name: in_flight(organization_id, account_id, halted_at, symbol, of_key, row_limit)
 -- Commands past their door at a halt that had no outcome then, in the order of their doors.

@@ -151,7 +151,7 @@ noted as (
         and h.compared_at is null and c.reconciled_at > h.halted_at
     returning 1
 )
-select count(*) > 0 from noted;
+select true from noted limit 1;
 
 -- name: count_halts_across_organizations()
 select s.scope, count(*) as halts from switches_in_force s group by s.scope;

@@ -28,6 +28,11 @@ create table if not exists control_rules (
     check ((override_terms is null) = (override_expires_at is null))
 );
 call protect_tenant_table('control_rules');
+-- As for every table that names an account in a column of that name.
+create policy own_account on control_rules as restrictive for insert to openbell_tenant
+    with check (
+        of_account is null or exists (select 1 from openbell.accounts a where a.account_id = control_rules.of_account)
+    );
 create policy platform on control_rules for select to openbell_tenant
     using (organization_id = '00000000-0000-0000-0000-000000000000');
 -- An operator works on the rules of the platform, as an organization of all zeros that the transaction names.
@@ -54,7 +59,8 @@ create table if not exists control_changes (
     principal_type text not null,
     principal_id text not null,
     changed_at timestamptz not null,
-    primary key (organization_id, scope, subject, code, version)
+    primary key (organization_id, scope, subject, code, version),
+    foreign key (organization_id, scope, subject, code) references control_rules
 );
 call protect_tenant_table('control_changes');
 create policy platform on control_changes for select to openbell_tenant
