@@ -55,7 +55,7 @@ class Size:
         return {
             "QTY_MAX": {"quantity": "1000"},
             "DUPLICATE": {"window_millis": 1_000},
-            "RATE_ORDERS": {"count": 60, "window_millis": 3},
+            "RATE_ORDERS": {"count": 57, "window_millis": 3},
             "OPEN_ORDERS_MAX": {"count": self.open_of_symbol_max, "per": "symbol"},
             "POSITION_MAX": {"quantity": self.position_max},
         }
@@ -63,7 +63,7 @@ class Size:
 
 SIZES = {
     "full": Size(commands=100_000, submitted=1_000, open_about=380, open_of_symbol_max=60, position_max="9000"),
-    "gate": Size(commands=600, submitted=60, open_about=200, open_of_symbol_max=26, position_max="2000"),
+    "gate": Size(commands=600, submitted=60, open_about=200, open_of_symbol_max=28, position_max="2000"),
 }
 SECONDS_MAX = 20.0
 
