@@ -41,7 +41,7 @@ from openbell_server.domain.orders import (
     TimeInForce,
 )
 from openbell_server.domain.principals import PERMISSIONS, Principal, PrincipalKind
-from openbell_server.domain.receipts import Evaluation, receipt_of
+from openbell_server.domain.receipts import Evaluation, Receipt, receipt_of
 
 
 def new_id() -> UUID:
@@ -147,11 +147,13 @@ class Tenant:
     principal: Principal
     key: str
 
-    def submission(self, command: Command | None = None, key: str | None = None) -> Submission:
+    def submission(
+        self, command: Command | None = None, key: str | None = None, receipt: Receipt | None = None
+    ) -> Submission:
         command = command or a_market_create()
-        action_id = ActionId(new_id())
+        action_id, hashed = ActionId(new_id()), command_hash(command)
         if key is not None:
-            action_id = keyed_action_id(action_id, self.account.id, key, command_hash(command))
+            action_id = keyed_action_id(action_id, self.account.id, key, hashed)
         return Submission(
             action_id=action_id,
             intent_id=intent_of(command, IntentId(new_id())),
@@ -159,9 +161,9 @@ class Tenant:
             account=self.account,
             principal=self.principal,
             command=command,
-            command_hash=command_hash(command),
+            command_hash=hashed,
             idempotency_key=key,
-            receipt=receipt_of(self.account, Evaluation(command={}, evaluated_at=self.account.now)),
+            receipt=receipt or receipt_of(self.account, Evaluation(command={}, evaluated_at=self.account.now)),
         )
 
 

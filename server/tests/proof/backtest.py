@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from builders import Tenant, a_tenant, ids
+from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.postgres.backtest_history import PostgresHistoryStore
+from openbell_server.adapters.postgres.calendars import PostgresSessionChanges
 from openbell_server.adapters.postgres.connection import DOUBTFUL, UNAVAILABLE, Pool, open_pool
 from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
 from openbell_server.adapters.postgres.counted_accept import PostgresCountedAcceptStore
@@ -27,7 +29,6 @@ from openbell_server.domain.control_rules import Address, RuleTerms
 from openbell_server.domain.errors import ControlsRefused
 from openbell_server.domain.evaluate_controls import exemption
 from openbell_server.domain.findings import Scope
-from openbell_server.domain.identifiers import IntentId
 from openbell_server.domain.intents import CancelIntent, Command, CommandRequest
 from openbell_server.processes.local_services import LocalServices
 from proof.figures import Figures
@@ -43,9 +44,8 @@ class Size:
 
     commands: int
     submitted: int
-    # How many orders stay open, and how many end after each set at the most: reports take most of the time.
+    # How many orders stay open.
     open_about: int
-    ends: int
     open_of_symbol_max: int
     position_max: str
 
@@ -55,17 +55,15 @@ class Size:
         return {
             "QTY_MAX": {"quantity": "1000"},
             "DUPLICATE": {"window_millis": 1_000},
-            "RATE_ORDERS": {"count": 60, "window_millis": 3},
+            "RATE_ORDERS": {"count": 57, "window_millis": 3},
             "OPEN_ORDERS_MAX": {"count": self.open_of_symbol_max, "per": "symbol"},
             "POSITION_MAX": {"quantity": self.position_max},
         }
 
 
 SIZES = {
-    "full": Size(
-        commands=100_000, submitted=2_000, open_about=380, ends=12, open_of_symbol_max=5_300, position_max="240000"
-    ),
-    "gate": Size(commands=2_000, submitted=200, open_about=380, ends=64, open_of_symbol_max=52, position_max="3500"),
+    "full": Size(commands=100_000, submitted=1_000, open_about=380, open_of_symbol_max=60, position_max="9000"),
+    "gate": Size(commands=600, submitted=60, open_about=200, open_of_symbol_max=28, position_max="2000"),
 }
 SECONDS_MAX = 20.0
 
@@ -84,7 +82,7 @@ async def _prove(figures: Figures, url: str) -> None:
         tenant = await _ruled(pool, rules)
         begun = time.monotonic()
         book = await PostgresRuleBookStore(pool).rule_book(tenant.account)
-        recorder = Recorder(pool, tenant, book, random.Random(7), size.open_about, size.ends)
+        recorder = Recorder(pool, tenant, book, random.Random(7), size.open_about)
         refused = await _submit(pool, tenant, recorder, submitted)
         figures.shown("commands through the product's own submit", submitted)
         await recorder.record(commands - submitted)
@@ -150,9 +148,9 @@ async def _submit(pool: Pool, tenant: Tenant, recorder: Recorder, commands: int)
     refused: Counter[str] = Counter()
     done = 0
     while done < commands:
-        taken: set[IntentId] = set()
+        free = recorder.free()
         for _ in range(min(SET_MAX, commands - done)):
-            command = recorder.command(taken)
+            command = recorder.command(free)
             asked = None if isinstance(command, CancelIntent) else recorder.asked(command)
             done += asked is not None and exemption(asked) is None
 
@@ -173,7 +171,12 @@ async def _submit(pool: Pool, tenant: Tenant, recorder: Recorder, commands: int)
 
 async def _backtest(pool: Pool, tenant: Tenant, rules: Rules) -> Backtested:
     use_case = BacktestRules(
-        PostgresOrganizationStore(pool), PostgresRuleBookStore(pool), PostgresHistoryStore(pool), BROKERS, None
+        PostgresOrganizationStore(pool),
+        PostgresRuleBookStore(pool),
+        PostgresHistoryStore(pool),
+        BROKERS,
+        load_calendars(),
+        PostgresSessionChanges(pool),
     )
     proposed = [
         ProposedRule(scope=Scope.ACCOUNT, code=code, parameters=parameters) for code, parameters in rules.items()

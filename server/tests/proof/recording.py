@@ -41,7 +41,7 @@ SYMBOLS = tuple(
 SIDES = (OrderSide.BUY, OrderSide.BUY, OrderSide.SELL, OrderSide.SELL_SHORT)
 SET_MAX = 64
 # How many of those that end have filled; how many more fill in part after each set.
-FILLED = 0.7
+FILLED = 0.5
 PARTIAL_FILLS = 6
 _STATE = """
 select clock_timestamp() as now, s.symbol, coalesce(p.quantity, 0) as position, coalesce(o.buys, 0) as buys,
@@ -127,9 +127,8 @@ class Recorder:
     tenant: Tenant
     book: RuleBook
     chance: random.Random
-    # About as many orders stay open as this, or more where no more than so many end after each set.
+    # About as many orders stay open as this: the oldest end.
     open_about: int
-    ends: int
     working: dict[IntentId, Working] = field(default_factory=dict)
     # Those that the broker told of last.
     known: deque[IntentId] = field(default_factory=lambda: deque(maxlen=100))
@@ -151,10 +150,10 @@ class Recorder:
             await self.report()
 
     async def _set(self, size: int) -> None:
-        live, taken = await self._live(), set[IntentId]()
+        live, free = await self._live(), self.free()
         pending: list[tuple[Submission, Asked | None]] = []
         for place in range(size):
-            command = self.command(taken)
+            command = self.command(free)
             now = live.now + timedelta(microseconds=place)
             submission, asked, own = self._judged(command, live, now)
             if submission.receipt.refusals:
@@ -168,17 +167,16 @@ class Recorder:
             pending.append((submission, asked))
         await self._accept(pending)
 
-    def command(self, taken: set[IntentId]) -> Command:
+    def free(self) -> list[IntentId]:
+        """Orders that may be changed; each once in a set."""
+        known = dict.fromkeys(self.known)
+        return [intent for intent in known if intent in self.working and self.working[intent].is_known]
+
+    def command(self, free: list[IntentId]) -> Command:
         """The next one: most are for new orders, some of them for the same as before."""
         chance, draw = self.chance, self.chance.random()
-        free = [
-            intent
-            for intent in self.known
-            if intent not in taken and intent in self.working and self.working[intent].is_known
-        ]
         if free and draw < 0.16:
-            intent = chance.choice(free)
-            taken.add(intent)
+            intent = free.pop(chance.randrange(len(free)))
             own = self.working[intent]
             if draw < 0.08:
                 return CancelIntent(ref_intent_id=intent)
@@ -251,7 +249,7 @@ class Recorder:
         )
 
     def _submission(self, command: Command, evaluation: Evaluation) -> Submission:
-        return replace(self.tenant.submission(command), receipt=receipt_of(self.tenant.account, evaluation))
+        return self.tenant.submission(command, receipt=receipt_of(self.tenant.account, evaluation))
 
     async def _live(self) -> Live:
         rows = await self.pool.fetch(_STATE, self.tenant.account.id, list(SYMBOLS))
@@ -316,7 +314,7 @@ class Recorder:
         self.changes.clear()
         told = {report.client_order_id for report in reports}
         # The oldest end, and some of those that came last fill in part.
-        oldest = itertools.islice(self.working.values(), max(0, min(self.ends, len(self.working) - self.open_about)))
+        oldest = itertools.islice(self.working.values(), max(0, len(self.working) - self.open_about))
         for own in [own for own in oldest if own.order_id not in told]:
             is_full = self.chance.random() < FILLED
             status = ReportStatus.FILLED if is_full else ReportStatus.EXPIRED

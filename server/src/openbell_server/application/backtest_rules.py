@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from openbell_server.application.ports.broker import BrokerDefinition
+from openbell_server.application.ports.calendars import SessionChangeStore
 from openbell_server.application.ports.history import HistoryStore
 from openbell_server.application.ports.rules import RuleBookStore
 from openbell_server.application.ports.stores import AccountStore
@@ -16,6 +17,7 @@ from openbell_server.domain.backtest_controls import LOOK_BACK_MILLIS, Replay, T
 from openbell_server.domain.control_facts import Gate
 from openbell_server.domain.control_lists import SymbolList
 from openbell_server.domain.control_rules import Address, OnMissing, Rule, RuleBook
+from openbell_server.domain.control_times import MARKET_CLOSED, completed
 from openbell_server.domain.controls_catalogue import CATALOGUE, checked_parameters
 from openbell_server.domain.errors import InvalidCommand, Problem
 from openbell_server.domain.findings import Mode, Scope
@@ -77,7 +79,8 @@ class BacktestRules:
     books: RuleBookStore
     history: HistoryStore
     brokers: Mapping[str, BrokerDefinition]
-    calendars: MarketCalendars | None
+    calendars: MarketCalendars
+    changes: SessionChangeStore
     # Organizations that have one under way: one at a time leaves room for others.
     running: set[OrganizationId] = field(default_factory=set)
 
@@ -127,10 +130,12 @@ class BacktestRules:
         if not replaces_all:
             places = {_place(rule) for rule in rules}
             in_force = [rule for rule in (await self.books.rule_book(account)).rules if _place(rule) not in places]
+        has_markets = any(rule.code == MARKET_CLOSED.code for rule in rules)
+        changes = await self.changes.session_changes() if has_markets else ()
         return RuleBook(
             organization_epoch=account.organization_epoch,
             account_epoch=account.account_epoch,
-            rules=(*in_force, *rules),
+            rules=(*in_force, *(completed(rule, account.timezone, changes) for rule in rules)),
         )
 
     def _rule(self, account: TradingAccount, place: int, proposed: ProposedRule) -> Rule:

@@ -11,14 +11,17 @@ from typing import Final
 from uuid import UUID
 
 from openbell_server.domain.control_facts import Asked, Facts, Gate, Need
-from openbell_server.domain.control_repeats import DUPLICATE_MILLIS_MAX, RATE_MILLIS_MAX, SubmitRate
+from openbell_server.domain.control_increments import LOT, TICK
+from openbell_server.domain.control_prices import NOTIONAL_MAX, PRICE_COLLAR, Collar
+from openbell_server.domain.control_repeats import DUPLICATE_MILLIS_MAX, RATE_MILLIS_MAX, RATE_ORDERS, SubmitRate
 from openbell_server.domain.control_rules import Rule, RuleBook
 from openbell_server.domain.controls_catalogue import CATALOGUE
-from openbell_server.domain.evaluate_controls import applicable, evaluate, exemption
+from openbell_server.domain.evaluate_controls import evaluate_by, exemption, in_order, speaking
 from openbell_server.domain.findings import Finding, Mode, Scope, Verdict
 from openbell_server.domain.identifiers import IntentId, Symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.market_calendars import MarketCalendars
+from openbell_server.domain.orders import OrderType
 from openbell_server.domain.recalled_markets import NOTHING_RECALLED, Recalled
 from openbell_server.domain.recorded_state import OrderTold, PositionAdjusted, RecordedState, ReplaceSettled
 
@@ -26,6 +29,8 @@ from openbell_server.domain.recorded_state import OrderTold, PositionAdjusted, R
 LOOK_BACK_MILLIS: Final = max(DUPLICATE_MILLIS_MAX, RATE_MILLIS_MAX)
 # Commands of other accounts count for these too, and one account's record does not have them.
 _SHARED: Final = frozenset({Scope.PLATFORM, Scope.ORGANIZATION, Scope.KEY})
+# What these know of the market is on record only as far as some rule looked at it then.
+_OF_MARKETS: Final = frozenset(kind.code for kind in (NOTIONAL_MAX, PRICE_COLLAR, TICK, LOT))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +115,7 @@ class Replay:
         self._is_whole = is_whole
         # When commands were judged by a rule of rates, by its scope and subject.
         self._judged: dict[tuple[str, str], deque[datetime]] = {}
+        self._speaking: dict[tuple[Symbol, str | None], list[Rule]] = {}
         for rule in book.rules:
             line = RuleTally(rule.scope, rule.code, rule.symbol, rule.key_id)
             self.tally.by_rule[rule.scope, rule.code, rule.symbol, rule.key_id] = line
@@ -136,15 +142,22 @@ class Replay:
             if counts:
                 self._tell(command, is_undecided=True)
         elif exemption(asked) is None:
-            rules = applicable(self._book, asked, command.judged_at, Gate.ACCEPT)
-            needed = [(rule, CATALOGUE[rule.code].needs(rule.parameters, asked)) for rule in rules]
+            rules = self._applicable(asked, command.judged_at)
+            rates = [rule for rule in rules if rule.code == RATE_ORDERS.code]
             if counts:
-                self._judge(command, asked, needed)
-            for rule, need in needed:
-                if Need.RATE in need:
-                    self._times(rule, command.judged_at).appendleft(command.judged_at)
+                self._judge(command, asked, rules, rates)
+            for rule in rates:
+                self._times(rule, command.judged_at).appendleft(command.judged_at)
         if command.seq is not None and command.intent_id is not None:
             self._state.accepted(asked, command.intent_id, command.seq, command.recorded_at)
+
+    def _applicable(self, asked: Asked, now: datetime) -> list[Rule]:
+        """The rules that apply. Which speak about commands of a symbol and a key is found out once."""
+        about = (asked.symbol, asked.key_id)
+        rules = self._speaking.get(about)
+        if rules is None:
+            rules = self._speaking[about] = in_order(speaking(self._book, asked, Gate.ACCEPT))
+        return [rule for rule in rules if rule.is_in_force(now)]
 
     def _times(self, rule: Rule, now: datetime) -> deque[datetime]:
         """When commands were judged by a rule of rates, newest first, no more than its limit and none that is too old.
@@ -171,18 +184,14 @@ class Replay:
         terms, filled_quantity = order
         return replace(asked, before=terms, filled_quantity=filled_quantity)
 
-    def _judge(self, command: RecordedCommand, asked: Asked, needed: Sequence[tuple[Rule, frozenset[Need]]]) -> None:
-        findings = evaluate(self._book, asked, self._facts(command, asked, needed), Gate.ACCEPT)
+    def _judge(self, command: RecordedCommand, asked: Asked, rules: Sequence[Rule], rates: Sequence[Rule]) -> None:
+        findings = evaluate_by(rules, self._book, asked, self._facts(command, asked, rates))
         unsure = {
             (rule.code, rule.scope)
-            for rule, need in needed
-            if Need.INSTRUMENT in need and rule.code not in command.recalled.instrument_known_to
+            for rule in rules
+            if rule.code in _OF_MARKETS and _is_unsure(rule, command.recalled, asked)
         }
-        shared = {
-            (rule.code, rule.scope)
-            for rule, need in needed
-            if Need.RATE in need and rule.scope in _SHARED and not self._is_whole
-        }
+        shared = {(rule.code, rule.scope) for rule in rates if rule.scope in _SHARED and not self._is_whole}
         is_refused = is_undecided = False
         for finding in findings:
             rule, passes = (finding.code, finding.scope), finding.verdict is Verdict.PASSED
@@ -197,7 +206,7 @@ class Replay:
                 self._line(finding, asked).would_refuse += 1
         self._tell(command, findings, is_refused=is_refused, is_undecided=is_undecided and not is_refused)
 
-    def _facts(self, command: RecordedCommand, asked: Asked, needed: Sequence[tuple[Rule, frozenset[Need]]]) -> Facts:
+    def _facts(self, command: RecordedCommand, asked: Asked, rates: Sequence[Rule]) -> Facts:
         recalled, now = command.recalled, command.judged_at
         # What an order has at work itself must not be counted against its replace.
         is_nameless = asked.action_type is ActionType.REPLACE and command.intent_id is None
@@ -209,7 +218,7 @@ class Replay:
             exposure=None if is_nameless else self._state.exposure(asked, command.intent_id, now),
             calendars=self._calendars,
             equal_orders=self._state.equal_orders(asked),
-            judged={(rule.scope, rule.subject): self._times(rule, now) for rule, need in needed if Need.RATE in need},
+            judged={(rule.scope, rule.subject): self._times(rule, now) for rule in rates},
         )
 
     def _tell(
@@ -241,3 +250,14 @@ class Replay:
         if line is None:
             line = self.tally.by_rule[place] = RuleTally(finding.scope, finding.code, symbol, key_id)
         return line
+
+
+def _is_unsure(rule: Rule, recalled: Recalled, asked: Asked) -> bool:
+    """Whether a rule would have looked at more of the market than the receipt tells."""
+    parameters = rule.parameters
+    if isinstance(parameters, Collar):
+        is_by_spread = parameters.spread_percent is not None and asked.order_type is OrderType.MARKET
+        return is_by_spread and recalled.price is not None and recalled.price.bid is None
+    if rule.code in recalled.instrument_known_to:
+        return False
+    return Need.INSTRUMENT in CATALOGUE[rule.code].needs(parameters, asked)

@@ -122,7 +122,7 @@ def _judge_open(rule: Rule, asked: Asked, facts: Facts) -> Finding | None:
         limit,
         observed,
         passes=observed <= limit,
-        would_pass=f"once at most {limit - 1} orders of the {_owner(per, asked)} are open",
+        would_pass=lambda: f"once at most {limit - 1} orders of the {_owner(per, asked)} are open",
         headroom=Decimal(limit - observed),
         inputs={"per": str(per), "open_orders": str(counts[per])},
     )
@@ -153,11 +153,14 @@ def _judge_position(rule: Rule, asked: Asked, facts: Facts) -> Finding:
         before = EXACT.add(exposure.position, exposure.working_buys)
     else:
         before = EXACT.subtract(exposure.working_sells, exposure.position)
-    observed, left = EXACT.add(before, at_work(asked)), EXACT.subtract(limit, before)
-    if left > 0:
-        would_pass = f"a quantity of at most {shown(EXACT.add(left, asked.filled_quantity))}"
-    else:
-        would_pass = f"no {asked.order_side} of {asked.symbol} until its position or what works on it is smaller"
+    observed = EXACT.add(before, at_work(asked))
+
+    def would_pass() -> str:
+        left = EXACT.subtract(limit, before)
+        if left > 0:
+            return f"a quantity of at most {shown(EXACT.add(left, asked.filled_quantity))}"
+        return f"no {asked.order_side} of {asked.symbol} until its position or what works on it is smaller"
+
     return found(
         rule,
         Comparison.AT_MOST,

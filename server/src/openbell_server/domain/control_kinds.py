@@ -41,12 +41,15 @@ def found(
     observed: Value,
     *,
     passes: bool,
-    would_pass: str,
+    would_pass: str | Callable[[], str],
     headroom: Decimal | None = None,
     inputs: Mapping[str, str] | None = None,
     code: str | None = None,
 ) -> Finding:
-    """What a rule says; a rule in shadow mode only says what it would do."""
+    """What a rule says; a rule in shadow mode only says what it would do. Words are made where it does not pass."""
+    words = None
+    if not passes:
+        words = would_pass if isinstance(would_pass, str) else would_pass()
     refusal = Verdict.REFUSED if rule.mode is Mode.HARD else Verdict.WOULD_REFUSE
     return Finding(
         code=code or rule.code,
@@ -57,7 +60,7 @@ def found(
         limit=limit,
         observed=observed,
         control_version=rule.version,
-        would_pass=None if passes else would_pass,
+        would_pass=words,
         headroom=None if headroom is None else format(headroom, "f"),
         inputs=inputs or {},
     )

@@ -62,6 +62,10 @@ def price_inputs(price: ReferencePrice) -> dict[str, str]:
 
 
 def count_since(times: Sequence[datetime], now: datetime, window_millis: int) -> int:
-    """How many times are younger than the window; one exactly as old as it is not."""
-    since = now - window_millis * _MILLISECOND
-    return sum(time > since for time in times)
+    """How many times, newest first, are younger than the window; one exactly as old as it is not."""
+    since, count = now - window_millis * _MILLISECOND, 0
+    for time in times:
+        if time <= since:
+            break
+        count += 1
+    return count

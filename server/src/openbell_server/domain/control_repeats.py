@@ -20,6 +20,8 @@ DUPLICATE_MILLIS_MAX: Final = 60_000
 RATE_COUNT_MAX: Final = 1_000
 RATE_MILLIS_MAX: Final = 3_600_000
 _ACCEPT: Final = frozenset({Gate.ACCEPT})
+_DUPLICATES: Final = frozenset({Need.DUPLICATES})
+_RATE: Final = frozenset({Need.RATE})
 _DUPLICATE_SHAPE: Final = '{"window_millis"?: 1 to 60000}, 1000 if it is left out'
 _RATE_SHAPE: Final = '{"count": 1 to 1000, "window_millis": 1 to 3600000}'
 
@@ -51,7 +53,7 @@ def _may_be_duplicate(asked: Asked) -> bool:
 
 
 def _duplicate_needs(_: Window, asked: Asked) -> frozenset[Need]:
-    return frozenset({Need.DUPLICATES}) if _may_be_duplicate(asked) else NOTHING
+    return _DUPLICATES if _may_be_duplicate(asked) else NOTHING
 
 
 def _judge_duplicate(rule: Rule, asked: Asked, facts: Facts) -> Finding | None:
@@ -62,18 +64,21 @@ def _judge_duplicate(rule: Rule, asked: Asked, facts: Facts) -> Finding | None:
     if facts.equal_orders is None:
         return unavailable(rule, asked, Comparison.AT_MOST, 0, "the list of equal orders")
     observed = count_since(facts.equal_orders, facts.now, window)
-    inputs, again = {"window_millis": str(window)}, ""
-    if facts.equal_orders:
-        newest = facts.equal_orders[0]
-        inputs["newest_equal_order_at"] = utc_text(newest)
-        again = f", or the same one from {utc_text(newest + timedelta(milliseconds=window))} on"
+    equal, inputs = facts.equal_orders, {"window_millis": str(window)}
+    if equal:
+        inputs["newest_equal_order_at"] = utc_text(equal[0])
+
+    def would_pass() -> str:
+        again = f", or the same one from {utc_text(equal[0] + timedelta(milliseconds=window))} on" if equal else ""
+        return f'an order that differs, one with "allow_duplicate": true{again}'
+
     return found(
         rule,
         Comparison.AT_MOST,
         0,
         observed,
         passes=observed == 0,
-        would_pass=f'an order that differs, one with "allow_duplicate": true{again}',
+        would_pass=would_pass,
         inputs=inputs,
     )
 
@@ -114,6 +119,6 @@ RATE_ORDERS: Final = ControlKind(
     code="RATE_ORDERS",
     decode=_decode_rate,
     judge=_judge_rate,
-    needs=lambda _parameters, _asked: frozenset({Need.RATE}),
+    needs=lambda _parameters, _asked: _RATE,
     gates=_ACCEPT,
 )

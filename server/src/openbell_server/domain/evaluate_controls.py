@@ -1,5 +1,6 @@
 """Judge a command by every rule that speaks about it: all are evaluated, all are reported."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -52,7 +53,11 @@ def speaking(book: RuleBook, asked: Asked, gate: Gate) -> list[Rule]:
 
 def applicable(book: RuleBook, asked: Asked, now: datetime, gate: Gate) -> list[Rule]:
     """The rules that speak about a command at a gate now, in the order of the catalogue, the widest scope first."""
-    rules = [rule for rule in speaking(book, asked, gate) if rule.is_in_force(now)]
+    return in_order([rule for rule in speaking(book, asked, gate) if rule.is_in_force(now)])
+
+
+def in_order(rules: Iterable[Rule]) -> list[Rule]:
+    """As a receipt lists them."""
     return sorted(rules, key=lambda rule: (PLACES[rule.code], _WIDTHS[rule.scope]))
 
 
@@ -63,12 +68,13 @@ def needs(rules: list[Rule], asked: Asked) -> frozenset[Need]:
 
 def evaluate(book: RuleBook, asked: Asked, facts: Facts, gate: Gate) -> list[Finding]:
     """Every rule's word on the command."""
-    findings = [
-        finding
-        for rule in applicable(book, asked, facts.now, gate)
-        if (finding := CATALOGUE[rule.code].judge(rule, asked, facts)) is not None
-    ]
-    if exemption(asked) is None:
+    return evaluate_by(applicable(book, asked, facts.now, gate), book, asked, facts)
+
+
+def evaluate_by(rules: Iterable[Rule], book: RuleBook, asked: Asked, facts: Facts) -> list[Finding]:
+    """The word of those that apply, where somebody knows them already."""
+    findings = [finding for rule in rules if (finding := CATALOGUE[rule.code].judge(rule, asked, facts)) is not None]
+    if book.unreadable and exemption(asked) is None:
         findings += [_unread(rule) for rule in book.unreadable if rule.applies(asked.symbol, asked.key_id, facts.now)]
     if book.is_watched_only:
         return [replace(finding, verdict=Verdict.WOULD_REFUSE) if finding.refuses else finding for finding in findings]

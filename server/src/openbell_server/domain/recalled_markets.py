@@ -25,29 +25,41 @@ class Recalled:
 NOTHING_RECALLED: Final = Recalled()
 
 
-def recalled(symbol: Symbol, lines: Iterable[Mapping[str, Any]]) -> Recalled:
+@dataclass(slots=True)
+class ReceiptLine:
+    """What one rule said then, as far as it tells of the market."""
+
+    code: str
+    limit: Any = None
+    inputs: dict[str, str] = field(default_factory=dict)
+
+
+def recalled(symbol: Symbol, lines: Iterable[ReceiptLine]) -> Recalled:
     """What the lines of a receipt tell together."""
-    price, tick, lot, known = None, None, None, set()
+    tick, lot, known = None, None, set()
+    price: ReferencePrice | None = None
     multiplier, currency = Decimal(1), ""
     rates: dict[tuple[str, str], Rate] = {}
     for line in lines:
-        inputs = line.get("inputs")
+        inputs = line.inputs
         if not inputs:
             continue
-        price = price or _price(inputs)
-        match line["code"]:
+        if price is None or price.bid is None:
+            # Only a rule that looked at bid and ask tells them.
+            price = _price(inputs) or price
+        match line.code:
             case "NOTIONAL_MAX" if "multiplier" in inputs:
                 known.add("NOTIONAL_MAX")
                 multiplier, currency = Decimal(inputs["multiplier"]), inputs.get("quote_currency", inputs["currency"])
                 if "exchange_rate" in inputs:
                     as_of = datetime.fromisoformat(inputs["exchange_rate_as_of"])
                     rates[currency, inputs["currency"]] = Rate(rate=Decimal(inputs["exchange_rate"]), as_of=as_of)
-            case "TICK" if line["limit"] is not None:
+            case "TICK" if line.limit is not None:
                 known.add("TICK")
-                tick = Decimal(line["limit"]) if inputs.get("tick_source") == "broker" else None
-            case "LOT" if line["limit"] is not None and inputs.get("lot_source") == "broker":
+                tick = Decimal(line.limit) if inputs.get("tick_source") == "broker" else None
+            case "LOT" if line.limit is not None and inputs.get("lot_source") == "broker":
                 known.add("LOT")
-                lot = Decimal(line["limit"])
+                lot = Decimal(line.limit)
     if price is None and not known:
         return NOTHING_RECALLED
     instrument = Instrument(

@@ -125,7 +125,7 @@ def rest_app(
         calendars,
     )
     submit = SubmitIntent(organizations, intents, controls, judge, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
-    backtest = BacktestRules(organizations, judge.books, PostgresHistoryStore(pool), BROKERS, judge.calendars)
+    backtest = BacktestRules(organizations, judge.books, PostgresHistoryStore(pool), BROKERS, calendars, changes)
     read = ReadIntents(organizations, intents, BROKERS, cursor_key)
     external_orders = ReadExternalOrders(organizations, partial(list_external_orders, pool), cursor_key)
     statistics = ReadStatistics(organizations, PostgresStatisticsStore(pool))

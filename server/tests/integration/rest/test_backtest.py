@@ -1,12 +1,15 @@
 """The back-test route: what rules would have refused, by what was recorded over REST."""
 
 import asyncio
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import httpx
 
 from builders import Tenant, a_tenant
+from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.postgres.backtest_history import PostgresHistoryStore
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
@@ -18,6 +21,7 @@ from openbell_server.domain.accounts import TRADING_LIVE
 from openbell_server.domain.control_rules import Address, RuleTerms
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.findings import Scope
+from openbell_server.domain.market_calendars import Session, SessionChange
 from rest_api import RestApi, create_body, pointers, problem
 
 
@@ -43,6 +47,25 @@ async def set_rule(pool: Pool, tenant: Tenant, code: str, **parameters: object) 
 
 async def submit(api: RestApi, tenant: Tenant, *quantities: int) -> list[int]:
     return [(await api.submit(tenant, create_body(quantity=str(quantity)))).status_code for quantity in quantities]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What an operator says of sessions."""
+
+    changes: tuple[SessionChange, ...] = ()
+
+    async def session_changes(self) -> tuple[SessionChange, ...]:
+        return self.changes
+
+
+def a_use_case(pool: Pool, *changes: SessionChange) -> BacktestRules:
+    organizations, books, history = (
+        PostgresOrganizationStore(pool),
+        PostgresRuleBookStore(pool),
+        PostgresHistoryStore(pool),
+    )
+    return BacktestRules(organizations, books, history, BROKERS, load_calendars(), Said(changes))
 
 
 async def test_a_tighter_rule_would_have_refused_what_was_accepted(api: RestApi, tenant: Tenant) -> None:
@@ -136,9 +159,7 @@ async def test_it_needs_the_entitlement_and_an_account_of_one_s_own(api: RestApi
 
 async def test_an_organization_has_one_back_test_at_a_time(api: RestApi, tenant: Tenant, pool: Pool) -> None:
     await submit(api, tenant, 5)
-    use_case = BacktestRules(
-        PostgresOrganizationStore(pool), PostgresRuleBookStore(pool), PostgresHistoryStore(pool), BROKERS, None
-    )
+    use_case = a_use_case(pool)
     request = BacktestRequest(
         account_id=tenant.account.id,
         rules=[ProposedRule(scope=Scope.ACCOUNT, code="QTY_MAX", parameters={"quantity": "1"})],
@@ -147,3 +168,25 @@ async def test_an_organization_has_one_back_test_at_a_time(api: RestApi, tenant:
     refusals = [answer.code for answer in answers if isinstance(answer, Problem)]
     assert refusals == ["backtest_running"] * 2
     assert (await use_case(tenant.principal, request)).tally.refused == 1
+
+
+async def test_market_hours_are_those_that_an_operator_says(api: RestApi, tenant: Tenant, pool: Pool) -> None:
+    await submit(api, tenant, 5)
+    now = datetime.now(UTC)
+    day = now.astimezone(ZoneInfo("America/New_York")).date()
+    rule = ProposedRule(scope=Scope.ACCOUNT, code="MARKET_CLOSED", parameters={"calendar": "XNYS"})
+    request = BacktestRequest(account_id=tenant.account.id, rules=[rule])
+    for opens_at, closes_at, refused in (
+        (now - timedelta(hours=1), now + timedelta(hours=1), 0),
+        (None, None, 1),
+    ):
+        change = SessionChange(
+            calendar="XNYS",
+            trade_date=day,
+            session=Session.REGULAR,
+            opens_at=opens_at,
+            closes_at=closes_at,
+            reason="a test",
+        )
+        tally = (await a_use_case(pool, change)(tenant.principal, request)).tally
+        assert (tally.judged, tally.refused) == (1, refused)

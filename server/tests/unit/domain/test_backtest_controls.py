@@ -7,13 +7,17 @@ from decimal import Decimal
 from builders import new_id, some_terms
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.backtest_controls import RecordedCommand, Replay
-from openbell_server.domain.control_facts import Asked
+from openbell_server.domain.control_facts import Asked, Facts, Gate, Rate, ReferencePrice
 from openbell_server.domain.control_rules import Rule, RuleBook
 from openbell_server.domain.controls_catalogue import CATALOGUE
+from openbell_server.domain.evaluate_controls import evaluate
 from openbell_server.domain.findings import Mode, Scope
 from openbell_server.domain.identifiers import IntentId, Symbol
+from openbell_server.domain.instruments import Instrument
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderSide, OrderType
+from openbell_server.domain.recalled_markets import ReceiptLine, recalled
+from openbell_server.domain.receipts import finding_facts
 from openbell_server.domain.recorded_state import OrderTold, RecordedState, ReplaceSettled
 
 NOON = datetime(2026, 3, 6, 12, tzinfo=UTC)
@@ -272,3 +276,82 @@ def test_an_equal_order_within_the_window_is_refused_and_a_later_one_is_not() ->
     replay = a_replay(a_rule("DUPLICATE", window_millis=1_000))
     replay.take([a_command(), a_command(seconds=0.9), a_command(seconds=2)])
     assert (replay.tally.judged, replay.tally.refused) == (3, 1)
+
+
+def of_market(order_type: OrderType = OrderType.MARKET) -> Asked:
+    return replace(A_CREATE, order_type=order_type, terms=replace(A_CREATE.terms, limit_price=None))
+
+
+def lines_of(rule: Rule, asked: Asked, facts: Facts) -> list[ReceiptLine]:
+    """What the receipt of a command says, judged by one rule."""
+    book = RuleBook(organization_epoch=1, account_epoch=1, rules=(rule,))
+    told = [finding_facts(finding) for finding in evaluate(book, asked, facts, Gate.ACCEPT)]
+    return [ReceiptLine(line["code"], line["limit"], line.get("inputs", {})) for line in told]
+
+
+A_PRICE = ReferencePrice(price=Decimal(100), as_of=NOON, source="quote", bid=Decimal(98), ask=Decimal(102))
+
+
+def judged_again(then: Rule, now: Rule, asked: Asked, facts: Facts) -> tuple[int, int, int]:
+    """How many a rule refuses, passes and leaves undecided of one command, by what another rule left on record."""
+    replay = a_replay(now)
+    command = replace(a_command(asked), recalled=recalled(AAPL, lines_of(then, asked, facts)))
+    replay.take([command])
+    tally = replay.tally
+    return tally.refused, tally.judged - tally.refused, tally.undecided
+
+
+def a_collar(up: str, spread_percent: str | None = None) -> Rule:
+    if spread_percent is None:
+        return a_rule("PRICE_COLLAR", up_percent=up, down_percent="5")
+    return a_rule("PRICE_COLLAR", up_percent=up, down_percent="5", spread_percent=spread_percent)
+
+
+def test_a_collar_is_judged_by_the_price_that_another_collar_left_on_record() -> None:
+    asked = replace(A_CREATE, terms=some_terms(10, "104"))
+    facts = Facts(now=NOON, price=A_PRICE)
+    assert judged_again(a_collar("5"), a_collar("3"), asked, facts) == (1, 0, 0)
+    assert judged_again(a_collar("3"), a_collar("4"), asked, facts) == (0, 1, 0)
+    assert judged_again(a_rule("QTY_MAX", quantity="1"), a_collar("3"), asked, facts) == (0, 0, 1)
+
+
+def test_a_collar_of_the_spread_is_undecided_where_bid_and_ask_are_not_on_record() -> None:
+    facts = Facts(now=NOON, price=A_PRICE)
+    tight = a_collar("5", spread_percent="1")
+    assert judged_again(a_collar("5"), tight, of_market(), facts) == (0, 0, 1)
+    assert judged_again(a_collar("5", spread_percent="9"), tight, of_market(), facts) == (1, 0, 0)
+    assert judged_again(a_collar("5", spread_percent="9"), a_collar("5", spread_percent="4"), of_market(), facts) == (
+        0,
+        1,
+        0,
+    )
+    # An order with a limit is not judged by the spread.
+    limited = replace(A_CREATE, terms=some_terms(10, "104"))
+    assert judged_again(a_collar("5"), tight, limited, facts) == (0, 1, 0)
+
+
+def test_bid_and_ask_are_recalled_from_whichever_rule_told_them() -> None:
+    facts = Facts(now=NOON, price=A_PRICE)
+    value = a_rule("NOTIONAL_MAX", value="500", currency="USD")
+    lines = [*lines_of(value, of_market(), facts), *lines_of(a_collar("5", spread_percent="9"), of_market(), facts)]
+    assert recalled(AAPL, lines).price == A_PRICE
+
+
+def test_a_value_is_judged_by_the_instrument_and_rate_that_another_limit_left_on_record() -> None:
+    euro = Instrument(
+        symbol=AAPL, asset_class="", quote_currency="EUR", tradable=True, fractional=True, multiplier=Decimal(2)
+    )
+    rate = Rate(rate=Decimal("1.5"), as_of=NOON)
+    facts = Facts(now=NOON, price=A_PRICE, instrument=euro, rates_of_exchange={("EUR", "USD"): rate})
+    asked = replace(A_CREATE, terms=some_terms(10, "100"))
+
+    def limit(value: str, currency: str = "USD") -> Rule:
+        return a_rule("NOTIONAL_MAX", value=value, currency=currency)
+
+    # Ten at 100, doubled, in dollars.
+    assert judged_again(limit("9999"), limit("2999"), asked, facts) == (1, 0, 0)
+    assert judged_again(limit("9999"), limit("3000"), asked, facts) == (0, 1, 0)
+    assert judged_again(limit("9999"), limit("2000", "EUR"), asked, facts) == (0, 1, 0)
+    # Nobody asked for francs then, and a rule that is not of values tells no instrument.
+    assert judged_again(limit("9999"), limit("1", "CHF"), asked, facts) == (0, 0, 1)
+    assert judged_again(a_collar("5"), limit("1"), asked, facts) == (0, 0, 1)

@@ -1,5 +1,6 @@
 """The record of an account, read page by page for a back-test: its log, commands with receipts, and refusals."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from openbell_server.domain.identifiers import IntentId, Symbol
 from openbell_server.domain.orders import EXACT, OrderSide
 from openbell_server.domain.recorded_state import OrderTold, PositionAdjusted, RecordedState
 
-EVENTS_PER_PAGE: Final = 4_000
+EVENTS_PER_PAGE: Final = 1_000
 ROWS_PER_PAGE: Final = 2_000
 # Events whose last words are looked for at once: they are sorted in memory.
 EVENTS_PER_LOOK: Final = 10_000
@@ -114,12 +115,12 @@ class PostgresHistoryStore:
         for after in range(stretch.events.start - 1, head, EVENTS_PER_LOOK):
             rows = await self._rows(account, _queries.last_words, after=after, last=min(after + EVENTS_PER_LOOK, head))
             for row in rows:
-                told = order_told(row["kind"], row["intent_id"], json.loads(row["body"]))
+                told = order_told(row["kind"], row["intent_id"], row["body"])
                 found.last[told.key] = told
                 if row["known_at"] < moment and row["kind"] == EventKind.BROKER_ORDER:
                     found.older.add(row["intent_id"])
             rows = await self._rows(account, _queries.adjustments, after=after, last=min(after + EVENTS_PER_LOOK, head))
-            found.adjusted += [adjusted(json.loads(row["body"])) for row in rows]
+            found.adjusted += [adjusted(row["body"]) for row in rows]
         async for rows in self._pages(account, _queries.open_orders_before, "order_id", UUID(int=0), moment=moment):
             found.older.update(row["order_id"] for row in rows)
         older = sorted(found.older)
@@ -136,12 +137,11 @@ class PostgresHistoryStore:
 
     async def entries(self, account: TradingAccount, stretch: Stretch) -> AsyncIterator[Sequence[Entry]]:
         """What is recorded there in the order it happened, page by page."""
-        after, last = stretch.events.start - 1, stretch.events.stop - 1
         refusals = self._refusals(account, stretch)
         refusal = await anext(refusals, None)
-        while after < last:
-            rows = await self._rows(account, _queries.read_events, after=after, last=last, row_limit=EVENTS_PER_PAGE)
-            page: list[Entry] = []
+        page: list[Entry]
+        async for rows in self._events(account, stretch):
+            page = []
             for row in rows:
                 # Both times were taken under the account's lock.
                 while refusal is not None and refusal["created_at"] <= row["occurred_at"]:
@@ -149,7 +149,6 @@ class PostgresHistoryStore:
                     refusal = await anext(refusals, None)
                 _add(page, entry_of(row, account.environment))
             yield page
-            after = rows[-1]["event_no"] if len(rows) == EVENTS_PER_PAGE else last
         page = []
         while refusal is not None:
             _add(page, refused_command(refusal, account.environment))
@@ -157,6 +156,25 @@ class PostgresHistoryStore:
             if len(page) == EVENTS_PER_PAGE or refusal is None:
                 yield page
                 page = []
+
+    async def _events(self, account: TradingAccount, stretch: Stretch) -> AsyncIterator[list[asyncpg.Record]]:
+        """Events page by page; while one is judged, the database reads the next."""
+        after, last = stretch.events.start - 1, stretch.events.stop - 1
+
+        def read() -> asyncio.Task[list[asyncpg.Record]]:
+            limits = {"after": after, "last": last, "row_limit": EVENTS_PER_PAGE}
+            return asyncio.create_task(self._rows(account, _queries.read_events, **limits))
+
+        reading = read()
+        try:
+            while after < last:
+                rows = await reading
+                after = rows[-1]["event_no"] if len(rows) == EVENTS_PER_PAGE else last
+                if after < last:
+                    reading = read()
+                yield rows
+        finally:
+            reading.cancel()
 
     async def _refusals(self, account: TradingAccount, stretch: Stretch) -> AsyncIterator[asyncpg.Record]:
         first, last = stretch.refusals.start, stretch.refusals.stop - 1

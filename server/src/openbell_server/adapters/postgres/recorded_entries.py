@@ -1,13 +1,12 @@
 """Rows of an account's record as the entries that a back-test takes."""
 
-import json
-from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import asyncpg
+import msgspec
 
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.accounts import Environment
@@ -20,7 +19,7 @@ from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import CloseReason
 from openbell_server.domain.orders import EXACT, OrderSide, OrderType, Terms, TimeInForce
 from openbell_server.domain.principals import PrincipalKind
-from openbell_server.domain.recalled_markets import recalled
+from openbell_server.domain.recalled_markets import ReceiptLine, recalled
 from openbell_server.domain.recorded_state import OrderTold, PositionAdjusted, ReplaceSettled
 
 # As an event shows an order that is over.
@@ -33,46 +32,116 @@ _KINDS: Final = {str(word): word for word in OrderType}
 _TIMES: Final = {str(word): word for word in TimeInForce}
 
 
+# Of bodies and receipts only what is asked for is decoded: there are many, and they say much more.
+class _ToldOrder(msgspec.Struct):
+    """An order as an event shows it; one that is not ours has no terms but its quantity."""
+
+    symbol: Symbol
+    order_side: OrderSide
+    status: str
+    filled_quantity: Decimal
+    quantity: Decimal | None = None
+    limit_price: Decimal | None = None
+    stop_price: Decimal | None = None
+    time_in_force: TimeInForce = TimeInForce.DAY
+    broker_order_id: str | None = None
+
+
+class _ToldAction(msgspec.Struct):
+    action_type: str
+    state: str
+
+
+class _ToldPosition(msgspec.Struct):
+    symbol: Symbol
+    before: Decimal
+    after: Decimal
+
+
+class _ToldTerms(msgspec.Struct):
+    quantity: Decimal
+    time_in_force: TimeInForce
+    limit_price: Decimal | None = None
+    stop_price: Decimal | None = None
+    filled_quantity: Decimal = Decimal(0)
+
+
+class _ToldCommand(msgspec.Struct):
+    """A command as its receipt has it; an accepted one has its terms in a row of its own."""
+
+    action_type: ActionType | None = None
+    symbol: Symbol | None = None
+    order_side: OrderSide | None = None
+    order_type: OrderType | None = None
+    quantity: Decimal | None = None
+    time_in_force: TimeInForce | None = None
+    limit_price: Decimal | None = None
+    stop_price: Decimal | None = None
+    key_id: str | None = None
+    before: _ToldTerms | None = None
+    intent_id: UUID | None = None
+    deadline: datetime | None = None
+    allow_duplicate: bool = False
+
+
+class _ToldReceipt(msgspec.Struct):
+    rules: list[ReceiptLine]
+    command: _ToldCommand | None = None
+    evaluated_at: datetime | None = None
+
+
+_order: Final = msgspec.json.Decoder(_ToldOrder)
+_action: Final = msgspec.json.Decoder(_ToldAction)
+_position: Final = msgspec.json.Decoder(_ToldPosition)
+_receipt: Final = msgspec.json.Decoder(_ToldReceipt)
+
+
 def entry_of(row: asyncpg.Record, environment: Environment) -> Entry | None:
     """What an event tells; None where it changes nothing that rules count."""
     kind, body = row["kind"], row["body"]
     if kind == EventKind.INTENT_ACTION:
         if body is None:
             return _accepted(row, environment)
-        told = json.loads(body)
-        if told["action_type"] == ActionType.REPLACE and told["state"] in SETTLED:
+        told = _action.decode(body)
+        if told.action_type == ActionType.REPLACE and told.state in SETTLED:
             return ReplaceSettled(row["intent_id"], row["seq"])
         return None
-    told = json.loads(body)
-    return adjusted(told) if kind == EventKind.POSITION_ADJUSTED else order_told(kind, row["intent_id"], told)
+    return adjusted(body) if kind == EventKind.POSITION_ADJUSTED else order_told(kind, row["intent_id"], body)
 
 
-def adjusted(told: Mapping[str, Any]) -> PositionAdjusted:
+def adjusted(body: str) -> PositionAdjusted:
     """By how much a position was moved onto the broker's word."""
-    return PositionAdjusted(told["symbol"], EXACT.subtract(Decimal(told["after"]), Decimal(told["before"])))
+    told = _position.decode(body)
+    return PositionAdjusted(told.symbol, EXACT.subtract(told.after, told.before))
 
 
-def order_told(kind: int, intent_id: IntentId | None, told: Mapping[str, Any]) -> OrderTold:
+def order_told(kind: int, intent_id: IntentId | None, body: str) -> OrderTold:
     """An order, ours or not, as an event shows it."""
-    filled = Decimal(told["filled_quantity"])
+    told = _order.decode(body)
     if kind == EventKind.EXTERNAL_ORDER:
-        quantity = told["quantity"]
+        assert told.broker_order_id is not None
         return external_told(
-            told["broker_order_id"],
-            told["symbol"],
-            told["order_side"],
-            None if quantity is None else Decimal(quantity),
-            filled,
-            is_open=told["status"] in OPEN_ELSEWHERE,
+            told.broker_order_id,
+            told.symbol,
+            told.order_side,
+            told.quantity,
+            told.filled_quantity,
+            is_open=told.status in OPEN_ELSEWHERE,
         )
     assert intent_id is not None
+    assert told.quantity is not None
     return OrderTold(
         key=intent_id,
-        symbol=told["symbol"],
-        order_side=_SIDES[told["order_side"]],
-        terms=_terms(told),
-        filled_quantity=filled,
-        is_open=told["status"] not in _ENDS,
+        symbol=told.symbol,
+        order_side=told.order_side,
+        terms=Terms(
+            quantity=told.quantity,
+            limit_price=told.limit_price,
+            stop_price=told.stop_price,
+            time_in_force=told.time_in_force,
+        ),
+        filled_quantity=told.filled_quantity,
+        is_open=told.status not in _ENDS,
     )
 
 
@@ -104,9 +173,8 @@ def order_at(row: asyncpg.Record) -> OrderTold:
 
 
 def _accepted(row: asyncpg.Record, environment: Environment) -> RecordedCommand:
-    receipt = json.loads(row["receipt"])
-    command = receipt.get("command", {})
-    deadline, evaluated_at = command.get("deadline"), receipt.get("evaluated_at")
+    receipt = _receipt.decode(row["receipt"])
+    command, created_at = receipt.command, row["created_at"]
     return RecordedCommand(
         id=row["action_id"],
         asked=Asked(
@@ -117,44 +185,47 @@ def _accepted(row: asyncpg.Record, environment: Environment) -> RecordedCommand:
             terms=_terms_of(row),
             environment=environment,
             key_id=row["principal_id"] if row["principal_type"] == PrincipalKind.API_KEY else None,
-            deadline=None if deadline is None else datetime.fromisoformat(deadline),
-            allow_duplicate=command.get("allow_duplicate", False),
+            deadline=None if command is None else command.deadline,
+            allow_duplicate=command is not None and command.allow_duplicate,
         ),
         intent_id=row["intent_id"],
         seq=row["seq"],
-        recorded_at=row["created_at"],
-        judged_at=row["created_at"] if evaluated_at is None else datetime.fromisoformat(evaluated_at),
-        recalled=recalled(row["symbol"], receipt["rules"]),
+        recorded_at=created_at,
+        judged_at=receipt.evaluated_at or created_at,
+        recalled=recalled(row["symbol"], receipt.rules),
     )
 
 
 def refused_command(row: asyncpg.Record, environment: Environment) -> RecordedCommand | None:
     """A command that a control refused, as its receipt has it; None where that is of a version without the command."""
-    receipt = json.loads(row["body"])
-    command = receipt.get("command")
-    if command is None or "order_side" not in command:
+    receipt = _receipt.decode(row["body"])
+    command = receipt.command
+    if command is None or command.order_side is None:
         return None
-    before, deadline, intent_id = command.get("before"), command.get("deadline"), command.get("intent_id")
+    assert command.action_type is not None
+    assert command.symbol is not None
+    assert command.order_type is not None
+    before = command.before
     return RecordedCommand(
         id=row["receipt_id"],
         asked=Asked(
-            action_type=_TYPES[command["action_type"]],
-            symbol=command["symbol"],
-            order_side=_SIDES[command["order_side"]],
-            order_type=_KINDS[command["order_type"]],
+            action_type=command.action_type,
+            symbol=command.symbol,
+            order_side=command.order_side,
+            order_type=command.order_type,
             terms=_terms(command),
             environment=environment,
-            key_id=command.get("key_id"),
+            key_id=command.key_id,
             before=None if before is None else _terms(before),
-            filled_quantity=Decimal(0) if before is None else Decimal(before.get("filled_quantity", "0")),
-            deadline=None if deadline is None else datetime.fromisoformat(deadline),
-            allow_duplicate=command.get("allow_duplicate", False),
+            filled_quantity=Decimal(0) if before is None else before.filled_quantity,
+            deadline=command.deadline,
+            allow_duplicate=command.allow_duplicate,
         ),
-        intent_id=None if intent_id is None else IntentId(UUID(intent_id)),
+        intent_id=None if command.intent_id is None else IntentId(command.intent_id),
         seq=None,
         recorded_at=row["created_at"],
-        judged_at=datetime.fromisoformat(receipt["evaluated_at"]),
-        recalled=recalled(command["symbol"], receipt["rules"]),
+        judged_at=receipt.evaluated_at or row["created_at"],
+        recalled=recalled(command.symbol, receipt.rules),
     )
 
 
@@ -167,11 +238,12 @@ def _terms_of(row: asyncpg.Record) -> Terms:
     )
 
 
-def _terms(told: Mapping[str, Any]) -> Terms:
-    limit_price, stop_price = told.get("limit_price"), told.get("stop_price")
+def _terms(told: _ToldTerms | _ToldCommand) -> Terms:
+    assert told.quantity is not None
+    assert told.time_in_force is not None
     return Terms(
-        quantity=Decimal(told["quantity"]),
-        limit_price=None if limit_price is None else Decimal(limit_price),
-        stop_price=None if stop_price is None else Decimal(stop_price),
-        time_in_force=_TIMES[told["time_in_force"]],
+        quantity=told.quantity,
+        limit_price=told.limit_price,
+        stop_price=told.stop_price,
+        time_in_force=told.time_in_force,
     )
