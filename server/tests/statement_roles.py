@@ -45,6 +45,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "backtest_history.read_refusals": {_T},
     "backtest_history.external_orders_before": {_T},
     "backup.schema_revision_across_organizations": set(Role),
+    "backup.may_look_across_organizations": set(Role),
     "backup.sizes_across_organizations": {_T},
     "backup.unsettled_across_organizations": {_T, _X, _O},
     "backup.misnumbered_actions_across_organizations": {_T},

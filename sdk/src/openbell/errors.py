@@ -104,7 +104,7 @@ class NotAuthenticated(ApiError):
 class PermissionDenied(ApiError):
     """The API key may not do this."""
 
-    remedy = "Use a key that holds the permission named in the detail."
+    remedy = "Use a credential that may: the detail says what it takes. A token goes in OPENBELL_ACCESS_TOKEN."
     remedies: ClassVar = {
         "environment_mismatch": "Use a key of the account's environment: paper keys for paper, live keys for live.",
         "entitlement_required": "Ask the operator for the entitlement named in the detail.",
@@ -114,7 +114,7 @@ class PermissionDenied(ApiError):
 class NotFound(ApiError):
     """There is no such thing for this key."""
 
-    remedy = "Check the account and the intent id; ids of other organizations answer the same."
+    remedy = "Check the account and the name or id; ids of other organizations answer the same."
 
 
 class Conflict(ApiError):
@@ -127,6 +127,7 @@ class Conflict(ApiError):
         "account_closed": "Use another account: a closed one can only be read.",
         "organization_disabled": "Ask the operator; cancelling works meanwhile.",
         "concurrent_change": "Send the same request again with the same idempotency key.",
+        "version_mismatch": "Read it again, and change the version that is there now.",
         "idempotency_in_flight": "Send the same request again with the same idempotency key.",
     }
 

@@ -126,3 +126,11 @@ def test_show_tells_what_is_set_and_that_nothing_is(platform: Platform, control:
     assert json.loads(run("show", "BRK/B", "--json"))["manually_disabled"] is False
     platform.answers = [missing]
     assert run("show", "BRK/B", code=1) == ""
+
+
+def test_a_symbol_of_a_market_tells_when_it_opens_and_no_zone(platform: Platform, control: dict[str, Any]) -> None:
+    market = {"timezone": "UTC", "calendar": "XNYS", "session": "regular", "window_open_now": False}
+    platform.answers = [httpx.Response(200, json=control | market | {"next_open_at": "2026-11-16T14:30:00Z"})]
+    assert run("window", "BRK/B", "--calendar", "XNYS") == (
+        "BRK/B trades in regular sessions of XNYS; closed now, opens 2026-11-16 14:30:00Z (version 2)\n"
+    )

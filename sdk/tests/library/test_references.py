@@ -78,7 +78,7 @@ def test_commands_give_prices_and_rates_and_show_them(monkeypatch: pytest.Monkey
         0,
         [{"broker": "paper", "symbol": "AAPL", "price": "187.50"}],
     )
-    assert given.output.splitlines()[0] == "AAPL at paper: 187.50 (given, 2026-11-02T12:00:00+00:00)"
+    assert given.output.splitlines()[0] == "AAPL at paper: 187.50 (given, 2026-11-02 12:00:00Z)"
     RUN.invoke(app, ["prices", "give", "EUR/USD=1.0842", "--access-token", "t"])
     assert platform.sent[1][2]["rates"] == [{"from": "EUR", "to": "USD", "rate": "1.0842"}]
     shown = RUN.invoke(app, ["prices", "show", "AAPL", "--json"])

@@ -197,3 +197,30 @@ def test_an_account_is_halted_by_a_key_and_resumed_by_a_person(platform: Platfor
 def test_halting_needs_a_reason(platform: Platform) -> None:
     run("halt", "a", code=2)
     assert platform.sent == []
+
+
+def test_halt_and_resume_take_the_account_of_the_environment(
+    platform: Platform, switch: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENBELL_ACCOUNT", "a")
+    platform.answers = [httpx.Response(200, json=switch)]
+    run("halt", "--reason", "a runaway")
+    run("resume", "--reason", "fixed", "--access-token", "t0ken")
+    assert [path for _, path, *_ in platform.sent] == ["/v1/controls/accounts/a/switch"] * 2
+
+
+def test_a_version_that_is_not_there_any_more_is_to_be_read_again(platform: Platform) -> None:
+    platform.answers = [httpx.Response(412, json={"code": "version_mismatch", "detail": "it is at version 2"})]
+    arguments = ["controls", "rules", "set", "QTY_MAX", '{"quantity": "7"}', "--if-version", "1", "--reason", "r"]
+    result = RUN.invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "Read it again" in result.stderr
+    assert "intent" not in result.stderr
+
+
+def test_history_says_until_when_terms_were_set(platform: Platform, rule: dict[str, Any]) -> None:
+    who = {"principal_type": "USER", "principal_id": "olga", "changed_at": "2026-11-02T14:30:00Z"}
+    for_a_time = rule | {"in_force": rule["in_force"] | {"expires_at": "2026-11-02T15:00:00Z"}}
+    change = {"code": "QTY_MAX", "version": 3, "after": for_a_time, "reason": "once", **who}
+    platform.answers = [httpx.Response(200, json={"data": [change]})]
+    assert "until 2026-11-02 15:00:00Z" in run("controls", "rules", "history", "QTY_MAX")

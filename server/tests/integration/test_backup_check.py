@@ -297,6 +297,10 @@ async def test_a_login_that_may_not_read_everything_is_told_which_to_use(traded:
         await damage(traded, "revoke select on idempotency_keys from a_reader")
         with pytest.raises(CannotBeChecked, match="BYPASSRLS"):
             await check_backup(as_reader)
+        # To a login that may not even look into the schema, every table seems to be missing.
+        await damage(traded, "revoke usage on schema openbell from a_reader")
+        with pytest.raises(CannotBeChecked, match="BYPASSRLS"):
+            await check_backup(as_reader)
     finally:
         await damage(traded, "drop owned by a_reader; drop role a_reader")
 

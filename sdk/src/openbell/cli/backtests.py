@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openbell.cli.options import Json, Key, Token, Url, client_for
+from openbell.cli.options import AccountArgument, Json, Key, Token, Url, client_for
 from openbell.cli.outcomes import told_plainly
 from openbell.cli.plain_text import printable
 
@@ -20,10 +20,10 @@ _HOURS = {"h": 1, "d": 24}
 
 
 def backtest(
-    account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="The trading account's id.")],
     rules: Annotated[
         Path, typer.Option("--rules", help="A JSON file: a list of rules, each with scope, code and parameters.")
     ],
+    account: AccountArgument = None,
     since: Annotated[str, typer.Option("--since", help="How far back, such as 7d or 12h; at most 31d.")] = "7d",
     beside: Annotated[bool, typer.Option("--beside", help="Beside the rules in force, not in their place.")] = False,
     limit: Annotated[int, typer.Option("--limit", help="How many examples, at most 100.")] = 10,

@@ -109,10 +109,12 @@ def _show_switch(control: "SymbolControl", *, as_json: bool) -> None:
 
 
 def _show_times(times: "SymbolTime", *, as_json: bool) -> None:
+    has_window = times.trading_start or times.trading_end or times.days
     parts = [
         f"from {times.trading_start}" if times.trading_start else "",
         f"until {times.trading_end}" if times.trading_end else "",
-        times.timezone or "UTC",
+        # The zone is that of the window and its days; sessions are on the clock of their market.
+        (times.timezone or "UTC") if has_window or not times.calendar else "",
         f"on {', '.join(times.days)}" if times.days else "",
         f"not older than {times.stale_order_millis} ms" if times.stale_order_millis else "",
         f"in orders of at most {times.max_resting_millis} ms" if times.max_resting_millis else "",
@@ -121,5 +123,15 @@ def _show_times(times: "SymbolTime", *, as_json: bool) -> None:
         parts.append(f"in {times.session or 'regular'} sessions of {times.calendar}")
     if times.on_close == "cancel":
         parts.append("and cancels what works when that closes")
-    text = f"{times.symbol} trades {' '.join(part for part in parts if part)} (version {times.version})"
+    text = f"{times.symbol} trades {' '.join(part for part in parts if part)}{_now(times)} (version {times.version})"
     typer.echo(times.to_json() if as_json else printable(text))
+
+
+def _now(times: "SymbolTime") -> str:
+    from openbell.cli.tables import told_at
+
+    if times.window_open_now is None:
+        return ""
+    if times.window_open_now:
+        return "; open now" + (f", until {told_at(times.next_close_at)}" if times.next_close_at else "")
+    return "; closed now" + (f", opens {told_at(times.next_open_at)}" if times.next_open_at else "")

@@ -1,10 +1,10 @@
 """The command `openbell halt-report`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from openbell.cli.options import Json, Key, Token, Url, client_for
+from openbell.cli.options import AccountArgument, Json, Key, Token, Url, client_for
 from openbell.cli.outcomes import told_plainly
 from openbell.cli.plain_text import printable
 
@@ -17,12 +17,7 @@ _ANSWERS = {True: ("yes", "bold green"), False: ("no", "bold red"), None: ("not 
 
 
 def show_halt_report(
-    account: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ACCOUNT", envvar="OPENBELL_ACCOUNT", help="The trading account's id.", show_default=False
-        ),
-    ] = None,
+    account: AccountArgument = None,
     url: Url = None,
     api_key: Key = None,
     token: Token = None,

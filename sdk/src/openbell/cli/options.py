@@ -34,6 +34,10 @@ Account = Annotated[
     str | None,
     typer.Option("--account", envvar="OPENBELL_ACCOUNT", help="The trading account's id.", show_default=False),
 ]
+AccountArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="ACCOUNT", envvar="OPENBELL_ACCOUNT", help="The trading account's id.", show_default=False),
+]
 Stream = Annotated[
     str | None,
     typer.Option("--stream", envvar="OPENBELL_STREAM", help="The event stream, host:port.", show_default=False),

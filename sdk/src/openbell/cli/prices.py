@@ -39,8 +39,10 @@ def give(
         prices, rates = _given(named, broker, as_of)
         kept = client.give_references(prices, rates, organization_id=organization)
         _show(kept.prices, as_json=as_json)
+        from openbell.cli.tables import told_at
+
         for rate in kept.rates:
-            text = f"1 {rate.from_currency} is {rate.rate:f} {rate.to_currency} ({rate.as_of.isoformat()})"
+            text = f"1 {rate.from_currency} is {rate.rate:f} {rate.to_currency} ({told_at(rate.as_of)})"
             typer.echo(rate.to_json() if as_json else printable(text))
 
 
@@ -83,6 +85,8 @@ def _given(
 
 
 def _show(prices: tuple["ReferencePrice", ...], *, as_json: bool) -> None:
+    from openbell.cli.tables import told_at
+
     for price in prices:
-        text = f"{price.symbol} at {price.broker}: {price.price:f} ({price.source}, {price.as_of.isoformat()})"
+        text = f"{price.symbol} at {price.broker}: {price.price:f} ({price.source}, {told_at(price.as_of)})"
         typer.echo(price.to_json() if as_json else printable(text))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from openbell.cli.plain_text import printable
@@ -25,7 +25,7 @@ def show_receipt(receipt: Receipt) -> None:
     table.add_column(overflow="fold")
     table.add_row("receipt", _cell(receipt.id))
     table.add_row("verdict", Text(printable(receipt.verdict), style=_STYLES.get(receipt.verdict, "")))
-    at = "at the door" if receipt.gate == "door" else "as it was accepted"
+    at = "at the door" if receipt.gate == "door" else "as it was submitted"
     number = "" if receipt.refusal_no is None else f", refusal {receipt.refusal_no}"
     table.add_row("evaluated", _cell(f"{told_at(receipt.created_at)}, {at}{number}"))
     if receipt.intent_id is not None:
@@ -60,7 +60,7 @@ def show_evaluation(evaluation: Evaluation) -> None:
 def show_refusals(receipts: Iterable[Receipt]) -> None:
     """One line per rule that refused."""
     names = ("when", "no", "gate", "code", "scope", "limit", "observed", "what would pass", "receipt")
-    table = Table(*names, box=None, header_style="bold")
+    table = _table(names)
     for receipt in receipts:
         for finding in receipt.findings:
             if finding.verdict == "REFUSED":
@@ -72,8 +72,8 @@ def show_refusals(receipts: Iterable[Receipt]) -> None:
                     _cell(finding.scope),
                     _cell(value_text(finding.limit)),
                     _observed(finding),
-                    _cell(finding.would_pass or ""),
-                    Text(printable(receipt.id), no_wrap=True),
+                    _cell(_brief(finding.would_pass or "")),
+                    _cell(receipt.id),
                 )
     console().print(table)
 
@@ -108,23 +108,35 @@ def command_line(command: Any) -> str:  # noqa: ANN401 - any JSON
 def value_text(value: Any) -> str:  # noqa: ANN401 - any JSON
     """A limit, or what was observed."""
     if not isinstance(value, list):
-        return "" if value is None else str(value)
+        return "" if value is None else _brief(str(value))
     parts = [" to ".join(map(str, each)) if isinstance(each, list) else str(each) for each in value[:VALUES_MAX]]
     more = f" and {len(value) - VALUES_MAX} more" if len(value) > VALUES_MAX else ""
-    return (", ".join(parts) or "nothing") + more
+    return _brief((", ".join(parts) or "nothing") + more)
+
+
+def _brief(text: str) -> str:
+    # Receipts have times to the microsecond, so that they sort as text; a person does without the zeros.
+    return text.replace(".000000Z", "Z")
+
+
+def _table(names: Iterable[str]) -> Table:
+    # What is wide goes on in the next line: a limit that is cut says something else. A code stays in one piece.
+    whole = ("verdict", "code", "version", "no")
+    columns = (Column(name, overflow="fold", no_wrap=name in whole) for name in names)
+    return Table(*columns, box=None, header_style="bold")
 
 
 def _findings(findings: Iterable[Finding]) -> Table:
-    table = Table(*_LINE, box=None, header_style="bold")
+    table = _table(_LINE)
     for finding in findings:
         table.add_row(
             Text(printable(finding.verdict), style=_STYLES.get(finding.verdict, "")),
             _code(finding),
             _cell(finding.scope if finding.mode == "hard" else f"{finding.scope}, {finding.mode}"),
-            _cell(f"{_WORDS.get(finding.comparison or '', '')} {value_text(finding.limit)}".strip()),
+            _cell(_limit(finding)),
             _observed(finding),
             _cell("default" if finding.control_version is None else str(finding.control_version)),
-            _cell(finding.would_pass or ""),
+            _cell(_brief(finding.would_pass or "")),
         )
     return table
 
@@ -139,8 +151,14 @@ _WORDS: Final = {
 }
 
 
+def _limit(finding: Finding) -> str:
+    # Some limits are made of an input; without it there is none.
+    limit = value_text(finding.limit)
+    return f"{_WORDS.get(finding.comparison or '', '')} {limit}".strip() if limit else ""
+
+
 def _code(finding: Finding) -> Text:
-    return Text(printable(finding.code), no_wrap=True)
+    return _cell(finding.code)
 
 
 def _observed(finding: Finding) -> Text:

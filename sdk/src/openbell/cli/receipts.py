@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openbell.cli.options import Account, Json, Key, Url, client_for
+from openbell.cli.options import Account, AccountArgument, Json, Key, Url, client_for
 from openbell.cli.outcomes import REFUSED, told_plainly
 from openbell.cli.plain_text import printable
 
@@ -23,10 +23,6 @@ app = typer.Typer(
 RECEIPT_BYTES_MAX: Final = 16 * 1024 * 1024
 FLAWS_SHOWN: Final = 20
 _HEAD: Final = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
-OfAccount = Annotated[
-    str | None,
-    typer.Argument(metavar="ACCOUNT", envvar="OPENBELL_ACCOUNT", help="The trading account's id.", show_default=False),
-]
 
 
 @app.command()
@@ -58,7 +54,7 @@ def show(
 
 @app.command()
 def refusals(
-    account: OfAccount = None,
+    account: AccountArgument = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.")] = None,
     url: Url = None,
     api_key: Key = None,
@@ -79,7 +75,7 @@ def refusals(
 @app.command()
 def export(
     output: Annotated[Path, typer.Option("--output", help="The file to write, one JSON object per line.")],
-    account: OfAccount = None,
+    account: AccountArgument = None,
     url: Url = None,
     api_key: Key = None,
     as_json: Json = False,

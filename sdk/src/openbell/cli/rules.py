@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openbell.cli.options import Account, Json, Key, Token, Url, client_for
+from openbell.cli.options import Account, AccountArgument, Json, Key, Token, Url, client_for
 from openbell.cli.outcomes import told_plainly
 from openbell.cli.plain_text import printable
 
@@ -189,12 +189,9 @@ def set_switch(
         _show_switch(switch, as_json=as_json)
 
 
-AccountArgument = Annotated[str, typer.Argument(metavar="ACCOUNT", help="The trading account's id.")]
-
-
 def halt(
-    account: AccountArgument,
     reason: Reason,
+    account: AccountArgument = None,
     cancel_working: CancelWorking = False,
     url: Url = None,
     api_key: Key = None,
@@ -203,13 +200,13 @@ def halt(
 ) -> None:
     """Halt an account: nothing is accepted or sent but cancels and what reduces risk."""
     with told_plainly(as_json=as_json), client_for(url, api_key, account, token=token) as client:
-        switch = client.set_switch("HALTED", reason=reason, cancel_working=cancel_working, account_id=account)
+        switch = client.set_switch("HALTED", reason=reason, cancel_working=cancel_working)
         _show_switch(switch, as_json=as_json)
 
 
 def resume(
-    account: AccountArgument,
     reason: Reason,
+    account: AccountArgument = None,
     url: Url = None,
     api_key: Key = None,
     token: Token = None,
@@ -217,7 +214,7 @@ def resume(
 ) -> None:
     """Lift an account's halt; it takes an admin's access token, never an API key."""
     with told_plainly(as_json=as_json), client_for(url, api_key, account, token=token) as client:
-        _show_switch(client.set_switch("ACTIVE", reason=reason, account_id=account), as_json=as_json)
+        _show_switch(client.set_switch("ACTIVE", reason=reason), as_json=as_json)
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -235,17 +232,18 @@ def _show_rules(rules: "list[Rule] | tuple[Rule, ...]", *, as_json: bool) -> Non
         return
     from openbell.cli.tables import show_rows, told_at
 
+    # All are of one address; in a column of its own its ids would leave no room for the rules.
+    for address in sorted({str(rule.address) for rule in rules}):
+        typer.echo(printable(f"{address}:"))
     show_rows(
-        ("rule", "set on", "in force", "until", "otherwise", "version", "by", "reason"),
+        ("rule", "in force", "until", "otherwise", "version", "reason"),
         [
             (
                 rule.code,
-                str(rule.address),
                 _terms(rule.in_force),
                 "" if rule.in_force.expires_at is None else told_at(rule.in_force.expires_at),
                 "" if rule.override is None else "nothing" if rule.terms is None else _terms(rule.terms),
                 str(rule.version),
-                f"{rule.principal_type} {rule.principal_id}",
                 rule.reason or "",
             )
             for rule in rules
@@ -266,8 +264,8 @@ def _show_changes(changes: "list[RuleChange]", *, as_json: bool) -> None:
             (
                 told_at(change.changed_at),
                 str(change.version),
-                "" if change.before is None else _terms(change.before.in_force),
-                "removed" if change.after is None else _terms(change.after.in_force),
+                "" if change.before is None else _told(change.before.in_force),
+                "removed" if change.after is None else _told(change.after.in_force),
                 f"{change.principal_type} {change.principal_id}",
                 change.reason or "",
             )
@@ -281,6 +279,13 @@ def _show_switch(switch: "Switch", *, as_json: bool) -> None:
     cancels = ", working orders are cancelled" if switch.cancel_working else ""
     text = f"{switch.address} is {switch.state}{cancels}{why} (version {switch.version})"
     typer.echo(switch.to_json() if as_json else printable(text))
+
+
+def _told(terms: "RuleTerms") -> str:
+    from openbell.cli.tables import told_at
+
+    until = "" if terms.expires_at is None else f" until {told_at(terms.expires_at)}"
+    return f"{_terms(terms)}{until}"
 
 
 def _terms(terms: "RuleTerms") -> str:

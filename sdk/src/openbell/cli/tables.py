@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from openbell.cli.plain_text import printable
@@ -53,8 +53,8 @@ def show_actions(actions: Iterable[Action]) -> None:
 
 
 def show_rows(names: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """Rows of plain texts under their names."""
-    table = Table(*names, box=None, header_style="bold")
+    """Rows of plain texts under their names; what is wide goes on in the next line, and is never cut."""
+    table = Table(*(Column(name, overflow="fold") for name in names), box=None, header_style="bold")
     for row in rows:
         table.add_row(*(_cell(text) for text in row))
     console().print(table)

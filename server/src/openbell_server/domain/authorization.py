@@ -137,6 +137,9 @@ def require(caller: Caller, operation: Operation) -> None:
 
 def _require_one(rule: Rule, needed: frozenset[str] | None, held: frozenset[str], what: str) -> None:
     if needed is None:
+        # Where even the question is nobody's business, the answer does not say whose it is.
+        if rule.roles and rule.stranger != "unauthenticated":
+            raise Problem(rule.stranger, f"this takes a user's token with the role {' or '.join(sorted(rule.roles))}")
         raise Problem(rule.stranger, "this kind of caller may not do this")
     if needed and held.isdisjoint(needed):
         raise Problem("permission_denied", f"this needs the {what} {' or '.join(sorted(needed))}")

@@ -84,6 +84,10 @@ class BackupReport:
         return all(finding.holds for finding in self.findings)
 
 
+_MAY_NOT_READ: Final = (
+    "This login may not read every organization's rows: use a superuser, or a login with BYPASSRLS that may"
+    " read every table, as pg_dump needs too."
+)
 _AGAIN: Final = "restore it again, or restore an older backup."
 _TOUCHED: Final = "restore a backup from before, and find out who could write there."
 LOGIN: Final = Check("login", "This login may read every organization's rows.", "")
@@ -196,10 +200,7 @@ async def check_backup(url: str) -> BackupReport:
         finally:
             await connection.close(timeout=CONNECT_SECONDS)
     except asyncpg.InsufficientPrivilegeError as error:
-        raise CannotBeChecked(
-            "This login may not read every organization's rows: use a superuser, or a login with BYPASSRLS that may"
-            " read every table, as pg_dump needs too."
-        ) from error
+        raise CannotBeChecked(_MAY_NOT_READ) from error
     except UNAVAILABLE as error:
         raise CannotBeChecked(f"The database went away while it was read ({error!r}): check it again.") from error
 
@@ -240,6 +241,9 @@ async def _known_revision(connection: Connection) -> str:
             f"The schema is of revision {revision}, and this version runs on {', '.join(REVISIONS)}: check it with"
             " the version that wrote it, or bring an older copy up to date with openbell-server migrate."
         )
+    # Without it every table looks missing, and a whole database would be called broken.
+    if not await _queries.may_look_across_organizations(connection):
+        raise CannotBeChecked(_MAY_NOT_READ)
     return str(revision)
 
 

@@ -4,6 +4,9 @@
 -- name: schema_revision_across_organizations()$
 select string_agg(version_num, ', ') from public.alembic_version;
 
+-- name: may_look_across_organizations()$
+select coalesce(bool_and(has_schema_privilege(oid, 'usage')), true) from pg_namespace where nspname = 'openbell';
+
 -- name: sizes_across_organizations()^
 select count(*) as accounts, coalesce(sum(action_no), 0)::bigint as actions, coalesce(sum(event_no), 0)::bigint as events
 from account_counters;
