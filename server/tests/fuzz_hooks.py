@@ -22,6 +22,11 @@ HONEST = (
     "of live accounts",
     "must be later than now",
     "must be later than created_after",
+    "must be another currency than from",
+    "must have 1 to 500 prices and rates",
+    # How dates stand to each other, and to what is known of a market.
+    "days after from",
+    "is known",
     # What a broker asks for is its own form.
     "/fields",
     "/faults",

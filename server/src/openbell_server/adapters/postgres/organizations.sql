@@ -29,11 +29,11 @@ select api_key_id, key_id, organization_id, environment, permissions, secret_has
 from api_keys where key_id = :key_id;
 
 -- name: find_account(organization_id, account_id)^
-select a.account_id, a.organization_id, a.name, a.broker, a.environment, a.slot, a.disabled, a.timezone,
+select a.account_id, a.organization_id, a.name, a.broker, a.environment, a.slot, a.disabled,
     o.disabled as organization_disabled, o.entitlements, o.control_epoch as organization_epoch,
     c.control_epoch as account_epoch, clock_timestamp() as now,
     -- The schema before may not have these columns.
-    facts ->> 'closed_at' is not null as closed,
+    facts ->> 'timezone' as timezone, facts ->> 'closed_at' is not null as closed,
     coalesce(facts ->> 'credential_status', 'not_required') as credential_status
 from accounts a
 cross join to_jsonb(a) facts

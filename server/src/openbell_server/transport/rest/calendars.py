@@ -1,5 +1,6 @@
 """The routes of market calendars: which there are, and their sessions."""
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Final
@@ -18,6 +19,9 @@ from openbell_server.transport.rest.wire_types import Moment
 
 DAYS_MAX: Final = 366
 DAYS_DEFAULT: Final = 7
+# A year that no clock can tell in another zone is none.
+FIRST_DATE: Final = date(1970, 1, 2)
+LAST_DATE: Final = date(9998, 1, 1)
 DateText = Annotated[str, Meta(extra_json_schema={"format": "date"}, examples=["2026-11-27"])]
 
 
@@ -144,13 +148,12 @@ def _date(request: AnyRequest, name: str) -> date | None:
     values = request.query_params.getall(name, [])
     if not values:
         return None
-    try:
-        text = str(values[0])
-        if len(values) == 1 and len(text) == len("2026-11-27"):
-            # A year that no clock can tell in another zone is none.
+    text, found = str(values[0]), None
+    if len(values) == 1 and len(text) == len("2026-11-27"):
+        with contextlib.suppress(ValueError):
             found = date.fromisoformat(text)
-            if date(1970, 1, 2) <= found <= date(9998, 1, 1):
-                return found
-    except ValueError:
-        pass
-    raise InvalidParameter(name, "must be one date, such as 2026-11-27")
+    if found is None:
+        raise InvalidParameter(name, "must be one date, such as 2026-11-27")
+    if not FIRST_DATE <= found <= LAST_DATE:
+        raise InvalidParameter(name, f"must be from {FIRST_DATE} to {LAST_DATE}, which is known")
+    return found
