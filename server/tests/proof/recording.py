@@ -40,6 +40,7 @@ SYMBOLS = tuple(
 )
 SIDES = (OrderSide.BUY, OrderSide.BUY, OrderSide.SELL, OrderSide.SELL_SHORT)
 SET_MAX = 64
+SETS_PER_LOOK = 100
 # How many of those that end have filled; how many more fill in part after each set.
 FILLED = 0.5
 PARTIAL_FILLS = 6
@@ -145,7 +146,12 @@ class Recorder:
 
     async def record(self, commands: int) -> None:
         """Until so many commands for an order, or for more of one, were judged."""
-        while self.recorded["judged"] < commands:
+        for place in itertools.count():
+            if self.recorded["judged"] >= commands:
+                return
+            if place % SETS_PER_LOOK == 0:
+                # Plans for tables that were empty would read all of them again and again.
+                await self.pool.execute("analyze")
             await self._set(min(SET_MAX, commands - self.recorded["judged"]))
             await self.report()
 
