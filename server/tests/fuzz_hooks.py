@@ -34,6 +34,10 @@ HONEST = (
     # What a rule is made of is its code's own form.
     "/parameters",
     "cannot be set at the scope",
+    "must be given for the scope",
+    # How the ends of a back-test stand to each other, to now and to what is on record.
+    "must be before to",
+    "days before to",
     "is only for a switch that stops something",
 )
 

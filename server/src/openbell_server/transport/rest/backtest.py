@@ -18,17 +18,28 @@ from openbell_server.application.backtest_rules import (
 )
 from openbell_server.domain.authorization import Operation
 from openbell_server.domain.backtest_controls import Example, RuleTally
+from openbell_server.domain.control_facts import Gate
 from openbell_server.domain.control_rules import OnMissing
+from openbell_server.domain.controls_catalogue import CATALOGUE, SETTABLE
 from openbell_server.domain.findings import Comparison, Finding, Mode, Scope, Value
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.intents import ActionType
 from openbell_server.transport.rest.entry import Enter
+from openbell_server.transport.rest.intent_bodies import SymbolText
 from openbell_server.transport.rest.intents import json_body_of
 from openbell_server.transport.rest.statistics_bodies import WindowBody
 from openbell_server.transport.rest.strict_json import read_json
 from openbell_server.transport.rest.wire_types import Moment, in_utc
 
-CodeText = Annotated[str, Meta(max_length=40, description="the code of a rule", examples=["QTY_MAX"])]
+CodeText = Annotated[
+    str,
+    Meta(
+        max_length=40,
+        description="the code of a rule",
+        examples=["QTY_MAX"],
+        extra_json_schema={"enum": [code for code in SETTABLE if Gate.ACCEPT in CATALOGUE[code].gates]},
+    ),
+]
 # A list is one of texts, or of pairs of them.
 ValueOnWire = str | int | list[str | list[str]] | None
 ShortText = Annotated[str, Meta(max_length=64)]
@@ -42,7 +53,7 @@ class ProposedRuleBody(Struct, forbid_unknown_fields=True, frozen=True):
     parameters: dict[str, Any]
     mode: Mode = Mode.HARD
     on_missing: OnMissing | None = None
-    symbol: ShortText | None = None
+    symbol: SymbolText | None = None
     key_id: ShortText | None = None
 
     def to_rule(self) -> ProposedRule:
