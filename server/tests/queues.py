@@ -85,10 +85,13 @@ class Outbox:
         return await self.store.claim_across_organizations(limit)
 
     async def age(self, seconds: float) -> None:
-        """As if every claim had been made so long ago."""
+        """As if every claim had been made so long ago; one that somebody is at this moment resolving is left alone.
+
+        Whoever waited for such rows in an order of its own would wait in a circle.
+        """
         await self.pool.execute(
-            f"update {self.table} set claimed_at = clock_timestamp() - make_interval(secs => $1)"
-            " where status = 'processing'",
+            f"update {self.table} set claimed_at = clock_timestamp() - make_interval(secs => $1) where outbox_id in"
+            f" (select outbox_id from {self.table} where status = 'processing' for update skip locked)",
             seconds,
         )
 
