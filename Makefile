@@ -10,7 +10,8 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--custom-compile-command 'make lock'
 WIRE := sdk/src/openbell/wire
 TEST_SEED ?= $(shell date +%s)
-PROOF_PARTS := e2e frontdoor restart isolation commit upgrade contract authz tokens fuzz-http paging errors limits outbox health vault credentials secrets doctor simulation crashpoints races sabotage execution brokers controls kill backtest
+TESTS ?= server/tests/tidy server/tests/unit server/tests/integration sdk/tests
+PROOF_PARTS := e2e frontdoor restart isolation commit upgrade contract authz tokens fuzz-http paging errors limits outbox health vault credentials secrets doctor simulation crashpoints races sabotage execution brokers controls kill backtest events fuzz-grpc webhooks subscribers fanout
 
 .PHONY: help setup lock generate format check test e2e contract services-up services-down dev demo docs bench proof oracle sim clean
 
@@ -50,19 +51,21 @@ format: setup ## rewrite the code in the house format
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
 
-check: setup ## format, lint, types, import contracts, tidy, unit tests
+check: setup ## format, lint, types, import contracts, the wire, tidy, unit tests
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/buf lint proto
+	@$(BIN)/buf breaking proto --against proto/released
 	@$(BIN)/pytest -q -n 2 server/tests/tidy server/tests/unit sdk/tests
 
 test: setup $(OIDC)/node_modules/.package-lock.json ## tests on real PostgreSQL, NATS and Redis, two workers, random order
 	@echo "random seed $(TEST_SEED)"
-	@$(BIN)/pytest -q -n 2 --randomly-seed=$(TEST_SEED) server/tests/tidy server/tests/unit server/tests/integration sdk/tests
+	@TMPDIR=$$(tools/scratch_folder) $(BIN)/pytest -q -n 2 --randomly-seed=$(TEST_SEED) $(TESTS)
 
 e2e: setup ## tests on the whole stack as processes, two workers, a file at a time
-	@$(BIN)/pytest -q -n 2 --dist loadfile server/tests/e2e
+	@TMPDIR=$$(tools/scratch_folder) $(BIN)/pytest -q -n 2 --dist loadfile server/tests/e2e
 
 services-up: setup ## start PostgreSQL and NATS for this checkout, in the background
 	@$(BIN)/openbell-server services up

@@ -43,7 +43,7 @@ PAPER, LIVE = "paper", "live"
 ADMIN, MEMBER, READ_ONLY = "admin", "member", "read_only"
 ROLES = frozenset({ADMIN, MEMBER, READ_ONLY})
 EVERY_SCOPE = frozenset(
-    {"credential:read", "intent:read", "account:read", "control:read", "event:read", "reference:edit"}
+    {"credential:read", "intent:read", "account:read", "control:read", "event:read", "reference:edit", "webhook:read"}
 )
 
 

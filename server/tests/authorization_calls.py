@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,25 +11,20 @@ from uuid import uuid4
 import grpc
 import httpx
 from authorization_callers import Kind
+from event_streams import event_stream
 
 from authorization_answers import Answer, Cell, expected
 from authorization_table import Object
 from authorization_world import READ_CODE, REMOVED_CODE, SYMBOL, Members, Place, World
 from bad_keys import an_unknown_key
 from builders import an_account
-from identity_provider import PEOPLE, Verifier
+from identity_provider import PEOPLE
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.events import PostgresEventStore
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
-from openbell_server.application.follow_events import FollowEvents
 from openbell_server.domain.accounts import Environment
-from openbell_server.domain.identifiers import AccountId
-from openbell_server.processes.callers import authentication, wall_clock
-from openbell_server.processes.children import free_port
-from openbell_server.transport.stream.server import TradingService, serve_stream
-from rest_api import PROBLEM_FIELDS, RecordedSealer, cancel_body, create_body, limited, replace_body, rest_api
+from openbell_server.domain.errors import CODES
+from rest_api import PROBLEM_FIELDS, RecordedSealer, cancel_body, create_body, replace_body, rest_api
 
 CALL_SECONDS = 20
 # The same in every call, so that answers can be compared byte by byte.
@@ -69,19 +63,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A call without its caller; one without a method is of the stream, and its path is the account."""
+    """A call without its caller; one to the stream has the RPC's name as its method, and the account as its path."""
 
     method: str
     path: str
     body: object | None
-
-
-class QuietWakes:
-    """A stream that is only entered hears nothing."""
-
-    async def wait(self, account_id: AccountId, seconds: float) -> None:
-        del account_id
-        await asyncio.sleep(min(seconds, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +79,8 @@ class Door:
 
     async def send(self, target: Target, headers: list[tuple[str, str]]) -> Reply:
         """One call with these headers, over the interface that the target is of."""
-        if not target.method:
-            return await self._subscribe(target.path, headers)
+        if target.method.startswith("trading."):
+            return await self._follow(target, headers)
         sent = [(name.encode(), value.encode("utf-8", "surrogatepass")) for name, value in headers]
         content = b"" if target.body is None else json.dumps(target.body).encode()
         if target.body is not None:
@@ -108,22 +94,33 @@ class Door:
         kept = tuple(sorted((name, value) for name, value in answer.headers.items() if name != "date"))
         return Reply(answer.status_code, kept, answer.content)
 
-    async def _subscribe(self, account_id: str, metadata: list[tuple[str, str]]) -> Reply:
+    async def _follow(self, target: Target, metadata: list[tuple[str, str]]) -> Reply:
         """Enter the stream, and leave it with its first frame."""
         if not all(value.isascii() and value.isprintable() for _, value in metadata):
             raise ValueError("gRPC sends printable ASCII only")
-        request = pb.Subscribe(trading_account_id=account_id, subscriptions=[pb.EVENT_TYPE_BROKER_ORDER])
-        call = self.grpc.SubscribeEvents(request, metadata=tuple(metadata), timeout=CALL_SECONDS)
+        request = pb.Subscribe(
+            trading_account_id=target.path, subscriptions=[pb.EVENT_TYPE_BROKER_ORDER], subscription_id="one"
+        )
+        call: Any
+        if target.method.endswith("/StreamEvents"):
+            asked = iter([pb.StreamEventsRequest(subscribe=request)])
+            call = self.grpc.StreamEvents(asked, metadata=tuple(metadata), timeout=CALL_SECONDS)
+        else:
+            call = self.grpc.SubscribeEvents(request, metadata=tuple(metadata), timeout=CALL_SECONDS)
         kind = ("content-type", "grpc")
         try:
             frame = await call.read()
             assert isinstance(frame, pb.TradingEvent)
+            # What one of several subscriptions may not is told in a frame.
+            if (told := frame.error).code:
+                body = json.dumps({"code": told.code, "detail": told.message}).encode()
+                return Reply(CODES[told.code].status, (kind,), body)
             assert frame.WhichOneof("event") == "subscribed"
             return Reply(200, (kind,), b"")
         except grpc.aio.AioRpcError as error:
             code = str(dict(error.trailing_metadata() or ()).get("openbell-code"))
-            told = json.dumps({"code": code, "detail": error.details()}).encode()
-            return Reply(STATUSES.get(error.code(), 500), (kind,), told)
+            body = json.dumps({"code": code, "detail": error.details()}).encode()
+            return Reply(STATUSES.get(error.code(), 500), (kind,), body)
         finally:
             call.cancel()
 
@@ -131,22 +128,12 @@ class Door:
 @contextlib.asynccontextmanager
 async def open_door(pool: Pool, members: Members) -> AsyncIterator[Door]:
     """REST without a socket, the stream on a loopback port; both believe the tests' identity provider."""
-    stopping, ready = asyncio.Event(), asyncio.Event()
-    organizations = PostgresOrganizationStore(pool)
-    follow = FollowEvents(organizations, PostgresEventStore(pool), QuietWakes(), b"a secret", time.monotonic)
-    service = TradingService(authentication(pool, Verifier().tokens), limited(), follow, wall_clock, stopping)
-    address = f"127.0.0.1:{free_port()}"
-    serving = asyncio.ensure_future(serve_stream(service, address, ready.set, stopping))
-    await asyncio.wait_for(ready.wait(), 10)
-    try:
-        async with (
-            rest_api(pool, provider=members, vault=RecordedSealer()) as api,
-            grpc.aio.insecure_channel(address) as channel,
-        ):
-            yield Door(api.client, trading_pb2_grpc.TradingServiceStub(channel))
-    finally:
-        stopping.set()
-        await asyncio.wait_for(serving, 10)
+    async with (
+        event_stream(pool) as address,
+        rest_api(pool, provider=members, vault=RecordedSealer()) as api,
+        grpc.aio.insecure_channel(address) as channel,
+    ):
+        yield Door(api.client, trading_pb2_grpc.TradingServiceStub(channel))
 
 
 BODIES: dict[str, dict[str, object]] = {
@@ -166,6 +153,10 @@ BODIES: dict[str, dict[str, object]] = {
         f"put {whose} switch": {"state": "ACTIVE", "reason": "tests"}
         for whose in ("organization", "account", "symbol", "key")
     },
+    "create webhook": {"url": "https://example.com/", "types": ["broker_trade"]},
+    "change webhook": {"types": ["broker_order"]},
+    "replay webhook": {"after_seq": 0},
+    "resume webhook": {},
     "create key": {"name": "made by a test", "environment": "paper", "permissions": ["intent:read"]},
     "change key": {"name": "changed by a test"},
 }
@@ -192,10 +183,13 @@ class Calls:
     async def target(self, cell: Cell) -> Target:
         """What the call is aimed at, whoever makes it."""
         place = await self.world.place_of(cell)
-        if cell.row.name == "stream":
+        if cell.row.route.startswith("trading."):
             account = self.world.account_at(place, cell)
-            return Target("", str(account.id if account else uuid4()), None)
+            return Target(cell.row.route, str(account.id if account else uuid4()), None)
         method, template = cell.row.route.split(" ")
+        if "webhook_id" in template:
+            path = template.format(webhook_id=await self._webhook(place, cell))
+            return Target(method, path, BODIES.get(cell.row.name))
         return Target(method, *await self._aim(place, cell, template))
 
     async def _aim(self, place: Place, cell: Cell, template: str) -> tuple[str, object | None]:
@@ -265,6 +259,13 @@ class Calls:
         if cell.row.name == "submit CANCEL":
             return path, cancel_body(intent_id)
         return path, BODIES.get(cell.row.name)
+
+    async def _webhook(self, place: Place, cell: Cell) -> object:
+        if cell.object is Object.MISSING:
+            return uuid4()
+        if cell.row.name == "delete webhook" and not expected(cell).refused:
+            return await self.world.a_webhook(place.organization_id, cell.environment)
+        return (self.world.foreign if cell.object is Object.FOREIGN else place).webhooks[cell.environment]
 
     async def _key_to_manage(self, place: Place, cell: Cell) -> object:
         if cell.object is Object.MISSING:

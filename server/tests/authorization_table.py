@@ -79,6 +79,7 @@ _CREDENTIAL = "/v1/accounts/{account_id}/credentials"
 _INTENTS = "/v1/accounts/{account_id}/intents"
 _SYMBOL = "/v1/controls/accounts/{account_id}/symbols/{symbol}"
 _KEYS = "/v1/api-keys"
+_WEBHOOKS, _WEBHOOK = "/v1/webhooks", "/v1/webhooks/{webhook_id}"
 _ORGANIZATION = frozenset({Object.DISABLED_ORGANIZATION})
 
 
@@ -183,6 +184,22 @@ def _rule_rows(whose: str, place: str, objects: tuple[Object, ...], *, by_keys: 
     yield replace(write, name=f"put {whose} switch", route=f"PUT {place}/switch")
 
 
+def _webhook_write(name: str, route: str, success: int = 200, objects: tuple[Object, ...] = KEYS) -> Row:
+    return _write(name, route, success, objects, "webhook:edit")
+
+
+def _webhook_read(name: str, route: str, objects: tuple[Object, ...] = KEYS) -> Row:
+    return Row(
+        name=name,
+        route=route,
+        success=200,
+        objects=objects,
+        api_key=_only("webhook:read", "webhook:edit"),
+        user=ROLES,
+        service=_only("webhook:read"),
+    )
+
+
 def _manage_keys(name: str, route: str, success: int, objects: tuple[Object, ...], *, while_open: bool) -> Row:
     return Row(
         name=name,
@@ -242,6 +259,10 @@ ROWS = (
     _read("latest", "/{intent_id}", INTENTS),
     _read("actions", "/{intent_id}/actions", INTENTS),
     replace(_read("external orders", "", ACCOUNTS), route=f"GET {_ACCOUNT}/external-orders"),
+    replace(_read("orders", "", ACCOUNTS), route=f"GET {_ACCOUNT}/orders"),
+    replace(_read("order", "", INTENTS), route=f"GET {_ACCOUNT}/orders/{{intent_id}}"),
+    replace(_read("executions", "", ACCOUNTS), route=f"GET {_ACCOUNT}/executions"),
+    replace(_read("positions", "", ACCOUNTS), route=f"GET {_ACCOUNT}/positions"),
     _read("receipts of intent", "/{intent_id}/receipts", INTENTS),
     replace(_read("receipt", "", INTENTS), route=f"GET {_ACCOUNT}/receipts/{{receipt_id}}"),
     replace(_read("refusals", "", ACCOUNTS), route=f"GET {_ACCOUNT}/receipts"),
@@ -276,7 +297,38 @@ ROWS = (
         api_key=_only("event:read", "intent:read"),
         user=ROLES,
         service=_only("event:read"),
+        stopped_by=_ORGANIZATION,
     ),
+    Row(
+        name="stream many",
+        route="trading.TradingService/StreamEvents",
+        success=200,
+        objects=ACCOUNTS,
+        api_key=_only("event:read", "intent:read"),
+        user=ROLES,
+        service=_only("event:read"),
+        stopped_by=_ORGANIZATION,
+    ),
+    Row(
+        name="events",
+        route=f"GET {_ACCOUNT}/events",
+        success=200,
+        objects=ACCOUNTS,
+        api_key=_only("event:read", "intent:read"),
+        user=ROLES,
+        service=_only("event:read"),
+    ),
+    _webhook_write("create webhook", f"POST {_WEBHOOKS}", 201, NO_OBJECT),
+    _webhook_read("list webhooks", f"GET {_WEBHOOKS}", NO_OBJECT),
+    _webhook_read("show webhook", f"GET {_WEBHOOK}"),
+    _webhook_read("list webhook lanes", f"GET {_WEBHOOK}/lanes"),
+    _webhook_write("change webhook", f"PATCH {_WEBHOOK}"),
+    # Nothing more is sent of a disabled organization, and nobody needs to keep it.
+    replace(_webhook_write("delete webhook", f"DELETE {_WEBHOOK}", 204), stopped_by=frozenset()),
+    _webhook_write("rotate webhook secret", f"POST {_WEBHOOK}/rotate-secret"),
+    _webhook_write("test webhook", f"POST {_WEBHOOK}/test"),
+    _webhook_write("replay webhook", f"POST {_WEBHOOK}/replay"),
+    _webhook_write("resume webhook", f"POST {_WEBHOOK}/resume"),
     _manage_keys("create key", f"POST {_KEYS}", 201, NO_OBJECT, while_open=True),
     _manage_keys("list keys", f"GET {_KEYS}", 200, NO_OBJECT, while_open=False),
     _manage_keys("show key", f"GET {_KEYS}/{{api_key_id}}", 200, KEYS, while_open=False),

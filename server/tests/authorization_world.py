@@ -37,6 +37,10 @@ RULE = (
     " on conflict (organization_id, scope, subject, code) do update set terms = excluded.terms"
 )
 READ_CODE, REMOVED_CODE = "QTY_MAX", "QTY_MIN"
+WEBHOOK = (
+    "insert into webhooks (organization_id, webhook_id, url, kinds, environment, created_at, updated_at,"
+    " principal_type, principal_id) values ($1, $2, 'https://a.invalid/', '{2}', $3, now(), now(), 'SYSTEM', 'tests')"
+)
 RECEIPT = "select receipt_id from intent_actions where intent_id = $1 and seq = 1"
 CREDENTIAL = (
     "insert into credentials (organization_id, account_id, credential_id, broker, kind, hint, asked_at, created_at,"
@@ -72,6 +76,8 @@ class Place:
     organization_id: OrganizationId
     external_id: str
     desks: dict[tuple[str, bool], Desk]
+    # By environment.
+    webhooks: dict[str, UUID]
     # By caller: the id and the text of its key.
     keys: dict[str, tuple[UUID, str]] = field(default_factory=dict)
 
@@ -170,7 +176,15 @@ class World:
             if disabled:
                 await self.owner.execute("update accounts set disabled = true where account_id = $1", account.id)
         await self.owner.execute(RULE, organization, "organization", "", READ_CODE)
-        return Place(organization, external_id, desks)
+        webhooks = {environment: await self.a_webhook(organization, environment) for environment in (PAPER, LIVE)}
+        return Place(organization, external_id, desks, webhooks)
+
+    async def a_webhook(self, organization_id: OrganizationId, environment: str) -> UUID:
+        """One that a key of the environment made."""
+        webhook_id = new_id()
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            await connection.execute(WEBHOOK, organization_id, webhook_id, environment)
+        return webhook_id
 
     async def a_rule_to_remove(self, place: Place, scope: str, subject: str) -> None:
         """One that nobody else's call is about."""

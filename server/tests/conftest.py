@@ -2,9 +2,15 @@
 
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from openbell_server.processes.local_services import LocalServices
+
+# How long an example takes says how busy the machine is, and nothing else.
+SLOW = hypothesis.HealthCheck.too_slow
+hypothesis.settings.register_profile("unhurried", deadline=None, suppress_health_check=[SLOW])
+hypothesis.settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

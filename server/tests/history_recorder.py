@@ -132,6 +132,11 @@ def _stored_event(row: asyncpg.Record) -> LoggedEvent:
     if kind is EventKind.EXTERNAL_ORDER:
         filled = Decimal(body["filled_quantity"])
         return LoggedEvent(row["event_no"], kind, "", None, body["status"], filled)
+    if kind is EventKind.BROKER_TRADE:
+        filled = Decimal(body["cumulative_quantity"])
+        return LoggedEvent(row["event_no"], kind, str(row["intent_id"]), None, body["kind"], filled)
+    if kind is EventKind.CONTROL_CHANGED:
+        return LoggedEvent(row["event_no"], kind, "", None, body["change"], None)
     if kind is EventKind.INTENT_ACTION:
         # An event without a body is an action just recorded.
         state = body.get("state", ActionState.QUEUED)
@@ -149,6 +154,13 @@ def told_event(frame: pb.TradingEvent) -> LoggedEvent:
         theirs = frame.external_order
         filled = Decimal(theirs.filled_quantity)
         return LoggedEvent(frame.account_seq, EventKind.EXTERNAL_ORDER, "", None, theirs.status, filled)
+    if frame.WhichOneof("event") == "broker_trade":
+        trade = frame.broker_trade
+        filled = Decimal(trade.cumulative_quantity)
+        return LoggedEvent(frame.account_seq, EventKind.BROKER_TRADE, trade.intent_id, None, trade.kind, filled)
+    if frame.WhichOneof("event") == "control_changed":
+        change = frame.control_changed.change
+        return LoggedEvent(frame.account_seq, EventKind.CONTROL_CHANGED, "", None, change, None)
     if frame.WhichOneof("event") == "intent_action":
         action = frame.intent_action
         return LoggedEvent(frame.account_seq, EventKind.INTENT_ACTION, action.intent_id, action.seq, action.state, None)

@@ -8,8 +8,10 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from halting import halted
+from neighbour_lanes import values_of_lanes
 from neighbour_markets import values_of_markets, with_markets
 from neighbour_rules import values_of_rules
+from neighbour_webhooks import values_of_webhooks, with_webhook
 
 from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution, new_id
 from openbell_server.adapters.postgres import named_queries
@@ -55,15 +57,15 @@ ID_PARAMETERS = {
     "action_id",
     "action_ids",
     "api_key_id",
-    "key_id",
+    *("key_id", "key_ids"),
     "external_id",
     "execution_ids",
-    "outbox_ids",
-    "outbox_id",
+    *("outbox_ids", "outbox_id"),
     "executor_id",
     "credential_id",
     "receipt_id",
     "of_whom",
+    "webhook_id",
 }
 
 
@@ -89,7 +91,7 @@ class Neighbour:
 
 
 async def a_neighbour(pool: Pool) -> Neighbour:
-    tenant = await with_markets(pool, await a_tenant(pool))
+    tenant = await with_webhook(pool, await with_markets(pool, await a_tenant(pool)))
     desk = Desk(pool, await with_controls(pool, await with_credential(pool, tenant)))
     filled = await desk.accept()
     (door,) = await desk.work()
@@ -242,7 +244,9 @@ async def values_of(owner: Owner, neighbour: Neighbour) -> dict[str, Any]:
         **dict(credential),
         "credential_ids": [credential["credential_id"]],
         "account_ids": [account.id],
+        "key_ids": [row["key_id"]],
         "of_whom": str(account.id),
+        **await values_of_webhooks(owner, neighbour.organization_id),
     }
 
 
@@ -251,18 +255,8 @@ def _plain_values() -> dict[str, Any]:
     now = datetime.now(UTC)
     return (
         {"name": "Mallory", "broker": "paper", "environment": "paper", "entitlements": [], "permissions": []}
-        | {
-            "seq": None,
-            "after": 0,
-            "row_limit": 100,
-            "look_at": 100,
-            "keep_seconds": 0.0,
-            "queue": "intents",
-            "bucket": 0,
-            "attempts_max": 20,
-            "seconds": 60.0,
-            "wait_seconds": [1.0],
-        }
+        | {"seq": None, "after": 0, "row_limit": 100, "look_at": 100, "keep_seconds": 0.0, "queue": "intents"}
+        | {"bucket": 0, "attempts_max": 20, "seconds": 60.0, "wait_seconds": [1.0]}
         | {"older_than_seconds": 0.0, "stuck_after_seconds": 0.0, "attempt_id": uuid4(), "asked_at": now}
         | {"flag_after_seconds": 0.0, "states": ["UNKNOWN", "DISPATCHING"]}
         | {"found": False, "previous": "QUEUED", "state": "SKIPPED", "settled": True, "reason_code": None}
@@ -287,7 +281,6 @@ def _plain_values() -> dict[str, Any]:
             "read_at": now,
             "is_valid": True,
             "refusal_code": None,
-            "status": "valid",
         }
         | {"external_account_id": None, "base_currency": "USD", "credential_status": "missing"}
         | {"status": "valid", "credential_version": 1, "kind": "paper_key", "hint": "K7Q2"}
@@ -302,9 +295,9 @@ def _plain_values() -> dict[str, Any]:
         | _values_of_the_accept_step()
         | _values_of_reconciliation()
         | {"calendar": "XNYS", "trade_date": now.date(), "session": "regular", "on_close": None}
-        | {"is_reset": False, "opens_at": None, "closes_at": None}
         | values_of_markets()
         | values_of_rules(now)
+        | values_of_lanes()
     )
 
 
@@ -360,6 +353,7 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "create_account": lambda: {"account_id": new_id()},
     "list_actions_of_reference": lambda: {"action_type": "CREATE"},
     "keep_refusal": lambda: {"receipt_id": new_id()},
+    "add_webhook": lambda: {"webhook_id": new_id()},
     "add_vault_object": lambda: {"credential_id": new_id()},
     "record_halt": lambda: {"version": 2, "state": "REDUCE_ONLY"},
     "lift_halt": lambda: {"version": 1, "state": "HALTED"},

@@ -18,6 +18,7 @@ from openbell_server.application.limit_rates import LimitRates, Rates
 from openbell_server.application.ports.access_tokens import AccessTokens
 from openbell_server.application.ports.fault_plans import FaultPlan
 from openbell_server.application.ports.identity_provider import IdentityProvider
+from openbell_server.application.ports.posting import Poster
 from openbell_server.application.ports.vault import Sealer
 from openbell_server.brokers.paper.fault_client import PaperFaultPlans
 from openbell_server.domain.credentials import SealedSecrets, SecretPlace, Secrets
@@ -25,8 +26,10 @@ from openbell_server.domain.findings import Scope
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.api import rest_app
 from openbell_server.transport.rest.app import ObserveRequest
+from webhook_targets import RememberedPosts
 
 CURSOR_KEY = b"a secret of the tests"
+WEBHOOK_KEY = b"a key of the tests, long enough for it"
 RATES = [field.name for field in fields(Rates)]
 JSON = {"content-type": "application/json"}
 # Where an organization sets rules.
@@ -127,11 +130,17 @@ async def rest_api(
     provider: IdentityProvider | None = None,
     vault: Sealer | None = None,
     observe: ObserveRequest = lambda *_: None,
+    webhook_key: bytes = WEBHOOK_KEY,
+    poster: Poster | None = None,
 ) -> AsyncIterator[RestApi]:
     """Believes the tokens of the tests' identity provider, and takes any number of calls, unless told otherwise."""
     hints = RecordedHints()
     tokens, limit = tokens or Verifier().tokens, limit or limited()
-    app = rest_app(pool, hints, CURSOR_KEY, tokens, limit, "dev", provider, vault, RememberedPlans(), observe)
+    plans = RememberedPlans()
+    app = rest_app(
+        *(pool, hints, CURSOR_KEY, tokens, limit, "dev", provider, vault, plans, observe, None),
+        *(webhook_key, False, poster or RememberedPosts()),
+    )
     transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
     async with httpx.AsyncClient(transport=transport, base_url="http://openbell.test", timeout=20) as client:
         yield RestApi(client, hints)

@@ -174,13 +174,13 @@ class ScriptedBroker:
         return await answer(write.client_order_id) if callable(answer) else answer
 
 
-async def until_so(condition: Callable[[], bool]) -> None:
+async def until_so(condition: Callable[[], bool], seconds: float = 10) -> None:
     """Wait for what other tasks of this loop bring about."""
 
     async def is_so() -> bool:
         return condition()
 
-    await until(is_so)
+    await until(is_so, seconds)
 
 
 @dataclass(frozen=True, slots=True)

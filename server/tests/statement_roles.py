@@ -26,13 +26,12 @@ MAY_RUN: dict[str, set[Role]] = {
     "accounts.find_account_record": {_T},
     "accounts.is_busy": {_T},
     "accounts.save_account": {_T},
-    "api_key_records.is_organization_disabled": {_T, _O},
+    "api_key_records.is_organization_disabled": {_T, _O, Role.RELAY},
     "api_key_records.list_api_key_records": {_T, Role.KEYS, _O},
     "api_key_records.find_api_key_record": {_T, Role.KEYS, _O},
     "api_key_records.lock_api_key_record": {_T, _O},
     "api_key_records.change_api_key_record": {_T},
     "backtest_history.standing": {_T},
-    "backtest_history.first_action_since": {_T},
     "backtest_history.first_event_since": {_T},
     "backtest_history.first_refusal_since": {_T},
     "backtest_history.fits_since": {_T},
@@ -90,7 +89,10 @@ MAY_RUN: dict[str, set[Role]] = {
     "credentials.ask_about_credential": {_T},
     "credentials.credentials_running_out_across_organizations": {_T, Role.RELAY},
     "credentials.note_warning": {_T},
-    "events.head": {_T, _O},
+    "events.bounds": {_T},
+    "events.heads": {_T, _O, Role.RELAY},
+    "events.list_followed": {_T, _O, Role.RELAY},
+    "snapshots.snapshot": {_T},
     "events.read_after": {_T},
     "evidence.save_order_details": {_T},
     "evidence.flag_action": {_T},
@@ -206,6 +208,12 @@ MAY_RUN: dict[str, set[Role]] = {
     "intents.head": {_T},
     "intents.first_number_since": {_T},
     "intents.list_actions_of_intent": {_T},
+    "order_lists.list_orders": {_T},
+    "order_lists.list_working_orders": {_T},
+    "order_lists.show_order": {_T},
+    "order_lists.list_executions": {_T},
+    "order_lists.list_executions_of_order": {_T},
+    "order_lists.list_positions": {_T},
     "leases.replace_namesakes": {_X},
     "leases.join_the_living": {_X},
     "leases.has_living_namesake": {_X},
@@ -220,7 +228,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "operators.lock_organization": {_T, _O},
     "operators.change_organization": {_O},
     "operators.list_accounts_across_organizations": {_T, _O},
-    "operators.find_organization_of_account_across_organizations": {_T, _X, _O},
+    "operators.find_organization_of_account_across_organizations": {_T, _X, _O, Role.RELAY},
     "operators.lock_halt": {_T, _O},
     "operators.resume_account": {_T, _O},
     "operators.list_api_keys": {_T, Role.KEYS, _O},
@@ -236,9 +244,15 @@ MAY_RUN: dict[str, set[Role]] = {
     "organizations.create_account": {_T, _O},
     "organizations.create_counters": {_T, _O},
     "organizations.read_organization": {_T, _O},
-    "organizations.find_key_across_organizations": {_T, Role.KEYS},
+    "organizations.find_keys_across_organizations": {_T, Role.KEYS},
     "organizations.find_account": {_T},
     "replaces.accept_replaces_across_organizations": {Role.ACCEPT},
+    # A tenant may run what crosses organizations on its own, and the relay what reads no address.
+    **{
+        f"webhook_lanes.{name}_across_organizations": {Role.RELAY, _T} for name in ("add_lanes", "claim", "count_lanes")
+    },
+    **{f"webhook_lanes.{name}": {Role.RELAY, _T} for name in ("release_lane", "fail_lane")},
+    **{f"webhook_lanes.{name}": {_T} for name in ("save_lane", "end_webhook")},
     "outbox_health.count_across_organizations": {Role.HEALTH, _O},
     "outbox_health.read_queues_across_organizations": {Role.HEALTH, _O},
     "outbox_operators.list_rows_across_organizations": {_O},
@@ -257,6 +271,7 @@ MAY_RUN: dict[str, set[Role]] = {
             *("outbox_pruning.take_counts", "outbox_pruning.remove_completed"),
         )
     },
+    "event_pruning.prune_events_across_organizations": {Role.RELAY},
     "unneeded_secrets.destroy_across_organizations": {Role.RELAY},
     "user_deletions.request_deletion": {_T},
     "user_deletions.finish_deletion": {Role.RELAY},
@@ -280,6 +295,21 @@ MAY_RUN: dict[str, set[Role]] = {
     "symbol_controls.save_manual_control": {_T},
     "symbol_controls.save_time_control": {_T},
     "symbol_controls.keep_refusal": {_T},
+    # It reads no table.
+    "webhooks.take_webhook_turn": set(Role),
+    "webhooks.find_webhook_owner": {_T, _O, Role.RELAY},
+    "webhooks.known_accounts": {_T, _O, Role.RELAY},
+    **{
+        f"webhooks.{statement}": {_T}
+        for statement in (
+            *("add_webhook", "remove_webhook_lanes", "list_webhooks", "lock_webhook"),
+            *("save_webhook", "rotate_webhook_secret", "remove_webhook", "list_webhook_lanes"),
+        )
+    },
+    **{
+        f"webhooks.{statement}": {_T, Role.RELAY}
+        for statement in ("add_webhook_lanes", "replay_webhook_lanes", "resume_webhook_lanes", "hurry_webhook_lanes")
+    },
     # Whoever writes an object cannot read it.
     "vault_objects.add_vault_object": {_T},
     "vault_objects.read_vault_object": {Role.VAULT},

@@ -33,7 +33,7 @@ PLATFORM_TABLES = {
 }
 DEFINERS = {
     *("accept_commands", "count_actions", "count_outcome", "count_refusal", "roll_up_outbox"),
-    "begin_every_epoch",
+    *("begin_every_epoch", "prune_events"),
 }
 TENANT_POLICY = "(organization_id = (NULLIF(current_setting('openbell.organization_id'::text, true), ''::text))::uuid)"
 OWN_ACCOUNT_POLICY = "(EXISTS ( SELECT 1 FROM accounts a WHERE (a.account_id = {}.account_id)))"
@@ -86,7 +86,11 @@ CROSSING = {
         (table, "relay"): ("openbell_relay", "ALL")
         for table in ("intent_outbox", "account_outbox", "user_deletions", "user_outbox", "vault_objects")
     },
-    ("credentials", "relay"): ("openbell_relay", "SELECT"),
+    ("webhook_lanes", "relay"): ("openbell_relay", "ALL"),
+    **{
+        (table, "relay"): ("openbell_relay", "SELECT")
+        for table in ("credentials", "webhooks", "accounts", "account_counters", "organizations")
+    },
     ("vault_objects", "vault"): ("openbell_vault", "ALL"),
     ("audit_log", "list_entries"): ("openbell_operator", "SELECT"),
     ("outbox_failures", "roll_up"): ("openbell_writer", "ALL"),

@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from openbell import webhooks
+    from openbell.account_requests import Account, Credential
     from openbell.async_client import AsyncClient
     from openbell.backtests import Backtest, BacktestExample, RuleTally
     from openbell.calendars import Calendar, MarketSession, MarketSessions
@@ -26,24 +28,32 @@ if TYPE_CHECKING:
         UnexpectedReply,
         Unreachable,
     )
-    from openbell.halts import Halt, HaltCancels, HaltedOrder, HaltReport, InFlightCommand, SetBy
-    from openbell.models import (
+    from openbell.event_records import (
         AccountChanged,
+        BrokerOrder,
+        BrokerPosition,
+        BrokerTrade,
+        ControlChanged,
+        Event,
+        ExternalOrder,
+        IntentAction,
+        PositionAdjusted,
+        Primed,
+    )
+    from openbell.halts import Halt, HaltCancels, HaltedOrder, HaltReport, InFlightCommand, SetBy
+    from openbell.key_requests import ApiKey, ValidKey
+    from openbell.mirror import AsyncMirror, Book, Mirror
+    from openbell.models import (
         Action,
         Broker,
         BrokerCommand,
         BrokerFeed,
-        BrokerOrder,
         CredentialField,
         CredentialForm,
-        Event,
         Execution,
-        ExternalOrder,
         FaultPlan,
-        IntentAction,
         Latency,
         Page,
-        PositionAdjusted,
         Probe,
         Reason,
         Statistics,
@@ -53,32 +63,45 @@ if TYPE_CHECKING:
         Unknown,
         Window,
     )
+    from openbell.operation_requests import Organization, Outbox, Outboxes
+    from openbell.order_lists import EventPage, Order, OrderPage, Position, Positions, RecordedExecution
     from openbell.orders import Limit, Market, Stop, StopLimit
     from openbell.receipts import ChainedAction, ChainHeads, Evaluation, Finding, Receipt
     from openbell.references import ExchangeRate, GivenPrice, GivenRate, ReferencePrice, References
     from openbell.rules import Rule, RuleAddress, RuleChange, RuleTerms, Switch
+    from openbell.webhook_requests import LaneCounts, Webhook, WebhookLane, WebhookTest
+    from openbell.webhooks import InvalidSignature
 
 __all__ = [
+    "Account",
     "AccountChanged",
     "Action",
     "ApiError",
+    "ApiKey",
     "AsyncClient",
+    "AsyncMirror",
     "Backtest",
     "BacktestExample",
+    "Book",
     "Broker",
     "BrokerCommand",
     "BrokerFeed",
     "BrokerOrder",
+    "BrokerPosition",
+    "BrokerTrade",
     "Calendar",
     "ChainHeads",
     "ChainedAction",
     "Client",
     "Conflict",
+    "ControlChanged",
+    "Credential",
     "CredentialField",
     "CredentialForm",
     "Evaluation",
     "Event",
     "EventMissed",
+    "EventPage",
     "ExchangeRate",
     "Execution",
     "ExternalOrder",
@@ -94,24 +117,36 @@ __all__ = [
     "InFlightCommand",
     "IntentAction",
     "Invalid",
+    "InvalidSignature",
+    "LaneCounts",
     "Latency",
     "Limit",
     "Market",
     "MarketSession",
     "MarketSessions",
+    "Mirror",
     "NotAuthenticated",
     "NotConfigured",
     "NotFinal",
     "NotFound",
     "OpenbellError",
+    "Order",
+    "OrderPage",
+    "Organization",
+    "Outbox",
+    "Outboxes",
     "OutcomeUnknown",
     "Page",
     "PermissionDenied",
+    "Position",
     "PositionAdjusted",
+    "Positions",
+    "Primed",
     "Probe",
     "RateLimited",
     "Reason",
     "Receipt",
+    "RecordedExecution",
     "ReferencePrice",
     "References",
     "Rule",
@@ -131,26 +166,45 @@ __all__ = [
     "UnexpectedReply",
     "Unknown",
     "Unreachable",
+    "ValidKey",
+    "Webhook",
+    "WebhookLane",
+    "WebhookTest",
     "Window",
+    "webhooks",
 ]
 
 # Where each name lives that is not in errors: httpx and msgspec are slow, so they are imported on first use only.
 _HOMES: Final = {
+    "Account": "account_requests",
+    "Credential": "account_requests",
+    "ApiKey": "key_requests",
+    "ValidKey": "key_requests",
+    "Organization": "operation_requests",
+    "Outbox": "operation_requests",
+    "Outboxes": "operation_requests",
     "AsyncClient": "async_client",
     "Client": "client",
-    "AccountChanged": "models",
+    "AccountChanged": "event_records",
     "Action": "models",
     "CredentialForm": "models",
     "CredentialField": "models",
     "BrokerFeed": "models",
     "BrokerCommand": "models",
     "Broker": "models",
-    "BrokerOrder": "models",
+    "BrokerOrder": "event_records",
     "Calendar": "calendars",
     "MarketSession": "calendars",
     "MarketSessions": "calendars",
-    "Event": "models",
-    "ExternalOrder": "models",
+    "Event": "event_records",
+    "BrokerPosition": "event_records",
+    "BrokerTrade": "event_records",
+    "ControlChanged": "event_records",
+    "Primed": "event_records",
+    "AsyncMirror": "mirror",
+    "Book": "mirror",
+    "Mirror": "mirror",
+    "ExternalOrder": "event_records",
     "Execution": "models",
     "FaultPlan": "models",
     "Halt": "halts",
@@ -159,9 +213,9 @@ _HOMES: Final = {
     "HaltReport": "halts",
     "InFlightCommand": "halts",
     "SetBy": "halts",
-    "IntentAction": "models",
+    "IntentAction": "event_records",
     "Page": "models",
-    "PositionAdjusted": "models",
+    "PositionAdjusted": "event_records",
     "Probe": "models",
     "Reason": "models",
     "Latency": "models",
@@ -176,6 +230,12 @@ _HOMES: Final = {
     "GivenRate": "references",
     "ReferencePrice": "references",
     "References": "references",
+    "EventPage": "order_lists",
+    "Order": "order_lists",
+    "OrderPage": "order_lists",
+    "Position": "order_lists",
+    "Positions": "order_lists",
+    "RecordedExecution": "order_lists",
     "Limit": "orders",
     "Market": "orders",
     "Stop": "orders",
@@ -193,7 +253,14 @@ _HOMES: Final = {
     "Evaluation": "receipts",
     "Finding": "receipts",
     "Receipt": "receipts",
+    "LaneCounts": "webhook_requests",
+    "Webhook": "webhook_requests",
+    "WebhookLane": "webhook_requests",
+    "WebhookTest": "webhook_requests",
+    "InvalidSignature": "webhooks",
 }
+# Those that are meant with their module's name before them: openbell.webhooks.verify.
+_MODULES: Final = {"webhooks"}
 
 if not TYPE_CHECKING:  # a type checker that saw this function would believe in every name
 
@@ -201,6 +268,8 @@ if not TYPE_CHECKING:  # a type checker that saw this function would believe in 
         """The public names, on first use (PEP 562)."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name in _MODULES:
+            return import_module(f"openbell.{name}")
         return getattr(import_module(f"openbell.{_HOMES.get(name, 'errors')}"), name)
 
 

@@ -7,25 +7,39 @@ from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
-from openbell import backtests, receipt_requests, references, requests, rule_requests
+from openbell import backtests, order_lists, receipt_requests, references, requests, rule_requests, sse
 from openbell.backtests import Backtest, BacktestOptions
 from openbell.calendars import Calendar, CalendarList, MarketSessions
 from openbell.connection import DEFAULT_TIMEOUT, connect
+from openbell.event_records import Event, ExternalOrder
 from openbell.halts import HaltReport
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
+from openbell.mirror import AsyncMirror
 from openbell.models import (
     Action,
     Broker,
     BrokerList,
-    Event,
     FaultPlan,
     Page,
     Statistics,
     SymbolControl,
     SymbolTime,
 )
+from openbell.order_lists import (
+    EventPage,
+    ExecutionOptions,
+    ExecutionPage,
+    ExternalOrderPage,
+    HistoryOptions,
+    Order,
+    OrderOptions,
+    OrderPage,
+    Positions,
+    RecordedExecution,
+)
 from openbell.orders import Side, Spec, TimeWindow
-from openbell.plans import Answer, Pause, Plan, Step, ask, await_final, fetch, submit
+from openbell.organization_clients import AsyncAccounts, AsyncApiKeys, AsyncOperations
+from openbell.plans import Answer, Pause, Plan, Step, ask, async_pages, await_final, fetch, submit
 from openbell.receipts import ChainedAction, ChainHeads, ChainPage, Evaluation, Receipt, ReceiptPage
 from openbell.references import GivenPrice, GivenRate, ReferencePrice, ReferencePriceList, References
 from openbell.requests import (
@@ -39,9 +53,10 @@ from openbell.requests import (
 )
 from openbell.rule_requests import RemoveOptions, RuleOptions, RuleScope, State, SwitchOptions
 from openbell.rules import Rule, RuleChange, RuleChangePage, RuleList, Switch
+from openbell.subscriptions import EventOptions, Subscription, Transport, subscription_of
+from openbell.webhook_clients import AsyncWebhooks
 
 Outcome = TypeVar("Outcome")
-Paged = TypeVar("Paged", Page, ReceiptPage, ChainPage, RuleChangePage)
 
 
 class AsyncClient:
@@ -64,6 +79,10 @@ class AsyncClient:
         """
         self._connection = connect(api_key, base_url, stream_address, account_id, timeout, access_token)
         self._http = httpx.AsyncClient(**client_arguments(self._connection), transport=transport)
+        self.accounts = AsyncAccounts(self._carry_out, self._connection)
+        self.api_keys = AsyncApiKeys(self._carry_out, self._connection)
+        self.operations = AsyncOperations(self._carry_out)
+        self.webhooks = AsyncWebhooks(self._carry_out)
 
     def __repr__(self) -> str:
         """Where it points, with the key masked."""
@@ -142,6 +161,45 @@ class AsyncClient:
         """The history of an intent, oldest first."""
         return self._records(requests.actions_page(self._connection, intent_id, account_id))
 
+    async def orders(self, **options: Unpack[OrderOptions]) -> AsyncIterator[Order]:
+        """Orders of the account's intents as they stand, in the order they were asked for."""
+        async for page in async_pages(self._carry_out, order_lists.orders(self._connection, options), OrderPage):
+            for order in page.data:
+                yield order
+
+    async def order(self, intent_id: str, *, account_id: str | None = None) -> Order:
+        """The order of an intent as it stands."""
+        return await self._carry_out(fetch(order_lists.order(self._connection, intent_id, account_id), Order))
+
+    async def external_orders(self, *, account_id: str | None = None) -> AsyncIterator[ExternalOrder]:
+        """Orders at the broker that nobody asked for here."""
+        request = order_lists.external_orders(self._connection, account_id)
+        async for page in async_pages(self._carry_out, request, ExternalOrderPage):
+            for order in page.data:
+                yield order
+
+    async def executions(self, **options: Unpack[ExecutionOptions]) -> AsyncIterator[RecordedExecution]:
+        """Executions as they stand, busts and corrections included, in the order they were recorded."""
+        async for page in async_pages(
+            self._carry_out, order_lists.executions(self._connection, options), ExecutionPage
+        ):
+            for execution in page.data:
+                yield execution
+
+    async def positions(self, *, account_id: str | None = None) -> Positions:
+        """What the account holds, all of it at one moment."""
+        return await self._carry_out(fetch(order_lists.positions(self._connection, account_id), Positions))
+
+    async def event_history(self, **options: Unpack[HistoryOptions]) -> AsyncIterator[Event]:
+        """Past events up to now, the oldest first; raises EventMissed for those that are no longer kept."""
+        following: Request | None = order_lists.event_history(self._connection, options)
+        while following is not None:  # ends at the newest event
+            page = await self._carry_out(fetch(following, EventPage))
+            page.require_whole()
+            for event in page.events:
+                yield event
+            following = order_lists.following_events(following, page.next_token)
+
     async def receipt(self, receipt_id: str, *, account_id: str | None = None) -> Receipt:
         """Why a command was accepted or refused."""
         return await self._carry_out(fetch(receipt_requests.receipt(self._connection, receipt_id, account_id), Receipt))
@@ -149,14 +207,14 @@ class AsyncClient:
     async def receipts_of_intent(self, intent_id: str, *, account_id: str | None = None) -> AsyncIterator[Receipt]:
         """The receipts of an intent's commands in their order, each followed by that of a refusal at its door."""
         request = receipt_requests.receipts_of_intent(self._connection, intent_id, account_id)
-        async for page in self._pages(request, ReceiptPage):
+        async for page in async_pages(self._carry_out, request, ReceiptPage):
             for receipt in page.data:
                 yield receipt
 
     async def refusals(self, *, account_id: str | None = None) -> AsyncIterator[Receipt]:
         """What controls refused, the oldest first."""
         request = receipt_requests.refusals(self._connection, account_id)
-        async for page in self._pages(request, ReceiptPage):
+        async for page in async_pages(self._carry_out, request, ReceiptPage):
             for receipt in page.data:
                 yield receipt
 
@@ -167,7 +225,7 @@ class AsyncClient:
     async def chained_actions(self, *, account_id: str | None = None) -> AsyncIterator[ChainedAction]:
         """Every action of the account with what its hash and its chain are made of, the oldest first."""
         request = receipt_requests.chained_actions(self._connection, account_id)
-        async for page in self._pages(request, ChainPage):
+        async for page in async_pages(self._carry_out, request, ChainPage):
             for action in page.data:
                 yield action
 
@@ -208,6 +266,10 @@ class AsyncClient:
     async def fault_plan(self, *, account_id: str | None = None) -> FaultPlan:
         """How the account's paper broker misbehaves."""
         return await self._carry_out(fetch(requests.fault_plan(self._connection, account_id), FaultPlan))
+
+    async def remove_fault_plan(self, *, account_id: str | None = None) -> None:
+        """Have the account's paper broker behave."""
+        await self._carry_out(ask(requests.remove_fault_plan(self._connection, account_id)))
 
     async def patch_symbol_time(self, symbol: str, **options: Unpack[TimeOptions]) -> SymbolTime:
         """Change when a symbol may be traded; what is left out stays as it is, what clear names is removed."""
@@ -280,14 +342,25 @@ class AsyncClient:
         request = backtests.backtest(self._connection, rules, options)
         return await self._carry_out(fetch(request, Backtest))
 
-    def events(self, resume_token: str | None = None, *, account_id: str | None = None) -> AsyncIterator[Event]:
-        """Events from the first iteration on, or from just after resume_token; reconnects, and never skips one."""
-        from openbell.events import Subscription, iterate_async  # grpc is slow to import and most callers never stream
+    def events(self, resume_token: str | None = None, **options: Unpack[EventOptions]) -> AsyncIterator[Event]:
+        """Events from the first iteration on, or as start or resume_token say; reconnects, and never skips one."""
+        return self._follow(subscription_of(self._connection, resume_token, options), options)
 
-        return iterate_async(self._connection, Subscription(self._connection.account(account_id), resume_token))
+    def mirror(self, *, account_id: str | None = None, transport: Transport = "grpc") -> AsyncMirror:
+        """The account's open orders and what it holds, kept current: `async with client.mirror() as mirror: …`."""
+        options: EventOptions = {"account_id": account_id, "start": "primed", "transport": transport}
+        subscription = subscription_of(self._connection, None, options)
+        return AsyncMirror(self._follow(subscription, options), subscription)
+
+    def _follow(self, subscription: Subscription, options: EventOptions) -> AsyncIterator[Event]:
+        if options.get("transport") == "sse":
+            return sse.iterate_async(self._http, self._connection, subscription)
+        from openbell.events import iterate_async  # grpc is slow to import and most callers never stream
+
+        return iterate_async(self._connection, subscription)
 
     async def _changes(self, request: Request) -> AsyncIterator[RuleChange]:
-        async for page in self._pages(request, RuleChangePage):
+        async for page in async_pages(self._carry_out, request, RuleChangePage):
             for change in page.data:
                 yield change
 
@@ -296,16 +369,9 @@ class AsyncClient:
         return await self._carry_out(fetch(dry, Evaluation))
 
     async def _records(self, request: Request) -> AsyncIterator[Action]:
-        async for page in self._pages(request, Page):
+        async for page in async_pages(self._carry_out, request, Page):
             for action in page.data:
                 yield action
-
-    async def _pages(self, request: Request, kind: type[Paged]) -> AsyncIterator[Paged]:
-        following: Request | None = request
-        while following is not None:  # ends with the last page; a page that repeats its cursor raises
-            page = await self._carry_out(fetch(following, kind))
-            yield page
-            following = requests.following_page(following, page.next_cursor)
 
     async def _carry_out(self, plan: Plan[Outcome]) -> Outcome:
         answer: Answer = None

@@ -7,25 +7,39 @@ from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
-from openbell import backtests, receipt_requests, references, requests, rule_requests
+from openbell import backtests, order_lists, receipt_requests, references, requests, rule_requests, sse
 from openbell.backtests import Backtest, BacktestOptions
 from openbell.calendars import Calendar, CalendarList, MarketSessions
 from openbell.connection import DEFAULT_TIMEOUT, connect
+from openbell.event_records import Event, ExternalOrder
 from openbell.halts import HaltReport
 from openbell.httpx_exchange import client_arguments, loss_of, reply_of, request_arguments
+from openbell.mirror import Mirror
 from openbell.models import (
     Action,
     Broker,
     BrokerList,
-    Event,
     FaultPlan,
     Page,
     Statistics,
     SymbolControl,
     SymbolTime,
 )
+from openbell.order_lists import (
+    EventPage,
+    ExecutionOptions,
+    ExecutionPage,
+    ExternalOrderPage,
+    HistoryOptions,
+    Order,
+    OrderOptions,
+    OrderPage,
+    Positions,
+    RecordedExecution,
+)
 from openbell.orders import Side, Spec, TimeWindow
-from openbell.plans import Answer, Pause, Plan, Step, ask, await_final, fetch, submit
+from openbell.organization_clients import Accounts, ApiKeys, Operations
+from openbell.plans import Answer, Pause, Plan, Step, ask, await_final, fetch, pages, submit
 from openbell.receipts import ChainedAction, ChainHeads, ChainPage, Evaluation, Receipt, ReceiptPage
 from openbell.references import GivenPrice, GivenRate, ReferencePrice, ReferencePriceList, References
 from openbell.requests import (
@@ -39,9 +53,10 @@ from openbell.requests import (
 )
 from openbell.rule_requests import RemoveOptions, RuleOptions, RuleScope, State, SwitchOptions
 from openbell.rules import Rule, RuleChange, RuleChangePage, RuleList, Switch
+from openbell.subscriptions import EventOptions, Subscription, Transport, subscription_of
+from openbell.webhook_clients import Webhooks
 
 Outcome = TypeVar("Outcome")
-Paged = TypeVar("Paged", Page, ReceiptPage, ChainPage, RuleChangePage)
 
 
 class Client:
@@ -64,6 +79,10 @@ class Client:
         """
         self._connection = connect(api_key, base_url, stream_address, account_id, timeout, access_token)
         self._http = httpx.Client(**client_arguments(self._connection), transport=transport)
+        self.accounts = Accounts(self._carry_out, self._connection)
+        self.api_keys = ApiKeys(self._carry_out, self._connection)
+        self.operations = Operations(self._carry_out)
+        self.webhooks = Webhooks(self._carry_out)
 
     def __repr__(self) -> str:
         """Where it points, with the key masked."""
@@ -142,6 +161,39 @@ class Client:
         """The history of an intent, oldest first."""
         return self._records(requests.actions_page(self._connection, intent_id, account_id))
 
+    def orders(self, **options: Unpack[OrderOptions]) -> Iterator[Order]:
+        """Orders of the account's intents as they stand, in the order they were asked for."""
+        for page in pages(self._carry_out, order_lists.orders(self._connection, options), OrderPage):
+            yield from page.data
+
+    def order(self, intent_id: str, *, account_id: str | None = None) -> Order:
+        """The order of an intent as it stands."""
+        return self._carry_out(fetch(order_lists.order(self._connection, intent_id, account_id), Order))
+
+    def external_orders(self, *, account_id: str | None = None) -> Iterator[ExternalOrder]:
+        """Orders at the broker that nobody asked for here."""
+        request = order_lists.external_orders(self._connection, account_id)
+        for page in pages(self._carry_out, request, ExternalOrderPage):
+            yield from page.data
+
+    def executions(self, **options: Unpack[ExecutionOptions]) -> Iterator[RecordedExecution]:
+        """Executions as they stand, busts and corrections included, in the order they were recorded."""
+        for page in pages(self._carry_out, order_lists.executions(self._connection, options), ExecutionPage):
+            yield from page.data
+
+    def positions(self, *, account_id: str | None = None) -> Positions:
+        """What the account holds, all of it at one moment."""
+        return self._carry_out(fetch(order_lists.positions(self._connection, account_id), Positions))
+
+    def event_history(self, **options: Unpack[HistoryOptions]) -> Iterator[Event]:
+        """Past events up to now, the oldest first; raises EventMissed for those that are no longer kept."""
+        following: Request | None = order_lists.event_history(self._connection, options)
+        while following is not None:  # ends at the newest event
+            page = self._carry_out(fetch(following, EventPage))
+            page.require_whole()
+            yield from page.events
+            following = order_lists.following_events(following, page.next_token)
+
     def receipt(self, receipt_id: str, *, account_id: str | None = None) -> Receipt:
         """Why a command was accepted or refused."""
         return self._carry_out(fetch(receipt_requests.receipt(self._connection, receipt_id, account_id), Receipt))
@@ -149,13 +201,13 @@ class Client:
     def receipts_of_intent(self, intent_id: str, *, account_id: str | None = None) -> Iterator[Receipt]:
         """The receipts of an intent's commands in their order, each followed by that of a refusal at its door."""
         request = receipt_requests.receipts_of_intent(self._connection, intent_id, account_id)
-        for page in self._pages(request, ReceiptPage):
+        for page in pages(self._carry_out, request, ReceiptPage):
             yield from page.data
 
     def refusals(self, *, account_id: str | None = None) -> Iterator[Receipt]:
         """What controls refused, the oldest first."""
         request = receipt_requests.refusals(self._connection, account_id)
-        for page in self._pages(request, ReceiptPage):
+        for page in pages(self._carry_out, request, ReceiptPage):
             yield from page.data
 
     def chain(self, *, account_id: str | None = None) -> ChainHeads:
@@ -165,7 +217,7 @@ class Client:
     def chained_actions(self, *, account_id: str | None = None) -> Iterator[ChainedAction]:
         """Every action of the account with what its hash and its chain are made of, the oldest first."""
         request = receipt_requests.chained_actions(self._connection, account_id)
-        for page in self._pages(request, ChainPage):
+        for page in pages(self._carry_out, request, ChainPage):
             yield from page.data
 
     def brokers(self) -> tuple[Broker, ...]:
@@ -201,6 +253,10 @@ class Client:
     def fault_plan(self, *, account_id: str | None = None) -> FaultPlan:
         """How the account's paper broker misbehaves."""
         return self._carry_out(fetch(requests.fault_plan(self._connection, account_id), FaultPlan))
+
+    def remove_fault_plan(self, *, account_id: str | None = None) -> None:
+        """Have the account's paper broker behave."""
+        self._carry_out(ask(requests.remove_fault_plan(self._connection, account_id)))
 
     def patch_symbol_time(self, symbol: str, **options: Unpack[TimeOptions]) -> SymbolTime:
         """Change when a symbol may be traded; what is left out stays as it is, what clear names is removed."""
@@ -273,14 +329,28 @@ class Client:
         request = backtests.backtest(self._connection, rules, options)
         return self._carry_out(fetch(request, Backtest))
 
-    def events(self, resume_token: str | None = None, *, account_id: str | None = None) -> Iterator[Event]:
-        """Events from now on, or from just after resume_token; reconnects, and never skips one."""
-        from openbell.events import Subscription, subscribe  # grpc is slow to import and most callers never stream
+    def events(self, resume_token: str | None = None, **options: Unpack[EventOptions]) -> Iterator[Event]:
+        """Events from now on, or as start or resume_token say; subscribes now, reconnects, and never skips one."""
+        stream = self._follow(subscription_of(self._connection, resume_token, options), options)
+        next(stream)
+        return (event for event in stream if event is not None)
 
-        return subscribe(self._connection, Subscription(self._connection.account(account_id), resume_token))
+    def mirror(self, *, account_id: str | None = None, transport: Transport = "grpc") -> Mirror:
+        """The account's open orders and what it holds, kept current: `with client.mirror() as mirror: …`."""
+        options: EventOptions = {"account_id": account_id, "start": "primed", "transport": transport}
+        subscription = subscription_of(self._connection, None, options)
+        stream = self._follow(subscription, options)
+        return Mirror((event for event in stream if event is not None), subscription)
+
+    def _follow(self, subscription: Subscription, options: EventOptions) -> Iterator[Event | None]:
+        if options.get("transport") == "sse":
+            return sse.iterate(self._http, self._connection, subscription)
+        from openbell.events import iterate  # grpc is slow to import and most callers never stream
+
+        return iterate(self._connection, subscription)
 
     def _changes(self, request: Request) -> Iterator[RuleChange]:
-        for page in self._pages(request, RuleChangePage):
+        for page in pages(self._carry_out, request, RuleChangePage):
             yield from page.data
 
     def _evaluate(self, request: Request, account_id: str | None) -> Evaluation:
@@ -288,15 +358,8 @@ class Client:
         return self._carry_out(fetch(dry, Evaluation))
 
     def _records(self, request: Request) -> Iterator[Action]:
-        for page in self._pages(request, Page):
+        for page in pages(self._carry_out, request, Page):
             yield from page.data
-
-    def _pages(self, request: Request, kind: type[Paged]) -> Iterator[Paged]:
-        following: Request | None = request
-        while following is not None:  # ends with the last page; a page that repeats its cursor raises
-            page = self._carry_out(fetch(following, kind))
-            yield page
-            following = requests.following_page(following, page.next_cursor)
 
     def _carry_out(self, plan: Plan[Outcome]) -> Outcome:
         answer: Answer = None

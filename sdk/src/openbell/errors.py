@@ -188,8 +188,10 @@ class EventMissed(OpenbellError):
 
     remedy = "Read the intents to see where they stand, then subscribe again from resume_token."
 
-    def __init__(self, *, position: int, prev_seq: int, resume_token: str | None) -> None:
-        super().__init__(f"Events {position + 1} to {prev_seq} of the account did not arrive.")
+    def __init__(self, *, position: int, prev_seq: int, resume_token: str | None, reason: str = "") -> None:
+        why = "are no longer kept" if reason == "RETENTION" else "did not arrive"
+        super().__init__(f"Events {position + 1} to {prev_seq} of the account {why}.")
         self.position = position
         self.prev_seq = prev_seq
         self.resume_token = resume_token
+        self.reason = reason

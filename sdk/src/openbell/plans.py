@@ -5,14 +5,14 @@ itself, so both clients share it whole.
 """
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from random import SystemRandom
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from openbell.errors import ApiError, NotFinal, OpenbellError, OutcomeUnknown, UnexpectedReply, Unreachable
 from openbell.models import Action
-from openbell.requests import Reply, Request, read, read_action, read_error
+from openbell.requests import Reply, Request, following_page, read, read_action, read_error
 
 RETRIES: Final = 3
 FIRST_PAUSE: Final = 0.2
@@ -28,6 +28,7 @@ _JITTER: Final = SystemRandom()
 
 Answered = TypeVar("Answered")
 Outcome = TypeVar("Outcome")
+PageKind = TypeVar("PageKind", bound="Paged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +51,75 @@ Answer = Reply | Lost | None
 Plan = Generator[Step, Answer, Outcome]
 
 
+class CarryOut(Protocol):
+    """How a client carries out a plan."""
+
+    def __call__(self, plan: Plan[Outcome]) -> Outcome:
+        """What came of it."""
+
+
+class AsyncCarryOut(Protocol):
+    """The same, awaited."""
+
+    async def __call__(self, plan: Plan[Outcome]) -> Outcome:
+        """What came of it."""
+
+
+class Paged(Protocol):
+    """A page, and where the next one begins."""
+
+    @property
+    def next_cursor(self) -> str | None:
+        """None on the last one."""
+
+
+def pages(carry_out: CarryOut, request: Request, kind: type[PageKind]) -> Iterator[PageKind]:
+    """Page after page, from the first."""
+    following: Request | None = request
+    while following is not None:  # ends with the last page; a page that repeats its cursor raises
+        page = carry_out(fetch(following, kind))
+        yield page
+        following = following_page(following, page.next_cursor)
+
+
+async def async_pages(carry_out: AsyncCarryOut, request: Request, kind: type[PageKind]) -> AsyncIterator[PageKind]:
+    """The same, awaited."""
+    following: Request | None = request
+    while following is not None:
+        page = await carry_out(fetch(following, kind))
+        yield page
+        following = following_page(following, page.next_cursor)
+
+
 def fetch(request: Request, kind: type[Answered]) -> Plan[Answered]:
     """Read something, trying again while the far side is away."""
     return read((yield from ask(request)), kind)
 
 
+def fetch_once(request: Request, kind: type[Answered]) -> Plan[Answered]:
+    """Ask for what would be done twice if it were asked for twice."""
+    return read((yield from ask_once(request)), kind)
+
+
+def ask_once(request: Request) -> Plan[Reply]:
+    """What the platform answers if it does what is asked, which a second try would not, or would do again."""
+    answer = yield request
+    assert answer is not None
+    if isinstance(answer, Lost):
+        doubt = "; it may have been done: look before you ask again" if answer.sent else ""
+        raise Unreachable(f"The platform cannot be reached at {answer.reason}{doubt}")
+    if not answer.is_success:
+        raise read_error(answer)
+    return answer
+
+
 def ask(request: Request) -> Plan[Reply]:
-    """What the platform answers if it does what is asked, trying again while the far side is away."""
+    """What the platform answers if it does what is asked, trying again while the far side is away.
+
+    What is bound to a version is tried once: if the first try was made, the second would be refused for it.
+    """
+    if "if-match" in request.headers:
+        return (yield from ask_once(request))
     answer, _ = yield from _exchange(request)
     if isinstance(answer, Lost):
         raise Unreachable(f"The platform cannot be reached at {answer.reason}")

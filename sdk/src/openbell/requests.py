@@ -244,6 +244,11 @@ def set_fault_plan(
     return change("PUT", _faults(connection, account_id), {"seed": seed, "faults": dict(faults)})
 
 
+def remove_fault_plan(connection: Connection, account_id: str | None) -> Request:
+    """Have an account's paper broker behave."""
+    return Request("DELETE", _faults(connection, account_id))
+
+
 def following_page(request: Request, next_cursor: str | None) -> Request | None:
     """The request for the page after this one, or None when this was the last."""
     if next_cursor is None:
@@ -324,6 +329,11 @@ def page(path: str, cursor: str | None, limit: int) -> Request:
     if cursor is not None:
         parameters["next_cursor"] = cursor
     return Request("GET", path, parameters=parameters)
+
+
+def if_match(request: Request, version: int | None) -> Request:
+    """The request, refused unless what it changes has this version."""
+    return request if version is None else replace(request, headers={**request.headers, "if-match": f'"{version}"'})
 
 
 def change(method: str, path: str, body: dict[str, Any]) -> Request:

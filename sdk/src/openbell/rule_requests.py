@@ -1,13 +1,12 @@
 """Requests about rules and switches, which both clients share."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 from urllib.parse import quote
 
 from openbell.connection import Connection
-from openbell.requests import PAGE_LIMIT, Request, change, page, text_of
+from openbell.requests import PAGE_LIMIT, Request, change, if_match, page, text_of
 
 Mode = Literal["hard", "shadow"]
 OnMissing = Literal["deny", "allow"]
@@ -65,14 +64,14 @@ def set_rule(
         body["on_missing"] = on_missing
     if expires_at := options.get("expires_at"):
         body["expires_at"] = text_of("expires_at", expires_at)
-    return _onto(change("PUT", _rule(connection, code, options), body), options.get("if_version"))
+    return if_match(change("PUT", _rule(connection, code, options), body), options.get("if_version"))
 
 
 def remove_rule(connection: Connection, code: str, options: RemoveOptions) -> Request:
     """Remove a rule."""
     reason = options.get("reason")
     request = Request("DELETE", _rule(connection, code, options), {} if reason is None else {"reason": reason})
-    return _onto(request, options.get("if_version"))
+    return if_match(request, options.get("if_version"))
 
 
 def rule_history(connection: Connection, code: str, scope: RuleScope) -> Request:
@@ -90,16 +89,12 @@ def set_switch(connection: Connection, state: State, reason: str, options: Switc
     body: dict[str, Any] = {"state": state, "reason": reason}
     if options.get("cancel_working"):
         body["cancel_working"] = True
-    return _onto(change("PUT", f"{_place(connection, options)}/switch", body), options.get("if_version"))
+    return if_match(change("PUT", f"{_place(connection, options)}/switch", body), options.get("if_version"))
 
 
 def switch_history(connection: Connection, scope: RuleScope) -> Request:
     """The first page of a switch's changes."""
     return page(f"{_place(connection, scope)}/switch/history", None, PAGE_LIMIT)
-
-
-def _onto(request: Request, version: int | None) -> Request:
-    return request if version is None else replace(request, headers={**request.headers, "if-match": f'"{version}"'})
 
 
 def _rule(connection: Connection, code: str, scope: RuleScope) -> str:

@@ -1,21 +1,31 @@
 """Records as the platform answers them."""
 
+from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+
+# How long an example takes says how busy the machine is, and nothing else.
+hypothesis.settings.register_profile(
+    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("unhurried")
 
 INTENT = "0192f0c1-0000-7000-8000-000000000001"
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000aa"
 
 
 @pytest.fixture(autouse=True)
-def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OPENBELL_CONFIG", str(tmp_path / "profiles.json"))
     for name in (
         "OPENBELL_API_KEY",
         "OPENBELL_URL",
         "OPENBELL_STREAM",
         "OPENBELL_ACCOUNT",
         "OPENBELL_ACCESS_TOKEN",
+        "OPENBELL_PROFILE",
         "FORCE_COLOR",
     ):
         monkeypatch.delenv(name, raising=False)

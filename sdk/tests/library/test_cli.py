@@ -262,7 +262,7 @@ def streaming(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     asked: list[str | None] = []
     action = IntentAction(action_id="x", intent_id=INTENT, seq=1, action_type="CREATE", state="QUEUED")
 
-    def events(self: Client, resume_token: str | None = None) -> Iterator[Event]:
+    def events(self: Client, resume_token: str | None = None, **options: object) -> Iterator[Event]:
         asked.append(resume_token)
         for seq in (8, 9):
             yield Event(
@@ -296,7 +296,7 @@ def test_tail_shows_a_changed_account_on_one_line(monkeypatch: pytest.MonkeyPatc
         reason=Reason(code="CREDENTIAL_EXPIRED"),
     )
 
-    def events(self: Client, resume_token: str | None = None) -> Iterator[Event]:
+    def events(self: Client, resume_token: str | None = None, **options: object) -> Iterator[Event]:
         del self, resume_token
         yield Event(
             trading_account_id="a",

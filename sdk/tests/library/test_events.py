@@ -13,7 +13,9 @@ import pytest
 from openbell import (
     AccountChanged,
     AsyncClient,
+    BrokerTrade,
     Client,
+    ControlChanged,
     Event,
     EventMissed,
     ExternalOrder,
@@ -22,9 +24,10 @@ from openbell import (
     PositionAdjusted,
     Reason,
     Unreachable,
-    events,
+    subscriptions,
 )
-from openbell.events import Subscription
+from openbell.events import frame_of
+from openbell.subscriptions import Subscription
 from openbell.wire import trading_pb2 as wire
 from openbell.wire.trading_pb2_grpc import TradingServiceServicer, add_TradingServiceServicer_to_server
 
@@ -76,6 +79,8 @@ def heartbeat(seq: int, prev: int = 0) -> wire.TradingEvent:
 class Script(TradingServiceServicer):
     """One list of frames per connection, then the connection ends as told; the last one is refused."""
 
+    StreamEvents = TradingServiceServicer.StreamEvents
+
     def __init__(self, *connections: tuple[list[wire.TradingEvent], Ending]) -> None:
         self.connections = list(connections)
         self.requests: list[wire.Subscribe] = []
@@ -98,7 +103,7 @@ REVOKED = (grpc.StatusCode.UNAUTHENTICATED, "the key was revoked")
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(subscriptions, "FIRST_PAUSE", 0.0)
 
 
 class Stage:
@@ -255,6 +260,58 @@ def test_a_position_that_was_set_by_the_broker_s_word_is_read_exactly(stage: Sta
     )
 
 
+def test_an_execution_is_read_exactly(stage: Stage) -> None:
+    trade = wire.BrokerTrade(
+        intent_id="i",
+        execution_id="e1",
+        broker_order_ids=["B-1"],
+        symbol="AAPL",
+        order_side="SELL",
+        kind="BUST",
+        quantity="2.50",
+        price="187.123456789012345678",
+        cumulative_quantity="0",
+        leaves_quantity="10",
+        position="-3",
+    )
+    trade.executed_at.FromJsonString("2026-11-15T12:00:00.123456Z")
+    told = wire.TradingEvent(
+        trading_account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", broker_trade=trade
+    )
+    script = Script(([subscribed(0), told], REVOKED))
+    (event,) = collect(stage.play(script))
+    assert wire.EVENT_TYPE_BROKER_TRADE in script.requests[0].subscriptions
+    assert event.broker_trade == BrokerTrade(
+        intent_id="i",
+        execution_id="e1",
+        broker_order_ids=("B-1",),
+        symbol="AAPL",
+        order_side="SELL",
+        kind="BUST",
+        quantity=Decimal("2.50"),
+        price=Decimal("187.123456789012345678"),
+        executed_at=datetime(2026, 11, 15, 12, 0, 0, 123456, tzinfo=UTC),
+        cumulative_quantity=Decimal(0),
+        leaves_quantity=Decimal(10),
+        position=Decimal(-3),
+    )
+
+
+def test_a_changed_control_is_read_exactly(stage: Stage) -> None:
+    control = wire.ControlChanged(
+        scope="symbol", subject="AAPL", code="POSITION_MAX", change="CHANGED", version=2**40, changed_by="API_KEY k"
+    )
+    told = wire.TradingEvent(
+        trading_account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", control_changed=control
+    )
+    script = Script(([subscribed(0), told], REVOKED))
+    (event,) = collect(stage.play(script))
+    assert wire.EVENT_TYPE_CONTROL_CHANGED in script.requests[0].subscriptions
+    assert event.control_changed == ControlChanged(
+        scope="symbol", subject="AAPL", code="POSITION_MAX", change="CHANGED", version=2**40, changed_by="API_KEY k"
+    )
+
+
 def test_a_missed_event_raises_and_leaves_the_last_good_token(stage: Stage) -> None:
     address = stage.play(Script(([subscribed(6), frame(7, 6), frame(9, 8)], None)))
     with Client("k", stream_address=address, account_id=ACCOUNT) as client:
@@ -268,24 +325,24 @@ def test_a_missed_event_raises_and_leaves_the_last_good_token(stage: Stage) -> N
 def test_an_event_missed_across_a_reconnect_raises() -> None:
     subscription = Subscription(ACCOUNT, None)
     for received in (subscribed(6), frame(7, 6)):
-        subscription.accept(received)
+        subscription.accept(frame_of(received))
     with pytest.raises(EventMissed):
-        subscription.accept(subscribed(9))
+        subscription.accept(frame_of(subscribed(9)))
 
 
 def test_a_heartbeat_that_is_ahead_of_us_raises() -> None:
     subscription = Subscription(ACCOUNT, None)
-    subscription.accept(subscribed(6))
+    subscription.accept(frame_of(subscribed(6)))
     with pytest.raises(EventMissed):
-        subscription.accept(heartbeat(9, prev=8))
+        subscription.accept(frame_of(heartbeat(9, prev=8)))
 
 
 def test_a_frame_newer_than_this_client_does_not_hide_a_gap() -> None:
     subscription = Subscription(ACCOUNT, None)
-    subscription.accept(subscribed(6))
-    assert subscription.accept(wire.TradingEvent(account_seq=9, resume_token="t9")) is None
+    subscription.accept(frame_of(subscribed(6)))
+    assert not subscription.accept(frame_of(wire.TradingEvent(account_seq=9, resume_token="t9")))
     with pytest.raises(EventMissed):
-        subscription.accept(frame(10, 9))
+        subscription.accept(frame_of(frame(10, 9)))
 
 
 def test_a_refused_subscription_is_not_tried_again(stage: Stage) -> None:
@@ -302,11 +359,13 @@ def test_a_stream_that_keeps_failing_ends_as_unreachable_with_its_token(stage: S
     with Client("k", stream_address=address, account_id=ACCOUNT) as client, pytest.raises(Unreachable) as caught:
         next(client.events("t6"))
     assert caught.value.resume_token == "t6"
-    assert len(script.requests) == events.FIRST_FAILURES_MAX + 1
+    assert len(script.requests) == subscriptions.FIRST_FAILURES_MAX + 1
 
 
 class Mute(TradingServiceServicer):
     """Subscribes and then says nothing, once; after that it refuses."""
+
+    StreamEvents = TradingServiceServicer.StreamEvents
 
     def __init__(self) -> None:
         self.connections = 0
@@ -329,7 +388,7 @@ class Mute(TradingServiceServicer):
 async def test_a_silent_stream_is_taken_for_dead_and_opened_again(
     monkeypatch: pytest.MonkeyPatch, stage: Stage, collected_by: str
 ) -> None:
-    monkeypatch.setattr(events, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(subscriptions, "SILENCE_SECONDS", 0.2)
     mute = Mute()
     address = stage.play(mute)
     received = collect(address) if collected_by == "sync" else await collect_async(address)

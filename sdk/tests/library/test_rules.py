@@ -177,7 +177,7 @@ def test_an_account_is_halted_by_a_key_and_resumed_by_a_person(platform: Platfor
     platform.answers = [httpx.Response(200, json=switch)]
     said = run("halt", "a", "--reason", "a runaway", "--cancel-working")
     assert said == "account a is HALTED, working orders are cancelled: a runaway (version 3)\n"
-    run("resume", "a", "--reason", "fixed", "--access-token", "t0ken")
+    run("resume", "--yes", "a", "--reason", "fixed", "--access-token", "t0ken")
     assert run("controls", "switch", "show", "--json").startswith("{")
     run("controls", "switch", "set", "reduce_only", "--reason", "r", "--organization")
     assert platform.sent == [
@@ -205,7 +205,7 @@ def test_halt_and_resume_take_the_account_of_the_environment(
     monkeypatch.setenv("OPENBELL_ACCOUNT", "a")
     platform.answers = [httpx.Response(200, json=switch)]
     run("halt", "--reason", "a runaway")
-    run("resume", "--reason", "fixed", "--access-token", "t0ken")
+    run("resume", "--yes", "--reason", "fixed", "--access-token", "t0ken")
     assert [path for _, path, *_ in platform.sent] == ["/v1/controls/accounts/a/switch"] * 2
 
 

@@ -2,12 +2,14 @@
 
 from typing import Any
 
-from pydantic import Field, PositiveFloat, PositiveInt, SecretStr, ValidationError
+from pydantic import Field, PositiveFloat, PositiveInt, SecretStr, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from openbell_server.domain.access_tokens import Issuer
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.errors import OperatorError
+from openbell_server.domain.webhooks import KEY_LENGTH_MIN
 
 
 class Settings(BaseSettings):
@@ -52,10 +54,18 @@ class Settings(BaseSettings):
     # How often a row of a queue is handed out before it is given up, and how long it is kept once it is completed.
     outbox_attempts_max: PositiveInt = 10
     outbox_keep_hours: PositiveFloat = 24
+    # How long events are kept: whoever follows an account and was away for longer is told of a gap.
+    event_retention_days: int = Field(default=30, ge=7)
     # What wraps the keys of sealed broker credentials: file:<path> or aws-kms:<arn>. Empty: none are taken in.
     vault_key: str = ""
     # Where AWS KMS is asked, if not at its public address. Empty: there.
     vault_aws_endpoint: str = ""
+    # What the secrets of webhooks are derived from, the same on every replica. Empty: there are no webhooks.
+    webhook_key: SecretStr = SecretStr("")
+    # Whether webhooks may be sent to private addresses, and over http.
+    webhook_private_targets: bool = False
+    # For how long deliveries of an account's events may fail before none is tried until somebody asks for it.
+    webhook_park_hours: PositiveFloat = 24
     log_level: str = "INFO"
     # Where each process shows its metrics and whether it is ready; 0: nowhere.
     operations_host: str = "127.0.0.1"
@@ -79,6 +89,14 @@ class Settings(BaseSettings):
             raise OperatorError(f"The settings (OPENBELL_…) cannot be used: {said}.") from None
         except SettingsError as error:
             raise OperatorError(f"The settings (OPENBELL_…) cannot be used: {error}; it must be JSON.") from None
+
+    @field_validator("webhook_key")
+    @classmethod
+    def _long_enough(cls, key: SecretStr) -> SecretStr:
+        if 0 < len(key.get_secret_value()) < KEY_LENGTH_MIN:
+            message = f"it needs {KEY_LENGTH_MIN} characters or more; `openssl rand -hex 32` makes a good one"
+            raise PydanticCustomError("short_key", message)
+        return key
 
     def require(self, name: str) -> str:
         """A setting that this process cannot do without."""

@@ -78,7 +78,8 @@ def test_a_price_that_moves_fills_what_rests(client: Client, platform: LocalPlat
 
 
 def test_the_stream_tells_the_story_and_resumes_exactly(client: Client) -> None:
-    events = client.events()
+    types = ["intent_action", "broker_order"]
+    events = client.events(types=types)
     intent = client.buy("AAPL", Market(1)).intent_id
     story = list(itertools.islice(events, 4))
     words = [
@@ -86,7 +87,7 @@ def test_the_stream_tells_the_story_and_resumes_exactly(client: Client) -> None:
     ]
     assert words in (["QUEUED", "ACKED", "NEW", "FILLED"], ["QUEUED", "ACKED", "FILLED", "FILLED"])
     assert {about.intent_id for e in story if (about := e.intent_action or e.broker_order)} == {intent}
-    resumed = list(itertools.islice(client.events(resume_token=story[0].resume_token), 3))
+    resumed = list(itertools.islice(client.events(story[0].resume_token, types=types), 3))
     assert [event.account_seq for event in resumed] == [event.account_seq for event in story[1:]]
 
 

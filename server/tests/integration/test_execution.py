@@ -151,6 +151,20 @@ async def test_the_commands_of_an_intent_go_one_after_the_other(desk: Desk) -> N
     assert [write.command for write in desk.broker.writes] == ["submit", "cancel"]
 
 
+async def test_an_order_is_told_to_wait_for_a_cancel_that_was_recorded_before_the_broker_had_it(desk: Desk) -> None:
+    intent = await desk.accept(a_limit_create())
+    (door,) = await desk.open_doors()
+    await desk.accept(a_cancel(intent))
+    await desk.execute.dispatch(desk.broker, door)
+    desk.hints.accounts.clear()
+    (door,) = await desk.open_doors()
+    told = await desk.pool.fetch("select body from account_events where kind = 2 order by event_no")
+    assert [json.loads(row["body"])["status"] for row in told] == ["NEW", "PENDING_CANCEL"]
+    assert desk.hints.accounts == [desk.account.account_id]
+    await desk.execute.dispatch(desk.broker, door)
+    assert (await desk.order(intent))["pending"] == "CANCEL"
+
+
 async def test_a_cancel_of_an_unsent_create_sends_nothing(desk: Desk) -> None:
     intent = await desk.accept()
     await desk.accept(a_cancel(intent))

@@ -5,11 +5,10 @@ import contextlib
 import re
 import socket
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+from operations_port import looking_at, metrics_of
 
 from builders import new_id
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
@@ -25,21 +24,6 @@ from openbell_server.settings import Settings
 from paper_broker import until
 from rest_api import limited, rest_api
 from tenancy import Owner
-
-
-@asynccontextmanager
-async def looking_at(operations: Operations) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(operations)
-    async with httpx.AsyncClient(transport=transport, base_url="http://operations.test", timeout=20) as client:
-        yield client
-
-
-async def metrics_of(operations: Operations) -> dict[str, float]:
-    """Every sample by its name with its labels."""
-    async with looking_at(operations) as client:
-        text = (await client.get("/metrics")).raise_for_status().text
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
 
 
 @pytest.mark.parametrize(

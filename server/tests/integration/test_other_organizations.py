@@ -122,7 +122,7 @@ async def test_an_insert_that_names_another_s_account_answers_as_for_one_that_is
     others = {"organizations", "api_keys", "accounts", "audit_log", "user_deletions"}
     # Their keys begin with the organization, and name accounts only as texts.
     others |= {"control_rules", "control_changes", "control_rates"}
-    others |= {"instruments", "reference_prices", "exchange_rates"}
+    others |= {"instruments", "reference_prices", "exchange_rates", "webhooks"}
     for table in await tables_where(owner, "insert") - others:
         theirs = await a_row(owner, table, them) | {"organization_id": str(us.organization_id)}
         free = theirs | {name: value for name, value in NEW_KEYS.items() if name in theirs}

@@ -126,9 +126,9 @@ async def test_without_redis_each_process_keeps_the_limit_by_itself_and_says_so(
             assert (one.counted_alone, two.counted_alone) == (5, 20)
             for each in (one, two):
                 await until(partial(uses_redis, each), 10)
-        # Each when it left Redis, and when it came back.
-        assert [line["event"] for line in logs].count("rate_limits_counted_per_process") == 2
-        assert [line["event"] for line in logs].count("rate_limits_counted_in_redis") == 2
+        # Each whenever it left Redis, and came back; on a busy machine one may leave a Redis that has just begun.
+        said = [line["event"] for line in logs]
+        assert said.count("rate_limits_counted_per_process") == said.count("rate_limits_counted_in_redis") >= 2
 
 
 async def test_no_call_waits_for_a_redis_that_is_known_to_be_away(redis: LocalRedis) -> None:

@@ -196,7 +196,13 @@ READS: dict[Role, dict[str, set[str]]] = {
     Role.RELAY: {
         "credentials": {"organization_id", "account_id", "credential_id", "version", "expires_at", "warned_at"},
         "vault_objects": {"organization_id", "account_id", "credential_id", "version"},
-        **{table: {"*"} for table in (*QUEUES, "user_deletions", "outbox_roll_ups")},
+        **{table: {"*"} for table in (*QUEUES, "user_deletions", "outbox_roll_ups", "webhook_lanes")},
+        "webhooks": {
+            *("organization_id", "webhook_id", "kinds", "account_ids", "environment", "status", "created_at"),
+        },
+        "accounts": {"organization_id", "account_id", "environment"},
+        "account_counters": {"organization_id", "account_id", "event_no"},
+        "organizations": {"organization_id", "disabled"},
     },
     Role.VAULT: {"vault_objects": {"*"}},
     Role.HEALTH: {
@@ -294,7 +300,8 @@ LOOKING_UP = {
     "stored_rules.rules_of_account",
     "callers.find_caller_across_organizations",
     "callers.find_organization_across_organizations",
-    "events.head",
+    "events.heads",
+    "events.list_followed",
     "organizations.read_organization",
     "control_rules.organization_standing",
     "operators.find_organization_of_account_across_organizations",
@@ -303,6 +310,8 @@ LOOKING_UP = {
     "action_operators.find_action_across_organizations",
     "execution.find_account_across_organizations",
     "operators.list_api_keys",
+    "webhooks.find_webhook_owner",
+    "webhooks.known_accounts",
     "operators.list_audit_log_across_organizations",
     "outbox_operators.find_row_across_organizations",
 }
@@ -338,7 +347,11 @@ async def test_only_the_accept_role_calls_the_accept_step_and_no_other_function_
         " and p.prosecdef and r.rolname = any($1) and has_function_privilege(r.oid, p.oid, 'execute')",
         list(Role),
     )
-    assert [tuple(row) for row in rows] == [("accept_commands", Role.ACCEPT), ("begin_every_epoch", Role.OPERATOR)]
+    assert {tuple(row) for row in rows} == {
+        ("accept_commands", Role.ACCEPT),
+        ("begin_every_epoch", Role.OPERATOR),
+        ("prune_events", Role.RELAY),
+    }
 
 
 @pytest.mark.parametrize("call", ["call protect_tenant_table('orders')", "select * from this_incarnation"])

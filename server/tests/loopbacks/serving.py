@@ -11,7 +11,7 @@ import uvicorn
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
-from openbell_server.brokers.paper.exchange import CuttableProtocol
+from openbell_server.cuttable_http import CuttableProtocol
 
 CUT = "loopback.cut"
 _BACKLOG = 512

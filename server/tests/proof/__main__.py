@@ -19,6 +19,7 @@ PARTS = (
     "authz",
     "tokens",
     "fuzz-http",
+    "fuzz-grpc",
     "paging",
     "errors",
     "limits",
@@ -36,6 +37,10 @@ PARTS = (
     "brokers",
     "kill",
     "backtest",
+    "events",
+    "webhooks",
+    "subscribers",
+    "fanout",
     "controls",
     "bench",
 )

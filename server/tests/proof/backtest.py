@@ -1,11 +1,12 @@
 """A long history is judged again from its record alone: every verdict is the one that was given live."""
 
-import asyncio
 import random
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
+
+import uvloop
 
 from builders import Tenant, a_tenant, ids
 from openbell_server.adapters.calendars.table import load_calendars
@@ -30,6 +31,7 @@ from openbell_server.domain.errors import ControlsRefused
 from openbell_server.domain.evaluate_controls import exemption
 from openbell_server.domain.findings import Scope
 from openbell_server.domain.intents import CancelIntent, Command, CommandRequest
+from openbell_server.processes.lifecycle import collect_less_often
 from openbell_server.processes.local_services import LocalServices
 from proof.figures import Figures
 from proof.recording import SET_MAX, Recorder
@@ -72,7 +74,9 @@ def prove(figures: Figures) -> None:
     with LocalServices() as services:
         url = services.postgres.url()
         migrate(url)
-        asyncio.run(_prove(figures, url))
+        # As the api runs.
+        collect_less_often()
+        uvloop.run(_prove(figures, url))
 
 
 async def _prove(figures: Figures, url: str) -> None:

@@ -107,6 +107,8 @@ async def _talkative_stream(word: str) -> AsyncIterator[str]:
 
 
 class _Talkative(trading_pb2_grpc.TradingServiceServicer):
+    StreamEvents = trading_pb2_grpc.TradingServiceServicer.StreamEvents
+
     def __init__(self, word: str) -> None:
         self._word = word
 

@@ -35,6 +35,11 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 SCOPES = "intent:read account:read control:read event:read credential:read"
 RUN_SECONDS = 500
+# Of what the fuzzer says, where what failed begins; how much of it is shown, and how much of that is its end, which
+# has the seed. A check that failed, its request and the answer take about a thousand characters.
+SECTIONS = ("= ERRORS =", "= FAILURES =")
+SHOWN_MAX, SUMMARY_MAX = 40_000, 4_000
+LOGS = Path("build/proof/fuzz-http-logs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ def prove(figures: Figures) -> None:
 
 
 async def _prepare(platform: LocalPlatform) -> Field:
-    """Three intents and two keys to meet, and four principals."""
+    """Three intents, two keys and six webhooks to meet, and four principals."""
     environment, seeded = platform.client_environment(), platform.seeded
     url, account = environment["OPENBELL_URL"], environment["OPENBELL_ACCOUNT"]
     async with await open_pool(platform.owner_url) as pool:
@@ -70,6 +75,8 @@ async def _prepare(platform: LocalPlatform) -> Field:
     spec = {"Limit": {"price": "1", "quantity": "1"}}
     body = {"command": {"type": "CREATE", "payload": {"symbol": "AAPL", "order_side": "BUY", "spec": spec}}}
     new_key = {"name": "to be changed", "environment": "paper", "permissions": ["intent:read"]}
+    # Nobody is there; what it is about changes rarely.
+    new_webhook = {"url": "https://hooks.invalid", "types": ["account_changed"]}
     async with httpx.AsyncClient(base_url=url, headers={"x-api-key": seeded.api_key}, timeout=20) as client:
         intents = [(await client.post(f"/v1/accounts/{account}/intents", json=body)).json() for _ in range(3)]
         page = (await client.get(f"/v1/accounts/{account}/intents")).json()
@@ -78,13 +85,16 @@ async def _prepare(platform: LocalPlatform) -> Field:
         new_account = {"name": "to be changed", "broker": "paper", "environment": "paper"}
         accounts = [(await client.post("/v1/accounts", json=new_account)).json() for _ in range(8)]
         keys = [(await client.post("/v1/api-keys", json=new_key)).json() for _ in range(2)]
+        webhooks = [(await client.post("/v1/webhooks", json=new_webhook)).json() for _ in range(6)]
     world = {
         "ids": {
             "account_id": [account],
             "intent_id": [intent["intent_id"] for intent in intents],
             "api_key_id": [key["id"] for key in keys],
+            "webhook_id": [webhook["id"] for webhook in webhooks],
         },
         "spare_accounts": [account["id"] for account in accounts],
+        "kept_accounts": [str(account_id) for account_id in platform.seeded.account_ids],
         "organization_id": str(seeded.organization_id),
         "provider": {"provider": IDENTITY_PROVIDER, "provider_id": ACME},
         "api_key": seeded.api_key,
@@ -129,8 +139,20 @@ def _fuzz(field: Field, folder: Path, who: str, size: dict[str, Any]) -> dict[st
     assert report.exists(), ended.stdout[-3000:] + ended.stderr[-3000:]
     told: dict[str, Any] = json.loads(report.read_text())
     if ended.returncode:
-        print(ended.stdout[-6000:], file=sys.stderr)
+        _explain(who, ended.stdout + ended.stderr)
     return {**told, "who": who, "status": ended.returncode}
+
+
+def _explain(who: str, output: str) -> None:
+    """What failed, each with its request, and the seed; all that the fuzzer said is in a file."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    whole = LOGS / f"{who.replace(' ', '-')}.txt"
+    whole.write_text(output)
+    begins = [place for title in SECTIONS if (place := output.find(title)) >= 0]
+    told = output[min(begins, default=0) :]
+    if len(told) > SHOWN_MAX:
+        told = f"{told[: SHOWN_MAX - SUMMARY_MAX]}\n[... the rest is in {whole}]\n{told[-SUMMARY_MAX:]}"
+    print(f"As {who}:\n{told}", file=sys.stderr)
 
 
 def _tell(figures: Figures, field: Field, reports: list[dict[str, Any]]) -> None:

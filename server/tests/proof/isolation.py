@@ -23,6 +23,9 @@ TASKS = {"full": 10_000, "gate": 1_000}
 # Nobody here was restored, replaced or dead for a minute, and an account has its counters from its first moment on.
 # Their accounts' queue has a failed row and no other, and the claims of one queue are no claims of another.
 NOTHING_FOR_ITS_OWNER = {
+    # Their webhook covers what it should.
+    "webhooks.add_webhook_lanes",
+    "webhooks.remove_webhook_lanes",
     "execution.accounts_held_across_organizations",
     # Their orders are as they were first asked for.
     "execution.replacements",
@@ -30,6 +33,9 @@ NOTHING_FOR_ITS_OWNER = {
     "leases.forget_the_dead",
     "leases.replace_namesakes",
     "organizations.create_counters",
+    # Their account has its lane, and nobody holds the claim that is named.
+    "webhook_lanes.add_lanes_across_organizations",
+    *(f"webhook_lanes.{name}" for name in ("save_lane", "release_lane", "fail_lane", "end_webhook")),
     # No table is without protection.
     "examination.unprotected_tables",
     "outbox_operators.requeue_intents_row",

@@ -11,17 +11,22 @@ from uuid import UUID
 import grpc
 import httpx
 
+from builders import a_key
 from openbell import Action, AsyncClient, Limit, Market
 from openbell.connection import DEFAULT_TIMEOUT
 from openbell.requests import SubmitOptions
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
+from openbell_server.adapters.postgres.connection import open_pool
+from openbell_server.application.open_streams import STREAMS_OF_CALLER_MAX
 from openbell_server.processes.local_platform import LocalPlatform
 from openbell_server.transport.stream.event_messages import KINDS
 
 SYMBOLS = ("AAPL", "MSFT", "NVDA", "BRK.B", "SPY")
 FRAME_SECONDS = 30
 RECONNECT_SECONDS = 0.2
+# One caller may have only so many, and one that was cut may not have ended when the next begins.
+STREAMS_OF_KEY = STREAMS_OF_CALLER_MAX // 2
 # What a stream ends with when its server is gone; anything else is a fault.
 _GONE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN})
 # gRPC would otherwise wait longer after each failure, up to two minutes.
@@ -154,7 +159,7 @@ class Follower:
         received = 0
         async for frame in call:
             self._token, self._stands = frame.resume_token, True
-            if frame.WhichOneof("event") in {"broker_order", "intent_action", "account_changed", "external_order"}:
+            if frame.event_id:
                 if self.frames and frame.prev_seq != self.frames[-1].account_seq:
                     last = self.frames[-1].account_seq
                     self.faults.append(f"{frame.account_seq} follows {frame.prev_seq}, seen {last}")
@@ -169,9 +174,17 @@ class Follower:
 @asynccontextmanager
 async def followers(platform: LocalPlatform, cut_every: int) -> AsyncIterator[list[Follower]]:
     """A follower for every account, all subscribed."""
-    key = platform.seeded.api_key
+    accounts = platform.seeded.account_ids
+    keys = [platform.seeded.api_key]
+    async with await open_pool(platform.stack.environment["OPENBELL_DATABASE_URL"]) as pool:
+        while len(keys) * STREAMS_OF_KEY < len(accounts):
+            _, key = await a_key(pool, platform.seeded.organization_id)
+            keys.append(key)
     async with grpc.aio.insecure_channel(platform.client_environment()["OPENBELL_STREAM"], options=_CHANNEL) as channel:
-        made = [Follower(str(account_id), key, cut_every) for account_id in platform.seeded.account_ids]
+        made = [
+            Follower(str(account_id), keys[number // STREAMS_OF_KEY], cut_every)
+            for number, account_id in enumerate(accounts)
+        ]
         tasks = [asyncio.ensure_future(follower.follow(channel)) for follower in made]
         try:
             for follower in made:

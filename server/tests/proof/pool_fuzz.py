@@ -184,7 +184,7 @@ class Fuzz:
         self.foreign += found is None or found.organization_id != neighbour.organization_id
         await execution.accounts_waiting_across_organizations([slot], 0)
         await PostgresOutboxStore(self.pool, Queue.INTENTS).claim_across_organizations(1)
-        await PostgresOrganizationStore(self.pool).find_key_across_organizations("0" * 12)
+        await PostgresOrganizationStore(self.pool).find_keys_across_organizations(["0" * 12])
 
 
 async def _await(work: Awaitable[None]) -> None:

@@ -110,7 +110,7 @@ class Tries:
                     self.ends[f"{kind} that cannot be sent"] += 1
                     continue
                 # The stream takes 8 KiB of metadata, and says of more that it is too much.
-                if reply.status in {400, 401} or (reply.status == 429 and not target.method):
+                if reply.status in {400, 401} or (reply.status == 429 and target.method.startswith("trading.")):
                     self.ends[f"{kind} refused"] += 1
                 else:
                     self.accepted.append(f"{kind} {name} on {target.method} {target.path}: {reply.status}")

@@ -11,10 +11,12 @@ from functools import cache
 from itertools import pairwise
 
 from openbell_server.application.execute_action import DOOR_SECONDS
+from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.action_lifecycle import PAST_DOOR, SETTLED, ActionState
 from openbell_server.domain.broker_honesty import RESENDS_MAX
 from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.identifiers import ActionId, IntentId
+from openbell_server.domain.broker_trades import TradeKind
+from openbell_server.domain.identifiers import ActionId, IntentId, Symbol
 from openbell_server.domain.identifiers import client_order_id as make_client_order_id
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.order_aggregate import Certainty, CloseReason, Order, Standing
@@ -248,8 +250,36 @@ class Checker:
         for event in book.events:
             if FILLED in event.body and _is_less_than_full(event.body):
                 yield Bar.WRONG, f"{event.intent_id} was called filled before it was"
+        yield from self._trades(book)
         if book.halt_code is not None:
             yield Bar.WRONG, f"{book.account.account_id} was halted: {book.halt_code}"
+
+    def _trades(self, book: Book) -> Iterator[Finding]:
+        """Each execution is told once, each trade goes on from the one before, and the last agree with the books."""
+        held: dict[Symbol, Decimal] = {}
+        filled: dict[IntentId, Decimal] = {}
+        standing: dict[str, Decimal] = {}
+        recorded: Counter[str] = Counter()
+        for event in book.events:
+            if event.kind is not EventKind.BROKER_TRADE or event.intent_id is None:
+                continue
+            told = json.loads(event.body)
+            execution_id, symbol = told["execution_id"], Symbol(told["symbol"])
+            recorded[execution_id] += told["kind"] == TradeKind.NORMAL
+            after = Decimal(0) if told["kind"] == TradeKind.BUST else Decimal(told["quantity"])
+            change = after - standing.get(execution_id, Decimal(0))
+            standing[execution_id] = after
+            filled[event.intent_id] = filled.get(event.intent_id, Decimal(0)) + change
+            held[symbol] = held.get(symbol, Decimal(0)) + (change if told["order_side"] == OrderSide.BUY else -change)
+            if (Decimal(told["cumulative_quantity"]), Decimal(told["position"])) != (
+                filled[event.intent_id],
+                held[symbol],
+            ):
+                yield Bar.WRONG, f"{event.intent_id} has a trade that does not go on from the one before: {told}"
+        if recorded != Counter(book.executions.keys()):
+            yield Bar.WRONG, f"{book.account.account_id} has executions without a trade each, or trades without one"
+        if any(filled.get(intent_id, 0) != order.filled_quantity for intent_id, order in book.orders.items()):
+            yield Bar.WRONG, f"{book.account.account_id} has an order that its trades do not add up to"
 
 
 @cache

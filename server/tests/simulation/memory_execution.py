@@ -273,10 +273,10 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         fills = [fill for _, (whose, fill) in sorted(self.book.executions.items()) if whose == intent_id]
         return fills, [change for _, (whose, change) in sorted(self.book.changes.items()) if whose == intent_id]
 
-    async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
-        """Count a fill."""
+    async def add_to_position(self, symbol: Symbol, change: Decimal) -> Decimal:
+        """Count a fill; what the account holds of the symbol after it."""
         await self.statement()
-        self._add_to_position(symbol, change)
+        return self._add_to_position(symbol, change)
 
     def append_event(self, kind: EventKind, intent_id: IntentId | None, seq: int | None, body: str) -> None:
         """Append to the account's log."""

@@ -87,9 +87,10 @@ class ReconcilingTransaction(Transaction):
         del symbol, price, executed_at
         await self.statement()
 
-    def _add_to_position(self, symbol: Symbol, change: Decimal) -> None:
+    def _add_to_position(self, symbol: Symbol, change: Decimal) -> Decimal:
         self.book.positions[symbol] = exact_total([self.book.positions.get(symbol, Decimal(0)), change])
         self.book.positions_moved_at[symbol] = self.database.clock()
+        return self.book.positions[symbol]
 
     async def halt(self, code: str, detail: str) -> bool:
         """Let no new order of the account pass; whether it was not so before."""

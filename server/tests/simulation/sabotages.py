@@ -268,13 +268,13 @@ def _position_by_report() -> list[Change]:
     count = track_orders._count
 
     async def mistaken(transaction: AccountTransaction, action: TrackedAction, report: OrderReport) -> object:
-        counted, changes = await count(transaction, action, report)
+        counted, changes, trades = await count(transaction, action, report)
         new = counted.filled_quantity - action.order.filled_quantity
         extra = exact_total(fill.quantity for fill in report.executions) - new
         if extra:
             side = 1 if action.terms.order_side is OrderSide.BUY else -1
             await transaction.add_to_position(action.terms.symbol, extra * side)
-        return counted, changes
+        return counted, changes, trades
 
     return [(track_orders, "_count", mistaken)]
 

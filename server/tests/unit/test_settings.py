@@ -25,6 +25,7 @@ def test_issuers_are_read_from_json(monkeypatch: pytest.MonkeyPatch) -> None:
         ("OPENBELL_ISSUERS", "s3cret", "issuers"),
         ("OPENBELL_ISSUERS", '[{"name": "s3cret"}]', "issuers.0.audience: Field required"),
         ("OPENBELL_API_PORT", "s3cret", "api_port"),
+        ("OPENBELL_WEBHOOK_KEY", "s3cret" * 5, "webhook_key: it needs 32 characters or more"),
     ],
 )
 def test_a_setting_that_cannot_be_read_is_named_and_not_repeated(
@@ -45,6 +46,7 @@ def test_what_settings_print_of_themselves_has_no_address_with_a_password(monkey
         "otlp_url",
         "cursor_secret",
         "workos_api_key",
+        "webhook_key",
     )
     for name in names:
         monkeypatch.setenv(f"OPENBELL_{name.upper()}", "nats://openbell:s3cret@127.0.0.1")

@@ -17,7 +17,9 @@ from openbell.cli.options import (
     Key,
     Reference,
     Url,
+    Yes,
     client_for,
+    confirm_live,
     moment_of,
 )
 from openbell.cli.outcomes import DONE, REFUSED, interrupted_as_unknown, told_plainly
@@ -53,6 +55,7 @@ def create(
     deadline: Deadline = None,
     allow_duplicate: AllowDuplicate = False,
     dry_run: DryRun = False,
+    yes: Yes = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the order is final.")] = False,
     wait_seconds: Annotated[float, typer.Option("--wait-seconds", min=0, help="How long --wait waits.")] = 30.0,
     account: Account = None,
@@ -75,6 +78,7 @@ def create(
         with client_for(url, api_key, account) as client:
             if dry_run:
                 _end_dry_run(client.evaluate(symbol=symbol, side=side, spec=spec, **options), as_json=as_json)
+            confirm_live(client, f"{side} {quantity} {symbol}", yes=yes, key=api_key)
             with interrupted_as_unknown(key):
                 action = client.create_intent(symbol=symbol, side=side, spec=spec, **options)
             # Whatever becomes of the wait, the intent is recorded and the caller must learn its id.
@@ -103,6 +107,7 @@ def replace(
     reference: Reference = None,
     deadline: Deadline = None,
     dry_run: DryRun = False,
+    yes: Yes = False,
     account: Account = None,
     url: Url = None,
     api_key: Key = None,
@@ -122,6 +127,7 @@ def replace(
         with client_for(url, api_key, account) as client:
             if dry_run:
                 _end_dry_run(client.evaluate_replace(intent_id, spec, **options), as_json=as_json)
+            confirm_live(client, f"change intent {intent_id} to {quantity}", yes=yes, key=api_key)
             with interrupted_as_unknown(key):
                 action = client.replace_intent(intent_id, spec, **options)
             _show(action, as_json=as_json)
@@ -159,6 +165,19 @@ def show(
     """Show where an intent stands, and what is known where nobody can say."""
     with told_plainly(as_json=as_json), client_for(url, api_key, account) as client:
         _show(client.intent(intent_id), as_json=as_json)
+
+
+@app.command()
+def history(
+    intent_id: Annotated[str, typer.Argument(metavar="ID", help="The intent's id.")],
+    account: Account = None,
+    url: Url = None,
+    api_key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """List every action of an intent, oldest first."""
+    with told_plainly(as_json=as_json), client_for(url, api_key, account) as client:
+        _show_all(client.actions(intent_id), as_json=as_json)
 
 
 @app.command(name="list")

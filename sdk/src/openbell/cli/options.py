@@ -1,5 +1,6 @@
 """The options that several commands take, and the client they describe."""
 
+import sys
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
@@ -57,6 +58,21 @@ Reference = Annotated[str | None, typer.Option("--reference", help="Your own id,
 
 AllowDuplicate = Annotated[bool, typer.Option("--allow-duplicate", help="An equal order just before is no mistake.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what the controls would say; record nothing.")]
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before what is live.")]
+
+
+def confirm_live(client: "Client", what: str, *, yes: bool, key: str | None, token: str | None = None) -> None:
+    """Ask whoever sits there before something is done with real money; where nobody does, --yes must have said so."""
+    if yes:
+        return
+    # A key says what it is for. A token does not, but the account does.
+    is_live = client.accounts.show().environment == "live" if token else (key or "").startswith("ob_live_")
+    if not is_live:
+        return
+    if not sys.stdin.isatty():
+        raise ValueError(f"This is live: {what}. Say --yes if that is what you want.")
+    typer.confirm(f"This is live: {what}. Go on?", abort=True, err=True)
 
 
 def moment_of(name: str, text: str | None) -> datetime | None:

@@ -1,12 +1,22 @@
 """The commands under `openbell controls rules` and `openbell controls switch`, and `openbell halt` and `resume`."""
 
 import json
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openbell.cli.options import Account, AccountArgument, Json, Key, Token, Url, client_for
+from openbell.cli.options import (
+    Account,
+    AccountArgument,
+    Json,
+    Key,
+    Token,
+    Url,
+    Yes,
+    client_for,
+    confirm_live,
+    moment_of,
+)
 from openbell.cli.outcomes import told_plainly
 from openbell.cli.plain_text import printable
 
@@ -102,7 +112,7 @@ def set_rule(
             reason=reason,
             mode=words[0],
             on_missing=words[1],
-            expires_at=None if expires_at is None else datetime.fromisoformat(expires_at),
+            expires_at=moment_of("--expires-at", expires_at),
             if_version=if_version,
             **scope,
         )
@@ -207,6 +217,7 @@ def halt(
 def resume(
     reason: Reason,
     account: AccountArgument = None,
+    yes: Yes = False,
     url: Url = None,
     api_key: Key = None,
     token: Token = None,
@@ -214,6 +225,7 @@ def resume(
 ) -> None:
     """Lift an account's halt; it takes an admin's access token, never an API key."""
     with told_plainly(as_json=as_json), client_for(url, api_key, account, token=token) as client:
+        confirm_live(client, "let an account trade again", yes=yes, key=api_key, token=token)
         _show_switch(client.set_switch("ACTIVE", reason=reason), as_json=as_json)
 
 

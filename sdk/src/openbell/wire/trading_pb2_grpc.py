@@ -39,13 +39,27 @@ class TradingServiceStub:
                 request_serializer=openbell_dot_wire_dot_trading__pb2.Subscribe.SerializeToString,
                 response_deserializer=openbell_dot_wire_dot_trading__pb2.TradingEvent.FromString,
                 _registered_method=True)
+        self.StreamEvents = channel.stream_stream(
+                '/trading.TradingService/StreamEvents',
+                request_serializer=openbell_dot_wire_dot_trading__pb2.StreamEventsRequest.SerializeToString,
+                response_deserializer=openbell_dot_wire_dot_trading__pb2.TradingEvent.FromString,
+                _registered_method=True)
 
 
 class TradingServiceServicer:
     """Missing associated documentation comment in .proto file."""
 
     def SubscribeEvents(self, request, context):
-        """Events of one account, in order, without gaps: live, or from a resume token.
+        """Events of one account or of an organization's, in order, without gaps: live, primed, from the beginning or a token.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StreamEvents(self, request_iterator, context):
+        """Up to 100 such subscriptions in one call, each with a subscription_id, which is on every frame of it. What is wrong
+        with one request is told by an error frame with its label, and the others go on. Who closes its side keeps the
+        subscriptions that are open; the call ends when the last of them does, at once where there is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -57,6 +71,11 @@ def add_TradingServiceServicer_to_server(servicer, server):
             'SubscribeEvents': grpc.unary_stream_rpc_method_handler(
                     servicer.SubscribeEvents,
                     request_deserializer=openbell_dot_wire_dot_trading__pb2.Subscribe.FromString,
+                    response_serializer=openbell_dot_wire_dot_trading__pb2.TradingEvent.SerializeToString,
+            ),
+            'StreamEvents': grpc.stream_stream_rpc_method_handler(
+                    servicer.StreamEvents,
+                    request_deserializer=openbell_dot_wire_dot_trading__pb2.StreamEventsRequest.FromString,
                     response_serializer=openbell_dot_wire_dot_trading__pb2.TradingEvent.SerializeToString,
             ),
     }
@@ -86,6 +105,33 @@ class TradingService:
             target,
             '/trading.TradingService/SubscribeEvents',
             openbell_dot_wire_dot_trading__pb2.Subscribe.SerializeToString,
+            openbell_dot_wire_dot_trading__pb2.TradingEvent.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StreamEvents(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/trading.TradingService/StreamEvents',
+            openbell_dot_wire_dot_trading__pb2.StreamEventsRequest.SerializeToString,
             openbell_dot_wire_dot_trading__pb2.TradingEvent.FromString,
             options,
             channel_credentials,

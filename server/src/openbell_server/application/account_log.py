@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from openbell_server.application.ports.execution import AccountTransaction, TrackedAction
+from openbell_server.application.ports.execution import AccountTransaction, OrderTerms, TrackedAction
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.action_lifecycle import ActionState, Reason
+from openbell_server.domain.broker_trades import Tally, Trade
 from openbell_server.domain.external_orders import ExternalOrder
-from openbell_server.domain.identifiers import Symbol, client_order_id
+from openbell_server.domain.identifiers import ActionId, Symbol, client_order_id
 from openbell_server.domain.intents import plain
 from openbell_server.domain.order_aggregate import Order, status
 
@@ -56,12 +57,19 @@ def log_order(
     notices: Sequence[str] = (),
 ) -> None:
     """An order changed, with all that is worth a look; the first of it is the reason where there is no other."""
-    terms = action.terms
     if reason is None and notices:
         reason = Reason(notices[0])
-    body: dict[str, object] = {
+    body = {**order_words(order, action.terms, action.order_action_id), "reason": _reason(reason)}
+    if notices:
+        body["notices"] = notices
+    transaction.append_event(EventKind.BROKER_ORDER, action.intent_id, action.seq, _text(body))
+
+
+def order_words(order: Order, terms: OrderTerms, order_action_id: ActionId) -> dict[str, object]:
+    """An order as it stands."""
+    return {
         "broker_order_ids": order.broker_order_ids,
-        "client_order_id": client_order_id(action.order_action_id),
+        "client_order_id": client_order_id(order_action_id),
         "client_reference_id": terms.client_reference_id,
         "symbol": terms.symbol,
         "order_side": terms.order_side,
@@ -76,16 +84,38 @@ def log_order(
         "filled_quantity": plain(order.filled_quantity),
         "leaves_quantity": plain(order.leaves_quantity),
         "average_price": plain(order.average_price),
-        "reason": _reason(reason),
     }
-    if notices:
-        body["notices"] = notices
-    transaction.append_event(EventKind.BROKER_ORDER, action.intent_id, action.seq, _text(body))
+
+
+def log_trade(transaction: AccountTransaction, action: TrackedAction, order: Order, trade: Trade, tally: Tally) -> None:
+    """An execution was recorded, taken back or corrected."""
+    terms = action.terms
+    body = {
+        "execution_id": trade.execution_id,
+        "broker_order_ids": order.broker_order_ids,
+        "client_order_id": client_order_id(action.order_action_id),
+        "client_reference_id": terms.client_reference_id,
+        "symbol": terms.symbol,
+        "order_side": terms.order_side,
+        "kind": trade.kind,
+        "quantity": plain(trade.quantity),
+        "price": plain(trade.price),
+        "executed_at": trade.executed_at.isoformat(),
+        "cumulative_quantity": plain(tally.cumulative_quantity),
+        "leaves_quantity": plain(tally.leaves_quantity),
+        "position": plain(tally.position),
+    }
+    transaction.append_event(EventKind.BROKER_TRADE, action.intent_id, action.seq, _text(body))
 
 
 def log_external_order(transaction: AccountTransaction, order: ExternalOrder) -> None:
     """An order that is not ours was found, or changed."""
-    body = {
+    transaction.append_event(EventKind.EXTERNAL_ORDER, None, None, _text(external_order_words(order)))
+
+
+def external_order_words(order: ExternalOrder) -> dict[str, object]:
+    """An order that is not ours as it stands."""
+    return {
         "broker_order_id": order.broker_order_id,
         "client_order_id": order.client_order_id,
         "symbol": order.symbol,
@@ -99,7 +129,6 @@ def log_external_order(transaction: AccountTransaction, order: ExternalOrder) ->
         "filled_quantity": plain(order.filled_quantity),
         "accepted_at": order.accepted_at.isoformat(),
     }
-    transaction.append_event(EventKind.EXTERNAL_ORDER, None, None, _text(body))
 
 
 def log_position_adjusted(

@@ -46,10 +46,10 @@ class _Recent:
     monotonic: Callable[[], float]
     _rows: dict[Hashable, tuple[float, Any]] = field(default_factory=dict)
 
-    async def get(self, key: Hashable, read: Callable[[], Awaitable[T]]) -> T:
+    async def get(self, key: Hashable, read: Callable[[], Awaitable[T]], age_seconds_max: float) -> T:
         now = self.monotonic()
         cached = self._rows.get(key)
-        if cached is not None and now - cached[0] < CACHE_SECONDS:
+        if cached is not None and now - cached[0] < age_seconds_max:
             row: T = cached[1]
             return row
         row = await read()
@@ -78,21 +78,21 @@ class Authenticate:
         self._now = now
         self._recent = _Recent(monotonic)
 
-    async def __call__(self, credential: Credential) -> Caller:
-        """The caller."""
+    async def __call__(self, credential: Credential, age_seconds_max: float = CACHE_SECONDS) -> Caller:
+        """The caller, as it was at most so many seconds ago."""
         if credential.api_key is not None:
-            return await self._by_key(credential.api_key)
+            return await self._by_key(credential.api_key, age_seconds_max)
         if credential.token is not None:
-            return await self._by_token(credential.token)
+            return await self._by_token(credential.token, age_seconds_max)
         raise _unauthenticated()
 
-    async def find_key(self, text: str) -> api_keys.ApiKey:
+    async def find_key(self, text: str, age_seconds_max: float = CACHE_SECONDS) -> api_keys.ApiKey:
         """The key that was sent, disabled or not; unknown, wrong, revoked and expired ones take the same steps."""
         presented = api_keys.read(text)
         if presented is None:
             raise _unauthenticated()
         key = await self._recent.get(
-            presented.key_id, lambda: self._keys.find_key_across_organizations(presented.key_id)
+            presented.key_id, lambda: self._keys.find_key_across_organizations(presented.key_id), age_seconds_max
         )
         is_right = hmac.compare_digest(key.secret_hash if key else _NO_HASH, presented.secret_hash)
         if (
@@ -105,8 +105,8 @@ class Authenticate:
             raise _unauthenticated()
         return key
 
-    async def _by_key(self, text: str) -> Caller:
-        key = await self.find_key(text)
+    async def _by_key(self, text: str, age_seconds_max: float) -> Caller:
+        key = await self.find_key(text, age_seconds_max)
         if key.disabled:
             raise Problem("key_disabled", "this API key is disabled")
         return Caller(
@@ -117,7 +117,7 @@ class Authenticate:
             permissions=key.permissions,
         )
 
-    async def _by_token(self, token: str) -> Caller:
+    async def _by_token(self, token: str, age_seconds_max: float) -> Caller:
         claims = await self._tokens.verify(token)
         if claims is None:
             raise _unauthenticated()
@@ -126,7 +126,7 @@ class Authenticate:
         async def read() -> TokenCaller:
             return await self._token_callers.find_caller_across_organizations(*who)
 
-        known = await self._recent.get(who, read)
+        known = await self._recent.get(who, read, age_seconds_max)
         if known.is_denied:
             raise _unauthenticated()
         is_user = claims.kind is PrincipalKind.USER

@@ -30,6 +30,7 @@ EXAMPLES_MAX: Final = 100
 RULES_MAX: Final = 50
 WINDOW: Final = timedelta(days=7)
 WINDOW_MAX: Final = timedelta(days=31)
+LOOK_BACK: Final = timedelta(milliseconds=LOOK_BACK_MILLIS)
 # What is judged before others have their turn: a few milliseconds.
 _ENTRIES_PER_TURN: Final = 64
 # Of a rule that nobody has set.
@@ -100,12 +101,12 @@ class BacktestRules:
             self.running.discard(account.organization_id)
 
     async def _replay(self, account: TradingAccount, request: BacktestRequest, rules: list[Rule]) -> Backtested:
-        since, until = _window(request, await self.history.now(account))
+        forgotten = await self.history.forgotten_until(account)
+        since, until = _window(request, await self.history.now(account), forgotten)
         book = await self._book(account, rules, replaces_all=request.replaces_all)
-        look_back = timedelta(milliseconds=LOOK_BACK_MILLIS)
-        stretch = await self.history.stretch(account, since - look_back, until, COMMANDS_MAX)
+        stretch = await self.history.stretch(account, since - LOOK_BACK, until, COMMANDS_MAX)
         if stretch.fits_since is not None:
-            fits = (stretch.fits_since + look_back).isoformat()
+            fits = (stretch.fits_since + LOOK_BACK).isoformat()
             message = (
                 f"must be later: with the hour before it there are {stretch.commands} commands, and at most "
                 f"{COMMANDS_MAX} are replayed at once; from {fits} on they fit"
@@ -123,6 +124,8 @@ class BacktestRules:
             for start in range(0, len(page), _ENTRIES_PER_TURN):
                 replay.take(page[start : start + _ENTRIES_PER_TURN])
                 await asyncio.sleep(0)
+        # What went while it was read was missing in a part of it.
+        _require_kept(since, await self.history.forgotten_until(account))
         return Backtested(since=since, until=until, tally=replay.tally)
 
     async def _book(self, account: TradingAccount, rules: list[Rule], *, replaces_all: bool) -> RuleBook:
@@ -183,14 +186,31 @@ class BacktestRules:
         return symbol
 
 
-def _window(request: BacktestRequest, now: datetime) -> tuple[datetime, datetime]:
+def _window(request: BacktestRequest, now: datetime, forgotten: datetime | None) -> tuple[datetime, datetime]:
     until = min(now, request.until or now)
     since = request.since or until - WINDOW
+    if request.since is None and forgotten is not None:
+        since = max(since, _kept_since(forgotten))
     if since >= until:
         raise InvalidCommand("/from", "must be before to, and in the past")
     if until - since > WINDOW_MAX:
         raise InvalidCommand("/from", f"must be at most {WINDOW_MAX.days} days before to")
+    _require_kept(since, forgotten)
     return since, until
+
+
+def _kept_since(forgotten: datetime) -> datetime:
+    """The earliest beginning of a window that nothing is missing of, nor of the hour before it."""
+    return forgotten + LOOK_BACK + timedelta(microseconds=1)
+
+
+def _require_kept(since: datetime, forgotten: datetime | None) -> None:
+    if forgotten is not None and since < _kept_since(forgotten):
+        message = (
+            "must be later: events are kept for a time, and with the hour before it, some are gone;"
+            f" from {_kept_since(forgotten).isoformat()} on none is"
+        )
+        raise InvalidCommand("/from", message)
 
 
 def _place(rule: Rule) -> tuple[Scope, str, Symbol | None, str | None]:

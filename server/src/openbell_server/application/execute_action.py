@@ -138,10 +138,13 @@ class ExecuteAction:
             if ready:
                 opened = await transaction.open_doors([a.action_id for a in ready], attempt_id)
                 crash_point("executor.inside_door")
-            for action in ready:
-                if action.action_type is not ActionType.CREATE:
-                    await transaction.save_order(action, past_door(action.action_type, action.order))
-        if skipped or needless or adopted or refused:
+            # Most wait since the command was recorded; what was not at the broker then waits from here on.
+            waiting = [(action, past_door(action.action_type, action.order)) for action in ready]
+            pending = [(action, order) for action, order in waiting if order != action.order]
+            for action, order in pending:
+                await transaction.save_order(action, order)
+                log_order(transaction, action, order)
+        if skipped or needless or adopted or refused or pending:
             self.hints.events_were_written([account.account_id])
         doors = [Door(account, action, attempt_id, opened[action.action_id], opened_monotonic) for action in ready]
         return doors, bool(refused) or needless > 0

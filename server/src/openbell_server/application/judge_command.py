@@ -14,6 +14,8 @@ from openbell_server.application.ports.rules import (
 from openbell_server.application.ports.stores import IntentStore
 from openbell_server.domain.accounts import TradingAccount
 from openbell_server.domain.control_facts import STATEFUL, Asked, Facts, Gate, Need, Rate
+from openbell_server.domain.control_prices import OrderValue
+from openbell_server.domain.control_repeats import Window
 from openbell_server.domain.control_rules import Rule, RuleBook
 from openbell_server.domain.evaluate_controls import evaluate, exemption, needs, speaking
 from openbell_server.domain.findings import Finding
@@ -75,22 +77,24 @@ class Case:
 
     async def counted_facts(self, counted: CountedAccept, *, count: bool) -> Facts:
         """What is known under the account's lock; the command counts for its rules of rates from now on, or not."""
-        facts = replace(self.facts, now=counted.now, exposure=counted.exposure, equal_orders=counted.equal_orders)
+        known = counted.facts
+        facts = replace(self.facts, now=known.now, exposure=known.exposure, equal_orders=known.equal_orders)
         if Need.RATE in self.needs:
-            rates = [rule for rule in self.rules if self._needs(rule, Need.RATE) and rule.is_in_force(counted.now)]
+            rates = [rule for rule in self.rules if self._needs(rule, Need.RATE) and rule.is_in_force(known.now)]
             facts = replace(facts, judged=await counted.judged(rates, count=count))
         return facts
 
     def question(self, idempotency_key: str | None = None) -> Counting:
         """What is to be counted for it."""
         assert self.asked is not None
-        windows = [rule.parameters for rule in self.rules if self._needs(rule, Need.DUPLICATES)]
+        parameters = [rule.parameters for rule in self.rules if self._needs(rule, Need.DUPLICATES)]
+        windows = [each.window_millis for each in parameters if isinstance(each, Window)]
         return Counting(
             asked=self.asked,
             needs=self.needs,
             intent_id=self.intent_id,
             idempotency_key=idempotency_key,
-            window_millis=max((getattr(window, "window_millis", 0) for window in windows), default=0),
+            window_millis=max(windows, default=0),
         )
 
     def _needs(self, rule: Rule, need: Need) -> bool:
@@ -117,7 +121,7 @@ class JudgeCommand:
         if case is None or not case.is_counted:
             return None if case is None else case.receipt(before=before)
         async with self.counted.counting(account, case.question()) as counted:
-            if counted.epochs != (account.organization_epoch, account.account_epoch):
+            if counted.facts.epochs != (account.organization_epoch, account.account_epoch):
                 return None
             return case.receipt(await case.counted_facts(counted, count=False), before)
 
@@ -208,5 +212,5 @@ def _order_facts(command: Command) -> dict[str, str]:
 
 def currency_pairs(rules: Sequence[Rule], quoted: str) -> list[tuple[str, str]]:
     """Between which currencies the rules must count, for an instrument that is quoted in one; a bounded number."""
-    others = {str(currency) for rule in rules if (currency := getattr(rule.parameters, "currency", None)) is not None}
+    others = {rule.parameters.currency for rule in rules if isinstance(rule.parameters, OrderValue)}
     return [(quoted, other) for other in sorted(others - {quoted})][:CURRENCIES_MAX]

@@ -120,13 +120,17 @@ class PlanPasses:
     def soon(self, account: BrokerAccount, now: float) -> None:
         """Compare the account now, or a second after the last time; later where the broker did not tell then."""
         self.keep(account, now)
-        plan = self._plans[account.account_id]
-        spacing = min(SOON_SECONDS * 2**plan.misses, UNTOLD_SECONDS_MAX)
-        plan.due_at = min(plan.due_at, max(now, plan.began_at + spacing))
+        spacing = _pause(self._plans[account.account_id], UNTOLD_SECONDS_MAX)
+        self.hurry([account.account_id], now, spacing)
 
     def _again(self, plan: Plan, reports: list[OrderReport], now: float, seconds_max: float) -> None:
-        self.want(plan.account, now + min(SOON_SECONDS * 2**plan.misses, seconds_max), reports)
+        self.want(plan.account, now + _pause(plan, seconds_max), reports)
         plan.misses = min(plan.misses + 1, 10)
+
+
+def _pause(plan: Plan, seconds_max: float) -> float:
+    """How long an account is left alone that its broker told nothing of."""
+    return min(SOON_SECONDS * 2.0**plan.misses, seconds_max)
 
 
 def _spread(account: BrokerAccount) -> float:

@@ -18,7 +18,7 @@ from openbell_server.domain.accounts import TradingAccount
 from openbell_server.domain.authorization import Operation, admit_to_account
 from openbell_server.domain.cursors import seal
 from openbell_server.domain.errors import InvalidParameter, Problem
-from openbell_server.domain.identifiers import AccountId, IntentId
+from openbell_server.domain.identifiers import AccountId, IntentId, Symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.principals import Principal
 
@@ -79,10 +79,7 @@ class ReadIntents:
     def _canonical(self, account: TradingAccount, wanted: ActionFilter) -> ActionFilter:
         if wanted.symbol is None:
             return wanted
-        symbol = self.brokers[account.broker].canonical_symbol(wanted.symbol)
-        if symbol is None:
-            raise InvalidParameter("symbol", "must be 1 to 32 of A-Z, 0-9 and . - / : _")
-        return replace(wanted, symbol=symbol)
+        return replace(wanted, symbol=canonical_symbol(self.brokers, account, wanted.symbol))
 
     async def _page_of_some(
         self, account: TradingAccount, scope: str, after: int, rows: int, wanted: ActionFilter
@@ -123,6 +120,14 @@ async def find_readable_account(accounts: AccountStore, caller: Principal, accou
         raise Problem("not_found", "there is no such account")
     admit_to_account(caller, Operation.READ_INTENTS, account)
     return account
+
+
+def canonical_symbol(brokers: Mapping[str, BrokerDefinition], account: TradingAccount, asked: str) -> Symbol:
+    """A symbol that a list is asked for, in the one spelling that the account's broker has for it."""
+    symbol = brokers[account.broker].canonical_symbol(asked)
+    if symbol is None:
+        raise InvalidParameter("symbol", "must be 1 to 32 of A-Z, 0-9 and . - / : _")
+    return symbol
 
 
 def _is_led_to(wanted: ActionFilter) -> bool:

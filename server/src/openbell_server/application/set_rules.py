@@ -8,6 +8,7 @@ from uuid import UUID
 from openbell_server.application.paging import bounded, cursors_of, start_of
 from openbell_server.application.ports.api_key_records import ApiKeyRecords
 from openbell_server.application.ports.broker import BrokerDefinition
+from openbell_server.application.ports.hints import Hints
 from openbell_server.application.ports.rules import RuleChange, RuleStore
 from openbell_server.application.ports.stores import AccountStore
 from openbell_server.domain.authorization import (
@@ -83,6 +84,7 @@ class SetRules:
     keys: ApiKeyRecords
     rules: RuleStore
     brokers: Mapping[str, BrokerDefinition]
+    hints: Hints
     cursor_key: bytes
 
     async def put(
@@ -99,7 +101,7 @@ class SetRules:
         wanted = await decode()
         check_reason("reason", wanted.reason)
         checked_parameters(code, place.scope, wanted.terms.parameters)
-        saved = await self.rules.save_rule(address, code, wanted.change, wanted.reason, caller, expected)
+        saved = await self._save(address, code, wanted.change, wanted.reason, caller, expected)
         assert saved is not None, "what was set just now is there"
         return saved
 
@@ -109,7 +111,7 @@ class SetRules:
         """Take the rule away, with what it was for a time."""
         address = await self._enter(caller, place, place.edit)
         _require_code(code)
-        await self.rules.save_rule(address, code, None, reason, caller, expected)
+        await self._save(address, code, None, reason, caller, expected)
 
     async def show(self, caller: Principal, place: Place, code: str) -> StoredRule:
         """One rule."""
@@ -171,12 +173,26 @@ class SetRules:
         seen = expected if version is None else {version} if expected is None else {version} & set(expected)
         try:
             terms = RuleTerms(parameters=parameters)
-            saved = await self.rules.save_rule(address, SWITCH, terms, wanted.reason, caller, seen)
+            saved = await self._save(address, SWITCH, terms, wanted.reason, caller, seen)
         except Problem as problem:
             if problem.code == "version_mismatch" and expected is None:
                 raise Problem("concurrent_change", "the switch was set by somebody else just now") from None
             raise
         assert saved is not None, "what was set just now is there"
+        return saved
+
+    async def _save(
+        self,
+        address: Address,
+        code: str,
+        change: RuleTerms | Override | None,
+        reason: str | None,
+        caller: Principal,
+        expected: Collection[int] | None,
+    ) -> StoredRule | None:
+        saved = await self.rules.save_rule(address, code, change, reason, caller, expected)
+        if address.account_id is not None:
+            self.hints.events_were_written([address.account_id])
         return saved
 
     async def _require_no_lifting(self, address: Address, state: SwitchState) -> int:

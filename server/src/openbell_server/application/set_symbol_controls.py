@@ -7,6 +7,7 @@ from datetime import datetime
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.calendars import SessionChangeStore
 from openbell_server.application.ports.controls import ControlStore
+from openbell_server.application.ports.hints import Hints
 from openbell_server.application.ports.stores import AccountStore
 from openbell_server.domain.accounts import TradingAccount
 from openbell_server.domain.authorization import Operation, admit_to_account
@@ -51,6 +52,7 @@ class SetSymbolControls:
     brokers: Mapping[str, BrokerDefinition]
     calendars: MarketCalendars
     changes: SessionChangeStore
+    hints: Hints
 
     async def put_manual(
         self, caller: Principal, account_id: AccountId, spelled: str, decode: Callable[[], Awaitable[ManualControl]]
@@ -58,7 +60,9 @@ class SetSymbolControls:
         """Create or replace the manual control."""
         _, symbol = await self._enter(caller, Operation.EDIT_CONTROLS, account_id, spelled)
         control = checked_manual(await decode())
-        return symbol, await self.controls.set_manual(caller.organization_id, account_id, symbol, control, caller)
+        recorded = await self.controls.set_manual(caller.organization_id, account_id, symbol, control, caller)
+        self.hints.events_were_written([account_id])
+        return symbol, recorded
 
     async def patch_time(
         self, caller: Principal, account_id: AccountId, spelled: str, decode: Callable[[], Awaitable[TimePatch]]
@@ -71,6 +75,7 @@ class SetSymbolControls:
             return patch_time(current, patch.change, patch.clear)
 
         recorded = await self.controls.change_time(caller.organization_id, account_id, symbol, change, caller)
+        self.hints.events_were_written([account_id])
         return await self._times(account, symbol, recorded, recorded.updated_at)
 
     async def read_manual(

@@ -138,9 +138,9 @@ class SubmitIntent:
         assert asked is not None
         try:
             async with self.judge.counted.counting(account, case.question(submission.idempotency_key)) as counted:
-                if counted.is_replay:
+                if counted.facts.is_replay:
                     return await counted.accept(submission, None)
-                if counted.epochs != (account.organization_epoch, account.account_epoch):
+                if counted.facts.epochs != (account.organization_epoch, account.account_epoch):
                     return None
                 receipt = case.receipt(await case.counted_facts(counted, count=True))
                 submission = replace(submission, receipt=receipt)

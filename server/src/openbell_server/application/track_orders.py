@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
 
-from openbell_server.application.account_log import log_action, log_order
+from openbell_server.application.account_log import log_action, log_order, log_trade
 from openbell_server.application.crash_points import crash_point
 from openbell_server.application.import_orders import stop_account
 from openbell_server.application.ports.execution import (
@@ -18,9 +18,10 @@ from openbell_server.application.ports.hints import Hints
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.action_outcomes import with_doubt
 from openbell_server.domain.broker_orders import ExecutionChange, OrderReport
+from openbell_server.domain.broker_trades import Trade, recorded, recorded_and_changed, tallies
 from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, Symbol, action_of
 from openbell_server.domain.intent_reports import after_report_of_intent
-from openbell_server.domain.order_aggregate import Counted
+from openbell_server.domain.order_aggregate import Counted, Order
 from openbell_server.domain.order_reports import counted_anew, counted_with, executions_told, unseen_changes
 from openbell_server.domain.orders import EXACT, OrderSide
 
@@ -103,13 +104,10 @@ async def _apply(
         # The broker has what we never sent by our record: a restored or promoted database forgot the door.
         await transaction.open_doors([first.action_id], FORGOTTEN_ATTEMPT)
         history = [replace(first, state=ActionState.DISPATCHING), *history[1:]]
-    counted, news = await _count(transaction, first, report)
+    counted, news, trades = await _count(transaction, first, report)
     reported = after_report_of_intent(first.order, history, report, counted, news)
     order = reported.order
-    change = EXACT.subtract(order.filled_quantity, first.order.filled_quantity)
-    if change:
-        signed = change if first.terms.order_side is OrderSide.BUY else -change
-        await transaction.add_to_position(first.terms.symbol, signed)
+    await _book(transaction, first, order, trades)
     following = []
     for action, settlement in zip(history, reported.settlements, strict=True):
         state = action.state
@@ -127,17 +125,28 @@ async def _apply(
     return [replace(action, order=order) for action in following]
 
 
+async def _book(transaction: AccountTransaction, action: TrackedAction, order: Order, trades: Sequence[Trade]) -> None:
+    """Move the position by what changed of the order's executions, and tell each trade."""
+    change = EXACT.subtract(order.filled_quantity, action.order.filled_quantity)
+    if not change and not trades:
+        return
+    signed = 1 if action.terms.order_side is OrderSide.BUY else -1
+    position = await transaction.add_to_position(action.terms.symbol, EXACT.multiply(signed, change))
+    for trade, tally in zip(trades, tallies(action.order, order, trades, signed, position), strict=True):
+        log_trade(transaction, action, order, trade, tally)
+
+
 async def _count(
     transaction: AccountTransaction, action: TrackedAction, report: OrderReport
-) -> tuple[Counted, list[ExecutionChange]]:
+) -> tuple[Counted, list[ExecutionChange], list[Trade]]:
     """What all executions of the order come to with those of a report, each counted once; and what changed of them."""
     told = executions_told(action.order, report, transaction.now)
     unseen_ids = await transaction.add_executions(action.intent_id, told)
+    unseen = {fill.execution_id: fill for fill in told if fill.execution_id in unseen_ids}
     if not report.changes and not action.order.executions_changed:
-        unseen = {fill.execution_id: fill for fill in told if fill.execution_id in unseen_ids}
-        return counted_with(action.order, unseen.values()), []
+        return counted_with(action.order, unseen.values()), [], recorded(unseen.values())
     executions, known = await transaction.executions_of(action.intent_id)
     news = unseen_changes(known, report.changes)
     if news:
         await transaction.add_execution_changes(action.intent_id, news)
-    return counted_anew(executions, [*known, *news]), news
+    return counted_anew(executions, [*known, *news]), news, recorded_and_changed(unseen, executions, known, news)

@@ -1,10 +1,8 @@
 """HTTP to a broker: one host, no redirect, every request written once, every answer read within a bound and a time."""
 
 import asyncio
-import ssl
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final, TypeVar
 
@@ -12,6 +10,7 @@ import httpcore
 import httpx
 import msgspec
 
+from openbell_server.bounded_http import BoundedNetwork, BoundedStream, trusted_tls
 from openbell_server.domain.broker_orders import NotSent, Unknown
 
 DEADLINE_SECONDS: Final = 3
@@ -62,86 +61,17 @@ class ListBrokenOff(Exception):
     """A list of the broker's cannot be read to its end, or does not tell what it must."""
 
 
-class BoundedStream(httpcore.AsyncNetworkStream):
-    """A connection that is read from only so far after each write."""
-
-    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
-        """Nothing was read yet."""
-        self._stream = stream
-        self._read = 0
-
-    @property
-    def is_unread(self) -> bool:
-        """Whether nothing came since the last write: an answer that was there before answers something else."""
-        return self._read == 0
-
-    def allow_more(self) -> None:
-        """What came so far is done with."""
-        self._read = min(self._read, 1)
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Some bytes, if it has not told too much already: heads, chunk sizes and interim answers count too."""
-        if self._read > WIRE_BYTES_MAX:
-            raise httpcore.ReadError(f"more than {WIRE_BYTES_MAX} bytes for one answer")
-        data = await self._stream.read(max_bytes, timeout)
-        self._read += len(data)
-        return data
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Send."""
-        self._read = 0
-        await self._stream.write(buffer, timeout)
-
-    async def aclose(self) -> None:
-        """Let go of it."""
-        await self._stream.aclose()
-
-    async def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        """The same under TLS."""
-        return BoundedStream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
-
-    def get_extra_info(self, info: str) -> object:
-        """What is known of it."""
-        return self._stream.get_extra_info(info)
-
-
-class _Network(httpcore.AnyIOBackend):
-    """Connections that are bounded."""
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        """A new one."""
-        return BoundedStream(await super().connect_tcp(host, port, timeout, local_address, socket_options))
-
-
-@cache
-def _tls() -> ssl.SSLContext:
-    """Whom everybody trusts; to read them all takes a while."""
-    return httpx.create_ssl_context(trust_env=False)
-
-
 class _Transport(httpx.AsyncHTTPTransport):
     """HTTP/1.1 over bounded connections; a proxy from the environment would have its own ideas about retries."""
 
     def __init__(self) -> None:
         """Its pool is all that the transport is made of."""
         self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=_tls(),
+            ssl_context=trusted_tls(),
             max_connections=64,
             max_keepalive_connections=32,
             keepalive_expiry=_IDLE_SECONDS,
-            network_backend=_Network(),
+            network_backend=BoundedNetwork(WIRE_BYTES_MAX),
         )
 
 

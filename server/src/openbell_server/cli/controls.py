@@ -107,16 +107,10 @@ def _act(act: "Callable[[PostgresRuleStore, Address, Principal], Awaitable[T]]",
     from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
     from openbell_server.domain.control_rules import PLATFORM_ID, Address
     from openbell_server.domain.findings import Scope
-    from openbell_server.domain.principals import Principal, PrincipalKind
+    from openbell_server.domain.principals import operator_principal
 
     address = Address(organization_id=PLATFORM_ID, scope=Scope.PLATFORM)
-    who = Principal(
-        kind=PrincipalKind.OPERATOR,
-        id=acting_operator(acting_as),
-        organization_id=PLATFORM_ID,
-        environment=None,
-        permissions=frozenset(),
-    )
+    who = operator_principal(acting_operator(acting_as), PLATFORM_ID)
     try:
         return operate(lambda store: act(PostgresRuleStore(store.pool), address, who), acting_as)
     except Problem as problem:

@@ -34,11 +34,12 @@ async def look(client: AsyncClient, accounts: Sequence[str], board: Board) -> No
 
 async def read_books(client: AsyncClient, paper_url: str, accounts: Sequence[str], accepted: Iterable[str]) -> Books:
     """Every action, every intent and every order, read anew."""
+    # Ours first: what is in doubt may settle meanwhile, and then the broker has it already.
+    actions = await read_actions(client, accounts)
+    intents = await read_intents(client, [action for action in actions if action.action_type == "CREATE"])
     async with httpx.AsyncClient(base_url=paper_url, timeout=_TIMEOUT_SECONDS, trust_env=False) as broker:
         orders = [o for account in accounts for kind in PROFILES for o in await _read_orders_of(broker, kind, account)]
         summary = (await broker.get("/ledger/summary")).raise_for_status()
-    actions = await read_actions(client, accounts)
-    intents = await read_intents(client, [action for action in actions if action.action_type == "CREATE"])
     return Books(
         accepted=frozenset(accepted),
         actions=actions,

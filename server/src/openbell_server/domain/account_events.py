@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
 
-from openbell_server.domain.identifiers import AccountId, IntentId
+from openbell_server.domain.identifiers import AccountId, IntentId, Symbol
 
 
 class EventKind(IntEnum):
@@ -15,6 +15,8 @@ class EventKind(IntEnum):
     ACCOUNT_CHANGED = 3
     EXTERNAL_ORDER = 4
     POSITION_ADJUSTED = 5
+    BROKER_TRADE = 6
+    CONTROL_CHANGED = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,3 +31,10 @@ class AccountEvent:
     seq: int | None
     body: str
     occurred_at: datetime
+    # None where it is about none, or about all.
+    symbol: Symbol | None = None
+
+    @property
+    def event_id(self) -> str:
+        """The same on every transport."""
+        return f"{self.account_id}.{self.number}"

@@ -19,6 +19,8 @@ from openbell_server.domain.principals import (
     INTENT_EDIT,
     INTENT_READ,
     REFERENCE_EDIT,
+    WEBHOOK_EDIT,
+    WEBHOOK_READ,
     Caller,
     Principal,
     PrincipalKind,
@@ -43,6 +45,8 @@ class Operation(StrEnum):
     EDIT_ACCOUNTS = "edit_accounts"
     READ_CREDENTIALS = "read_credentials"
     EDIT_CREDENTIALS = "edit_credentials"
+    READ_WEBHOOKS = "read_webhooks"
+    MANAGE_WEBHOOKS = "manage_webhooks"
     MANAGE_KEYS = "manage_keys"
     VALIDATE_KEY = "validate_key"
     LOOK_UP_ORGANIZATION = "look_up_organization"
@@ -103,6 +107,10 @@ RULES: Final = {
         permissions=frozenset({ACCOUNT_READ}), roles=_ANY_ROLE, scopes=frozenset({CREDENTIAL_READ})
     ),
     Operation.EDIT_CREDENTIALS: Rule(permissions=frozenset({CREDENTIAL_EDIT}), roles=frozenset({Role.ADMIN})),
+    Operation.READ_WEBHOOKS: Rule(
+        permissions=frozenset({WEBHOOK_READ, WEBHOOK_EDIT}), roles=_ANY_ROLE, scopes=frozenset({WEBHOOK_READ})
+    ),
+    Operation.MANAGE_WEBHOOKS: Rule(permissions=frozenset({WEBHOOK_EDIT}), roles=frozenset({Role.ADMIN})),
     Operation.MANAGE_KEYS: Rule(roles=frozenset({Role.ADMIN})),
     Operation.VALIDATE_KEY: Rule(permissions=_ANY, scopes=_ANY, scoped=False),
     Operation.LOOK_UP_ORGANIZATION: Rule(roles=_ANY_USER, scopes=_ANY, scoped=False, homeless=None),

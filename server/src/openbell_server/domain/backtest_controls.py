@@ -16,8 +16,8 @@ from openbell_server.domain.control_prices import NOTIONAL_MAX, PRICE_COLLAR, Co
 from openbell_server.domain.control_repeats import DUPLICATE_MILLIS_MAX, RATE_MILLIS_MAX, RATE_ORDERS, SubmitRate
 from openbell_server.domain.control_rules import Rule, RuleBook
 from openbell_server.domain.controls_catalogue import CATALOGUE
-from openbell_server.domain.evaluate_controls import evaluate_by, exemption, in_order, speaking
-from openbell_server.domain.findings import Finding, Mode, Scope, Verdict
+from openbell_server.domain.evaluate_controls import exemption, in_order, speaking, told, words
+from openbell_server.domain.findings import Finding, Mode, Scope, Verdict, Word
 from openbell_server.domain.identifiers import IntentId, Symbol
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.market_calendars import MarketCalendars
@@ -185,15 +185,17 @@ class Replay:
         return replace(asked, before=terms, filled_quantity=filled_quantity)
 
     def _judge(self, command: RecordedCommand, asked: Asked, rules: Sequence[Rule], rates: Sequence[Rule]) -> None:
-        findings = evaluate_by(rules, self._book, asked, self._facts(command, asked, rates))
+        said = words(rules, self._book, asked, self._facts(command, asked, rates))
         unsure = {
             (rule.code, rule.scope)
             for rule in rules
             if rule.code in _OF_MARKETS and _is_unsure(rule, command.recalled, asked)
         }
         shared = {(rule.code, rule.scope) for rule in rates if rule.scope in _SHARED and not self._is_whole}
+        # Of most commands every rule says clearly that they pass, and no more need be told of them.
+        unclear = said if unsure or shared else [word for word in said if not word.is_clear]
         is_refused = is_undecided = False
-        for finding in findings:
+        for finding in told(self._book, unclear):
             rule, passes = (finding.code, finding.scope), finding.verdict is Verdict.PASSED
             if finding.missing is not None or rule in unsure or (passes and rule in shared):
                 self._line(finding, asked).undecided += 1
@@ -204,7 +206,7 @@ class Replay:
                 is_refused = True
             elif not passes:
                 self._line(finding, asked).would_refuse += 1
-        self._tell(command, findings, is_refused=is_refused, is_undecided=is_undecided and not is_refused)
+        self._tell(command, said, is_refused=is_refused, is_undecided=is_undecided and not is_refused)
 
     def _facts(self, command: RecordedCommand, asked: Asked, rates: Sequence[Rule]) -> Facts:
         recalled, now = command.recalled, command.judged_at
@@ -224,7 +226,7 @@ class Replay:
     def _tell(
         self,
         command: RecordedCommand,
-        findings: Sequence[Finding] = (),
+        said: Sequence[Word] = (),
         *,
         is_refused: bool = False,
         is_undecided: bool = False,
@@ -239,7 +241,8 @@ class Replay:
         tally.newly_refused += is_refused and not command.was_refused
         tally.newly_accepted += command.was_refused and not is_refused
         if is_refused is not command.was_refused and len(tally.examples) < tally.examples_max:
-            tally.examples.append(Example(command=command, is_refused=is_refused, findings=tuple(findings)))
+            findings = tuple(told(self._book, said))
+            tally.examples.append(Example(command=command, is_refused=is_refused, findings=findings))
 
     def _line(self, finding: Finding, asked: Asked) -> RuleTally:
         """The line of the rule that found it; a switch is known by its states."""

@@ -12,7 +12,7 @@ from openbell_server.domain.control_numbers import at_work, shown
 from openbell_server.domain.control_parameters import Parameters
 from openbell_server.domain.control_rules import Rule
 from openbell_server.domain.control_times import utc_text
-from openbell_server.domain.findings import Comparison, Finding
+from openbell_server.domain.findings import Comparison, Finding, Unsaid, Word
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import EXACT, OrderSide
 
@@ -102,7 +102,7 @@ def _open_needs(_: OpenOrders, asked: Asked) -> frozenset[Need]:
     return _EXPOSURE if asked.action_type is ActionType.CREATE else NOTHING
 
 
-def _judge_open(rule: Rule, asked: Asked, facts: Facts) -> Finding | None:
+def _judge_open(rule: Rule, asked: Asked, facts: Facts) -> Word | None:
     assert isinstance(rule.parameters, OpenOrders)
     if asked.action_type is not ActionType.CREATE:
         # The order is open already.
@@ -116,16 +116,20 @@ def _judge_open(rule: Rule, asked: Asked, facts: Facts) -> Finding | None:
         Per.SIDE: facts.exposure.open_orders_of_side,
     }
     observed = counts[per] + 1
-    return found(
-        rule,
-        Comparison.AT_MOST,
-        limit,
-        observed,
-        passes=observed <= limit,
-        would_pass=lambda: f"once at most {limit - 1} orders of the {_owner(per, asked)} are open",
-        headroom=Decimal(limit - observed),
-        inputs={"per": str(per), "open_orders": str(counts[per])},
-    )
+
+    def tell() -> Finding:
+        return found(
+            rule,
+            Comparison.AT_MOST,
+            limit,
+            observed,
+            passes=observed <= limit,
+            would_pass=f"once at most {limit - 1} orders of the {_owner(per, asked)} are open",
+            headroom=Decimal(limit - observed),
+            inputs={"per": str(per), "open_orders": str(counts[per])},
+        )
+
+    return Unsaid(observed <= limit, tell)
 
 
 def _owner(per: Per, asked: Asked) -> str:
@@ -140,19 +144,20 @@ def _decode_position(parameters: Mapping[str, Any]) -> Position:
     return Position(Parameters(parameters, _POSITION_SHAPE).only({"quantity"}).decimal("quantity"))
 
 
-def _judge_position(rule: Rule, asked: Asked, facts: Facts) -> Finding:
+def _judge_position(rule: Rule, asked: Asked, facts: Facts) -> Word:
     """The worst case on the side that the command adds to, long for a BUY and short for the others.
 
     It is below zero where all of it only reduces a position of the other side.
     """
     assert isinstance(rule.parameters, Position)
     limit, exposure = rule.parameters.quantity, facts.exposure
-    if exposure is None or exposure.position is None:
+    position = None if exposure is None else exposure.position
+    if exposure is None or position is None:
         return unavailable(rule, asked, Comparison.AT_MOST, shown(limit), _word(asked))
     if asked.order_side is OrderSide.BUY:
-        before = EXACT.add(exposure.position, exposure.working_buys)
+        before = EXACT.add(position, exposure.working_buys)
     else:
-        before = EXACT.subtract(exposure.working_sells, exposure.position)
+        before = EXACT.subtract(exposure.working_sells, position)
     observed = EXACT.add(before, at_work(asked))
 
     def would_pass() -> str:
@@ -161,16 +166,19 @@ def _judge_position(rule: Rule, asked: Asked, facts: Facts) -> Finding:
             return f"a quantity of at most {shown(EXACT.add(left, asked.filled_quantity))}"
         return f"no {asked.order_side} of {asked.symbol} until its position or what works on it is smaller"
 
-    return found(
-        rule,
-        Comparison.AT_MOST,
-        shown(limit),
-        shown(observed),
-        passes=observed <= limit,
-        would_pass=would_pass,
-        headroom=EXACT.subtract(limit, observed),
-        inputs=_position_inputs(exposure.position, exposure, asked),
-    )
+    def tell() -> Finding:
+        return found(
+            rule,
+            Comparison.AT_MOST,
+            shown(limit),
+            shown(observed),
+            passes=observed <= limit,
+            would_pass=would_pass,
+            headroom=EXACT.subtract(limit, observed),
+            inputs=_position_inputs(position, exposure, asked),
+        )
+
+    return Unsaid(observed <= limit, tell)
 
 
 OPEN_ORDERS_MAX: Final = ControlKind(code="OPEN_ORDERS_MAX", decode=_decode_open, judge=_judge_open, needs=_open_needs)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.control_facts import Asked, Facts, Gate, Need
 from openbell_server.domain.control_rules import OnMissing, Rule
-from openbell_server.domain.findings import Comparison, Finding, Mode, Scope, Value, Verdict
+from openbell_server.domain.findings import Comparison, Finding, Mode, Scope, Value, Verdict, Word
 
 NOTHING: Final[frozenset[Need]] = frozenset()
 EVERY_SCOPE: Final = frozenset(Scope)
@@ -23,7 +23,7 @@ class ControlKind:
     # Makes P of JSON, or refuses it with InvalidCommand.
     decode: Callable[[Mapping[str, Any]], Any]
     # Of the rule, whose parameters are P. None: the rule does not speak about such a command.
-    judge: Callable[[Rule, Asked, Facts], Finding | None]
+    judge: Callable[[Rule, Asked, Facts], Word | None]
     # Of P and the command.
     needs: Callable[[Any, Asked], frozenset[Need]] = lambda _parameters, _asked: NOTHING
     gates: frozenset[Gate] = BOTH_GATES

@@ -12,7 +12,7 @@ from openbell_server.domain.control_numbers import count_since
 from openbell_server.domain.control_parameters import Parameters
 from openbell_server.domain.control_rules import Rule
 from openbell_server.domain.control_times import utc_text
-from openbell_server.domain.findings import Comparison, Finding
+from openbell_server.domain.findings import Comparison, Finding, Unsaid, Word
 from openbell_server.domain.intents import ActionType
 
 DUPLICATE_MILLIS: Final = 1_000
@@ -56,31 +56,32 @@ def _duplicate_needs(_: Window, asked: Asked) -> frozenset[Need]:
     return _DUPLICATES if _may_be_duplicate(asked) else NOTHING
 
 
-def _judge_duplicate(rule: Rule, asked: Asked, facts: Facts) -> Finding | None:
+def _judge_duplicate(rule: Rule, asked: Asked, facts: Facts) -> Word | None:
     assert isinstance(rule.parameters, Window)
     if not _may_be_duplicate(asked):
         return None
     window = rule.parameters.window_millis
     if facts.equal_orders is None:
         return unavailable(rule, asked, Comparison.AT_MOST, 0, "the list of equal orders")
-    observed = count_since(facts.equal_orders, facts.now, window)
-    equal, inputs = facts.equal_orders, {"window_millis": str(window)}
-    if equal:
-        inputs["newest_equal_order_at"] = utc_text(equal[0])
+    equal = facts.equal_orders
+    observed = count_since(equal, facts.now, window)
 
-    def would_pass() -> str:
-        again = f", or the same one from {utc_text(equal[0] + timedelta(milliseconds=window))} on" if equal else ""
-        return f'an order that differs, one with "allow_duplicate": true{again}'
+    def tell() -> Finding:
+        inputs, again = {"window_millis": str(window)}, ""
+        if equal:
+            inputs["newest_equal_order_at"] = utc_text(equal[0])
+            again = f", or the same one from {utc_text(equal[0] + timedelta(milliseconds=window))} on"
+        return found(
+            rule,
+            Comparison.AT_MOST,
+            0,
+            observed,
+            passes=observed == 0,
+            would_pass=f'an order that differs, one with "allow_duplicate": true{again}',
+            inputs=inputs,
+        )
 
-    return found(
-        rule,
-        Comparison.AT_MOST,
-        0,
-        observed,
-        passes=observed == 0,
-        would_pass=would_pass,
-        inputs=inputs,
-    )
+    return Unsaid(observed == 0, tell)
 
 
 def _decode_rate(parameters: Mapping[str, Any]) -> SubmitRate:
@@ -88,28 +89,32 @@ def _decode_rate(parameters: Mapping[str, Any]) -> SubmitRate:
     return SubmitRate(read.whole("count", 1, RATE_COUNT_MAX), read.whole("window_millis", 1, RATE_MILLIS_MAX))
 
 
-def _judge_rate(rule: Rule, asked: Asked, facts: Facts) -> Finding:
+def _judge_rate(rule: Rule, asked: Asked, facts: Facts) -> Word:
     assert isinstance(rule.parameters, SubmitRate)
     limit, window = rule.parameters.count, rule.parameters.window_millis
     judged = facts.judged.get((rule.scope, rule.subject))
     if judged is None:
         return unavailable(rule, asked, Comparison.AT_MOST, limit, "the count of earlier commands")
     observed = count_since(judged, facts.now, window) + 1
-    would_pass = ""
-    if observed > limit:
+
+    def would_pass() -> str:
         # When the oldest of those that use up the limit has left the window.
         free_at = judged[limit - 1] + timedelta(milliseconds=window)
-        would_pass = f"from {utc_text(free_at)} on, if no other is judged until then"
-    return found(
-        rule,
-        Comparison.AT_MOST,
-        limit,
-        observed,
-        passes=observed <= limit,
-        would_pass=would_pass,
-        headroom=Decimal(limit - observed),
-        inputs={"window_millis": str(window)},
-    )
+        return f"from {utc_text(free_at)} on, if no other is judged until then"
+
+    def tell() -> Finding:
+        return found(
+            rule,
+            Comparison.AT_MOST,
+            limit,
+            observed,
+            passes=observed <= limit,
+            would_pass=would_pass,
+            headroom=Decimal(limit - observed),
+            inputs={"window_millis": str(window)},
+        )
+
+    return Unsaid(observed <= limit, tell)
 
 
 DUPLICATE: Final = ControlKind(

@@ -31,6 +31,16 @@ class SwitchState(StrEnum):
     HALTED = "HALTED"
 
 
+class ControlChange(StrEnum):
+    """What became of a control, as the account's log has it."""
+
+    CREATED = "CREATED"
+    CHANGED = "CHANGED"
+    REMOVED = "REMOVED"
+    # It was only for a time, which is over.
+    EXPIRED = "EXPIRED"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
     """Where a rule is set: of which organization, at which scope, and of whom there."""

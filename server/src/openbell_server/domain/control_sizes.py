@@ -9,7 +9,7 @@ from openbell_server.domain.control_facts import Asked, Facts
 from openbell_server.domain.control_kinds import ControlKind, found
 from openbell_server.domain.control_rules import Rule
 from openbell_server.domain.errors import InvalidCommand
-from openbell_server.domain.findings import Comparison, Finding
+from openbell_server.domain.findings import Comparison, Finding, Unsaid
 from openbell_server.domain.intents import plain
 from openbell_server.domain.orders import EXACT, exact_decimal
 
@@ -27,31 +27,41 @@ def _decode(parameters: Mapping[str, Any]) -> Quantity:
     return Quantity(exact_decimal(parameters["quantity"], "/parameters/quantity"))
 
 
-def _judge_max(rule: Rule, asked: Asked, _: Facts) -> Finding:
+def _judge_max(rule: Rule, asked: Asked, _: Facts) -> Unsaid:
     assert isinstance(rule.parameters, Quantity)
     limit, observed = rule.parameters.quantity, asked.terms.quantity
-    return found(
-        rule,
-        Comparison.AT_MOST,
-        plain(limit),
-        plain(observed),
-        passes=observed <= limit,
-        would_pass=f"a quantity of at most {plain(limit)}",
-        headroom=EXACT.subtract(limit, observed),
-    )
+    passes = observed <= limit
+
+    def tell() -> Finding:
+        return found(
+            rule,
+            Comparison.AT_MOST,
+            plain(limit),
+            plain(observed),
+            passes=passes,
+            would_pass=f"a quantity of at most {plain(limit)}",
+            headroom=EXACT.subtract(limit, observed),
+        )
+
+    return Unsaid(passes, tell)
 
 
-def _judge_min(rule: Rule, asked: Asked, _: Facts) -> Finding:
+def _judge_min(rule: Rule, asked: Asked, _: Facts) -> Unsaid:
     assert isinstance(rule.parameters, Quantity)
     limit, observed = rule.parameters.quantity, asked.terms.quantity
-    return found(
-        rule,
-        Comparison.AT_LEAST,
-        plain(limit),
-        plain(observed),
-        passes=observed >= limit,
-        would_pass=f"a quantity of at least {plain(limit)}",
-    )
+    passes = observed >= limit
+
+    def tell() -> Finding:
+        return found(
+            rule,
+            Comparison.AT_LEAST,
+            plain(limit),
+            plain(observed),
+            passes=passes,
+            would_pass=f"a quantity of at least {plain(limit)}",
+        )
+
+    return Unsaid(passes, tell)
 
 
 QTY_MAX: Final = ControlKind(code="QTY_MAX", decode=_decode, judge=_judge_max)

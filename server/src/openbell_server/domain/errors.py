@@ -102,6 +102,19 @@ CODES: Final[dict[str, Code]] = {
     "backtest_running": Code(
         409, "A back-test of the organization is under way", "Wait until it has ended, then send the request again."
     ),
+    "too_many_accounts": Code(
+        409,
+        "The organization has more accounts than one stream follows",
+        "Follow accounts one by one; up to 1,000 of them fit one stream of an organization.",
+    ),
+    "label_taken": Code(
+        409,
+        "A subscription of the call has this label",
+        "Use another subscription_id, or unsubscribe that one first; it goes on.",
+    ),
+    "too_many_webhooks": Code(
+        409, "The organization has as many webhooks as it may", "Delete one that is not needed, or change it."
+    ),
     "version_mismatch": Code(
         412, "It was changed since you read it", "Read it again, and send If-Match with the ETag of that answer."
     ),
@@ -139,6 +152,21 @@ CODES: Final[dict[str, Code]] = {
         422, "The Idempotency-Key belongs to another command", "Use a new key for a new command."
     ),
     "rate_limited": Code(429, "Too many requests", "Wait for Retry-After seconds; RateLimit headers tell the limit."),
+    "too_many_streams": Code(
+        429,
+        "The caller has too many streams open",
+        "Close one, or follow more with each: one stream can follow all accounts of an organization.",
+    ),
+    "too_many_subscriptions": Code(
+        429,
+        "The call has too many subscriptions open",
+        "Unsubscribe one, or open another call: one carries up to 100 subscriptions.",
+    ),
+    "slow_consumer": Code(
+        429,
+        "The stream was not read for too long",
+        "Resume with openbell-resume-token, and read faster than events come, or ask for fewer of them.",
+    ),
     "internal_error": Code(
         500,
         "Something failed on our side",
@@ -176,6 +204,9 @@ CODES: Final[dict[str, Code]] = {
     ),
     "vault_unavailable": Code(
         503, "The key that seals secrets cannot be reached", "Try again in a while; nothing was recorded."
+    ),
+    "webhooks_not_configured": Code(
+        503, "Webhooks are not set up here", "Ask the operator to set OPENBELL_WEBHOOK_KEY; nothing was recorded."
     ),
     "verification_unanswered": Code(
         503,
@@ -218,6 +249,11 @@ class Problem(OpenbellError):
         self.code = code
         self.detail = detail
         self.errors = errors
+
+
+def is_retryable(problem: Problem) -> bool:
+    """Whether the same may pass later, without anybody changing it."""
+    return CODES[problem.code].status in {429, 503}
 
 
 class InvalidCommand(Problem):

@@ -8,7 +8,7 @@ from typing import Final
 from openbell_server.domain.control_facts import Asked, Facts, Gate, Need
 from openbell_server.domain.control_rules import Rule, RuleBook
 from openbell_server.domain.controls_catalogue import CATALOGUE, PLACES
-from openbell_server.domain.findings import Comparison, Finding, Mode, Scope, Verdict
+from openbell_server.domain.findings import Comparison, Finding, Mode, Scope, Verdict, Word
 from openbell_server.domain.intents import ActionType
 from openbell_server.domain.orders import OrderSide
 
@@ -68,14 +68,20 @@ def needs(rules: list[Rule], asked: Asked) -> frozenset[Need]:
 
 def evaluate(book: RuleBook, asked: Asked, facts: Facts, gate: Gate) -> list[Finding]:
     """Every rule's word on the command."""
-    return evaluate_by(applicable(book, asked, facts.now, gate), book, asked, facts)
+    return told(book, words(applicable(book, asked, facts.now, gate), book, asked, facts))
 
 
-def evaluate_by(rules: Iterable[Rule], book: RuleBook, asked: Asked, facts: Facts) -> list[Finding]:
+def words(rules: Iterable[Rule], book: RuleBook, asked: Asked, facts: Facts) -> list[Word]:
     """The word of those that apply, where somebody knows them already."""
-    findings = [finding for rule in rules if (finding := CATALOGUE[rule.code].judge(rule, asked, facts)) is not None]
+    said = [word for rule in rules if (word := CATALOGUE[rule.code].judge(rule, asked, facts)) is not None]
     if book.unreadable and exemption(asked) is None:
-        findings += [_unread(rule) for rule in book.unreadable if rule.applies(asked.symbol, asked.key_id, facts.now)]
+        said += [_unread(rule) for rule in book.unreadable if rule.applies(asked.symbol, asked.key_id, facts.now)]
+    return said
+
+
+def told(book: RuleBook, words: Iterable[Word]) -> list[Finding]:
+    """Words as they are read."""
+    findings = [word.tell() for word in words]
     if book.is_watched_only:
         return [replace(finding, verdict=Verdict.WOULD_REFUSE) if finding.refuses else finding for finding in findings]
     return findings

@@ -1,8 +1,9 @@
 """What one rule says of one command: a line of its receipt, from which anybody can repeat the comparison."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
 
 class Scope(StrEnum):
@@ -76,6 +77,15 @@ class Finding:
     inputs: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def is_clear(self) -> bool:
+        """Whether the command passes, and nothing was missing to say so."""
+        return self.verdict is Verdict.PASSED and self.missing is None
+
+    def tell(self) -> "Finding":
+        """It is told already."""
+        return self
+
+    @property
     def refuses(self) -> bool:
         """Whether the command must not pass."""
         return self.verdict is Verdict.REFUSED
@@ -84,6 +94,25 @@ class Finding:
     def reason(self) -> str:
         """What a refusal is called: an input that is not there is a reason of its own."""
         return CONTROL_INPUT_UNAVAILABLE if self.missing is not None else self.code
+
+
+class Word(Protocol):
+    """A rule's word on a command: whether it clearly passes, and the finding for whoever reads it."""
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the command passes, and nothing was missing to say so."""
+
+    def tell(self) -> Finding:
+        """The finding; it must be asked for before what was counted changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsaid:
+    """A word of a rule that counts: the numbers of its finding are written only where somebody reads them."""
+
+    is_clear: bool
+    tell: Callable[[], Finding]
 
 
 CONTROL_INPUT_UNAVAILABLE = "CONTROL_INPUT_UNAVAILABLE"

@@ -114,7 +114,7 @@ def counted_anew(executions: Iterable[BrokerExecution], changes: Collection[Exec
     """
     fills = {fill.execution_id: fill for fill in executions}
     latest: dict[str, ExecutionChange] = {}
-    for change in sorted(changes, key=lambda change: (not change.quantity, change.revision)):
+    for change in sorted(changes, key=rank_of_change):
         latest[change.execution_id] = change
     standing = [latest.get(fill.execution_id, fill) for fill in fills.values()]
     most = {
@@ -128,6 +128,11 @@ def counted_anew(executions: Iterable[BrokerExecution], changes: Collection[Exec
         busted_quantity=EXACT.subtract(exact_total(most.values()), filled),
         changed=bool(changes),
     )
+
+
+def rank_of_change(change: ExecutionChange) -> tuple[bool, int]:
+    """Of two changes of one execution the higher counts; nothing comes after it was taken back."""
+    return not change.quantity, change.revision
 
 
 def unseen_changes(known: Iterable[ExecutionChange], told: Iterable[ExecutionChange]) -> list[ExecutionChange]:

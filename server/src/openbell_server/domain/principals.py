@@ -15,13 +15,15 @@ ACCOUNT_READ: Final = "account:read"
 ACCOUNT_EDIT: Final = "account:edit"
 CREDENTIAL_READ: Final = "credential:read"
 CREDENTIAL_EDIT: Final = "credential:edit"
+WEBHOOK_READ: Final = "webhook:read"
+WEBHOOK_EDIT: Final = "webhook:edit"
 # Of service accounts only: no key gives what it is judged by.
 REFERENCE_EDIT: Final = "reference:edit"
 CONTROL_EDITS: Final = {environment: f"control:edit:{environment}" for environment in Environment}
 # What an API key can hold. Those that no operation asks for yet are not given out.
 PERMISSIONS: Final = frozenset(
     {INTENT_EDIT, INTENT_READ, EVENT_READ, ACCOUNT_READ, ACCOUNT_EDIT, CREDENTIAL_EDIT}
-    | {CONTROL_READ, *CONTROL_EDITS.values()}
+    | {CONTROL_READ, *CONTROL_EDITS.values(), WEBHOOK_READ, WEBHOOK_EDIT}
 )
 
 
@@ -74,3 +76,14 @@ class Principal:
     # Only a key is bound to one.
     environment: Environment | None
     permissions: frozenset[str]
+
+
+def operator_principal(name: str, organization_id: OrganizationId) -> Principal:
+    """An operator at work on an organization, or on the platform as if it were one."""
+    return Principal(
+        kind=PrincipalKind.OPERATOR,
+        id=name,
+        organization_id=organization_id,
+        environment=None,
+        permissions=frozenset(),
+    )

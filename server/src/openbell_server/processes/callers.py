@@ -13,6 +13,7 @@ from openbell_server.adapters.postgres.callers import PostgresTokenCallerStore
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.application.authenticate import Authenticate
+from openbell_server.application.gathered_keys import GatheredKeys
 from openbell_server.application.ports.access_tokens import AccessTokens
 from openbell_server.application.ports.identity_provider import IdentityProvider
 from openbell_server.settings import Settings
@@ -28,7 +29,11 @@ def wall_clock() -> datetime:
 def authentication(pool: Pool, tokens: AccessTokens) -> Authenticate:
     """Keys by the database, tokens by what verifies them."""
     return Authenticate(
-        PostgresOrganizationStore(pool), PostgresTokenCallerStore(pool), tokens, time.monotonic, wall_clock
+        GatheredKeys(PostgresOrganizationStore(pool).find_keys_across_organizations),
+        PostgresTokenCallerStore(pool),
+        tokens,
+        time.monotonic,
+        wall_clock,
     )
 
 

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from typing import Self
 _KILL_SECONDS = 10
 # Below the range from which Linux takes the ports of outgoing connections: nobody grabs one while its server restarts.
 _PORTS = range(20_000, 32_000)
+_GIVEN: deque[int] = deque()
+_GIVEN_MAX = 500
 
 
 class ChildFailed(Exception):
@@ -162,15 +165,24 @@ def bound_to_us(user: pwd.struct_passwd | None, death_signal: signal.Signals) ->
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 on which nothing listens."""
+    """A port of 127.0.0.1 on which nothing listens, and that no other process of ours was given."""
     for _ in range(100):
         # Not `random`: test runs seed it alike in every worker, which would then pick alike.
         port = secrets.choice(_PORTS)
+        # A name that only one may have, for as long as this process lives: what is to listen there starts later, and
+        # starts again after a crash.
+        given = socket.socket(socket.AF_UNIX)
         with socket.socket() as probe:
             try:
+                given.bind(f"\0openbell/port/{port}")
                 probe.bind(("127.0.0.1", port))
             except OSError:
+                given.close()
                 continue
+            # Nobody closes it but the end of this process, or many others.
+            _GIVEN.append(given.detach())
+            if len(_GIVEN) > _GIVEN_MAX:
+                os.close(_GIVEN.popleft())
             return port
     raise ChildFailed("found no free port on 127.0.0.1 in a hundred tries")
 

@@ -110,7 +110,8 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         ]
         notify_ready()
         try:
-            await _sweep_until(stopping, desk, sessions, _halts(pool, hints, desk), _resting(pool, hints, desk))
+            cancel = CancelByControl(PostgresIntentStore(pool), DatabaseClock(pool), hints, desk.hear)
+            await _sweep_until(stopping, desk, sessions, _halts(pool, hints, desk, cancel), _resting(pool, cancel))
             await desk.drain()
         finally:
             await sessions.close()
@@ -137,15 +138,12 @@ async def _bulkheads(settings: Settings, operations: Operations) -> dict[str, Bu
     return bulkheads
 
 
-def _resting(pool: Pool, hints: JetStreamConnection, desk: WorkAccounts) -> EndResting:
-    cancel = CancelByControl(PostgresIntentStore(pool), DatabaseClock(pool), hints, desk.hear)
+def _resting(pool: Pool, cancel: CancelByControl) -> EndResting:
     stores = PostgresRestingStore(pool), PostgresOrganizationStore(pool)
     return EndResting(*stores, cancel, load_calendars(), PostgresSessionChanges(pool))
 
 
-def _halts(pool: Pool, hints: JetStreamConnection, desk: WorkAccounts) -> EnactHalts:
-    cancel = CancelByControl(PostgresIntentStore(pool), DatabaseClock(pool), hints, desk.hear)
-
+def _halts(pool: Pool, hints: JetStreamConnection, desk: WorkAccounts, cancel: CancelByControl) -> EnactHalts:
     def compare(account: BrokerAccount) -> None:
         desk.brokers[account.broker].compare_soon(account)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import uvicorn
 
+from openbell_server.cuttable_http import CuttableProtocol
 from openbell_server.domain.errors import OperatorError
 
 GRACE_SECONDS = 5
@@ -37,7 +38,6 @@ async def serve_http(
     *,
     connections_max: int,
     ready: Callable[[], None] = lambda: None,
-    http: type[asyncio.Protocol] | None = None,
     before_stop: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until stopping is set, then finish the requests under way."""
@@ -50,7 +50,7 @@ async def serve_http(
     with listener:
         config = uvicorn.Config(
             application,
-            http=http or "httptools",
+            http=CuttableProtocol,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -1,6 +1,7 @@
 """How every process starts, says that it is ready, and ends: signals, one task group, a bounded drain."""
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -19,6 +20,7 @@ from openbell_server.telemetry.logs import configure_logging
 from openbell_server.telemetry.tracing import open_tracing
 
 DRAIN_SECONDS = 10
+NEW_OBJECTS_BETWEEN_LOOKS = 20_000
 Serve = Callable[[Settings, asyncio.Event, Operations], Awaitable[None]]
 
 
@@ -46,10 +48,22 @@ async def until_signalled() -> None:
     await stopped.wait()
 
 
+def collect_less_often() -> None:
+    """Have Python look for rings of garbage less often, and never among what was there when it began.
+
+    Open streams and records that are judged again are many objects that live for long: looking through them for every
+    few hundred new ones, as Python does by itself, took a tenth of a stream server and a quarter of a back-test.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS_BETWEEN_LOOKS)
+
+
 def run(process: str, settings: Settings, serve: Serve) -> None:
     """Run one process: serve gets an event that is set when it shall drain, and has ten seconds from then."""
     configure_logging(process, settings.log_level)
     crash_points.arm(settings.crash_at)
+    collect_less_often()
     record_span, close_tracing = open_tracing(process, settings.otlp_url)
     try:
         uvloop.run(_supervise(Operations(process, record_span), settings, serve))

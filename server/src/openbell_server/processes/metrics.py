@@ -42,6 +42,12 @@ def watch_followers(operations: Operations, count: Callable[[], int]) -> None:
     operations.instruments.read("gauge", "openbell_stream_followers", about, (), lambda: {(): count()})
 
 
+def watch_pruning(operations: Operations) -> Callable[[int], None]:
+    """Counts events that were kept for long enough."""
+    about = "Events that this process removed because they had been kept for long enough."
+    return operations.instruments.counter("openbell_events_pruned_total", about).inc
+
+
 def watch_rounds(operations: Operations) -> ObserveRound:
     """Counts what the relay did, by queue, and traces each round that had rows."""
     rows = operations.instruments.counter(

@@ -11,9 +11,10 @@ from openbell_server.processes.execution_metrics import (
     watch_reconciliation,
 )
 from openbell_server.processes.limits import watch_limits
-from openbell_server.processes.metrics import watch_followers, watch_requests, watch_rounds
+from openbell_server.processes.metrics import watch_followers, watch_pruning, watch_requests, watch_rounds
 from openbell_server.processes.observed_session import BrokerMetrics
 from openbell_server.processes.operations import Operations
+from openbell_server.processes.webhooks import watch_webhooks
 from openbell_server.telemetry.instruments import Described
 
 # Nothing is read from it: what metrics are made of is told before anything is counted.
@@ -52,6 +53,8 @@ def described_metrics() -> dict[str, list[Described]]:
     watch_followers(stream, _NOTHING)
     watch_queues(relay, _NOTHING)
     watch_rounds(relay)
+    watch_webhooks(relay, _NOTHING, _NOTHING)
+    watch_pruning(relay)
     watch_execution(executor, _NOTHING, _NOTHING, _NOTHING)
     watch_budgets(executor, {})
     watch_reconciliation(executor, _NOTHING, _NOTHING)

@@ -149,6 +149,10 @@ class Operations:
                 self._ready = time.monotonic(), status, body
             return self._ready[1], self._ready[2]
 
+    async def is_ready(self) -> bool:
+        """The same in a word."""
+        return (await self.readiness())[0] == 200
+
     async def _look(self) -> tuple[int, bytes]:
         found = {name: await _said(check) for name, check in (self._needed | self._told).items()}
         missing = [f"{found[name]}" for name in self._needed if found[name] != "ok"]

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 import structlog
 
 from openbell_server.adapters.postgres.connection import UNREACHABLE, plainly
-from openbell_server.brokers.paper.exchange import CuttableProtocol
 from openbell_server.brokers.paper.faults import parse_faults
 from openbell_server.brokers.paper.ledger import Ledger
 from openbell_server.brokers.paper.market import Market
@@ -39,7 +38,6 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
                 stopping,
                 connections_max=CONNECTIONS_MAX,
                 ready=notify_ready,
-                http=CuttableProtocol,
                 before_stop=application.close,
             )
             passing.cancel()

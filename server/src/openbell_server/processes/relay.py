@@ -1,4 +1,4 @@
-"""The outbox worker: tells others, through JetStream, what the queues say, and finishes deletions of users."""
+"""The outbox worker: tells others what the queues say and webhooks what logs say, and finishes deletions of users."""
 
 import asyncio
 import contextlib
@@ -14,6 +14,7 @@ from nats.aio.msg import Msg
 
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
+from openbell_server.adapters.jetstream.event_wakes import EventWakes
 from openbell_server.adapters.jetstream.publishing import (
     JetStreamTeller,
     Messages,
@@ -23,6 +24,7 @@ from openbell_server.adapters.jetstream.publishing import (
 )
 from openbell_server.adapters.postgres.connection import OUTDATED, UNAVAILABLE, DatabaseClock, Pool, open_pool
 from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
+from openbell_server.adapters.postgres.event_pruning import PruneEvents
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.postgres.unneeded_secrets import destroy_unneeded_across_organizations
@@ -34,8 +36,9 @@ from openbell_server.domain.outbox import ClaimedRow, Queue
 from openbell_server.processes.callers import identity_provider
 from openbell_server.processes.execution_metrics import watch_queues
 from openbell_server.processes.lifecycle import boot_time, notify_ready
-from openbell_server.processes.metrics import ObserveRound, watch_rounds
+from openbell_server.processes.metrics import ObserveRound, watch_pruning, watch_rounds
 from openbell_server.processes.operations import Operations
+from openbell_server.processes.webhooks import deliver_webhooks
 from openbell_server.settings import Settings
 
 # A wake-up that got lost costs at most this much.
@@ -46,6 +49,9 @@ PAUSE_SECONDS: Final = {Queue.INTENTS: 0.0, Queue.ACCOUNTS: 0.02, Queue.USERS: 0
 IDLE_SECONDS: Final = 1
 DELETIONS_POLL_SECONDS: Final = 1.0
 PRUNE_POLL_SECONDS: Final = 60.0
+# Events are kept by the day; between two turns, accounts have theirs.
+PRUNE_EVENTS_POLL_SECONDS: Final = 600.0
+PRUNE_EVENTS_PAUSE_SECONDS: Final = 0.05
 STREAMS: Final[dict[Queue, tuple[str, Messages]]] = {
     Queue.ACCOUNTS: (subjects.ACCOUNT_STREAM, account_messages),
     Queue.INTENTS: (subjects.WORK_STREAM, work_messages),
@@ -65,6 +71,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
 
     connection = JetStreamConnection(settings.nats_url)
     connection.on(subjects.OUTBOX_WAKE, wake)
+    wakes = EventWakes(connection)
     async with (
         await open_pool(settings.require("database_url"), connections_max=6, idle_seconds=IDLE_SECONDS) as pool,
         identity_provider(settings) as provider,
@@ -78,11 +85,15 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         aside = [
             asyncio.ensure_future(connection.run()),
             asyncio.ensure_future(_prune(list(stores.values()), settings.outbox_keep_hours * 3600)),
+            asyncio.ensure_future(
+                _prune_events(PruneEvents(pool, settings.event_retention_days * 86_400), watch_pruning(operations))
+            ),
             asyncio.ensure_future(_warn_of_expiry(pool, connection)),
         ]
         if provider:
             finish = FinishDeletions(PostgresUserDeletionStore(pool), settings.identity_provider, provider)
             aside.append(asyncio.ensure_future(_finish_deletions(finish)))
+        deliveries = asyncio.ensure_future(deliver_webhooks(settings, wakes, operations, stopping))
         notify_ready()
         try:
             # Each by itself: whatever holds one up must hold up no other.
@@ -90,7 +101,8 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
                 *(
                     _relay(queue, _relay_of(pool, connection, store), observe, awake[queue], stopping)
                     for queue, store in stores.items()
-                )
+                ),
+                deliveries,
             )
         finally:
             for task in aside:
@@ -146,6 +158,21 @@ async def _prune(stores: Sequence[PostgresOutboxStore], keep_seconds: float) -> 
     while True:
         if not any([await _try(partial(prune, store)) for store in stores]):
             await asyncio.sleep(PRUNE_POLL_SECONDS)
+
+
+async def _prune_events(prune: PruneEvents, observe: Callable[[int], None]) -> None:
+    """Until cancelled: remove events that were kept for long enough, a bounded number of one account at a time."""
+
+    async def pruned() -> bool:
+        removed = await prune.across_organizations()
+        if removed:
+            observe(removed)
+            structlog.get_logger().info("events_pruned", rows=removed)
+        return removed is not None
+
+    while True:
+        is_more = await _try(pruned)
+        await asyncio.sleep(PRUNE_EVENTS_PAUSE_SECONDS if is_more else PRUNE_EVENTS_POLL_SECONDS)
 
 
 async def _warn_of_expiry(pool: Pool, queue: JetStreamConnection) -> None:

@@ -1,27 +1,31 @@
 """The back-test route: what rules would have refused, by what was recorded over REST."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import httpx
+import pytest
 
 from builders import Tenant, a_tenant
 from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.postgres.backtest_history import PostgresHistoryStore
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.event_pruning import PruneEvents
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.rule_books import PostgresRuleBookStore
 from openbell_server.application.backtest_rules import BacktestRequest, BacktestRules, ProposedRule
+from openbell_server.application.ports.history import Stretch
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import TRADING_LIVE
+from openbell_server.domain.accounts import TRADING_LIVE, TradingAccount
 from openbell_server.domain.control_rules import Address, RuleTerms
-from openbell_server.domain.errors import Problem
+from openbell_server.domain.errors import InvalidCommand, Problem
 from openbell_server.domain.findings import Scope
 from openbell_server.domain.market_calendars import Session, SessionChange
+from openbell_server.domain.recorded_state import RecordedState
 from rest_api import RestApi, create_body, pointers, problem
 
 
@@ -136,6 +140,44 @@ async def test_a_window_that_cannot_be_is_refused(api: RestApi, tenant: Tenant) 
     for since, until in ((now, now - timedelta(days=1)), (now - timedelta(days=32), now)):
         answer = await backtest(api, tenant, **{"from": since.isoformat(), "to": until.isoformat()})
         assert pointers(problem(answer, 422, "invalid_command")) == ["/from"]
+
+
+async def test_a_window_that_begins_before_what_is_kept_is_refused_and_one_that_is_left_open_begins_there(
+    api: RestApi, tenant: Tenant, pool: Pool
+) -> None:
+    await submit(api, tenant, 5, 10)
+    async with pool.acquire() as connection, connection.transaction():
+        await connection.execute("alter table account_events disable trigger append_only")
+        await connection.execute("update account_events set occurred_at = occurred_at - interval '2 days'")
+        await connection.execute("alter table account_events enable trigger append_only")
+    await submit(api, tenant, 20)
+    assert await PruneEvents(pool, 86_400.0).across_organizations() == 2
+    three_days_ago = (datetime.now(UTC) - timedelta(days=3)).isoformat()
+    refused = problem(await backtest(api, tenant, at_most("10"), **{"from": three_days_ago}), 422, "invalid_command")
+    assert pointers(refused) == ["/from"]
+    assert "some are gone" in str(refused)
+    told = (await backtest(api, tenant, at_most("10"))).json()
+    assert told["window"]["from"] > three_days_ago
+    assert told["refused"] == 1
+    again = await backtest(api, tenant, at_most("10"), **{"from": told["window"]["from"]})
+    assert again.json()["refused"] == 1
+
+
+class PrunedMeanwhile(PostgresHistoryStore):
+    """Loses its events while they are read."""
+
+    async def state_before(self, account: TradingAccount, stretch: Stretch) -> RecordedState:
+        state = await super().state_before(account, stretch)
+        assert await PruneEvents(self.pool, 0.0).across_organizations() == 2
+        return state
+
+
+async def test_what_goes_while_it_is_replayed_is_not_passed_over(api: RestApi, tenant: Tenant, pool: Pool) -> None:
+    await submit(api, tenant, 5, 10)
+    use_case = replace(a_use_case(pool), history=PrunedMeanwhile(pool))
+    rule = ProposedRule(scope=Scope.ACCOUNT, code="QTY_MAX", parameters={"quantity": "10"})
+    with pytest.raises(InvalidCommand, match="some are gone"):
+        await use_case(tenant.principal, BacktestRequest(account_id=tenant.account.id, rules=[rule]))
 
 
 async def test_a_rule_that_cannot_be_is_refused_where_it_stands(api: RestApi, tenant: Tenant) -> None:

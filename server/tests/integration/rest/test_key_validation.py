@@ -16,6 +16,7 @@ from openbell_server.adapters.postgres.callers import PostgresTokenCallerStore
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.application.authenticate import Authenticate, Credential
+from openbell_server.application.gathered_keys import GatheredKeys
 from openbell_server.domain import api_keys
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.api_keys import ApiKey
@@ -145,19 +146,19 @@ class Work:
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     done = Work()
-    compare, find = hmac.compare_digest, PostgresOrganizationStore.find_key_across_organizations
+    compare, find = hmac.compare_digest, PostgresOrganizationStore.find_keys_across_organizations
 
     def counted(one: Any, other: Any) -> bool:
         done.compares += 1
         assert len(one) == len(other)
         return compare(one, other)
 
-    async def looked_up(store: PostgresOrganizationStore, key_id: str) -> ApiKey | None:
-        done.looked_up.append(key_id)
-        return await find(store, key_id)
+    async def looked_up(store: PostgresOrganizationStore, key_ids: list[str]) -> dict[str, ApiKey]:
+        done.looked_up += key_ids
+        return await find(store, key_ids)
 
     monkeypatch.setattr(hmac, "compare_digest", counted)
-    monkeypatch.setattr(PostgresOrganizationStore, "find_key_across_organizations", looked_up)
+    monkeypatch.setattr(PostgresOrganizationStore, "find_keys_across_organizations", looked_up)
     return done
 
 
@@ -167,7 +168,11 @@ async def test_no_key_that_is_not_valid_shows_by_the_work_it_makes_why(
 ) -> None:
     text = await WRONG[state](pool, tenant)
     authenticate = Authenticate(
-        PostgresOrganizationStore(pool), PostgresTokenCallerStore(pool), Verifier().tokens, lambda: 0.0, wall_clock
+        GatheredKeys(PostgresOrganizationStore(pool).find_keys_across_organizations),
+        PostgresTokenCallerStore(pool),
+        Verifier().tokens,
+        lambda: 0.0,
+        wall_clock,
     )
     with pytest.raises(Problem):
         await authenticate.find_key(text)

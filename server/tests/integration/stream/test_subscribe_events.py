@@ -11,39 +11,26 @@ from decimal import Decimal
 
 import grpc
 import pytest
+from event_streams import event_stream
 
 from builders import Tenant, a_cancel, a_report, a_tenant, accept, an_execution, described
-from identity_provider import Verifier
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.account_changes import append_account_changed
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
-from openbell_server.adapters.postgres.events import PostgresEventStore
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.application.account_log import log_position_adjusted
-from openbell_server.application.follow_events import FollowEvents
 from openbell_server.application.limit_rates import LimitRates
 from openbell_server.domain.accounts import Environment
 from openbell_server.domain.action_lifecycle import Reason
 from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.principals import EVENT_READ, INTENT_EDIT
-from openbell_server.processes.callers import authentication, wall_clock
-from openbell_server.processes.children import free_port
-from openbell_server.transport.stream.server import TradingService, serve_stream
 from rest_api import limited
 from scripted_broker import Desk
 
 ACTIONS, ORDERS, CHANGES = pb.EVENT_TYPE_INTENT_ACTION, pb.EVENT_TYPE_BROKER_ORDER, pb.EVENT_TYPE_ACCOUNT_CHANGED
 Metadata = tuple[tuple[str, str], ...]
-
-
-class PollingWakes:
-    """No hints at all: what must be right without them."""
-
-    async def wait(self, account_id: AccountId, seconds: float) -> None:
-        await asyncio.sleep(0.02)
 
 
 @dataclass
@@ -73,17 +60,9 @@ async def stream(pool: Pool) -> AsyncIterator[StreamClient]:
 
 @asynccontextmanager
 async def serving(pool: Pool, limit: LimitRates) -> AsyncIterator[StreamClient]:
-    organizations = PostgresOrganizationStore(pool)
-    stopping, ready = asyncio.Event(), asyncio.Event()
-    follow = FollowEvents(organizations, PostgresEventStore(pool), PollingWakes(), b"a secret", time.monotonic)
-    service = TradingService(authentication(pool, Verifier().tokens), limit, follow, wall_clock, stopping)
-    address = f"127.0.0.1:{free_port()}"
-    served = asyncio.ensure_future(serve_stream(service, address, ready.set, stopping))
-    await asyncio.wait_for(ready.wait(), 10)
-    async with grpc.aio.insecure_channel(address) as channel:
+    stopping = asyncio.Event()
+    async with event_stream(pool, limit, stopping) as address, grpc.aio.insecure_channel(address) as channel:
         yield StreamClient(trading_pb2_grpc.TradingServiceStub(channel), stopping)
-    stopping.set()
-    await asyncio.wait_for(served, 10)
 
 
 async def refusal(frames: AsyncIterator[pb.TradingEvent]) -> tuple[grpc.StatusCode, str]:
@@ -214,6 +193,28 @@ async def test_a_position_by_the_broker_s_word_is_told_of_to_those_who_asked(poo
     _, event = await take(asked, 2)
     told = event.position_adjusted
     assert (event.account_seq, told.symbol, told.before, told.after, told.cause) == (1, "AAPL", "0", "-2.5", "OPENING")
+
+
+async def test_an_execution_is_told_of_to_those_who_asked(pool: Pool, stream: StreamClient) -> None:
+    desk = Desk(pool, await a_tenant(pool))
+    (start,) = await take(stream.subscribe(desk.tenant), 1)
+    intent, order_id = await desk.working()
+    fill = an_execution(1, Decimal("2.50"), 3)
+    await desk.report(a_report(ReportStatus.WORKING, [fill], client_order_id=order_id))
+    asked = stream.subscribe(desk.tenant, token=start.resume_token, kinds=(pb.EVENT_TYPE_BROKER_TRADE,))
+    _, event = await take(asked, 2)
+    told = event.broker_trade
+    assert (told.intent_id, told.execution_id, told.client_order_id) == (str(intent), "e1", order_id)
+    assert (told.symbol, told.order_side, told.kind, told.quantity, told.price) == (
+        "AAPL",
+        "BUY",
+        "NORMAL",
+        "2.50",
+        "3",
+    )
+    assert (told.cumulative_quantity, told.leaves_quantity, told.position) == ("2.50", "7.50", "2.50")
+    assert told.executed_at.ToDatetime(UTC) == fill.executed_at
+    assert not told.HasField("fee")
 
 
 @pytest.mark.parametrize("kinds", [(), (0,), (99,), (ACTIONS, 99)])

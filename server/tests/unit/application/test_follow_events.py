@@ -1,12 +1,20 @@
-"""Following an account's log: access is looked at again, however much there is to send, by a clock moved by hand."""
+"""Following an account's log: access is looked at again, and what is removed meanwhile is told, all of it."""
 
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
 
-from openbell_server.application.follow_events import READ_EVENTS_MAX, WAIT_SECONDS, FollowEvents
+from openbell_server.application.event_frames import Frame, FrameKind, Subscription
+from openbell_server.application.follow_events import FollowEvents
+from openbell_server.application.ports.events import Followed, Snapshot
+from openbell_server.application.watch_access import WatchAccess
+from openbell_server.application.watch_logs import READ_EVENTS_MAX, Entry, LogTail, WatchLogs
 from openbell_server.domain.account_events import AccountEvent, EventKind
 from openbell_server.domain.accounts import Environment, TradingAccount
 from openbell_server.domain.cursors import seal
@@ -42,14 +50,16 @@ CALLER = Principal(
 class Backlog:
     """An account whose log never ends, and a key that may be revoked."""
 
-    seconds: float = 0.0
     revoked: bool = False
 
     async def find_account(self, organization_id: OrganizationId, account_id: AccountId) -> TradingAccount | None:
         return ACCOUNT
 
-    async def head(self, organization_id: OrganizationId, account_id: AccountId) -> int:
-        return 0
+    async def bounds(self, organization_id: OrganizationId, account_id: AccountId) -> tuple[int, int]:
+        return 0, 1_000_000
+
+    async def heads(self, organization_id: OrganizationId, account_ids: Sequence[AccountId]) -> dict[AccountId, int]:
+        return {}
 
     async def read_after(
         self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
@@ -67,8 +77,16 @@ class Backlog:
             for number in range(after + 1, after + 1 + limit)
         ]
 
-    async def wait(self, account_id: AccountId, seconds: float) -> None:
-        raise AssertionError("there is always more")
+    async def snapshot(self, organization_id: OrganizationId, account_id: AccountId) -> Snapshot:
+        raise AssertionError("nobody asks what stands")
+
+    async def list_followed(
+        self, organization_id: OrganizationId, environment: Environment | None, limit: int
+    ) -> Followed | None:
+        raise AssertionError("nobody follows all")
+
+    def listen(self, hear: Callable[[AccountId], None]) -> None:
+        """There is always more anyway."""
 
     async def enter(self) -> Principal:
         if self.revoked:
@@ -76,14 +94,129 @@ class Backlog:
         return CALLER
 
 
+@dataclass
+class Shrinking(Backlog):
+    """A log that is pruned between every two reads, so many times."""
+
+    floor: int = 0
+    prunings: int = 0
+
+    async def bounds(self, organization_id: OrganizationId, account_id: AccountId) -> tuple[int, int]:
+        told = self.floor
+        if self.prunings:
+            self.prunings -= 1
+            self.floor += 10
+        return told, 1_000_000
+
+    async def read_after(
+        self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
+    ) -> list[AccountEvent]:
+        return await super().read_after(organization_id, account_id, max(after, self.floor), limit)
+
+
+def following(log: Backlog, position: int) -> AsyncGenerator[Frame, None]:
+    """Everything, from a token of so many events."""
+    follow = FollowEvents(WatchAccess(log, log), WatchLogs(log, log, lambda event: b""), KEY, time.monotonic)
+    token = seal(KEY, f"events {ACCOUNT.id}", position)
+    wanted = Subscription(account_id=ACCOUNT.id, kinds=frozenset(EventKind), resume_token=token)
+    return follow.subscribe(log.enter, wanted)
+
+
+async def test_what_is_removed_while_a_gap_is_read_is_told_in_the_same_gap() -> None:
+    frames = following(Shrinking(floor=10, prunings=4), 3)
+    _, gap, event = [await anext(frames) for _ in range(3)]
+    assert (gap.kind, gap.body) == (FrameKind.GAP, {"first_seq": 4, "last_seq": 50, "reason": "RETENTION"})
+    assert (gap.position, gap.previous, event.position, event.previous) == (50, 3, 51, 50)
+    await frames.aclose()
+
+
+async def test_a_log_that_is_removed_faster_than_it_is_read_is_told_of_in_gaps_that_join() -> None:
+    frames = following(Shrinking(floor=10, prunings=10_000), 3)
+    await anext(frames)
+    gaps = [await anext(frames) for _ in range(5)]
+    assert {gap.kind for gap in gaps} == {FrameKind.GAP}
+    ends = [(gap.previous, gap.position) for gap in gaps]
+    assert [first for first, _ in ends] == [3, *(last for _, last in ends[:-1])]
+    await frames.aclose()
+
+
+async def test_a_token_that_is_ahead_of_the_log_is_refused() -> None:
+    frames = following(Backlog(), 1_000_001)
+    with pytest.raises(Problem, match="ahead of the log"):
+        await anext(frames)
+
+
 async def test_a_revoked_key_loses_its_stream_however_much_there_is_still_to_send() -> None:
     log = Backlog()
-    follow = FollowEvents(log, log, log, KEY, lambda: log.seconds)
-    token = seal(KEY, f"events {ACCOUNT.id}", 0)
-    frames = follow.subscribe(log.enter, ACCOUNT.id, frozenset(EventKind), token)
+    frames = following(log, 0)
     for _ in range(1 + READ_EVENTS_MAX):
         await anext(frames)
     log.revoked = True
-    log.seconds += WAIT_SECONDS
+
+    async def take_all() -> None:
+        async for _ in frames:
+            # A client that takes what it gets lets others run.
+            await asyncio.sleep(0)
+
     with pytest.raises(Problem, match="no valid credential"):
-        await anext(frames)
+        await asyncio.wait_for(take_all(), 5)
+
+
+@dataclass
+class Watched(Backlog):
+    """How often the account was read."""
+
+    reads: int = 0
+
+    async def find_account(self, organization_id: OrganizationId, account_id: AccountId) -> TradingAccount | None:
+        self.reads += 1
+        return ACCOUNT
+
+
+@dataclass(eq=False)
+class Door:
+    """An Enter of its own; it opens, hangs or stays shut."""
+
+    looks: int = 0
+    hangs: bool = False
+    is_shut: bool = False
+
+    async def __call__(self) -> Principal:
+        self.looks += 1
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.is_shut:
+            raise Problem("unauthenticated", "no valid credential was sent")
+        return CALLER
+
+
+async def until_so(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_an_account_is_read_once_for_all_who_are_looked_at_and_who_takes_long_keeps_nobody() -> None:
+    log = Watched()
+    watch, doors = WatchAccess(log, log), [Door() for _ in range(20)]
+    async with contextlib.AsyncExitStack() as opened:
+        entered = [await opened.enter_async_context(watch.access(door, ACCOUNT.id)) for door in doors]
+        before = log.reads
+        doors[0].hangs = True
+        await until_so(lambda: doors[1].looks >= 3)
+        assert doors[0].looks == 2
+        assert log.reads - before <= 3
+        doors[2].is_shut = True
+        await until_so(lambda: entered[2].ended is not None)
+        assert [access.ended is None for access in entered] == [True, True, False] + [True] * 17
+
+
+async def test_a_hint_that_brings_nothing_wakes_nobody() -> None:
+    tail = LogTail(ACCOUNT.organization_id, ACCOUNT.id, 0)
+    waiting = asyncio.ensure_future(tail.wait(0, 60))
+    await asyncio.sleep(0)
+    tail.append([])
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    tail.append([Entry((await Backlog().read_after(ACCOUNT.organization_id, ACCOUNT.id, 0, 1))[0], b"")])
+    await asyncio.wait_for(waiting, 5)

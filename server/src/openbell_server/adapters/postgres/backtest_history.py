@@ -36,6 +36,7 @@ ROWS_PER_PAGE: Final = 2_000
 EVENTS_PER_LOOK: Final = 10_000
 _NOTHING: Final = Decimal(0)
 _queries = named_queries.load("backtest_history")
+_intents = named_queries.load("intents")
 
 
 @dataclass(slots=True)
@@ -77,6 +78,12 @@ class PostgresHistoryStore:
         now: datetime = standing["now"]
         return now
 
+    async def forgotten_until(self, account: TradingAccount) -> datetime | None:
+        """When the newest event happened that is no longer kept."""
+        [standing] = await self._rows(account, _queries.standing)
+        forgotten: datetime | None = standing["forgotten_until"]
+        return forgotten
+
     async def stretch(self, account: TradingAccount, since: datetime, until: datetime, commands_max: int) -> Stretch:
         """What was recorded at or after a moment and before another."""
         where = {"organization_id": account.organization_id, "account_id": account.id}
@@ -87,7 +94,10 @@ class PostgresHistoryStore:
                 first = await statement(connection, **where, moment=since, head=head)
                 return range(first, await statement(connection, **where, moment=until, head=head))
 
-            actions = await numbers(_queries.first_action_since, standing["action_no"])
+            moments = [{**where, "moment": moment, "later_seconds": 0.0} for moment in (since, until)]
+            # Actions that were recorded after the head was read are not looked at.
+            edges = [await _intents.first_number_since(connection, **moment) for moment in moments]
+            actions = range(*(min(edge, standing["action_no"] + 1) for edge in edges))
             events = await numbers(_queries.first_event_since, standing["event_no"])
             refusals = await numbers(_queries.first_refusal_since, standing["refusal_no"])
             commands, fits_since = len(actions) + len(refusals), None

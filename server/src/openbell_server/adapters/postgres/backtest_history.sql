@@ -1,6 +1,7 @@
 -- name: standing(organization_id, account_id)
 -- All at one moment: what the account holds now, and how far its log has come. What the broker never told, nobody knows.
 select clock_timestamp() as now, c.event_no, c.action_no, c.refusal_no, c.positions_as_of,
+    (to_jsonb(c) ->> 'event_floor_at')::timestamptz as forgotten_until,
     (
         select coalesce(json_object_agg(p.symbol, p.quantity::text), '{}')::text from positions p
         where p.organization_id = :organization_id and p.account_id = :account_id
@@ -9,27 +10,14 @@ select clock_timestamp() as now, c.event_no, c.action_no, c.refusal_no, c.positi
 from account_counters c
 where c.organization_id = :organization_id and c.account_id = :account_id;
 
--- name: first_action_since(organization_id, account_id, moment, head)$
--- The number of the first action at a moment or later, or the one after the head: numbers have no gaps and times grow with
--- them, so halving finds it.
-with recursive halving (low, high) as (
-    select 1::bigint, :head::bigint + 1
-    union all
-    select case when m.is_before then m.number + 1 else h.low end, case when m.is_before then h.high else m.number end
-    from halving h
-    cross join lateral (
-        select a.action_no as number, a.created_at < :moment::timestamptz as is_before
-        from intent_actions a
-        where a.organization_id = :organization_id and a.account_id = :account_id and a.action_no = (h.low + h.high) / 2
-        offset 0
-    ) m
-    where h.low < h.high
-)
-select low from halving where low = high;
-
 -- name: first_event_since(organization_id, account_id, moment, head)$
+-- The number of the first event at a moment or later, or the one after the head: numbers have no gaps and times grow with
+-- them, so halving finds it. The floor is read as JSON: a schema of before has none.
 with recursive halving (low, high) as (
-    select 1::bigint, :head::bigint + 1
+    select f.floor + 1, greatest(:head::bigint, f.floor) + 1
+    from account_counters c
+    cross join lateral (select coalesce((to_jsonb(c) ->> 'event_floor')::bigint, 0) as floor) f
+    where c.organization_id = :organization_id and c.account_id = :account_id
     union all
     select case when m.is_before then m.number + 1 else h.low end, case when m.is_before then h.high else m.number end
     from halving h

@@ -11,8 +11,16 @@ import asyncpg
 
 from openbell_server.adapters.postgres import account_changes, audit_log, named_queries
 from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.control_events import append_rule_changed
 from openbell_server.application.ports.rules import OrganizationStanding, RuleChange
-from openbell_server.domain.control_rules import Address, OnMissing, Override, RuleTerms, StoredRule
+from openbell_server.domain.control_rules import (
+    Address,
+    ControlChange,
+    OnMissing,
+    Override,
+    RuleTerms,
+    StoredRule,
+)
 from openbell_server.domain.errors import InvalidCommand, Problem
 from openbell_server.domain.findings import Mode, Scope
 from openbell_server.domain.identifiers import OrganizationId
@@ -41,7 +49,7 @@ class PostgresRuleStore:
     async def find_rule(self, address: Address, code: str) -> StoredRule | None:
         """The rule, unless there is none, it was removed, or it was only for a time that is over."""
         async with transaction(self.pool, _role(address), address.organization_id) as connection:
-            return _there(await _find(connection, address, code))
+            return _there(await find_kept(connection, address, code))
 
     async def list_rules(self, address: Address) -> list[StoredRule]:
         """Every rule at the address, by code."""
@@ -80,13 +88,16 @@ class PostgresRuleStore:
         (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
         async with transaction(self.pool, _role(address), address.organization_id) as connection:
             await _begin(connection, address)
-            before = _there(await _find(connection, address, code))
+            before = _there(await find_kept(connection, address, code))
             _require_version(before, expected)
             if change is None and before is None:
                 raise Problem("not_found", f"no rule {code} is set here")
             after = await _save(connection, address, code, _wanted(before, change), reason, principal)
             await _tell(connection, audit_id, before, after)
-            if address.scope not in (Scope.ACCOUNT, Scope.SYMBOL):
+            if address.account_id is not None:
+                change_made = _change_made(before, _there(after))
+                await append_rule_changed(connection, address.organization_id, address.account_id, after, change_made)
+            else:
                 # Last, so that a writer that hangs keeps no door waiting.
                 in_force_at = await _queries.put_in_force(connection, **_place(address), code=code)
                 after = replace(after, updated_at=in_force_at)
@@ -146,7 +157,14 @@ async def _begin(connection: Connection, address: Address) -> None:
         raise Problem("not_found", "there is no such organization")
 
 
-async def _find(connection: Connection, address: Address, code: str) -> StoredRule | None:
+def _change_made(before: StoredRule | None, after: StoredRule | None) -> ControlChange:
+    if after is None:
+        return ControlChange.REMOVED
+    return ControlChange.CREATED if before is None else ControlChange.CHANGED
+
+
+async def find_kept(connection: Connection, address: Address, code: str) -> StoredRule | None:
+    """The rule whatever became of it, in a transaction of the caller's."""
     row = await _queries.find_rule(connection, **_place(address), code=code)
     return None if row is None else _rule(address, row)
 

@@ -5,36 +5,23 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Final
 
 import asyncpg
 
 from openbell_server.adapters.postgres import account_changes, named_queries
 from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
 from openbell_server.adapters.postgres.intents import accept
-from openbell_server.application.ports.rules import Counting
+from openbell_server.application.ports.rules import CountedFacts, Counting
 from openbell_server.application.ports.stores import Acceptance, AcceptStatus, Submission
 from openbell_server.domain.accounts import TradingAccount
 from openbell_server.domain.control_facts import Exposure, Need
+from openbell_server.domain.control_repeats import SubmitRate
 from openbell_server.domain.control_rules import Rule
 from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, ReceiptId
 from openbell_server.domain.receipts import Receipt
 
-# Where a rule of rates says no number, which none does.
-COUNT_DEFAULT: Final = 1000
 _facts = named_queries.load("counted_facts")
 _queries = named_queries.load("counted_accept")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountedFacts:
-    """What was counted."""
-
-    now: datetime
-    epochs: tuple[int, int]
-    is_replay: bool
-    exposure: Exposure | None
-    equal_orders: Sequence[datetime] | None
 
 
 async def read_facts(
@@ -113,42 +100,19 @@ class PostgresCountedAccept:
     account: TradingAccount
     facts: CountedFacts
 
-    @property
-    def now(self) -> datetime:
-        """The database's clock, under the lock."""
-        return self.facts.now
-
-    @property
-    def epochs(self) -> tuple[int, int]:
-        """Of the organization and of the account, under the lock."""
-        return self.facts.epochs
-
-    @property
-    def is_replay(self) -> bool:
-        """Whether a command was recorded under the key before."""
-        return self.facts.is_replay
-
-    @property
-    def exposure(self) -> Exposure | None:
-        """What the account has and may get."""
-        return self.facts.exposure
-
-    @property
-    def equal_orders(self) -> Sequence[datetime] | None:
-        """When equal orders were accepted."""
-        return self.facts.equal_orders
-
     async def judged(self, rules: Sequence[Rule], *, count: bool) -> dict[tuple[str, str], Sequence[datetime]]:
         """When commands were judged by these rules of rates before."""
         found: dict[tuple[str, str], Sequence[datetime]] = {(rule.scope, rule.subject): [] for rule in rules}
+        rates = [rule.parameters for rule in rules if isinstance(rule.parameters, SubmitRate)]
+        assert len(rates) == len(rules), "rules of rates, and no others"
         places = {
             "organization_id": self.account.organization_id,
             "scopes": [rule.scope for rule in rules],
             "subjects": [rule.subject for rule in rules],
-            "limits": [getattr(rule.parameters, "count", COUNT_DEFAULT) for rule in rules],
+            "limits": [rate.count for rate in rates],
         }
         if count:
-            rows = _queries.count_judged(self.connection, **places, judged_at=self.now)
+            rows = _queries.count_judged(self.connection, **places, judged_at=self.facts.now)
         else:
             rows = _queries.read_judged(self.connection, **places)
         return found | {(row["scope"], row["subject"]): row["judged"] async for row in rows}

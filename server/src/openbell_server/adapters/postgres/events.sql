@@ -1,9 +1,15 @@
--- name: head(organization_id, account_id)$
-select event_no from account_counters where organization_id = :organization_id and account_id = :account_id;
+-- name: bounds(organization_id, account_id)^
+-- The schema before has no floor: all is kept.
+select coalesce((to_jsonb(c) ->> 'event_floor')::bigint, 0) as floor, c.event_no as head
+from account_counters c where c.organization_id = :organization_id and c.account_id = :account_id;
+
+-- name: heads(organization_id, account_ids)
+select account_id, event_no as head from account_counters
+where organization_id = :organization_id and account_id = any(:account_ids::uuid[]);
 
 -- name: read_after(organization_id, account_id, after, row_limit)
--- An event without a body is an action just recorded: its words come from the action.
-select e.event_no, e.kind, e.intent_id, e.seq, e.occurred_at,
+-- An event without a body is an action just recorded: its words come from the action. The order knows its symbol.
+select e.event_no, e.kind, e.intent_id, e.seq, e.occurred_at, o.symbol,
     coalesce(e.body, json_build_object(
         'action_id', a.action_id, 'action_type', a.action_type, 'state', 'QUEUED', 'reason', null,
         'client_reference_id', a.client_reference_id
@@ -12,6 +18,18 @@ from account_events e
 left join intent_actions a
     on e.body is null and a.organization_id = e.organization_id and a.account_id = e.account_id
     and a.intent_id = e.intent_id and a.seq = e.seq
+left join orders o
+    on o.organization_id = e.organization_id and o.account_id = e.account_id and o.order_id = e.intent_id
 where e.organization_id = :organization_id and e.account_id = :account_id and e.event_no > :after
 order by e.event_no
+limit :row_limit;
+
+-- name: list_followed(organization_id, environment, row_limit)
+-- No row: there is no such organization; a row without an account: it has none.
+select a.account_id, o.disabled as organization_disabled
+from organizations o
+left join accounts a
+    on a.organization_id = o.organization_id and a.environment = coalesce(:environment::text, a.environment)
+where o.organization_id = :organization_id
+order by a.account_id
 limit :row_limit;

@@ -11,6 +11,7 @@ import asyncpg
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import OUTDATED, Pool, Role, open_pool, transaction
 from openbell_server.adapters.postgres.outbox_health import read_queues
+from openbell_server.adapters.postgres.webhook_lanes import PostgresLaneStore
 from openbell_server.domain.credentials import SealedSecrets, SecretPlace
 from openbell_server.domain.outbox_health import QueueStanding
 
@@ -131,6 +132,13 @@ class Examination:
                 return {row["scope"]: row["halts"] async for row in rows}
         except OUTDATED:
             return {}
+
+    async def parked_lanes(self) -> int:
+        """How many lanes of webhooks failed for too long; none where the schema knows no webhooks."""
+        try:
+            return (await PostgresLaneStore(self.pool).counts_across_organizations())[1]
+        except OUTDATED:
+            return 0
 
     async def unknown_actions(self) -> tuple[int, float, int]:
         """How many actions are UNKNOWN, for how many seconds the oldest, and how many of them are flagged."""

@@ -235,9 +235,10 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
         changes = _evidence.changes_of_order(self.connection, **self._where, order_id=intent_id)
         return [BrokerExecution(**row) async for row in executions], [ExecutionChange(**row) async for row in changes]
 
-    async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
+    async def add_to_position(self, symbol: Symbol, change: Decimal) -> Decimal:
         """Count a fill."""
-        await _queries.add_to_position(self.connection, **self._where, symbol=symbol, change=change)
+        held = await _queries.add_to_position(self.connection, **self._where, symbol=symbol, change=change)
+        return Decimal(held)
 
     def append_event(self, kind: EventKind, intent_id: IntentId | None, seq: int | None, body: str) -> None:
         """Append to the account's log."""

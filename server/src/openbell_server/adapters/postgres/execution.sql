@@ -204,11 +204,12 @@ from unnest(:execution_ids::text[], :quantities::numeric[], :prices::numeric[], 
 on conflict (account_id, execution_id) do nothing
 returning execution_id;
 
--- name: add_to_position(organization_id, account_id, symbol, change)!
+-- name: add_to_position(organization_id, account_id, symbol, change)$
 insert into positions (organization_id, account_id, symbol, quantity, updated_at)
 values (:organization_id, :account_id, :symbol, :change, clock_timestamp())
 on conflict (account_id, symbol)
-do update set quantity = positions.quantity + excluded.quantity, updated_at = excluded.updated_at;
+do update set quantity = positions.quantity + excluded.quantity, updated_at = excluded.updated_at
+returning quantity;
 
 -- name: append_events(organization_id, account_id, kinds, intent_ids, seqs, bodies)!
 with counted as (

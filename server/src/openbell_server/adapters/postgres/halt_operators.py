@@ -13,7 +13,7 @@ from openbell_server.domain.control_rules import PLATFORM_ID, SWITCH, Address, R
 from openbell_server.domain.errors import OperatorError, Problem
 from openbell_server.domain.findings import Scope
 from openbell_server.domain.identifiers import AccountId, OrganizationId
-from openbell_server.domain.principals import Principal, PrincipalKind
+from openbell_server.domain.principals import operator_principal
 
 LISTED_MAX: Final = 1000
 _queries = named_queries.load("halt_operators")
@@ -43,7 +43,8 @@ class PostgresHaltOperators:
             raise OperatorError("It is not halted at this scope: see `openbell-server halt status`.")
         terms = RuleTerms(parameters={"state": state, "cancel_working": cancel_working})
         try:
-            after = await rules.save_rule(address, SWITCH, terms, reason, self._principal(address), None)
+            who = operator_principal(self.operator, address.organization_id)
+            after = await rules.save_rule(address, SWITCH, terms, reason, who, None)
         except Problem as problem:
             raise OperatorError(f"{problem.detail[:1].upper()}{problem.detail[1:]}.") from problem
         assert after is not None
@@ -77,15 +78,6 @@ class PostgresHaltOperators:
         if organization_id is not None:
             return Address(organization_id=OrganizationId(organization_id), scope=Scope.ORGANIZATION)
         return Address(organization_id=PLATFORM_ID, scope=Scope.PLATFORM)
-
-    def _principal(self, address: Address) -> Principal:
-        return Principal(
-            kind=PrincipalKind.OPERATOR,
-            id=self.operator,
-            organization_id=address.organization_id,
-            environment=None,
-            permissions=frozenset(),
-        )
 
 
 def _state(rule: StoredRule | None) -> SwitchState | None:

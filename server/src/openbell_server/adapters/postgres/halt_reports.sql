@@ -33,6 +33,14 @@ touched as materialized (
     union
     select e.intent_id, e.seq from account_events e, since n
     where e.organization_id = :organization_id and e.account_id = :account_id and e.event_no > n.event_no and e.kind = 1
+    union
+    -- All of the account's, where the log no longer goes back to the halt; a schema of before keeps all.
+    select s.intent_id, s.seq from action_states s
+    where s.organization_id = :organization_id and s.account_id = :account_id and s.settled_at >= :halted_at
+        and (
+            select (to_jsonb(c) ->> 'event_floor_at')::timestamptz >= :halted_at from account_counters c
+            where c.organization_id = :organization_id and c.account_id = :account_id
+        )
 ),
 seen as materialized (
     select s.action_type, s.state, s.send_started_at, s.settled_at, s.reason_code, i.created_at, o.order_id, o.standing,
@@ -100,6 +108,14 @@ touched as materialized (
     union
     select e.intent_id, e.seq from account_events e, since n
     where e.organization_id = :organization_id and e.account_id = :account_id and e.event_no > n.event_no and e.kind = 1
+    union
+    -- All of the account's, where the log no longer goes back to the halt; a schema of before keeps all.
+    select s.intent_id, s.seq from action_states s
+    where s.organization_id = :organization_id and s.account_id = :account_id and s.settled_at >= :halted_at
+        and (
+            select (to_jsonb(c) ->> 'event_floor_at')::timestamptz >= :halted_at from account_counters c
+            where c.organization_id = :organization_id and c.account_id = :account_id
+        )
 )
 select s.intent_id, s.seq, s.action_id, s.action_type, o.symbol, s.state, s.send_started_at as door_opened_at, s.settled_at
 from touched t
@@ -130,10 +146,14 @@ select clock_timestamp() as as_of, c.reconciled_at as compared_at,
         where x.organization_id = :organization_id and x.account_id = :account_id
             and x.status in ('WORKING', 'DONE_FOR_DAY')
     ) as external_orders,
-    (
-        select e.occurred_at from account_events e
-        where e.organization_id = :organization_id and e.account_id = :account_id and e.kind in (1, 2)
-        order by e.event_no desc limit 1
+    -- If it is no longer kept, not after the last of those that are not.
+    coalesce(
+        (
+            select e.occurred_at from account_events e
+            where e.organization_id = :organization_id and e.account_id = :account_id and e.kind in (1, 2)
+            order by e.event_no desc limit 1
+        ),
+        (to_jsonb(c) ->> 'event_floor_at')::timestamptz
     ) as last_event_at,
     (
         select min(s.halted_at) from switches_in_force s

@@ -8,10 +8,12 @@ import asyncpg
 
 from openbell_server.adapters.postgres import account_changes, named_queries
 from openbell_server.adapters.postgres.connection import OUTDATED, Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.control_events import append_rule_changed, switch_state
+from openbell_server.adapters.postgres.control_rules import find_kept
 from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.application.ports.halts import HaltedOrder
 from openbell_server.domain.action_lifecycle import Reason
-from openbell_server.domain.control_rules import SwitchState
+from openbell_server.domain.control_rules import PLATFORM_ID, SWITCH, Address, ControlChange, SwitchState
 from openbell_server.domain.findings import Scope
 from openbell_server.domain.halts import Switch
 
@@ -96,7 +98,33 @@ async def _written(
     if not await query(connection, **_where(account), **named):
         return False
     await account_changes.append_account_changed(connection, **_where(account), changed=_CHANGED, reason=reason)
+    await _tell_switch(connection, account, switch, is_lifted=reason.code == RESUMED)
     return True
+
+
+async def _tell_switch(connection: Connection, account: BrokerAccount, switch: Switch, *, is_lifted: bool) -> None:
+    """Tell of a switch above the account, and of one whose time is over; any other is told of where it is set."""
+    above = switch.scope not in (Scope.ACCOUNT, Scope.SYMBOL)
+    address = Address(
+        organization_id=PLATFORM_ID if switch.scope is Scope.PLATFORM else account.organization_id,
+        scope=switch.scope,
+        account_id=None if above else account.account_id,
+        symbol=switch.symbol,
+        key_id=switch.subject if switch.scope is Scope.KEY else None,
+    )
+    rule = await find_kept(connection, address, SWITCH)
+    if rule is None:
+        return
+    is_same, state = rule.version == switch.version, switch_state(rule)
+    if not is_lifted:
+        if above and is_same:
+            change = ControlChange.CREATED if rule.version == 1 else ControlChange.CHANGED
+            await append_rule_changed(connection, **_where(account), rule=rule, change=change, state=switch.state)
+    elif is_same:
+        await append_rule_changed(connection, **_where(account), rule=rule, change=ControlChange.EXPIRED)
+    elif above and state is SwitchState.ACTIVE:
+        change = ControlChange.REMOVED if rule.terms is None else ControlChange.CHANGED
+        await append_rule_changed(connection, **_where(account), rule=rule, change=change)
 
 
 def switch_of(row: asyncpg.Record) -> Switch:

@@ -141,6 +141,8 @@ with compared as (
                 where e.organization_id = :organization_id and e.account_id = :account_id and e.kind in (1, 2)
                 order by e.event_no desc limit 1
             ),
+            -- If it was one of those no longer kept, not after the last of these; a schema of before keeps all.
+            (to_jsonb(c) ->> 'event_floor_at')::timestamptz,
             '-infinity'
         )
 ),

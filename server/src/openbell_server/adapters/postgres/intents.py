@@ -1,11 +1,11 @@
 """Intents: the accept step and the reads."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 
@@ -256,7 +256,7 @@ def _action_type(command: Command) -> ActionType:
             return ActionType.CANCEL
 
 
-def terms_of(row: asyncpg.Record) -> Terms:
+def terms_of(row: asyncpg.Record | Mapping[str, Any]) -> Terms:
     """What a row of orders or of intent_actions asks for."""
     return Terms(
         quantity=row["quantity"],
@@ -266,7 +266,7 @@ def terms_of(row: asyncpg.Record) -> Terms:
     )
 
 
-def order_facts(row: asyncpg.Record) -> Order:
+def order_facts(row: asyncpg.Record | Mapping[str, Any]) -> Order:
     """A row of orders as the domain sees it; a schema of before has only some of its columns."""
     close_reason = row["close_reason"] and CloseReason(row["close_reason"])
     ended = row.get("ended")

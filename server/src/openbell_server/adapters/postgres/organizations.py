@@ -1,6 +1,6 @@
 """Organizations, their API keys and their trading accounts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -99,28 +99,29 @@ async def find_organization(connection: Connection, organization_id: Organizatio
 
 @dataclass(frozen=True, slots=True)
 class PostgresOrganizationStore:
-    """Implements KeyStore and AccountStore."""
+    """Implements AccountStore, and reads keys for GatheredKeys."""
 
     pool: Pool
 
-    async def find_key_across_organizations(self, key_id: str) -> ApiKey | None:
-        """The key with this public id."""
+    async def find_keys_across_organizations(self, key_ids: Sequence[str]) -> dict[str, ApiKey]:
+        """The keys with these public ids, as far as there are such."""
         async with transaction(self.pool, Role.KEYS) as connection:
-            row = await _queries.find_key_across_organizations(connection, key_id=key_id)
-        if row is None:
-            return None
-        return ApiKey(
-            id=str(row["api_key_id"]),
-            key_id=row["key_id"],
-            organization_id=row["organization_id"],
-            environment=Environment(row["environment"]),
-            permissions=frozenset(row["permissions"]),
-            secret_hash=row["secret_hash"],
-            disabled=row["disabled"],
-            revoked_at=row["revoked_at"],
-            expires_at=row["expires_at"],
-            created_at=row["created_at"],
-        )
+            rows = [row async for row in _queries.find_keys_across_organizations(connection, key_ids=key_ids)]
+        return {
+            row["key_id"]: ApiKey(
+                id=str(row["api_key_id"]),
+                key_id=row["key_id"],
+                organization_id=row["organization_id"],
+                environment=Environment(row["environment"]),
+                permissions=frozenset(row["permissions"]),
+                secret_hash=row["secret_hash"],
+                disabled=row["disabled"],
+                revoked_at=row["revoked_at"],
+                expires_at=row["expires_at"],
+                created_at=row["created_at"],
+            )
+            for row in rows
+        }
 
     async def find_account(self, organization_id: OrganizationId, account_id: AccountId) -> TradingAccount | None:
         """The account, if it is the organization's."""

@@ -23,10 +23,10 @@ select :organization_id, :account_id, :slot, i.epoch from this_incarnation i;
 select organization_id, external_id, name, provider, disabled, created_at
 from organizations where organization_id = :organization_id;
 
--- name: find_key_across_organizations(key_id)^
+-- name: find_keys_across_organizations(key_ids)
 select api_key_id, key_id, organization_id, environment, permissions, secret_hash, disabled, revoked_at, expires_at,
     created_at
-from api_keys where key_id = :key_id;
+from api_keys where key_id = any(:key_ids::text[]);
 
 -- name: find_account(organization_id, account_id)^
 select a.account_id, a.organization_id, a.name, a.broker, a.environment, a.slot, a.disabled,

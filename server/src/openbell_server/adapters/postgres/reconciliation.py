@@ -1,11 +1,11 @@
 """What comparing an account with its broker reads and writes, under the account's lock."""
 
 import os
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
@@ -140,7 +140,7 @@ async def _orders(rows: AsyncIterator[asyncpg.Record]) -> list[ExternalOrder]:
     return [external_order(row) async for row in rows]
 
 
-def external_order(row: asyncpg.Record) -> ExternalOrder:
+def external_order(row: asyncpg.Record | Mapping[str, Any]) -> ExternalOrder:
     """An order of a row."""
     return ExternalOrder(
         broker_order_id=row["broker_order_id"],

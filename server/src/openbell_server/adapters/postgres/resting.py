@@ -8,11 +8,10 @@ import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import OUTDATED, Pool, Role, transaction
+from openbell_server.adapters.postgres.symbol_controls import time_control_of
 from openbell_server.application.ports.controls import RestingOrder, WorkingOrder
-from openbell_server.domain.controls import OnClose, Recorded, TimeControl
+from openbell_server.domain.controls import Recorded
 from openbell_server.domain.identifiers import AccountId, OrganizationId
-from openbell_server.domain.market_calendars import Session
-from openbell_server.domain.trading_windows import Day
 
 ORDERS_AT_ONCE_MAX: Final = 100
 _queries = named_queries.load("resting")
@@ -76,21 +75,15 @@ class PostgresRestingStore:
 
 
 def _working(row: asyncpg.Record) -> WorkingOrder:
-    control = TimeControl(
-        trading_start=row["trading_start"],
-        trading_end=row["trading_end"],
-        timezone=row["timezone"],
-        days=None if row["days"] is None else tuple(Day(day) for day in row["days"]),
-        calendar=row["calendar"],
-        session=None if row["session"] is None else Session(row["session"]),
-        on_close=OnClose(row["on_close"]),
-    )
     return WorkingOrder(
         intent_id=row["order_id"],
         symbol=row["symbol"],
         seen_at=row["now"],
         control=Recorded(
-            control=control, version=row["version"], created_at=row["created_at"], updated_at=row["updated_at"]
+            control=time_control_of(row),
+            version=row["version"],
+            created_at=row["created_at"],
+            updated_at=row["updated_at"],
         ),
         cancels=row["cancels"],
         cancelled_at=row["cancelled_at"],

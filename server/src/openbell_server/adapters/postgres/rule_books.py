@@ -13,6 +13,7 @@ from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.calendars import read_session_changes
 from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
 from openbell_server.adapters.postgres.control_rules import decode_terms
+from openbell_server.adapters.postgres.symbol_controls import time_control_of
 from openbell_server.domain.accounts import Environment, TradingAccount
 from openbell_server.domain.control_lists import SymbolList
 from openbell_server.domain.control_rules import PLATFORM_ID, Rule, RuleBook
@@ -21,15 +22,13 @@ from openbell_server.domain.controls import (
     MARKET_CLOSED,
     SYMBOL_DISABLED,
     ManualControl,
-    OnClose,
     Recorded,
     TimeControl,
 )
 from openbell_server.domain.controls_catalogue import CATALOGUE
 from openbell_server.domain.findings import CONTROL_INPUT_UNAVAILABLE, Mode, Scope
 from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
-from openbell_server.domain.market_calendars import Session, SessionChange
-from openbell_server.domain.trading_windows import Day
+from openbell_server.domain.market_calendars import SessionChange
 
 BOOKS_MAX: Final = 4096
 # Of one account; with more of them nobody can say what it may do.
@@ -194,20 +193,10 @@ def _symbol_rules(account_id: AccountId, zone: str, row: asyncpg.Record) -> Iter
 
 
 def _time_control(facts: dict[str, Any]) -> Recorded[TimeControl]:
-    start, end, days = facts["trading_start"], facts["trading_end"], facts["days"]
-    session, on_close = facts.get("session"), facts.get("on_close")
+    """Of a row as JSON has it."""
+    edges = {name: facts[name] and time.fromisoformat(facts[name]) for name in ("trading_start", "trading_end")}
     return Recorded(
-        control=TimeControl(
-            trading_start=None if start is None else time.fromisoformat(start),
-            trading_end=None if end is None else time.fromisoformat(end),
-            timezone=facts["timezone"],
-            days=None if days is None else tuple(Day(day) for day in days),
-            stale_order_millis=facts["stale_order_millis"],
-            max_resting_millis=facts.get("max_resting_millis"),
-            calendar=facts.get("calendar"),
-            session=None if session is None else Session(session),
-            on_close=None if on_close is None else OnClose(on_close),
-        ),
+        control=time_control_of(facts | edges),
         version=facts["version"],
         created_at=datetime.fromisoformat(facts["created_at"]),
         updated_at=datetime.fromisoformat(facts["updated_at"]),

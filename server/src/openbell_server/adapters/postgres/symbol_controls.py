@@ -1,24 +1,36 @@
 """Controls of symbols: read at one moment, changed under the account's lock with a row in the audit log."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import time
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
 
 from openbell_server.adapters.postgres import account_changes, audit_log, counted_accept, named_queries
 from openbell_server.adapters.postgres.connection import OUTDATED, Connection, DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.control_events import append_control_changed
 from openbell_server.application.ports.controls import ControlsNow
-from openbell_server.domain.controls import ManualControl, OnClose, Recorded, SymbolControls, TimeControl
+from openbell_server.domain.control_rules import ControlChange
+from openbell_server.domain.controls import (
+    SYMBOL_DISABLED,
+    ManualControl,
+    OnClose,
+    Recorded,
+    SymbolControls,
+    TimeControl,
+)
+from openbell_server.domain.findings import Scope
 from openbell_server.domain.identifiers import AccountId, OrganizationId, ReceiptId, Symbol
 from openbell_server.domain.market_calendars import Session
 from openbell_server.domain.principals import Principal
 from openbell_server.domain.receipts import Receipt
 from openbell_server.domain.trading_windows import Day
 
+# What the account's log calls a symbol's trading times, which are rules of several codes.
+TIME_CONTROL: Final = "TIME_CONTROL"
 _queries = named_queries.load("symbol_controls")
 _resting = named_queries.load("resting")
 _calendars = named_queries.load("calendars")
@@ -62,6 +74,7 @@ class PostgresControlStore:
             after = (await change.read()).manual
             assert after is not None
             await change.audit("controls manual", before, after)
+            await change.tell(SYMBOL_DISABLED, before, after, control.manual_reason)
         return after
 
     async def change_time(
@@ -90,6 +103,7 @@ class PostgresControlStore:
             after = (await changing.read()).time
             assert after is not None
             await changing.audit("controls time", before, after)
+            await changing.tell(TIME_CONTROL, before, after)
         return after
 
     async def keep_refusal(
@@ -160,10 +174,42 @@ class _Change:
             _facts(after),
         )
 
+    async def tell(
+        self, code: str, before: Recorded[Any] | None, after: Recorded[Any], reason: str | None = None
+    ) -> None:
+        await append_control_changed(
+            self.connection,
+            self.organization_id,
+            self.account_id,
+            scope=Scope.SYMBOL,
+            subject=self.symbol,
+            code=code,
+            change=ControlChange.CREATED if before is None else ControlChange.CHANGED,
+            version=after.version,
+            reason=reason,
+            changed_by=f"{self.principal.kind} {self.principal.id}",
+        )
+
 
 def _facts(recorded: Recorded[Any]) -> audit_log.Facts:
     facts = {**asdict(recorded.control), "version": recorded.version}
     return {name: str(value) if isinstance(value, time) else value for name, value in facts.items()}
+
+
+def time_control_of(row: asyncpg.Record | Mapping[str, Any]) -> TimeControl:
+    """The control that a row of symbol_time_controls is; what a schema of before or the reader left out is not set."""
+    days, session, on_close = row.get("days"), row.get("session"), row.get("on_close")
+    return TimeControl(
+        trading_start=row["trading_start"],
+        trading_end=row["trading_end"],
+        timezone=row["timezone"],
+        days=None if days is None else tuple(Day(day) for day in days),
+        stale_order_millis=row.get("stale_order_millis"),
+        max_resting_millis=row.get("max_resting_millis"),
+        calendar=row.get("calendar"),
+        session=None if session is None else Session(session),
+        on_close=None if on_close is None else OnClose(on_close),
+    )
 
 
 def _controls(row: asyncpg.Record) -> SymbolControls:
@@ -177,17 +223,7 @@ def _controls(row: asyncpg.Record) -> SymbolControls:
         )
     if row["time_version"] is not None:
         times = Recorded(
-            control=TimeControl(
-                trading_start=row["trading_start"],
-                trading_end=row["trading_end"],
-                timezone=row["timezone"],
-                days=None if row["days"] is None else tuple(Day(day) for day in row["days"]),
-                stale_order_millis=row["stale_order_millis"],
-                max_resting_millis=row["max_resting_millis"],
-                calendar=row["calendar"],
-                session=None if row["session"] is None else Session(row["session"]),
-                on_close=None if row["on_close"] is None else OnClose(row["on_close"]),
-            ),
+            control=time_control_of(row),
             version=row["time_version"],
             created_at=row["time_created_at"],
             updated_at=row["time_updated_at"],

@@ -277,8 +277,8 @@ class AccountTransaction(Protocol):
     async def halt(self, code: str, detail: str) -> bool:
         """Let no new order of the account pass, until an operator lifts it; whether it was not so before."""
 
-    async def add_to_position(self, symbol: Symbol, change: Decimal) -> None:
-        """Count a fill."""
+    async def add_to_position(self, symbol: Symbol, change: Decimal) -> Decimal:
+        """Count a fill; what the account holds of the symbol after it."""
 
     async def held_positions(self) -> HeldPositions:
         """What the account holds by our count."""

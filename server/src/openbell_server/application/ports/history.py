@@ -31,6 +31,9 @@ class HistoryStore(Protocol):
     async def now(self, account: TradingAccount) -> datetime:
         """The database's clock."""
 
+    async def forgotten_until(self, account: TradingAccount) -> datetime | None:
+        """When the newest event happened that is no longer kept; None where all are."""
+
     async def stretch(self, account: TradingAccount, since: datetime, until: datetime, commands_max: int) -> Stretch:
         """What was recorded at or after a moment and before another."""
 

@@ -105,28 +105,27 @@ class Counting:
     window_millis: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedFacts:
+    """What was counted; None where it was not asked for."""
+
+    # The database's clock, and the epochs of the organization and of the account, under the lock.
+    now: datetime
+    epochs: tuple[int, int]
+    # Whether a command was recorded under the key before.
+    is_replay: bool
+    # What the account has and may get.
+    exposure: Exposure | None
+    # When equal orders were accepted, newest first.
+    equal_orders: Sequence[datetime] | None
+
+
 class CountedAccept(Protocol):
     """One transaction under the account's lock: what is counted in it is true until it ends."""
 
     @property
-    def now(self) -> datetime:
-        """The database's clock, under the lock."""
-
-    @property
-    def epochs(self) -> tuple[int, int]:
-        """Of the organization and of the account, under the lock."""
-
-    @property
-    def is_replay(self) -> bool:
-        """Whether a command was recorded under the key before."""
-
-    @property
-    def exposure(self) -> Exposure | None:
-        """What the account has and may get; None where it was not asked for."""
-
-    @property
-    def equal_orders(self) -> Sequence[datetime] | None:
-        """When equal orders were accepted, newest first; None where it was not asked for."""
+    def facts(self) -> CountedFacts:
+        """What was counted for the command."""
 
     async def judged(self, rules: Sequence[Rule], *, count: bool) -> dict[tuple[str, str], Sequence[datetime]]:
         """When commands were judged by these rules of rates before, newest first; no more than each allows.

@@ -6,29 +6,19 @@ from urllib.parse import parse_qs
 from uuid import UUID
 
 import msgspec
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from openbell_server.brokers.paper.keys import KEY_REFUSED, Key, key_of
 from openbell_server.brokers.paper.profiles import PAPER, PROFILES
 from openbell_server.brokers.paper.venue import Refusal
+from openbell_server.cuttable_http import cut_connection
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
 
 _BODY_BYTES_MAX: Final = 16_384
-_CUT: Final = "openbell.cut"
 _Body = TypeVar("_Body")
 # ASGI, as loosely typed as it is.
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-
-
-class CuttableProtocol(HttpToolsProtocol):
-    """HTTP as uvicorn speaks it, plus a way for the application to cut the connection without a reply."""
-
-    def on_message_begin(self) -> None:
-        """Hand the transport to the application."""
-        super().on_message_begin()
-        self.scope["extensions"] = {_CUT: {"transport": self.transport}}
 
 
 class ClientLeft(Exception):
@@ -50,7 +40,7 @@ class Exchange:
             self.path = f"/{rest}"
         query = scope["query_string"].decode("ascii", "replace")
         self._query: dict[str, list[str]] = parse_qs(query, keep_blank_values=True)
-        self._extensions = scope.get("extensions") or {}
+        self._scope = scope
         self._headers = scope["headers"]
         self._receive = receive
         self._send = send
@@ -129,7 +119,7 @@ class Exchange:
 
     def abort(self) -> None:
         """Close the connection as it is."""
-        self._extensions[_CUT]["transport"].abort()
+        cut_connection(self._scope)
 
 
 def account_of(text: str) -> UUID:

@@ -57,6 +57,16 @@ async def _switches(patient: Patient) -> Said:
     )
 
 
+async def _webhooks(patient: Patient) -> Said:
+    parked = await patient.database.parked_lanes()
+    if not parked:
+        return fine("No webhook has failed for too long.")
+    return warning(
+        f"Events of {parked} account(s) are no longer sent to a webhook: its target failed for too long. None is lost.",
+        "Tell its owner: once the target answers again, `openbell webhooks resume` sends all that was kept.",
+    )
+
+
 async def _queues(patient: Patient) -> Said:
     judged = {queue.queue: judge(queue) for queue in await patient.database.queues()}
     bad = [queue for queue, (verdict, _) in judged.items() if verdict in {Verdict.FAILING, Verdict.STUCK}]
@@ -75,4 +85,5 @@ CHECKS: Final = (
     Check("work", "unknown_actions", _unknown, PLATFORM),
     Check("work", "halted_accounts", _halts, PLATFORM),
     Check("work", "halts_in_force", _switches, PLATFORM),
+    Check("work", "webhooks", _webhooks, PLATFORM),
 )

@@ -42,7 +42,7 @@ CodeText = Annotated[
 ]
 # A list is one of texts, or of pairs of them.
 ValueOnWire = str | int | list[str | list[str]] | None
-ShortText = Annotated[str, Meta(max_length=64)]
+KeyText = Annotated[str, Meta(pattern="^[!-~]{1,64}$", description="the id of a key")]
 
 
 class ProposedRuleBody(Struct, forbid_unknown_fields=True, frozen=True):
@@ -54,7 +54,7 @@ class ProposedRuleBody(Struct, forbid_unknown_fields=True, frozen=True):
     mode: Mode = Mode.HARD
     on_missing: OnMissing | None = None
     symbol: SymbolText | None = None
-    key_id: ShortText | None = None
+    key_id: KeyText | None = None
 
     def to_rule(self) -> ProposedRule:
         """The rule that is meant."""

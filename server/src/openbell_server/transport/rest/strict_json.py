@@ -19,6 +19,7 @@ _UNKNOWN = "Object contains unknown field"
 _READERS_WORDS = ("Expected", "Invalid", "Object")
 _KINDS = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list", dict: "an object"}
 _BOUNDS = {"minimum": "from", "maximum": "to"}
+_LENGTHS = {"minItems": "at least", "maxItems": "at most"}
 Schema = Mapping[str, Any]
 
 
@@ -121,13 +122,19 @@ def _passes(schema: Schema) -> str:
         case "object":
             return f"an object with the fields {', '.join(schema.get('properties', ()))}"
         case "array":
-            return f"a list, each item {_passes(schema['items'])}" if "type" in schema["items"] else "a list"
+            return _list_that_passes(schema)
         case "boolean":
             return "true or false"
         case "integer":
             bounds = [f"{word} {schema[rule]}" for rule, word in _BOUNDS.items() if rule in schema]
             return " ".join(["a whole number", *bounds])
     return "as the reference says"
+
+
+def _list_that_passes(schema: Schema) -> str:
+    bounds = [f"{word} {schema[rule]}" for rule, word in _LENGTHS.items() if rule in schema]
+    text = " ".join(["a list", *(["of", " and ".join(bounds)] if bounds else [])])
+    return f"{text}, each item {_passes(schema['items'])}" if "type" in schema["items"] else text
 
 
 def _text_that_passes(schema: Schema) -> str:

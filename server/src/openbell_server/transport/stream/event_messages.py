@@ -1,16 +1,18 @@
 """Events as protobuf messages."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
+from google.protobuf.json_format import ParseDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from openbell.wire import trading_pb2 as pb
-from openbell_server.application.follow_events import Frame
+from openbell_server.application.event_frames import Frame, FrameKind
+from openbell_server.application.watch_logs import Link
 from openbell_server.domain.account_events import AccountEvent, EventKind
-from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.errors import Problem, RateLimited, is_retryable
 
 KINDS = {
     pb.EVENT_TYPE_BROKER_ORDER: EventKind.BROKER_ORDER,
@@ -18,7 +20,12 @@ KINDS = {
     pb.EVENT_TYPE_ACCOUNT_CHANGED: EventKind.ACCOUNT_CHANGED,
     pb.EVENT_TYPE_EXTERNAL_ORDER: EventKind.EXTERNAL_ORDER,
     pb.EVENT_TYPE_POSITION_ADJUSTED: EventKind.POSITION_ADJUSTED,
+    pb.EVENT_TYPE_BROKER_TRADE: EventKind.BROKER_TRADE,
+    pb.EVENT_TYPE_CONTROL_CHANGED: EventKind.CONTROL_CHANGED,
 }
+
+
+_TOKEN_KEPT_MAX: Final = 64
 
 
 def timestamp(instant: datetime) -> Timestamp:
@@ -28,36 +35,70 @@ def timestamp(instant: datetime) -> Timestamp:
     return made
 
 
-def event_message(account_id: AccountId, frame: Frame) -> pb.TradingEvent:
-    """A frame that carries an event."""
-    assert frame.event is not None
-    message = _envelope(account_id, frame)
-    message.occurred_at.CopyFrom(timestamp(frame.event.occurred_at))
-    _fill(message, frame.event)
-    return message
+def encode_event(event: AccountEvent) -> bytes:
+    """What is the same for all who follow: messages may be joined, so what differs for each comes behind it."""
+    message = pb.TradingEvent(
+        trading_account_id=str(event.account_id),
+        account_seq=event.number,
+        event_id=event.event_id,
+        occurred_at=timestamp(event.occurred_at),
+    )
+    _fill(message, event)
+    return message.SerializeToString()
 
 
-def subscribed_message(account_id: AccountId, frame: Frame, request: pb.Subscribe) -> pb.TradingEvent:
-    """The first frame of a stream."""
-    message = _envelope(account_id, frame)
-    message.subscribed.subscriptions.extend(request.subscriptions)
-    return message
-
-
-def heartbeat_message(account_id: AccountId, frame: Frame, now: datetime) -> pb.TradingEvent:
-    """A sign of life."""
-    message = _envelope(account_id, frame)
-    message.heartbeat.sent_at.CopyFrom(timestamp(now))
-    return message
-
-
-def _envelope(account_id: AccountId, frame: Frame) -> pb.TradingEvent:
-    return pb.TradingEvent(
-        trading_account_id=str(account_id),
+def encode_frame(frame: Frame, request: pb.Subscribe, now: Callable[[], datetime]) -> bytes:
+    """A frame of the subscription that was asked for."""
+    if frame.entry is not None:
+        link = (frame.previous, frame.resume_token, request.subscription_id)
+        # The token of many accounts is one subscription's own, and long.
+        if len(frame.resume_token) > _TOKEN_KEPT_MAX:
+            return frame.entry.encoded + _differing(link)
+        return frame.entry.link(link, _differing)
+    message = pb.TradingEvent(
+        trading_account_id="" if frame.account_id is None else str(frame.account_id),
         account_seq=frame.position,
         prev_seq=frame.previous,
         resume_token=frame.resume_token,
+        subscription_id=request.subscription_id,
     )
+    match frame.kind:
+        case FrameKind.SUBSCRIBED:
+            message.subscribed.CopyFrom(
+                pb.Subscribed(
+                    subscriptions=request.subscriptions,
+                    symbols=request.symbols,
+                    start=request.start,
+                    organization=frame.account_id is None,
+                )
+            )
+        case FrameKind.HEARTBEAT:
+            message.heartbeat.sent_at.CopyFrom(timestamp(now()))
+        case kind:
+            ParseDict({kind.value: frame.body}, message)
+    return message.SerializeToString()
+
+
+def encode_error(problem: Problem, request: pb.Subscribe, token: str = "") -> bytes:
+    """Why a subscription ends, or why something that was asked for with this label is not done."""
+    wait = f"; wait {problem.wait_seconds} s" if isinstance(problem, RateLimited) else ""
+    error = pb.Error(code=problem.code, message=problem.detail + wait, retryable=is_retryable(problem))
+    return pb.TradingEvent(
+        trading_account_id=request.trading_account_id,
+        resume_token=token,
+        subscription_id=request.subscription_id,
+        error=error,
+    ).SerializeToString()
+
+
+def encode_ended(label: str) -> bytes:
+    """That a subscription was ended, as asked."""
+    return pb.TradingEvent(subscription_id=label, ended=pb.Ended()).SerializeToString()
+
+
+def _differing(link: Link) -> bytes:
+    previous, token, label = link
+    return pb.TradingEvent(prev_seq=previous, resume_token=token, subscription_id=label).SerializeToString()
 
 
 def _fill(message: pb.TradingEvent, event: AccountEvent) -> None:
@@ -68,6 +109,13 @@ def _fill(message: pb.TradingEvent, event: AccountEvent) -> None:
         return
     if event.kind is EventKind.POSITION_ADJUSTED:
         message.position_adjusted.CopyFrom(pb.PositionAdjusted(**body))
+        return
+    if event.kind is EventKind.BROKER_TRADE:
+        executed_at = timestamp(datetime.fromisoformat(body.pop("executed_at")))
+        message.broker_trade.CopyFrom(pb.BrokerTrade(intent_id=str(event.intent_id), executed_at=executed_at, **body))
+        return
+    if event.kind is EventKind.CONTROL_CHANGED:
+        message.control_changed.CopyFrom(pb.ControlChanged(**body))
         return
     reason = body.pop("reason", None)
     target: pb.BrokerOrder | pb.IntentAction | pb.AccountChanged

@@ -18,6 +18,7 @@ class Shape(Struct, forbid_unknown_fields=True):
     flag: bool = True
     number: Annotated[int, Meta(ge=1, le=9)] = 1
     names: list[str] = []
+    few: Annotated[list[str], Meta(min_length=1, max_length=2)] | None = None
     id: UUID | None = None
 
 
@@ -87,6 +88,7 @@ def test_a_refusal_names_the_field_the_rule_and_what_would_pass(name: str) -> No
         ({"number": "1"}, "/number", "must be a whole number from 1 to 9, not a string"),
         ({"names": ["a", 1]}, "/names/1", "must be a string, not a number"),
         ({"names": {}}, "/names", "must be a list, each item a string, not an object"),
+        ({"few": ["a", "b", "c"]}, "/few", "must be a list of at least 1 and at most 2, each item a string"),
         ({"id": "x"}, "/id", 'must be a UUID like "01981d3c-7a00-7000-8000-000000000003"'),
     ],
     ids=str,

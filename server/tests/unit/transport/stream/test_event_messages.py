@@ -6,12 +6,13 @@ from uuid import uuid4
 
 import pytest
 
-from openbell.events import Subscription
+from openbell.events import frame_of
 from openbell.models import Unknown
-from openbell_server.application.follow_events import Frame
+from openbell.subscriptions import Subscription
+from openbell.wire import trading_pb2 as pb
 from openbell_server.domain.account_events import AccountEvent, EventKind
 from openbell_server.domain.identifiers import AccountId, IntentId
-from openbell_server.transport.stream.event_messages import event_message
+from openbell_server.transport.stream.event_messages import encode_event
 
 NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
 
@@ -35,8 +36,7 @@ def test_a_doubt_arrives_with_its_writes_its_flag_and_what_would_settle_it(flagg
         body=json.dumps(body | {"unknown": unknown}),
         occurred_at=NOON,
     )
-    message = event_message(account_id, Frame(event, 1, 0, "token"))
-    heard = Subscription(str(account_id), None).accept(message)
-    assert heard is not None
+    message = pb.TradingEvent.FromString(encode_event(event))
+    (heard,) = Subscription(str(account_id), None).accept(frame_of(message))
     assert heard.intent_action is not None
     assert heard.intent_action.unknown == Unknown(since=NOON, flagged_at=flagged_at, writes=2, settles_by="a sentence")

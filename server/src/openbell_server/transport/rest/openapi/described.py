@@ -54,6 +54,8 @@ class Described:
     answer: type | None = None
     answer_example: object = None
     answer_headers: Mapping[str, Json] = field(default_factory=dict)
+    # An example of the stream that it answers instead, to who accepts text/event-stream.
+    answer_stream: str | None = None
     parameters: tuple[Parameter, ...] = ()
     # Codes of its own; those that come with a credential, a path or a body are added.
     codes: tuple[str, ...] = ()
@@ -216,6 +218,11 @@ PATH_PARAMETERS: Final[dict[str, tuple[str, Json, str]]] = {
         "The identity provider's id of the organization.",
         {"type": "string", "minLength": 1},
         "org_01H0000000000000000000",
+    ),
+    "webhook_id": (
+        "The webhook, as its creation answered it.",
+        {"type": "string", "format": "uuid"},
+        "01981d3c-7a00-7000-8000-000000000009",
     ),
     "api_key_id": (
         "The key, as its creation answered it.",

@@ -22,6 +22,7 @@ from openbell_server.transport.rest.openapi.described import (
     Scheme,
 )
 from openbell_server.transport.rest.openapi.operations import OPERATIONS, TAGS, UNDESCRIBED
+from openbell_server.transport.rest.webhook_bodies import WebhookChangeBody
 
 VERSION: Final = "0.1.0"
 ACCOUNTS: Final = "/v1/accounts"
@@ -52,6 +53,7 @@ _SECURITY_SCHEMES: Final[Json] = {
 _BEYOND: Final[dict[str, Json]] = {
     ApiKeyChangeBody.__name__: {"minProperties": 1},
     AccountChangeBody.__name__: {"minProperties": 1},
+    WebhookChangeBody.__name__: {"minProperties": 1},
 }
 _REQUEST_ID: Final[Json] = {
     "description": "The id of this request, also in our logs.",
@@ -172,13 +174,16 @@ def _parameter(parameter: Parameter) -> Json:
 
 
 def _success(row: Described) -> Json:
-    response: Json = {
+    response: dict[str, Any] = {
         "description": http.HTTPStatus(row.status).phrase,
         "headers": {**row.answer_headers, "X-Request-Id": _REQUEST_ID},
     }
     if row.answer is not None:
         content = {"schema": _reference(row.answer), "example": msgspec.to_builtins(row.answer_example)}
         response["content"] = {"application/json": content}
+        if row.answer_stream is not None:
+            stream = {"schema": {"type": "string"}, "example": row.answer_stream}
+            response["content"]["text/event-stream"] = stream
     return response
 
 

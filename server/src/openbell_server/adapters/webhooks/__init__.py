@@ -1,0 +1,1 @@
+"""Requests to where customers want their events sent."""

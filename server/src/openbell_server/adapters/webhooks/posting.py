@@ -1,0 +1,184 @@
+"""Posts to targets that customers name: resolved here, checked, and connected to at the very address that was checked.
+
+Nothing of the environment has a say in it, no redirect is followed, and nothing that comes back is unpacked or kept.
+"""
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+import httpcore
+
+from openbell_server.application.ports.posting import Answer, NotDelivered, Trouble
+from openbell_server.bounded_http import BoundedNetwork, trusted_tls
+from openbell_server.domain.webhook_targets import TargetRefused, check_address, target_of
+
+CONNECT_SECONDS: Final = 5.0
+WHOLE_SECONDS: Final = 10.0
+# Of an answer's body; what follows is dropped with the connection.
+BODY_BYTES_MAX: Final = 65_536
+WIRE_BYTES_MAX: Final = 262_144
+ADDRESSES_MAX: Final = 16
+CONNECTIONS_MAX: Final = 64
+# Shorter than servers keep an idle connection.
+_IDLE_SECONDS: Final = 2
+# A name server that is silent keeps a thread for longer than anybody waits.
+_RESOLVERS: Final = 64
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+class SystemResolver:
+    """What the system knows about a name, asked in threads of its own."""
+
+    def __init__(self) -> None:
+        """Threads come when they are needed."""
+        self._threads = ThreadPoolExecutor(_RESOLVERS, "webhook-names")
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        """Every address of the host."""
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._threads, _addresses, host, port)
+        return list(dict.fromkeys(found))
+
+
+def _addresses(host: str, port: int) -> list[str]:
+    return [str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+
+class CheckedNetwork(BoundedNetwork):
+    """Connects to no address that was not checked just before: a name may lead elsewhere every time it is asked."""
+
+    def __init__(self, resolve: Resolve, *, private_allowed: bool) -> None:
+        """Private networks are an operator's to allow."""
+        super().__init__(WIRE_BYTES_MAX)
+        self._resolve = resolve
+        self._private_allowed = private_allowed
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Connect to one of the host's addresses; one that is refused refuses all."""
+        async with asyncio.timeout(timeout):
+            addresses = await self._checked(host, port)
+            # Each gets its share of the time: one that is silent must not stand for all.
+            share = None if timeout is None else timeout / len(addresses)
+            trouble: Exception = httpcore.ConnectError("no address")
+            for address in addresses:
+                try:
+                    return await super().connect_tcp(address, port, share, local_address, socket_options)
+                except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                    trouble = error
+            raise trouble
+
+    async def _checked(self, host: str, port: int) -> list[str]:
+        try:
+            addresses = (await self._resolve(host, port))[:ADDRESSES_MAX]
+        except (OSError, UnicodeError) as error:
+            raise httpcore.ConnectError("the host has no address") from error
+        if not addresses:
+            raise httpcore.ConnectError("the host has no address")
+        for address in addresses:
+            check_address(ipaddress.ip_address(address), private_allowed=self._private_allowed)
+        return list(addresses)
+
+
+class WebhookPoster:
+    """Implements Poster."""
+
+    def __init__(
+        self,
+        *,
+        private_allowed: bool = False,
+        resolve: Resolve | None = None,
+        tls: ssl.SSLContext | None = None,
+        connect_seconds: float = CONNECT_SECONDS,
+        whole_seconds: float = WHOLE_SECONDS,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Nothing is connected yet; the clock is for answers that tell a date."""
+        self._now = now
+        self._private_allowed = private_allowed
+        self._whole_seconds = whole_seconds
+        self._timeouts = {"connect": connect_seconds, "read": whole_seconds, "write": whole_seconds, "pool": 1.0}
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=tls or trusted_tls(),
+            max_connections=CONNECTIONS_MAX,
+            max_keepalive_connections=CONNECTIONS_MAX,
+            keepalive_expiry=_IDLE_SECONDS,
+            network_backend=CheckedNetwork(resolve or SystemResolver(), private_allowed=private_allowed),
+        )
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Send once and hear the answer, which counts once it is whole or long enough; raises NotDelivered."""
+        try:
+            # Rules may have become stricter since somebody wrote the URL.
+            target = target_of(url, private_allowed=self._private_allowed)
+            async with asyncio.timeout(self._whole_seconds):
+                return await self._post(
+                    httpcore.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path),
+                    {"host": target.authority, "content-length": str(len(body)), **headers},
+                    body,
+                )
+        except TargetRefused as refusal:
+            raise NotDelivered(Trouble.TARGET_REFUSED, f"the url {refusal}") from None
+        except TimeoutError:
+            raise NotDelivered(Trouble.TIMED_OUT, f"no whole answer within {self._whole_seconds:g} s") from None
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
+            raise NotDelivered(_trouble(error), f"{type(error).__name__}: {error}".removesuffix(": ")) from None
+
+    async def _post(self, url: httpcore.URL, headers: Mapping[str, str], body: bytes) -> Answer:
+        extensions = {"timeout": self._timeouts}
+        async with self._pool.stream(
+            "POST", url, headers=list(headers.items()), content=body, extensions=extensions
+        ) as response:
+            heard = 0
+            async for chunk in response.aiter_stream():
+                heard += len(chunk)
+                if heard > BODY_BYTES_MAX:
+                    break
+            if _is_followed(response):
+                # It would be taken for the answer to the next request, whoever that is sent for.
+                await response.extensions["network_stream"].aclose()
+            return Answer(response.status, _retry_after(response.headers, self._now()))
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._pool.aclose()
+
+
+def _is_followed(response: httpcore.Response) -> bool:
+    """Whether more came along with the answer. The library keeps it and does not tell; a test would notice a change."""
+    stream: Any = response.stream
+    more, _ = stream._stream._connection._h11_state.trailing_data  # noqa: SLF001 - there is no other way to see it
+    return bool(more)
+
+
+def _trouble(error: Exception) -> Trouble:
+    if isinstance(error, httpcore.TimeoutException):
+        return Trouble.TIMED_OUT
+    return Trouble.NOT_REACHED if isinstance(error, httpcore.ConnectError) else Trouble.BROKEN_ANSWER
+
+
+def _retry_after(headers: Iterable[tuple[bytes, bytes]], now: float) -> float:
+    """For how many seconds, told as such or as a date; 0 where that cannot be read."""
+    told = next((value for name, value in headers if name.lower() == b"retry-after"), b"")
+    if told.isdigit():
+        return float(told)
+    try:
+        until = parsedate_to_datetime(told.decode("ascii"))
+    except (ValueError, OverflowError):
+        return 0.0
+    # Dates of HTTP are of UTC, whatever they say or leave out.
+    return max(0.0, until.replace(tzinfo=UTC).timestamp() - now)

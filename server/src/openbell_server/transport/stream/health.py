@@ -1,0 +1,67 @@
+"""grpc.health.v1: what load balancers ask before they send anybody here."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+SERVICES: Final = frozenset({"", "trading.TradingService"})
+# Nobody needs a credential to watch, hence a bound.
+WATCHERS_MAX: Final = 20
+LOOK_SECONDS: Final = 1.0
+
+Context = grpc.aio.ServicerContext[health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse]
+_SERVING: Final[int] = health_pb2.HealthCheckResponse.SERVING
+_NOT_SERVING: Final[int] = health_pb2.HealthCheckResponse.NOT_SERVING
+_UNKNOWN: Final[int] = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+
+
+class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
+    """Says what /readyz says."""
+
+    def __init__(self, is_ready: Callable[[], Awaitable[bool]], stopping: asyncio.Event) -> None:
+        """When stopping is set nothing is served, whatever is ready."""
+        self._is_ready = is_ready
+        self._stopping = stopping
+        self._watchers = 0
+
+    async def Check(  # noqa: N802 - the proto's name
+        self, request: health_pb2.HealthCheckRequest, context: Context
+    ) -> health_pb2.HealthCheckResponse:
+        """Once."""
+        status = await self._status(request.service)
+        if status == _UNKNOWN:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service here")
+        return health_pb2.HealthCheckResponse(status=status)
+
+    async def Watch(  # noqa: N802 - the proto's name
+        self, request: health_pb2.HealthCheckRequest, context: Context
+    ) -> AsyncIterator[health_pb2.HealthCheckResponse]:
+        """Now and at every change."""
+        if self._watchers >= WATCHERS_MAX:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "enough are watching; ask Check instead")
+        self._watchers += 1
+        try:
+            told: int | None = None
+            while not (told == _NOT_SERVING and self._stopping.is_set()):
+                if (status := await self._status(request.service)) != told:
+                    told = status
+                    yield health_pb2.HealthCheckResponse(status=status)
+                if await self._stops_soon() and status == _UNKNOWN:
+                    return
+        finally:
+            self._watchers -= 1
+
+    async def _status(self, service: str) -> int:
+        if service not in SERVICES:
+            return _UNKNOWN
+        return _SERVING if not self._stopping.is_set() and await self._is_ready() else _NOT_SERVING
+
+    async def _stops_soon(self) -> bool:
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                return await self._stopping.wait()
+        except TimeoutError:
+            return False

@@ -1,0 +1,122 @@
+"""Every endpoint of the document, as both clients call it and as a command does."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from openbell import GivenPrice, Market
+
+Call = Callable[[Any], Any]
+RULES: Final[list[Mapping[str, Any]]] = [{"scope": "account", "code": "QTY_MAX", "parameters": {"quantity": "1"}}]
+PRICE: Final = GivenPrice(broker="paper", symbol="AAPL", price=1)  # type: ignore[arg-type]
+
+
+def _of(name: str, scope: dict[str, Any], words: list[str]) -> dict[str, tuple[Call, list[str]]]:
+    """The eight calls about rules and the switch of one scope."""
+    made: dict[str, tuple[Call, list[str]]] = {
+        f"list{name}Rules": (lambda c: c.rules(**scope), ["rules", "list"]),
+        f"show{name}Rule": (lambda c: c.rule("QTY_MAX", **scope), ["rules", "show", "QTY_MAX"]),
+        f"put{name}Rule": (
+            lambda c: c.set_rule("QTY_MAX", {"quantity": "1"}, reason="r", **scope),
+            ["rules", "set", "QTY_MAX", '{"quantity": "1"}', "--reason", "r"],
+        ),
+        f"delete{name}Rule": (lambda c: c.remove_rule("QTY_MAX", **scope), ["rules", "remove", "QTY_MAX"]),
+        f"show{name}Switch": (lambda c: c.switch(**scope), ["switch", "show"]),
+        f"put{name}Switch": (
+            lambda c: c.set_switch("HALTED", reason="r", **scope),
+            ["switch", "set", "HALTED", "--reason", "r"],
+        ),
+        f"list{name}RuleChanges": (lambda c: c.rule_history("QTY_MAX", **scope), ["rules", "history", "QTY_MAX"]),
+        f"list{name}SwitchChanges": (lambda c: c.switch_history(**scope), ["rules", "history", "SWITCH"]),
+    }
+    return {operation: (call, ["controls", *argv, *words]) for operation, (call, argv) in made.items()}
+
+
+# How a client calls it, and the words of a command that does.
+CALLS: Final[dict[str, tuple[Call, list[str]]]] = {
+    **_of("Organization", {"organization": True}, ["--organization"]),
+    **_of("Account", {}, []),
+    **_of("Symbol", {"symbol": "AAPL"}, ["--symbol", "AAPL"]),
+    **_of("Key", {"key_id": "k"}, ["--key-id", "k"]),
+    "listBrokers": (lambda c: c.brokers(), ["brokers"]),
+    "listCalendars": (lambda c: c.calendars(), ["calendars"]),
+    "listMarketSessions": (lambda c: c.market_sessions("XNYS"), ["calendars", "XNYS"]),
+    "createAccount": (
+        lambda c: c.accounts.create("n", broker="paper", environment="paper"),
+        ["accounts", "create", "n"],
+    ),
+    "listAccounts": (lambda c: c.accounts.list(), ["accounts", "list"]),
+    "showAccount": (lambda c: c.accounts.show(), ["accounts", "show"]),
+    "changeAccount": (lambda c: c.accounts.change(name="n"), ["accounts", "rename", "a", "n"]),
+    "closeAccount": (lambda c: c.accounts.close(), ["accounts", "close", "a"]),
+    "showFaultPlan": (lambda c: c.fault_plan(), ["paper", "show"]),
+    "putFaultPlan": (lambda c: c.set_fault_plan({"hang": 0.1}), ["paper", "break", "hang=0.1"]),
+    "deleteFaultPlan": (lambda c: c.remove_fault_plan(), ["paper", "mend"]),
+    "putCredential": (lambda c: c.accounts.set_credential({"k": "v"}), ["credentials", "set", "--file", "-"]),
+    "showCredential": (lambda c: c.accounts.credential(), ["credentials", "show"]),
+    "deleteCredential": (lambda c: c.accounts.remove_credential(), ["credentials", "remove"]),
+    "verifyCredential": (lambda c: c.accounts.verify_credential(), ["credentials", "verify"]),
+    "submitIntent": (lambda c: c.buy("AAPL", Market(1)), ["intents", "create", "AAPL", "BUY", "1"]),
+    "listIntents": (lambda c: c.intents(), ["intents", "list"]),
+    "showStatistics": (lambda c: c.stats(), ["intents", "stats"]),
+    "showIntent": (lambda c: c.intent("i"), ["intents", "show", "i"]),
+    "listActions": (lambda c: c.actions("i"), ["intents", "history", "i"]),
+    "listExternalOrders": (lambda c: c.external_orders(), ["orders", "external"]),
+    "listOrders": (lambda c: c.orders(), ["orders", "list"]),
+    "showOrder": (lambda c: c.order("i"), ["orders", "show", "i"]),
+    "listExecutions": (lambda c: c.executions(), ["executions", "list"]),
+    "listPositions": (lambda c: c.positions(), ["positions", "list"]),
+    "listEvents": (lambda c: c.event_history(), ["events", "list"]),
+    "evaluateCommand": (
+        lambda c: c.evaluate(symbol="AAPL", side="BUY", spec=Market(1)),
+        ["intents", "create", "AAPL", "BUY", "1", "--dry-run"],
+    ),
+    "listRefusals": (lambda c: c.refusals(), ["receipts", "refusals"]),
+    "showReceipt": (lambda c: c.receipt("r"), ["receipts", "show", "r"]),
+    "listReceiptsOfIntent": (lambda c: c.receipts_of_intent("i"), ["receipts", "show", "--intent", "i"]),
+    "showChain": (lambda c: c.chain(), ["receipts", "export", "--output", "{folder}/a"]),
+    "listChainedActions": (lambda c: c.chained_actions(), ["receipts", "export", "--output", "{folder}/b"]),
+    "putSymbolControl": (
+        lambda c: c.set_symbol_control("AAPL", disabled=True, reason="r"),
+        ["controls", "disable", "AAPL", "--reason", "r"],
+    ),
+    "showSymbolControl": (lambda c: c.symbol_control("AAPL"), ["controls", "show", "AAPL"]),
+    "patchSymbolTime": (
+        lambda c: c.patch_symbol_time("AAPL", timezone="UTC"),
+        ["controls", "window", "AAPL", "--timezone", "UTC"],
+    ),
+    "showSymbolTime": (lambda c: c.symbol_time("AAPL"), ["controls", "show", "AAPL"]),
+    "showHaltReport": (lambda c: c.halt_report(), ["halt-report"]),
+    "backtestRules": (lambda c: c.backtest(RULES), ["controls", "backtest", "--rules", "{folder}/rules.json"]),
+    "putReferencePrices": (
+        lambda c: c.give_references([PRICE]),
+        ["prices", "give", "AAPL=1", "--broker", "paper", "--access-token", "t"],
+    ),
+    "listReferencePrices": (lambda c: c.reference_prices(), ["prices", "show"]),
+    "createWebhook": (
+        lambda c: c.webhooks.create("https://e.com/", ["broker_trade"]),
+        ["webhooks", "create", "https://e.com/", "broker_trade"],
+    ),
+    "listWebhooks": (lambda c: c.webhooks.list(), ["webhooks", "list"]),
+    "showWebhook": (lambda c: c.webhooks.show("w"), ["webhooks", "show", "w"]),
+    "changeWebhook": (lambda c: c.webhooks.change("w", status="PAUSED"), ["webhooks", "pause", "w"]),
+    "deleteWebhook": (lambda c: c.webhooks.delete("w"), ["webhooks", "delete", "w"]),
+    "rotateWebhookSecret": (lambda c: c.webhooks.rotate_secret("w"), ["webhooks", "rotate", "w"]),
+    "testWebhook": (lambda c: c.webhooks.test("w"), ["webhooks", "test", "w"]),
+    "listWebhookLanes": (lambda c: c.webhooks.lanes("w"), ["webhooks", "lanes", "w"]),
+    "replayWebhook": (lambda c: c.webhooks.replay("w", 1), ["webhooks", "replay", "w", "--after", "1"]),
+    "resumeWebhook": (lambda c: c.webhooks.resume("w"), ["webhooks", "resume", "w"]),
+    "createApiKey": (
+        lambda c: c.api_keys.create("n", environment="paper", permissions=["intent:read"]),
+        ["keys", "create", "n", "intent:read"],
+    ),
+    "listApiKeys": (lambda c: c.api_keys.list(), ["keys", "list"]),
+    "showApiKey": (lambda c: c.api_keys.show("k"), ["keys", "show", "k"]),
+    "changeApiKey": (lambda c: c.api_keys.change("k", disabled=True), ["keys", "disable", "k"]),
+    "revokeApiKey": (lambda c: c.api_keys.revoke("k"), ["keys", "revoke", "k"]),
+    "validateApiKey": (lambda c: c.api_keys.validate(), ["keys", "whose"]),
+    "findOrganization": (lambda c: c.operations.organization("p", "o"), ["operations", "organization", "p", "o"]),
+    "deleteMe": (lambda c: c.operations.delete_me(), ["users", "delete-me", "--yes"]),
+    "showOutboxHealth": (lambda c: c.operations.outbox_health(), ["operations", "account-outbox"]),
+    "showOutboxes": (lambda c: c.operations.outboxes(), ["operations", "outboxes"]),
+    "checkHealth": (lambda c: c.operations.health(), ["operations", "health"]),
+}

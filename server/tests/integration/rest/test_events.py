@@ -1,0 +1,327 @@
+"""The log of an account over REST: pages of it, and streams that are cut and go on."""
+
+import asyncio
+import contextlib
+import json
+import random
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from event_streams import forget_after
+
+from builders import Tenant, a_market_create, a_tenant, accept
+from identity_provider import Verifier
+from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.application import read_events
+from openbell_server.processes.api import event_streams, rest_app
+from openbell_server.processes.children import free_port
+from openbell_server.processes.http_server import serve_http
+from openbell_server.transport.rest import event_streams as streaming
+from openbell_server.transport.rest.events import TYPES
+from paper_broker import until
+from rest_api import CURSOR_KEY, RecordedHints, RememberedPlans, RestApi, limited, pointers, problem
+from scripted_broker import Desk
+
+Frame = tuple[str, str, dict[str, Any]]
+
+
+def events_of(tenant: Tenant) -> str:
+    return f"/v1/accounts/{tenant.account.id}/events"
+
+
+async def asked(pool: Pool, tenant: Tenant, count: int, symbol: str = "AAPL") -> None:
+    """So many events: each command that is accepted is one."""
+    await accept(pool, *(tenant.submission(a_market_create(symbol=symbol)) for _ in range(count)))
+
+
+async def read(api: RestApi, tenant: Tenant, **query: str | int) -> dict[str, Any]:
+    answer = await api.client.get(events_of(tenant), params=query, headers={"x-api-key": tenant.key})
+    assert answer.status_code == 200, answer.text
+    page: dict[str, Any] = answer.json()
+    return page
+
+
+async def test_pages_join_and_every_event_says_which_came_before(
+    api: RestApi, pool: Pool, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await asked(pool, tenant, 7)
+    for span, query in ((2000, {}), (2, {}), (1, {"types": "intent_action"}), (2000, {"symbols": "aapl"})):
+        monkeypatch.setattr(read_events, "LOOKED_AT_MAX", span)
+        page = await read(api, tenant, limit=3, **query)
+        seen, begun = page["events"], 0
+        while page["next_token"] is not None:
+            page = await read(api, tenant, limit=3, resume_token=page["next_token"], **query)
+            seen += page["events"]
+        assert [event["account_seq"] for event in seen] == list(range(1, 8))
+        for event in seen:
+            assert event["prev_seq"] == begun
+            begun = event["account_seq"]
+        assert (page["oldest_seq"], page["newest_seq"]) == (1, 7)
+        assert seen[0]["event_id"] == f"{tenant.account.id}.1"
+        assert seen[0]["intent_action"]["state"] == "QUEUED"
+    assert [event["account_seq"] for event in (await read(api, tenant, after_seq=5))["events"]] == [6, 7]
+    assert await read(api, tenant, types="broker_order") == {
+        "events": [],
+        "oldest_seq": 1,
+        "newest_seq": 7,
+        "next_token": None,
+        "last_token": seen[-1]["resume_token"],
+    }
+    assert (await read(api, tenant, symbols="MSFT"))["events"] == []
+
+
+async def test_what_is_asked_for_wrongly_is_refused(api: RestApi, tenant: Tenant) -> None:
+    headers = {"x-api-key": tenant.key}
+    wrong = [
+        ({"types": "fills"}, "types"),
+        ({"types": ""}, "types"),
+        ({"symbols": "a b"}, "symbols"),
+        ({"symbols": ",".join(["AAPL"] * 101)}, "symbols"),
+        ({"after_seq": "-1"}, "after_seq"),
+        ({"after_seq": "007"}, "after_seq"),
+        ({"after_seq": "1", "resume_token": "x"}, "after_seq"),
+        ({"start": "live"}, "start"),
+        ({"limit": "0"}, "limit"),
+        ({"limit": "05"}, "limit"),
+        ({"from": "1"}, "from"),
+    ]
+    for query, name in wrong:
+        told = problem(await api.client.get(events_of(tenant), params=query, headers=headers), 400, "invalid_parameter")
+        assert pointers(told) == [f"/{name}"]
+    forged = await api.client.get(events_of(tenant), params={"resume_token": "A" * 27}, headers=headers)
+    problem(forged, 400, "invalid_cursor")
+    stream = {**headers, "accept": "text/event-stream"}
+    for query, name in (({"start": "later"}, "start"), ({"after_seq": "1"}, "after_seq"), ({"limit": "5"}, "limit")):
+        told = problem(await api.client.get(events_of(tenant), params=query, headers=stream), 400, "invalid_parameter")
+        assert pointers(told) == [f"/{name}"]
+    for name, asked_by in (("a page", headers), ("a stream", stream)):
+        empty = await api.client.get(events_of(tenant), headers={**asked_by, "last-event-id": ""})
+        assert pointers(problem(empty, 400, "invalid_parameter")) == ["/headers/last-event-id"], name
+    both = {**stream, "last-event-id": "A" * 27}
+    problem(await api.client.get(events_of(tenant), params={"start": "live"}, headers=both), 400, "invalid_parameter")
+    problem(await api.client.get(events_of(tenant), headers=both), 400, "invalid_cursor")
+
+
+async def test_a_stream_is_refused_from_a_token_that_is_ahead_of_a_log_that_was_restored(
+    api: RestApi, pool: Pool, tenant: Tenant
+) -> None:
+    await asked(pool, tenant, 3)
+    token = (await read(api, tenant))["last_token"]
+    await forget_after(pool, tenant, 2)
+    told = problem(await api.client.get(events_of(tenant), headers=accepting(tenant, token)), 400, "invalid_cursor")
+    assert "ahead of the log" in str(told["detail"])
+
+
+class Server:
+    """REST on a loopback port, which can be told to stop."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool, self.stopping, self.url = pool, asyncio.Event(), f"http://127.0.0.1:{free_port()}"
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[httpx.AsyncClient]:
+        streams = event_streams(self.pool, None, CURSOR_KEY)
+        tokens, ready = Verifier().tokens, asyncio.Event()
+        app = rest_app(
+            *(self.pool, RecordedHints(), CURSOR_KEY, tokens, limited(), "dev", None, None, RememberedPlans()),
+            streams=streams,
+        )
+        port = int(self.url.rsplit(":", 1)[1])
+        served = asyncio.ensure_future(
+            serve_http(
+                app,
+                "127.0.0.1",
+                port,
+                self.stopping,
+                connections_max=100,
+                ready=ready.set,
+                before_stop=streams.drain,
+            )
+        )
+        await asyncio.wait_for(ready.wait(), 10)
+        try:
+            async with httpx.AsyncClient(base_url=self.url, timeout=20) as client:
+                yield client
+        finally:
+            self.stopping.set()
+            await asyncio.wait_for(served, 15)
+
+
+async def frames_of(response: httpx.Response) -> AsyncIterator[Frame]:
+    """Id, name and data of every frame."""
+    token = name = ""
+    async for line in response.aiter_lines():
+        field, _, value = line.partition(": ")
+        if field == "id":
+            token = value
+        elif field == "event":
+            name = value
+        elif field == "data":
+            yield token, name, json.loads(value)
+            token = name = ""
+
+
+def accepting(tenant: Tenant, token: str | None = None) -> dict[str, str]:
+    headers = {"x-api-key": tenant.key, "accept": "text/event-stream"}
+    return headers | ({"last-event-id": token} if token else {})
+
+
+async def test_a_stream_that_is_cut_anywhere_goes_on_without_a_gap(pool: Pool, tenant: Tenant) -> None:
+    total, chance = 60, random.Random(7)
+    async with Server(pool).serving() as client:
+
+        async def write() -> None:
+            for _ in range(total // 3):
+                await asked(pool, tenant, 3)
+
+        writing = asyncio.ensure_future(write())
+        seen: list[int] = []
+        token: str | None = None
+        async with asyncio.timeout(60):
+            while len(seen) < total:
+                query = {} if token else {"start": "beginning"}
+                stays = chance.randrange(1, 12)
+                url, headers = events_of(tenant), accepting(tenant, token)
+                async with client.stream("GET", url, params=query, headers=headers) as response:
+                    assert response.headers["content-type"].startswith("text/event-stream")
+                    assert response.headers["cache-control"] == "no-store"
+                    begun = seen[-1] if seen else 0
+                    async for sealed, name, data in frames_of(response):
+                        token = sealed
+                        if name == "subscribed":
+                            assert data["account_seq"] == begun
+                            continue
+                        assert (name, data["type"], data["prev_seq"]) == ("intent_action", "intent_action", begun)
+                        begun = data["account_seq"]
+                        seen.append(begun)
+                        stays -= 1
+                        if not stays or len(seen) == total:
+                            break
+        await writing
+    assert seen == list(range(1, total + 1))
+
+
+async def test_the_data_of_a_frame_is_what_the_page_has_of_the_event(pool: Pool, tenant: Tenant) -> None:
+    await asked(pool, tenant, 1)
+    async with Server(pool).serving() as client:
+        listed = (await client.get(events_of(tenant), headers={"x-api-key": tenant.key})).json()["events"][0]
+        query = {"start": "beginning", "symbols": "AAPL"}
+        async with client.stream("GET", events_of(tenant), params=query, headers=accepting(tenant)) as response:
+            frames = frames_of(response)
+            _, _, first = await anext(frames)
+            token, name, data = await anext(frames)
+    assert first["subscribed"] == {"subscriptions": sorted(TYPES), "symbols": ["AAPL"], "start": "beginning"}
+    assert {**data, "resume_token": token} == listed
+    assert name == data["type"]
+
+
+async def test_a_primed_stream_tells_what_stands_before_what_happens(pool: Pool, tenant: Tenant) -> None:
+    desk = Desk(pool, tenant)
+    await desk.working()
+    # Of this one no event tells yet.
+    await asked(pool, tenant, 1)
+    async with (
+        Server(pool).serving() as client,
+        client.stream("GET", events_of(tenant), params={"start": "primed"}, headers=accepting(tenant)) as response,
+    ):
+        frames = frames_of(response)
+        told = [await anext(frames) for _ in range(3)]
+        assert [name for _, name, _ in told] == ["subscribed", "broker_order", "primed"]
+        assert told[1][2]["broker_order"]["status"] == "NEW"
+        assert told[-1][2]["primed"] == {"orders": 1, "positions": 0}
+        # Who resumes before all was told begins anew.
+        assert [bool(token) for token, _, _ in told] == [False, False, True]
+        await asked(pool, tenant, 1)
+        async with asyncio.timeout(10):
+            _, name, data = await anext(frames)
+        assert (name, data["account_seq"], data["prev_seq"]) == ("intent_action", 5, 4)
+
+
+async def test_a_stream_says_why_it_ends_when_its_key_is_revoked(pool: Pool, tenant: Tenant) -> None:
+    async with (
+        Server(pool).serving() as client,
+        client.stream("GET", events_of(tenant), headers=accepting(tenant)) as response,
+    ):
+        frames = frames_of(response)
+        await anext(frames)
+        await pool.execute("update api_keys set revoked_at = now()")
+        async with asyncio.timeout(5):
+            _, name, data = await anext(frames)
+            assert (name, data["error"]["code"], data["error"]["retryable"]) == ("error", "unauthenticated", False)
+            assert [frame async for frame in frames] == []
+
+
+async def test_a_server_that_goes_away_says_so(pool: Pool, tenant: Tenant) -> None:
+    server = Server(pool)
+    async with (
+        server.serving() as client,
+        client.stream("GET", events_of(tenant), headers=accepting(tenant)) as response,
+    ):
+        frames = frames_of(response)
+        await anext(frames)
+        server.stopping.set()
+        async with asyncio.timeout(5):
+            _, name, data = await anext(frames)
+        assert (name, data["error"]["code"], data["error"]["retryable"]) == ("error", "GOING_AWAY", True)
+
+
+async def test_a_caller_has_a_bounded_number_of_streams_and_gets_them_back(
+    pool: Pool, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "STREAMS_MAX", 2)
+    other = await a_tenant(pool)
+    async with Server(pool).serving() as client:
+
+        async def opened(whose: Tenant) -> int:
+            async with client.stream("GET", events_of(whose), headers=accepting(whose)) as response:
+                return response.status_code
+
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(2):
+                stream = client.stream("GET", events_of(tenant), headers=accepting(tenant))
+                assert (await stack.enter_async_context(stream)).status_code == 200
+            assert (await opened(tenant), await opened(other)) == (429, 200)
+
+        async def is_free() -> bool:
+            return await opened(tenant) == 200
+
+        await until(is_free)
+
+
+async def test_a_reader_that_takes_nothing_is_cut_and_loses_nothing(
+    pool: Pool, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "SLOW_SECONDS", 0.5)
+    monkeypatch.setattr(streaming, "STREAMS_MAX", 1)
+    async with Server(pool).serving() as client:
+        port = int(str(client.base_url).rsplit(":", 1)[1].strip("/"))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+        lines = [f"GET {events_of(tenant)} HTTP/1.1", "host: x"]
+        lines += [f"{name}: {value}" for name, value in accepting(tenant).items()]
+        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+        await reader.readline()
+        # More than all buffers on the way hold.
+        await pool.execute(
+            "insert into account_events select organization_id, account_id, n, 4, null, null,"
+            " json_build_object('symbol', repeat('x', 10000), 'accepted_at', now())::text, now()"
+            " from account_counters, generate_series(1, 1500) n where account_id = $1",
+            tenant.account.id,
+        )
+        await pool.execute("update account_counters set event_no = 1500 where account_id = $1", tenant.account.id)
+
+        async def is_free() -> bool:
+            async with client.stream("GET", events_of(tenant), headers=accepting(tenant)) as response:
+                return response.status_code == 200
+
+        assert not await is_free()
+        await until(is_free)
+
+        async def is_gone() -> bool:
+            writer.write(b"x")
+            return writer.is_closing()
+
+        # It is not kept open for what nobody takes.
+        await until(is_gone)
+        writer.close()
