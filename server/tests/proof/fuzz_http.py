@@ -124,8 +124,9 @@ def _fuzz(field: Field, folder: Path, who: str, size: dict[str, Any]) -> dict[st
         *(str(Path(sys.executable).with_name("schemathesis")), f"--config-file={TESTS / 'schemathesis.toml'}"),
         *("run", str(folder / "openapi.json"), "--url", field.url, "--header", field.principals[who]),
         *("--checks", "all", "--max-examples", str(size["cases"]), "--phases", size["phases"]),
-        *("--continue-on-failure", "--generation-database", "none", "--no-color"),
+        *("--continue-on-failure", "--no-color"),
         *("--report", "json", "--report-json-path", str(report)),
+        *(["--generation-deterministic"] if "CI" in os.environ else ["--generation-database", "none"]),
     ]
     environment = {
         **os.environ,

@@ -46,6 +46,8 @@ class Sabotage:
 
     change: Callable[[], list[Change]]
     classes: str = "AWB"
+    # Few runs meet the fault that shows it; where the first of them was, to be there sooner.
+    first_seed: int = 0
 
 
 @contextmanager
@@ -291,11 +293,11 @@ SABOTAGES: Final = {
     "rows are told of by word only": Sabotage(_told_untold),
     "every fill is new": Sabotage(_every_fill_is_new),
     "an end comes before its fills": Sabotage(_end_at_once),
-    "doubt ends by a timer": Sabotage(_absent_by_timer),
-    "the first miss is proof": Sabotage(_first_miss),
+    "doubt ends by a timer": Sabotage(_absent_by_timer, first_seed=24),
+    "the first miss is proof": Sabotage(_first_miss, first_seed=131),
     "a door never grows old": Sabotage(lambda: [(execute_action, "DOOR_SECONDS", 3600.0)], "AW"),
     "a cancel overtakes its create": Sabotage(_cancel_overtakes),
-    "an abandoned command was not sent": Sabotage(lambda: [(flag_unknown, "Unknown", NotSent)]),
+    "an abandoned command was not sent": Sabotage(lambda: [(flag_unknown, "Unknown", NotSent)], first_seed=126),
     "a replace adds to the quantity": Sabotage(_added_quantity),
     "reports wait for no lock": Sabotage(_unlocked_reports),
     "what is in doubt is taken and sent again": Sabotage(
