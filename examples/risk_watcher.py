@@ -1,0 +1,52 @@
+"""Halts an account of the organization that trades too much, and says when nothing works there any more.
+
+    python examples/risk_watcher.py --trades 20 --seconds 60
+
+Rules refuse single commands before they are sent; this looks at what came of all of them together. The halt is the
+platform's: it is on when the call returns, whatever becomes of this program.
+"""
+
+import argparse
+import time
+from collections import defaultdict, deque
+from datetime import datetime, timedelta
+
+from openbell import Client, Conflict, HaltReport
+
+REPORT_SECONDS = 60.0
+
+
+def halt(client: Client, account_id: str, reason: str) -> HaltReport:
+    """Stop the account, cancel what works, and wait for the broker's word that nothing does."""
+    try:
+        client.set_switch("HALTED", reason=reason, account_id=account_id, cancel_working=True)
+    except Conflict:
+        print(f"{account_id}: somebody else changed its switch just now", flush=True)
+    deadline = time.monotonic() + REPORT_SECONDS
+    while not (report := client.halt_report(account_id)).no_working_orders and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return report
+
+
+def run(client: Client, trades_max: int, window: timedelta) -> None:
+    """Count the trades of every account, and halt those with too many of them."""
+    recent: dict[str, deque[datetime]] = defaultdict(deque)
+    halted: set[str] = set()
+    for event in client.events(organization=True, types=["broker_trade"]):
+        account_id, trades = event.trading_account_id, recent[event.trading_account_id]
+        trades.append(event.occurred_at)
+        while trades[0] < event.occurred_at - window:
+            trades.popleft()
+        if len(trades) > trades_max and account_id not in halted:
+            halted.add(account_id)
+            report = halt(client, account_id, f"{len(trades)} trades within {window.total_seconds():g} s")
+            print(f"{account_id} halted; nothing works at its broker: {report.no_working_orders}", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trades", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    given = parser.parse_args()
+    with Client() as connected:
+        run(connected, given.trades, timedelta(seconds=given.seconds))

@@ -1,0 +1,76 @@
+"""Takes events as webhooks: checks who sent them, takes each once, and answers only when it has them.
+
+    python examples/webhook_receiver.py --port 9000
+
+It makes the webhook by itself and removes it at the end. A real receiver has an https address, is told its secret when
+the webhook is made, and keeps the ids it has seen where they outlive it.
+"""
+
+import argparse
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from openbell import Client
+from openbell.webhooks import InvalidSignature, verify
+
+BODY_BYTES_MAX = 1 << 20
+
+
+class Receiver(ThreadingHTTPServer):
+    """Listens, and knows what it has taken."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(("127.0.0.1", port), Delivery)
+        self.secret = ""
+        self.seen: set[str] = set()
+
+    def take(self, event: dict[str, Any]) -> None:
+        """What your program does with an event."""
+        print(event["type"], event.get("account_seq", ""), json.dumps(event), flush=True)
+
+
+class Delivery(BaseHTTPRequestHandler):
+    """One request of the platform."""
+
+    server: Receiver
+
+    def do_POST(self) -> None:
+        """Answer 204 for what was taken, now or before; 400 for what nobody who knows the secret sent."""
+        length = int(self.headers.get("content-length", "0"))
+        body = self.rfile.read(length) if length <= BODY_BYTES_MAX else b""
+        try:
+            verify(self.server.secret, dict(self.headers), body)
+        except InvalidSignature as wrong:
+            self.send_error(400, str(wrong))
+            return
+        message_id = self.headers["webhook-id"]
+        if message_id not in self.server.seen:
+            self.server.take(json.loads(body))
+            self.server.seen.add(message_id)
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing of each request."""
+
+
+def run(client: Client, port: int) -> None:
+    """Make a webhook, and receive until Ctrl-C."""
+    with Receiver(port) as receiver:
+        url = f"http://127.0.0.1:{receiver.server_port}/"
+        webhook = client.webhooks.create(url, ["broker_order", "broker_trade"], description="example receiver")
+        assert webhook.secret is not None, "a new webhook tells its secret"
+        receiver.secret = webhook.secret
+        print("listening at", url, flush=True)
+        try:
+            receiver.serve_forever()
+        finally:
+            client.webhooks.delete(webhook.id)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=9000)
+    with Client() as connected:
+        run(connected, parser.parse_args().port)
