@@ -344,16 +344,16 @@ class AsyncClient:
 
     def events(self, resume_token: str | None = None, **options: Unpack[EventOptions]) -> AsyncIterator[Event]:
         """Events from the first iteration on, or as start or resume_token say; reconnects, and never skips one."""
-        return self._follow(subscription_of(self._connection, resume_token, options), options)
+        return self._follow(subscription_of(self._connection, resume_token, options))
 
-    def mirror(self, *, account_id: str | None = None, transport: Transport = "grpc") -> AsyncMirror:
+    def mirror(self, *, account_id: str | None = None, transport: Transport | None = None) -> AsyncMirror:
         """The account's open orders and what it holds, kept current: `async with client.mirror() as mirror: …`."""
         options: EventOptions = {"account_id": account_id, "start": "primed", "transport": transport}
         subscription = subscription_of(self._connection, None, options)
-        return AsyncMirror(self._follow(subscription, options), subscription)
+        return AsyncMirror(self._follow(subscription), subscription)
 
-    def _follow(self, subscription: Subscription, options: EventOptions) -> AsyncIterator[Event]:
-        if options.get("transport") == "sse":
+    def _follow(self, subscription: Subscription) -> AsyncIterator[Event]:
+        if subscription.transport == "sse":
             return sse.iterate_async(self._http, self._connection, subscription)
         from openbell.events import iterate_async  # grpc is slow to import and most callers never stream
 

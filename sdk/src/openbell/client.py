@@ -331,19 +331,19 @@ class Client:
 
     def events(self, resume_token: str | None = None, **options: Unpack[EventOptions]) -> Iterator[Event]:
         """Events from now on, or as start or resume_token say; subscribes now, reconnects, and never skips one."""
-        stream = self._follow(subscription_of(self._connection, resume_token, options), options)
+        stream = self._follow(subscription_of(self._connection, resume_token, options))
         next(stream)
         return (event for event in stream if event is not None)
 
-    def mirror(self, *, account_id: str | None = None, transport: Transport = "grpc") -> Mirror:
+    def mirror(self, *, account_id: str | None = None, transport: Transport | None = None) -> Mirror:
         """The account's open orders and what it holds, kept current: `with client.mirror() as mirror: …`."""
         options: EventOptions = {"account_id": account_id, "start": "primed", "transport": transport}
         subscription = subscription_of(self._connection, None, options)
-        stream = self._follow(subscription, options)
+        stream = self._follow(subscription)
         return Mirror((event for event in stream if event is not None), subscription)
 
-    def _follow(self, subscription: Subscription, options: EventOptions) -> Iterator[Event | None]:
-        if options.get("transport") == "sse":
+    def _follow(self, subscription: Subscription) -> Iterator[Event | None]:
+        if subscription.transport == "sse":
             return sse.iterate(self._http, self._connection, subscription)
         from openbell.events import iterate  # grpc is slow to import and most callers never stream
 

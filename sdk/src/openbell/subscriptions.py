@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from typing import Any, Final, Literal, TypedDict
 
 import msgspec
@@ -45,7 +46,8 @@ class EventOptions(TypedDict, total=False):
     # Only events about these symbols, and those that are about none.
     symbols: Sequence[str]
     start: Start
-    transport: Transport
+    # None: gRPC where it is installed, else server-sent events.
+    transport: Transport | None
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +73,7 @@ class Subscription:
         self.types = tuple(options.get("types") or EVENT_TYPES)
         self.symbols = tuple(options.get("symbols") or ())
         self.start: Start = options.get("start", "live")
+        self.transport = _transport(options.get("transport"), account_id)
         if unknown := sorted(set(self.types) - set(EVENT_TYPES)):
             raise NotConfigured(f"There are no events of the type {unknown[0]!r}.", f"Use {', '.join(EVENT_TYPES)}.")
         if self.resume_token and self.start != "live":
@@ -163,11 +166,19 @@ class Subscription:
 
 def subscription_of(connection: Connection, resume_token: str | None, options: EventOptions) -> Subscription:
     """What these options ask for, of the client's account where they name none."""
-    if not options.get("organization"):
-        return Subscription(connection.account(options.get("account_id")), resume_token, options)
-    if options.get("transport") == "sse":
+    account_id = None if options.get("organization") else connection.account(options.get("account_id"))
+    return Subscription(account_id, resume_token, options)
+
+
+def _transport(chosen: Transport | None, account_id: str | None) -> Transport:
+    """What carries the events: an organization's are followed over gRPC only."""
+    if chosen == "sse" and account_id is None:
         raise NotConfigured("Server-sent events are of one account.", "Follow an organization over gRPC.")
-    return Subscription(None, resume_token, options)
+    if find_spec("grpc"):
+        return chosen or "grpc"
+    if chosen == "grpc" or account_id is None:
+        raise NotConfigured("gRPC is not installed.", "pip install 'openbell[grpc]', or follow one account over sse.")
+    return "sse"
 
 
 def event_of(frame: Frame, *, is_snapshot: bool = False) -> Event:

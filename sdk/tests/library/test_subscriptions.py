@@ -200,3 +200,30 @@ def test_an_order_in_a_book_waits_for_a_command_once_it_is_recorded() -> None:
     assert waits_after(("REPLACE", "QUEUED"), ("CANCEL", "QUEUED")) == ("PENDING_CANCEL", "CANCEL")
     assert waits_after(("CANCEL", "QUEUED"), ("REPLACE", "QUEUED")) == ("PENDING_CANCEL", "CANCEL")
     assert waits_after(("CREATE", "ACKED"), ("REPLACE", "REFUSED")) == ("NEW", "NONE")
+
+
+@pytest.fixture
+def without_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openbell.subscriptions.find_spec", lambda _: None)
+
+
+@pytest.mark.usefixtures("without_grpc")
+def test_without_grpc_an_account_is_followed_over_http() -> None:
+    assert Subscription(ACCOUNT, None).transport == "sse"
+    assert Subscription(ACCOUNT, None, {"transport": "sse"}).transport == "sse"
+
+
+@pytest.mark.usefixtures("without_grpc")
+@pytest.mark.parametrize("options", [{"transport": "grpc"}, {"organization": True}])
+def test_what_needs_grpc_says_how_to_install_it(options: EventOptions) -> None:
+    with pytest.raises(NotConfigured) as told:
+        subscription_of(connect("k", None, None, ACCOUNT, 1.0), None, options)
+    assert "openbell[grpc]" in told.value.remedy
+
+
+def test_where_grpc_is_installed_it_carries_events_unless_http_is_asked_for() -> None:
+    assert [Subscription(ACCOUNT, None, {"transport": each}).transport for each in (None, "grpc", "sse")] == [
+        "grpc",
+        "grpc",
+        "sse",
+    ]

@@ -34,7 +34,7 @@ def tail(
         list[str] | None, typer.Option("--symbol", help="Only events about this symbol, or none; may be repeated.")
     ] = None,
     everywhere: Annotated[bool, typer.Option("--organization", help="Of every account of the organization.")] = False,
-    over_sse: Annotated[bool, typer.Option("--sse", help="Over HTTP instead of gRPC.")] = False,
+    over_sse: Annotated[bool, typer.Option("--sse", help="Over HTTP, also where gRPC is installed.")] = False,
     account: Account = None,
     stream: Stream = None,
     url: Url = None,
@@ -47,7 +47,7 @@ def tail(
         "types": types or (),
         "symbols": symbols or (),
         "start": _STARTS.get(begin, "live"),
-        "transport": "sse" if over_sse else "grpc",
+        "transport": "sse" if over_sse else None,
     }
     token = None if begin in _STARTS else begin
     with told_plainly(as_json=as_json), client_for(url, api_key, account, stream) as client:

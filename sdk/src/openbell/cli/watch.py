@@ -20,7 +20,7 @@ TRADES_SHOWN: Final = 8
 
 
 def watch(
-    over_sse: Annotated[bool, typer.Option("--sse", help="Over HTTP instead of gRPC.")] = False,
+    over_sse: Annotated[bool, typer.Option("--sse", help="Over HTTP, also where gRPC is installed.")] = False,
     account: Account = None,
     stream: Stream = None,
     url: Url = None,
@@ -28,7 +28,7 @@ def watch(
     as_json: Json = False,
 ) -> None:
     """Show an account's open orders and what it holds, and keep them current until Ctrl-C."""
-    options: EventOptions = {"start": "primed", "transport": "sse" if over_sse else "grpc"}
+    options: EventOptions = {"start": "primed", "transport": "sse" if over_sse else None}
     with (
         told_plainly(as_json=as_json),
         client_for(url, api_key, account, stream) as client,
