@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -94,9 +94,16 @@ class FollowEvents:
     def subscribe(
         self, enter: Enter, subscription: Subscription, interrupt: Callable[[Exception], None] | None = None
     ) -> AsyncGenerator[Frame, None]:
+        """The same, frame by frame."""
+        return _one_by_one(self.subscribe_in_batches(enter, subscription, interrupt))
+
+    def subscribe_in_batches(
+        self, enter: Enter, subscription: Subscription, interrupt: Callable[[Exception], None] | None = None
+    ) -> AsyncGenerator[Iterable[Frame], None]:
         """First a frame with the position from which nothing is missed; then events, and heartbeats when quiet.
 
-        Interrupt is called when access ends, for whoever is stuck in sending: what comes next raises why.
+        Each batch is to be sent to its end: a frame counts as sent when the next one is asked for. Interrupt is called
+        when access ends, for whoever is stuck in sending: what comes next raises why.
         """
         if subscription.resume_token and subscription.start is not None:
             raise InvalidParameter("start", "must be left out where a resume token says where to begin")
@@ -112,7 +119,7 @@ class FollowEvents:
         account_id: AccountId,
         wanted: Subscription,
         interrupt: Callable[[Exception], None] | None,
-    ) -> AsyncGenerator[Frame, None]:
+    ) -> AsyncGenerator[Iterable[Frame], None]:
         monotonic = self._monotonic
         async with (
             self._access.access(enter, account_id) as access,
@@ -122,47 +129,52 @@ class FollowEvents:
                 cursor, first = await self._begin(tail, wanted)
                 for frame in first:
                     access.check()
-                    yield frame
+                    yield (frame,)
                 last_sent = monotonic()
                 while True:
                     entries = tail.after(cursor.position)
                     if entries is None:
                         gap, entries = await self._page(cursor)
                         if gap is not None:
-                            yield gap
-                    previous = cursor.previous
-                    for frame in self._matching(cursor, entries, wanted):
-                        # A key that was revoked ends the stream, however much there is still to send.
-                        if access.ended is not None or self.draining.is_set():
-                            break
-                        crash_point("stream.before_event")
-                        yield frame
-                        crash_point("stream.after_event")
-                        cursor.position = cursor.previous = frame.position
-                    else:
-                        cursor.position = entries[-1].event.number if entries else cursor.position
-                    # Once for a batch, and not for each of its frames.
-                    last_sent = monotonic() if cursor.previous != previous else last_sent
+                            yield (gap,)
+                    if entries:
+                        previous = cursor.previous
+                        yield self._batch(cursor, entries, wanted, access)
+                        last_sent = monotonic() if cursor.previous != previous else last_sent
                     access.check()
                     if self.draining.is_set():
-                        yield self._about(FrameKind.ERROR, cursor, GOING_AWAY)
+                        yield (self._about(FrameKind.ERROR, cursor, GOING_AWAY),)
                         raise Problem("unavailable", str(GOING_AWAY["message"]))
                     if monotonic() - last_sent >= HEARTBEAT_SECONDS:
-                        yield self._about(FrameKind.HEARTBEAT, cursor)
+                        yield (self._about(FrameKind.HEARTBEAT, cursor),)
                         last_sent = monotonic()
                     if not entries:
                         await tail.wait(cursor.position, last_sent + HEARTBEAT_SECONDS - monotonic())
 
+    def _batch(
+        self, cursor: _Cursor, entries: Sequence[Entry], wanted: Subscription, access: Access
+    ) -> Iterator[Frame]:
+        """Frames of entries; the cursor goes on when a frame was sent, and in the end to the last entry."""
+        for frame in self._matching(cursor, entries, wanted):
+            # A key that was revoked ends the stream, however much there is still to send.
+            if access.ended is not None or self.draining.is_set():
+                return
+            crash_point("stream.before_event")
+            yield frame
+            crash_point("stream.after_event")
+            cursor.position = cursor.previous = frame.position
+        cursor.position = entries[-1].event.number
+
     async def _follow_organization(
         self, enter: Enter, wanted: Subscription, interrupt: Callable[[Exception], None] | None
-    ) -> AsyncGenerator[Frame, None]:
+    ) -> AsyncGenerator[Iterable[Frame], None]:
         monotonic = self._monotonic
         async with self._access.access(enter, None) as access, contextlib.AsyncExitStack() as tails:
             crowd, sent = _Crowd(access, tails), 0
             with _interrupting(access, crowd.bell.set, interrupt):
                 async for frame in self._begin_all(crowd, access.account_ids, wanted):
                     access.check()
-                    yield frame
+                    yield (frame,)
                 last_sent = monotonic()
                 while True:
                     crowd.bell.clear()
@@ -174,7 +186,7 @@ class FollowEvents:
                             if sent % TOKEN_EVERY == 0:
                                 frame.resume_token = self._token_of_many(crowd)
                             crash_point("stream.before_event")
-                            yield frame
+                            yield (frame,)
                             crash_point("stream.after_event")
                             last_sent = monotonic()
                             if self.draining.is_set():
@@ -182,10 +194,10 @@ class FollowEvents:
                     access.check()
                     if self.draining.is_set():
                         token = self._token_of_many(crowd)
-                        yield Frame(FrameKind.ERROR, None, 0, 0, token, body=GOING_AWAY)
+                        yield (Frame(FrameKind.ERROR, None, 0, 0, token, body=GOING_AWAY),)
                         raise Problem("unavailable", str(GOING_AWAY["message"]))
                     if monotonic() - last_sent >= HEARTBEAT_SECONDS:
-                        yield Frame(FrameKind.HEARTBEAT, None, 0, 0, self._token_of_many(crowd))
+                        yield (Frame(FrameKind.HEARTBEAT, None, 0, 0, self._token_of_many(crowd)),)
                         last_sent = monotonic()
                     await crowd.join_new(self._logs, access.account_ids)
                     if not crowd.ready:
@@ -329,6 +341,13 @@ class FollowEvents:
 
     def _about(self, kind: FrameKind, cursor: _Cursor, body: Mapping[str, Any] | None = None) -> Frame:
         return Frame(kind, cursor.tail.account_id, cursor.position, cursor.previous, self._token(cursor), body=body)
+
+
+async def _one_by_one(batches: AsyncGenerator[Iterable[Frame], None]) -> AsyncGenerator[Frame, None]:
+    async with contextlib.aclosing(batches):
+        async for batch in batches:
+            for frame in batch:
+                yield frame
 
 
 def _refuse_ahead(position: int, head: int) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from typing import Final
 
 from openbell_server.domain.errors import Problem
@@ -20,19 +20,24 @@ class OpenStream:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         """Nothing is being sent yet."""
-        # The task that sends now, or sent last.
+        # The task that sends now.
         self._task: asyncio.Task[object] | None = None
         self._monotonic = monotonic
-        self._sending_since: float | None = None
         self._why: Exception | None = None
+        # How many messages were taken, and since when it is so many.
+        self._taken = self._seen = 0
+        self._seen_at = monotonic()
 
-    async def send(self, sending: Awaitable[None]) -> None:
-        """Send one frame; raises why the stream was cut meanwhile."""
+    async def send(self, write: Callable[[bytes], Awaitable[None]], messages: Iterable[bytes]) -> None:
+        """Send one after the other; raises why the stream was cut meanwhile."""
         self._task = task = asyncio.current_task()
         assert task is not None
-        self._sending_since = self._monotonic()
+        self._taken += 1
         try:
-            await sending
+            for message in messages:
+                await write(message)
+                # A thousand followers are sent every event: for each of them a number is cheaper than a clock.
+                self._taken += 1
         except asyncio.CancelledError:
             # Not ours where nobody here asked for it: the caller is gone.
             if self._why is None:
@@ -40,17 +45,20 @@ class OpenStream:
             task.uncancel()
             raise self._why from None
         finally:
-            self._sending_since = None
+            self._task = None
 
     def cut(self, why: Exception) -> None:
         """End a send that is under way; a stream that sends nothing looks by itself."""
-        if self._task is not None and self._sending_since is not None and self._why is None:
+        if self._task is not None and self._why is None:
             self._why = why
             self._task.cancel()
 
     def cut_if_stalled(self) -> None:
-        """End a send that has taken too long."""
-        if self._sending_since is not None and self._monotonic() - self._sending_since >= STALLED_SECONDS:
+        """End a send of which nothing was taken for too long; to be called now and then."""
+        now = self._monotonic()
+        if self._task is None or self._taken != self._seen:
+            self._seen, self._seen_at = self._taken, now
+        elif now - self._seen_at >= STALLED_SECONDS:
             self.cut(Problem("slow_consumer", f"nothing was read for {STALLED_SECONDS:g} s; resume with your token"))
 
 

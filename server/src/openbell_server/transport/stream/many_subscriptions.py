@@ -167,7 +167,7 @@ class ManySubscriptions:
         if self._failure is not None:
             raise self._failure
         try:
-            await self._stream.send(self._context.write(message))
+            await self._stream.send(self._context.write, (message,))
         except Exception as error:
             self._failure = error
             raise

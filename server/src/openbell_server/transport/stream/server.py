@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -15,6 +15,7 @@ from grpc_reflection.v1alpha import reflection
 
 from openbell.wire import trading_pb2 as pb
 from openbell_server.application.authenticate import Authenticate, Credential, read_credential
+from openbell_server.application.event_frames import Frame
 from openbell_server.application.follow_events import FollowEvents
 from openbell_server.application.limit_rates import LimitRates
 from openbell_server.application.open_streams import OpenStreams
@@ -114,9 +115,14 @@ class TradingService:
             request = read_message(pb.Subscribe, sent)
             wanted = subscription_of(request)
             with self.streams.open(caller) as stream:
-                async for frame in self._follow.subscribe(enter, wanted, stream.cut):
-                    await stream.send(context.write(encode_frame(frame, request, self._now)))
-                    told.token = frame.resume_token or told.token
+                async for frames in self._follow.subscribe_in_batches(enter, wanted, stream.cut):
+                    await stream.send(context.write, self._encoded(frames, request, told))
+
+    def _encoded(self, frames: Iterable[Frame], request: pb.Subscribe, told: "_Told") -> Iterator[bytes]:
+        for frame in frames:
+            yield encode_frame(frame, request, self._now)
+            # It was sent: somebody asks for the next.
+            told.token = frame.resume_token or told.token
 
     async def stream_events(self, _: object, context: Context) -> None:
         """Several subscriptions in one call, each with its label."""
