@@ -34,7 +34,7 @@ from openbell_server.domain.intents import CancelIntent, Command, CommandRequest
 from openbell_server.processes.lifecycle import collect_less_often
 from openbell_server.processes.local_services import LocalServices
 from proof.figures import Figures
-from proof.recording import SET_MAX, Recorder
+from proof.recording import ANALYZE_SECONDS, SET_MAX, Recorder
 from rest_api import RecordedHints
 
 Rules = dict[str, dict[str, object]]
@@ -99,7 +99,7 @@ async def _prove(figures: Figures, url: str) -> None:
             figures.shown(f"recorded in sets: {what}", recorder.recorded[what])
         for code in rules:
             figures.at_least(f"refused live by {code}", refused[code], 1)
-        await pool.execute("analyze")
+        await pool.execute("analyze", timeout=ANALYZE_SECONDS)
         begun = time.monotonic()
         again = await _backtest(pool, tenant, rules)
         seconds = round(time.monotonic() - begun, 1)

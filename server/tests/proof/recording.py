@@ -41,6 +41,8 @@ SYMBOLS = tuple(
 SIDES = (OrderSide.BUY, OrderSide.BUY, OrderSide.SELL, OrderSide.SELL_SHORT)
 SET_MAX = 64
 SETS_PER_LOOK = 100
+# However busy the machine is.
+ANALYZE_SECONDS = 300.0
 # How many of those that end have filled; how many more fill in part after each set.
 FILLED = 0.5
 PARTIAL_FILLS = 6
@@ -151,7 +153,7 @@ class Recorder:
                 return
             if place % SETS_PER_LOOK == 0:
                 # Plans for tables that were empty would read all of them again and again.
-                await self.pool.execute("analyze")
+                await self.pool.execute("analyze", timeout=ANALYZE_SECONDS)
             await self._set(min(SET_MAX, commands - self.recorded["judged"]))
             await self.report()
 
