@@ -70,4 +70,6 @@ class Frame:
     resume_token: str
     # Of an event.
     entry: Entry | None = None
+    # As it is sent to all who gave no label, once somebody was sent it.
+    message: bytes = b""
     body: Mapping[str, Any] | None = None

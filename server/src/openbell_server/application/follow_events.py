@@ -133,13 +133,17 @@ class FollowEvents:
                 last_sent = monotonic()
                 while True:
                     entries = tail.after(cursor.position)
+                    frames: Iterable[Frame]
                     if entries is None:
                         gap, entries = await self._page(cursor)
                         if gap is not None:
                             yield (gap,)
+                        frames = self._matching(cursor, entries, wanted)
+                    else:
+                        frames = self._alike(cursor, entries, wanted)
                     if entries:
                         previous = cursor.previous
-                        yield self._batch(cursor, entries, wanted, access)
+                        yield self._batch(cursor, frames, entries[-1].event.number, access)
                         last_sent = monotonic() if cursor.previous != previous else last_sent
                     access.check()
                     if self.draining.is_set():
@@ -151,11 +155,9 @@ class FollowEvents:
                     if not entries:
                         await tail.wait(cursor.position, last_sent + HEARTBEAT_SECONDS - monotonic())
 
-    def _batch(
-        self, cursor: _Cursor, entries: Sequence[Entry], wanted: Subscription, access: Access
-    ) -> Iterator[Frame]:
-        """Frames of entries; the cursor goes on when a frame was sent, and in the end to the last entry."""
-        for frame in self._matching(cursor, entries, wanted):
+    def _batch(self, cursor: _Cursor, frames: Iterable[Frame], last: int, access: Access) -> Iterator[Frame]:
+        """The cursor goes on when a frame was sent, and in the end to the last event, whether or not it has a frame."""
+        for frame in frames:
             # A key that was revoked ends the stream, however much there is still to send.
             if access.ended is not None or self.draining.is_set():
                 return
@@ -163,7 +165,14 @@ class FollowEvents:
             yield frame
             crash_point("stream.after_event")
             cursor.position = cursor.previous = frame.position
-        cursor.position = entries[-1].event.number
+        cursor.position = last
+
+    def _alike(self, cursor: _Cursor, entries: Sequence[Entry], wanted: Subscription) -> Sequence[Frame]:
+        """Frames of the newest entries, the same ones for all who are sent the same."""
+        if not entries:
+            return ()
+        key = (cursor.position, cursor.previous, wanted.kinds, wanted.symbols)
+        return cursor.tail.made_once(key, lambda: list(self._matching(cursor, entries, wanted)))
 
     async def _follow_organization(
         self, enter: Enter, wanted: Subscription, interrupt: Callable[[Exception], None] | None

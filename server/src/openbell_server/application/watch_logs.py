@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from openbell_server.application.ports.events import EventStore, Wakes
 from openbell_server.domain.account_events import AccountEvent
@@ -22,8 +22,10 @@ SWEEP_SECONDS: Final = 0.5
 # So many read the database at a time, and as many of those who catch up: the pool has other work as well.
 READERS_MAX: Final = 4
 _LINKED_MAX: Final = 4
+_ALIKE_MAX: Final = 8
 # What followers alike have in common: previous number, token, label.
 Link = tuple[int, str, str]
+Made = TypeVar("Made")
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +63,8 @@ class LogTail:
         self.reading = False
         self._entries: deque[Entry] = deque()
         self._bytes = 0
+        # What was made of the newest entries for followers who stand at the same place and want the same.
+        self._alike: dict[Hashable, Any] = {}
         self._waiting: dict[asyncio.Future[None], float] = {}
         self._failure: Exception | None = None
         # Called whenever those who wait are woken.
@@ -77,6 +81,15 @@ class LogTail:
             return None
         entries = self._entries
         return [entries[at] for at in range(-count, min(0, BATCH_MAX - count))]
+
+    def made_once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What is the same for all who have this key, until the next event: made by the first of them."""
+        made: Made | None = self._alike.get(key)
+        if made is None:
+            if len(self._alike) >= _ALIKE_MAX:
+                self._alike.clear()
+            made = self._alike[key] = make()
+        return made
 
     async def wait(self, position: int, seconds: float) -> None:
         """Return when there is more than the position, or soon after the time."""
@@ -104,6 +117,7 @@ class LogTail:
             self.head = entry.event.number
             self._entries.append(entry)
             self._bytes += len(entry.encoded)
+        self._alike.clear()
         while len(self._entries) > RING_ENTRIES_MAX or self._bytes > RING_BYTES_MAX:
             self._bytes -= len(self._entries.popleft().encoded)
         self.wake()

@@ -122,6 +122,17 @@ def following(log: Backlog, position: int) -> AsyncGenerator[Frame, None]:
     return follow.subscribe(log.enter, wanted)
 
 
+async def test_frames_are_made_once_for_all_at_the_same_place_and_anew_after_the_next_event() -> None:
+    log, tail = Backlog(), LogTail(ACCOUNT.organization_id, ACCOUNT.id, 0)
+    events = await log.read_after(ACCOUNT.organization_id, ACCOUNT.id, 0, 3)
+    tail.append([Entry(event, b"") for event in events[:2]])
+    made = [tail.made_once((0, 0), list[Frame]) for _ in range(2)]
+    assert made[0] is made[1]
+    assert tail.made_once((1, 1), list[Frame]) is not made[0]
+    tail.append([Entry(events[2], b"")])
+    assert tail.made_once((0, 0), list[Frame]) is not made[0]
+
+
 async def test_what_is_removed_while_a_gap_is_read_is_told_in_the_same_gap() -> None:
     frames = following(Shrinking(floor=10, prunings=4), 3)
     _, gap, event = [await anext(frames) for _ in range(3)]

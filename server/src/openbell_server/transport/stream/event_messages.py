@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from openbell.wire import trading_pb2 as pb
 from openbell_server.application.event_frames import Frame, FrameKind
-from openbell_server.application.watch_logs import Link
+from openbell_server.application.watch_logs import Entry, Link
 from openbell_server.domain.account_events import AccountEvent, EventKind
 from openbell_server.domain.errors import Problem, RateLimited, is_retryable
 
@@ -50,11 +50,7 @@ def encode_event(event: AccountEvent) -> bytes:
 def encode_frame(frame: Frame, request: pb.Subscribe, now: Callable[[], datetime]) -> bytes:
     """A frame of the subscription that was asked for."""
     if frame.entry is not None:
-        link = (frame.previous, frame.resume_token, request.subscription_id)
-        # The token of many accounts is one subscription's own, and long.
-        if len(frame.resume_token) > _TOKEN_KEPT_MAX:
-            return frame.entry.encoded + _differing(link)
-        return frame.entry.link(link, _differing)
+        return _encoded_event(frame, frame.entry, request.subscription_id)
     message = pb.TradingEvent(
         trading_account_id="" if frame.account_id is None else str(frame.account_id),
         account_seq=frame.position,
@@ -77,6 +73,19 @@ def encode_frame(frame: Frame, request: pb.Subscribe, now: Callable[[], datetime
         case kind:
             ParseDict({kind.value: frame.body}, message)
     return message.SerializeToString()
+
+
+def _encoded_event(frame: Frame, entry: Entry, label: str) -> bytes:
+    if frame.message and not label:
+        return frame.message
+    link = (frame.previous, frame.resume_token, label)
+    # The token of many accounts is one subscription's own, and long.
+    if len(frame.resume_token) > _TOKEN_KEPT_MAX:
+        return entry.encoded + _differing(link)
+    linked = entry.link(link, _differing)
+    if not label:
+        frame.message = linked
+    return linked
 
 
 def encode_error(problem: Problem, request: pb.Subscribe, token: str = "") -> bytes:
