@@ -2,8 +2,8 @@
 
     python examples/bot.py AAPL=30 MSFT=-20
 
-It looks at what the account holds and what works at the broker, orders the difference, and looks again. It keeps
-nothing of its own: started again, it orders what is still missing, and nothing twice.
+It waits until nothing works at the broker, looks at what the account holds, orders the difference, and looks again. It
+keeps nothing of its own: started again, it orders what is still missing, and nothing twice.
 """
 
 import sys
@@ -14,12 +14,10 @@ from openbell import Client, Market
 
 def missing(client: Client, target: dict[str, Decimal]) -> dict[str, Decimal]:
     """What has to be bought of each symbol; sold where it is less than nothing."""
-    # Orders first: one that fills in between then counts twice, which orders too little this time, and never too much.
-    on_order = list(client.orders(status="WORKING"))
+    # One that was killed may have left orders. Until they have ended, nobody can say what the account will hold.
+    for order in client.orders(status="WORKING"):
+        client.wait(order.intent_id)
     held = {position.symbol: position.quantity for position in client.positions().data}
-    for order in on_order:
-        signed = order.leaves_quantity if order.order_side == "BUY" else -order.leaves_quantity
-        held[order.symbol] = held.get(order.symbol, Decimal(0)) + signed
     left = {symbol: wanted - held.get(symbol, Decimal(0)) for symbol, wanted in target.items()}
     return {symbol: quantity for symbol, quantity in left.items() if quantity}
 

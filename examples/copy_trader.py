@@ -3,7 +3,8 @@
     python examples/copy_trader.py LEADER FOLLOWER --ratio 0.5 --state copied.token
 
 The event's id is the order's idempotency key, and the place in the log is kept only after the order was recorded:
-killed between the two, it reads the same fill again, sends the same order again, and gets the one that is there.
+killed between the two, it reads the same fill again, sends the same order again, and gets the one that is there. The
+place where it first began is kept too, so that a fill is not missed before the first one was copied.
 """
 
 import argparse
@@ -38,14 +39,26 @@ def copy(client: Client, event: Event, follower: str, ratio: Decimal) -> None:
         print(f"{trade.order_side} {quantity} {trade.symbol}: copied as {copied.intent_id}", flush=True)
 
 
+def keep(state: Path, token: str) -> None:
+    """Write down a place in the log, whole or not at all."""
+    kept = state.with_suffix(".new")
+    kept.write_text(token)
+    kept.replace(state)
+
+
+def now(client: Client, leader: str) -> str:
+    """Where the leader's log ends at this moment."""
+    stream = client.events(account_id=leader, start="primed")
+    return next(event.resume_token for event in stream if event.primed is not None)
+
+
 def run(client: Client, leader: str, follower: str, ratio: Decimal, state: Path) -> None:
     """Copy for ever, from where it was last time on."""
-    token = state.read_text() if state.exists() else None
-    for event in client.events(token, account_id=leader, types=["broker_trade"]):
+    if not state.exists():
+        keep(state, now(client, leader))
+    for event in client.events(state.read_text(), account_id=leader, types=["broker_trade"]):
         copy(client, event, follower, ratio)
-        kept = state.with_suffix(".new")
-        kept.write_text(event.resume_token)
-        kept.replace(state)
+        keep(state, event.resume_token)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,9 @@ def run(client: Client, trades_max: int, window: timedelta) -> None:
     """Count the trades of every account, and halt those with too many of them."""
     recent: dict[str, deque[datetime]] = defaultdict(deque)
     halted: set[str] = set()
-    for event in client.events(organization=True, types=["broker_trade"]):
+    stream = client.events(organization=True, types=["broker_trade"])
+    print("watching", flush=True)
+    for event in stream:
         account_id, trades = event.trading_account_id, recent[event.trading_account_id]
         trades.append(event.occurred_at)
         while trades[0] < event.occurred_at - window:

@@ -8,6 +8,7 @@ the webhook is made, and keeps the ids it has seen where they outlive it.
 
 import argparse
 import json
+import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -24,6 +25,8 @@ class Receiver(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Delivery)
         self.secret = ""
         self.seen: set[str] = set()
+        # An event that comes again while the first is being taken waits for it.
+        self.taking = threading.Lock()
 
     def take(self, event: dict[str, Any]) -> None:
         """What your program does with an event."""
@@ -45,9 +48,10 @@ class Delivery(BaseHTTPRequestHandler):
             self.send_error(400, str(wrong))
             return
         message_id = self.headers["webhook-id"]
-        if message_id not in self.server.seen:
-            self.server.take(json.loads(body))
-            self.server.seen.add(message_id)
+        with self.server.taking:
+            if message_id not in self.server.seen:
+                self.server.take(json.loads(body))
+                self.server.seen.add(message_id)
         self.send_response(204)
         self.end_headers()
 
@@ -65,6 +69,8 @@ def run(client: Client, port: int) -> None:
         print("listening at", url, flush=True)
         try:
             receiver.serve_forever()
+        except KeyboardInterrupt:
+            print("removing the webhook", flush=True)
         finally:
             client.webhooks.delete(webhook.id)
 

@@ -164,4 +164,4 @@ def _shown(made: Made, world: dict[str, str]) -> str:
     for name, value in world.items():
         text = text.replace(value, f"{{{name}}}")
     request = "\n".join([*lines, *sent])
-    return f"\n### {mistake.what}\n\n```\n{request}\n```\n\n{made.answer.status_code}:\n\n```json\n{text}\n```\n"
+    return f"\n### {mistake.what}\n\n```text\n{request}\n```\n\n{made.answer.status_code}:\n\n```json\n{text}\n```\n"

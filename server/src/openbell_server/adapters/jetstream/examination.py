@@ -42,9 +42,11 @@ class NatsExamination:
         return version.major, version.minor
 
     async def has_jetstream(self) -> bool:
-        """Whether JetStream answers on this account."""
+        """Whether JetStream answers on this account; no answer in time raises, and says nothing."""
         try:
             await self.client.jetstream(timeout=ANSWER_SECONDS).account_info()
+        except TimeoutError:
+            raise
         except NatsError:
             return False
         return True
