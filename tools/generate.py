@@ -1,11 +1,13 @@
-"""Makes what is generated from the code: docs/openapi.json, and the pages that say all of a table or an interface."""
+"""Makes what is generated from the code: docs/openapi.json, pages that say all of a table or an interface, drawings."""
 
 from pathlib import Path
 from typing import Any, cast
 
 from api_reference import api_reference_page
 from cli_reference import cli_reference_page
+from drawings import DRAWINGS
 from grpc_reference import grpc_reference_page
+from lifecycle_drawings import LIFECYCLES
 from litestar.testing import TestClient
 
 from openbell.cli import app as client_commands
@@ -35,6 +37,8 @@ def main() -> None:
     (DOCS / "errors.md").write_text(errors_page())
     (DOCS / "lifecycle.md").write_text(order_lifecycle_page())
     (DOCS / "metrics.md").write_text(metrics_page())
+    for name, draw in (DRAWINGS | LIFECYCLES).items():
+        (DOCS / f"images/{name}.svg").write_text(draw())
 
 
 if __name__ == "__main__":

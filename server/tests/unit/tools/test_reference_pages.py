@@ -1,8 +1,9 @@
-"""The references are made of the interfaces themselves, and say all that is in them."""
+"""The references are made of the interfaces themselves, and say all that is in them; drawings are as they are made."""
 
 import json
 import runpy
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -48,3 +49,10 @@ def test_the_committed_page_of_grpc_is_made_of_the_proto() -> None:
 def test_a_line_of_the_proto_that_is_not_understood_fails() -> None:
     with pytest.raises(ValueError, match="extensions 4 to 6"):
         page_of("grpc_reference")(PROTO.replace("  string trading_account_id = 1;", "  extensions 4 to 6;", 1))
+
+
+def test_the_committed_drawings_are_the_made_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    made = import_module("drawings").DRAWINGS | import_module("lifecycle_drawings").LIFECYCLES
+    stale = [name for name, draw in made.items() if (DOCS / f"images/{name}.svg").read_text() != draw()]
+    assert stale == [], "run make generate"
