@@ -40,7 +40,7 @@ lock: ## compile requirements/*.txt and the lock of the tests' OpenID provider a
 	$(COMPILE) --all-extras --no-emit-package openbell sdk/pyproject.toml server/pyproject.toml requirements/tools.in -o requirements/dev.txt
 	$(BIN)/npm install --prefix $(OIDC) --package-lock-only --ignore-scripts --no-audit --no-fund --silent
 
-generate: setup ## make the gRPC code from proto/, and the OpenAPI document and the pages of brokers, errors, metrics and the lifecycle from the code
+generate: setup ## make the gRPC code from proto/, and the OpenAPI document, the references and the pages of brokers, errors, metrics and the lifecycle from the code
 	@$(BIN)/python -m grpc_tools.protoc -Iopenbell/wire=proto --python_out=sdk/src --grpc_python_out=sdk/src \
 		--plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
 		--mypy_out=quiet:sdk/src --mypy_grpc_out=quiet:sdk/src openbell/wire/trading.proto
@@ -82,7 +82,7 @@ demo: setup ## 200 intents through crashes and time-outs, then both ledgers side
 contract: setup ## find out whether a broker does what every broker must: make contract [BROKER=paper]
 	@PYTHONPATH=server/tests $(BIN)/python -m conformance $(BROKER)
 
-docs: setup ## make the guarantees page from the last full proof, and check every link
+docs: setup ## make the guarantees page from the last full proof, check every link, and build the site into build/site
 	@$(BIN)/python tools/docs.py
 
 bench: setup ## how fast the accept step and the whole path are on this machine
@@ -108,4 +108,4 @@ oracle: $(ORACLE)/.ready ## the paper broker's matching held against Nautilus Tr
 	@PYTHONPATH=server/src:server/tests $(ORACLE)/bin/python -m oracle $(SCRIPTS)
 
 clean: ## remove what setup and the checks made
-	rm -rf .venv $(OIDC)/node_modules .openbell build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv $(OIDC)/node_modules .openbell build .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

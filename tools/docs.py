@@ -1,9 +1,11 @@
-"""Makes docs/guarantees.md and docs/conformance.md of what ran in this checkout, and checks the documentation."""
+"""Makes docs/guarantees.md and docs/conformance.md of what ran in this checkout, and the site, and checks it all."""
 
 import json
 import re
 import sys
 from pathlib import Path
+
+import docs_site
 
 ROOT = Path(__file__).parents[1]
 SECTION = re.compile(r"^## (\S+)\n\n((?:\|.*\n)+)", re.MULTILINE)
@@ -71,8 +73,8 @@ def main() -> int:
     # A run of some brokers says nothing of the others on the page.
     if runs and (known is None or set(known[1].split(" | ")) <= set(runs)):
         page.write_text(conformance(runs))
-    broken = broken_links()
-    print("\n".join(broken) or "Every link of the documentation leads somewhere.")
+    broken = broken_links() or docs_site.problems()
+    print("\n".join(broken) or "Every link of the documentation leads somewhere; the site is build/site/index.html.")
     return 1 if broken else 0
 
 

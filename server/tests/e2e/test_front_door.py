@@ -68,8 +68,8 @@ def test_what_dev_prints_leads_to_tokens_and_a_doctor_that_work_and_no_secret_is
     assert not [*(tmp_path / ".openbell").glob("*issuer*"), *(tmp_path / ".openbell").glob("*.env")]
 
 
-def test_the_documentation_has_no_dead_link() -> None:
-    run([str(ROOT / ".venv/bin/python"), "tools/docs.py"], ROOT, 30)
+def test_the_documentation_has_no_dead_link_and_its_site_can_be_built() -> None:
+    run([str(ROOT / ".venv/bin/python"), "tools/docs.py"], ROOT, 100)
 
 
 def test_readme_fits_one_screen_and_a_half() -> None:

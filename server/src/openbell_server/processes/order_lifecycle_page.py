@@ -3,7 +3,6 @@
 from typing import Final
 
 from openbell_server.domain import action_lifecycle, order_aggregate
-from openbell_server.domain.action_lifecycle import SETTLED, ActionState
 from openbell_server.domain.order_aggregate import Standing
 from openbell_server.domain.order_reports import NOTICES
 
@@ -63,35 +62,23 @@ def order_lifecycle_page() -> str:
 
 
 def _actions() -> str:
-    steps = action_lifecycle.STEPS
-    edges = [f"    {before} --> {after}: {cause}\n" for (before, after), cause in steps.items()]
-    ends = [f"    {state} --> [*]\n" for state in ActionState if state in SETTLED]
-    rows = [f"| {before} | {after} | {cause} |\n" for (before, after), cause in steps.items()]
-    return (
-        _diagram([f"    [*] --> {ActionState.QUEUED}: recorded\n", *edges, *ends])
-        + "\n| From | To | Because |\n|---|---|---|\n"
-        + "".join(rows)
-    )
+    rows = [f"| {before} | {after} | {cause} |\n" for (before, after), cause in action_lifecycle.STEPS.items()]
+    return _drawing("actions", "The states of an action") + "| From | To | Because |\n|---|---|---|\n" + "".join(rows)
 
 
 def _orders() -> str:
-    """An edge of the diagram names every event that takes it; the table says where each event may come."""
-    taken: dict[tuple[Standing, Standing], list[str]] = {}
+    """The table says where each event may come, and what follows."""
     rows = []
     for event, row in order_aggregate.STEPS.items():
-        following = {before: [each for each in Standing if each in row.get(before, ())] for before in Standing}
-        for before, standings in following.items():
-            for after in standings:
-                taken.setdefault((before, after), []).append(event.__name__)
-        cells = " | ".join(", ".join(standings) or "refused" for standings in following.values())
+        following = ([each for each in Standing if each in row.get(before, ())] for before in Standing)
+        cells = " | ".join(", ".join(standings) or "refused" for standings in following)
         rows.append(f"| {event.__name__} | {(event.__doc__ or '').splitlines()[0]} | {cells} |\n")
-    edges = [f"    {before} --> {after}: {', '.join(events)}\n" for (before, after), events in taken.items()]
     return (
-        _diagram([f"    [*] --> {Standing.NONE}: recorded\n", *edges])
-        + "\n| Event | What happened | when NONE | when WORKING | when CLOSED |\n|---|---|---|---|---|\n"
+        _drawing("orders", "How an order can stand")
+        + "| Event | What happened | when NONE | when WORKING | when CLOSED |\n|---|---|---|---|---|\n"
         + "".join(rows)
     )
 
 
-def _diagram(lines: list[str]) -> str:
-    return f"```mermaid\nstateDiagram-v2\n{''.join(lines)}```\n"
+def _drawing(name: str, title: str) -> str:
+    return f"![{title}](images/lifecycle-{name}.svg)\n\n"

@@ -25,4 +25,4 @@ def test_another_edge_of_a_table_makes_another_page(monkeypatch: pytest.MonkeyPa
     edge = (action_lifecycle.ActionState.ACKED, action_lifecycle.ActionState.QUEUED)
     monkeypatch.setitem(action_lifecycle.STEPS, edge, "a mistake")
     assert order_lifecycle_page() != PAGE.read_text()
-    assert "ACKED --> QUEUED: a mistake" in order_lifecycle_page()
+    assert "| ACKED | QUEUED | a mistake |" in order_lifecycle_page()

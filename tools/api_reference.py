@@ -1,0 +1,118 @@
+"""The page of the REST interface, made of its OpenAPI document: every operation and every shape."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+Json = dict[str, Any]
+INTRODUCTION = (
+    "# REST operations\n\n"
+    "Every operation of the [REST interface](reference.md), made by `make generate` from [the OpenAPI "
+    "document](openapi.json), which is exact where this page is short: patterns, bounds and examples are there, and at "
+    "`/docs` of a running api. What codes mean and what to do about them is in [errors](errors.md).\n\n"
+    "Fields and parameters marked * must be there. Every operation that needs a credential can also answer {codes}. "
+    "Parameters that many operations take are described only here:\n\n"
+)
+PARAMETERS = ["| Parameter | In | Type | Meaning |", "|---|---|---|---|"]
+OFTEN = 8
+
+
+def api_reference_page(document: Json) -> str:
+    """docs/api-reference.md."""
+    operations = [(method, path, row) for path, row_of in document["paths"].items() for method, row in row_of.items()]
+    guarded = [codes for *_, row in operations if row.get("security") and (codes := _codes(row))]
+    shared = {code for code in guarded[0] if all(code in codes for codes in guarded)}
+    counts = Counter(_parameter(each) for *_, row in operations for each in row["parameters"])
+    often = {row: True for row, count in counts.items() if count > OFTEN}
+    codes = ", ".join(f"{status} `{code}`" for status, code in sorted(shared))
+    page = INTRODUCTION.format(codes=codes) + "\n".join([*PARAMETERS, *often]) + "\n"
+    for tag in document["tags"]:
+        page += f"\n## {tag['name']}\n\n{tag['description']}\n"
+        for method, path, row in operations:
+            if tag["name"] in row["tags"]:
+                page += _operation(method.upper(), path, row, shared if row.get("security") else set(), set(often))
+    shapes = sorted(document["components"]["schemas"].items())
+    return page + "\n## Shapes\n" + "".join(_shape(*shape) for shape in shapes)
+
+
+def _operation(method: str, path: str, row: Json, shared: set[tuple[str, str]], often: set[str]) -> str:
+    lines = [f"\n### {row['operationId']}\n", f"`{method} {path}`", ""]
+    lines.append(f"{row['summary'].rstrip('.')}. {row['description']} {row['x-openbell-callers']}\n")
+    parameters = [told for each in row["parameters"] if (told := _parameter(each)) not in often]
+    if parameters:
+        lines += [*PARAMETERS, *parameters, ""]
+    if "requestBody" in row:
+        lines.append(f"- Body: {_content(row['requestBody'])}")
+    lines += [f"- {status}: {_content(answer)}" for status, answer in row["responses"].items() if status < "400"]
+    refusals: dict[str, list[str]] = {}
+    for status, code in _codes(row):
+        if (status, code) not in shared:
+            refusals.setdefault(status, []).append(f"`{code}`")
+    lines += [f"- {status}: {', '.join(codes)}" for status, codes in refusals.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _parameter(row: Json) -> str:
+    name = f"`{row['name']}`{'*' if row.get('required') else ''}"
+    return f"| {name} | {row['in']} | {_type(row['schema'])} | {_cell(row.get('description', ''))} |"
+
+
+def _content(holder: Json) -> str:
+    kinds = holder.get("content", {})
+    told = [
+        _type(body["schema"]) + ("" if kind == "application/json" else f" ({kind})") for kind, body in kinds.items()
+    ]
+    return ", or ".join(told) or holder.get("description") or "nothing"
+
+
+def _codes(row: Json) -> list[tuple[str, str]]:
+    """Every error code that the operation can answer, with its status."""
+    return [
+        (status, code)
+        for status, answer in row["responses"].items()
+        for body in answer.get("content", {}).values()
+        for part in body.get("schema", {}).get("allOf", ())
+        for code in part.get("properties", {}).get("code", {}).get("enum", ())
+    ]
+
+
+def _shape(name: str, schema: Json) -> str:
+    required = set(schema.get("required", ()))
+    fields = [
+        f"`{field}`{'*' if field in required else ''} {_type(kind)}"
+        for field, kind in schema.get("properties", {}).items()
+    ]
+    told = "; ".join(fields) or _type(schema)
+    text = " ".join(schema.get("description", "").split())
+    return f"\n#### {name} shape\n\n{text}{' ' if text else ''}{told}.\n"
+
+
+def _type(schema: Json) -> str:
+    """A type in words, with links to other shapes."""
+    return next(_types(schema), "anything")
+
+
+def _types(schema: Json) -> Iterator[str]:
+    if "$ref" in schema:
+        name = schema["$ref"].rsplit("/", 1)[1]
+        yield f"[{name}](#{name.lower()}-shape)"
+    for many in ("anyOf", "oneOf", "allOf"):
+        if many in schema:
+            yield " or ".join(dict.fromkeys(_type(each) for each in schema[many]))
+    if "enum" in schema:
+        yield ", ".join(f"`{value}`" for value in schema["enum"])
+    if "const" in schema:
+        yield f"`{schema['const']}`"
+    kinds = schema.get("type", ())
+    if kinds == "array":
+        yield f"list of {_type(schema.get('items', {}))}"
+    if kinds == "object" and isinstance(schema.get("additionalProperties"), dict):
+        yield f"object of {_type(schema['additionalProperties'])}"
+    for kind in [kinds] if isinstance(kinds, str) and kinds else []:
+        yield schema.get("format", kind)
+    if kinds:
+        yield " or ".join(kinds)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
