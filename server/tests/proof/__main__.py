@@ -41,6 +41,7 @@ PARTS = (
     "webhooks",
     "subscribers",
     "fanout",
+    "people",
     "controls",
     "bench",
 )
