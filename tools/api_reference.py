@@ -13,7 +13,6 @@ INTRODUCTION = (
     "Fields and parameters marked * must be there. Every operation that needs a credential can also answer {codes}. "
     "Parameters that many operations take are described only here:\n\n"
 )
-PARAMETERS = ["| Parameter | In | Type | Meaning |", "|---|---|---|---|"]
 OFTEN = 8
 
 
@@ -25,7 +24,7 @@ def api_reference_page(document: Json) -> str:
     counts = Counter(_parameter(each) for *_, row in operations for each in row["parameters"])
     often = {row: True for row, count in counts.items() if count > OFTEN}
     codes = ", ".join(f"{status} `{code}`" for status, code in sorted(shared))
-    page = INTRODUCTION.format(codes=codes) + "\n".join([*PARAMETERS, *often]) + "\n"
+    page = INTRODUCTION.format(codes=codes) + "\n".join(often) + "\n"
     for tag in document["tags"]:
         page += f"\n## {tag['name']}\n\n{tag['description']}\n"
         for method, path, row in operations:
@@ -38,9 +37,7 @@ def api_reference_page(document: Json) -> str:
 def _operation(method: str, path: str, row: Json, shared: set[tuple[str, str]], often: set[str]) -> str:
     lines = [f"\n### {row['operationId']}\n", f"`{method} {path}`", ""]
     lines.append(f"{row['summary'].rstrip('.')}. {row['description']} {row['x-openbell-callers']}\n")
-    parameters = [told for each in row["parameters"] if (told := _parameter(each)) not in often]
-    if parameters:
-        lines += [*PARAMETERS, *parameters, ""]
+    lines += [told for each in row["parameters"] if (told := _parameter(each)) not in often]
     if "requestBody" in row:
         lines.append(f"- Body: {_content(row['requestBody'])}")
     lines += [f"- {status}: {_content(answer)}" for status, answer in row["responses"].items() if status < "400"]
@@ -54,7 +51,7 @@ def _operation(method: str, path: str, row: Json, shared: set[tuple[str, str]], 
 
 def _parameter(row: Json) -> str:
     name = f"`{row['name']}`{'*' if row.get('required') else ''}"
-    return f"| {name} | {row['in']} | {_type(row['schema'])} | {_cell(row.get('description', ''))} |"
+    return f"- {name} in the {row['in']}, {_type(row['schema'])}: {' '.join(row.get('description', '').split())}"
 
 
 def _content(holder: Json) -> str:
@@ -112,7 +109,3 @@ def _types(schema: Json) -> Iterator[str]:
         yield schema.get("format", kind)
     if kinds:
         yield " or ".join(kinds)
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")

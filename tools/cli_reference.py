@@ -26,13 +26,13 @@ def cli_reference_page(apps: dict[str, typer.Typer]) -> str:
         root = cast("Command", get_command(app))
         commands = {name: _rows(command) for name, command in _commands(program, root)}
         counts = Counter(row for rows in commands.values() for row in rows)
-        often = {row: True for row, count in counts.items() if count > OFTEN and row.startswith("| `-")}
+        often = {row: True for row, count in counts.items() if count > OFTEN and row.startswith("- `-")}
         page += f"\n## {program}\n\n{_told(root)}\n"
         if often:
-            page += OPTIONS + _table(list(often))
+            page += OPTIONS + "".join(often)
         for name, command in _commands(program, root):
             own = [row for row in commands[name] if row not in often]
-            page += f"\n### {name}\n\n{_told(command)}\n" + ("\n" + _table(own) if own else "")
+            page += f"\n### {name}\n\n{_told(command)}\n" + ("\n" + "".join(own) if own else "")
     return page
 
 
@@ -59,12 +59,5 @@ def _rows(command: Command) -> list[str]:
 
 def _row(name: str, meaning: str) -> str:
     shown = name.replace(" <str>", " TEXT") if name.startswith("-") else name.split(" <")[0]
-    return f"| `{_cell(shown)}` | {_cell(meaning)} |\n"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
-
-
-def _table(rows: list[str]) -> str:
-    return "| It takes | Meaning |\n|---|---|\n" + "".join(rows)
+    told = " ".join(meaning.split())
+    return f"- `{shown}`: {told}\n" if told else f"- `{shown}`\n"

@@ -37,12 +37,16 @@ class _Page(HTMLParser):
 
 
 def nav_problems() -> list[str]:
-    """Pages that no reader can get to, and entries of the navigation that lead to none."""
+    """Pages that no reader can get to, on the site or on GitHub, and entries that lead to none."""
     listed = set(_targets(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]))
     pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
+    first = (DOCS / "README.md").read_text()
+    # Decisions have a list of their own.
+    named = {page for page in pages if f"]({page})" in first or page.startswith("adr/0")} | {"README.md"}
     return [
         *(f"mkdocs.yml: docs/{page} is missing in nav" for page in sorted(pages - listed)),
         *(f"mkdocs.yml: nav names docs/{page}, which is not there" for page in sorted(listed - pages)),
+        *(f"docs/README.md: {page} is missing" for page in sorted(pages - named)),
     ]
 
 

@@ -8,15 +8,10 @@ INTRODUCTION = (
     "Everything in [proto/trading.proto](../proto/trading.proto), from which this page is made by `make generate`. "
     "How subscriptions behave is in [events](events.md).\n\n"
 )
-BLOCK = re.compile(r"^(service|message|enum) (\w+) \{(\})?$")
+BLOCK = re.compile(r"^(service|message|enum) (\w+) \{\}?$")
 CALL = re.compile(r"^rpc (\w+)\((stream )?(\w+)\) returns \((stream )?(\w+)\);$")
 FIELD = re.compile(r"^(optional |repeated )?(map<[^>]+>|[\w.]+) (\w+) = (\d+);$")
 VALUE = re.compile(r"^(\w+) = (\d+);$")
-HEADERS = {
-    "message": "| Field | Type | No. | Meaning |\n|---|---|---|---|",
-    "enum": "| Value | No. | Meaning |\n|---|---|---|",
-    "service": "| Call | Takes | Answers | Meaning |\n|---|---|---|---|",
-}
 
 
 def grpc_reference_page(proto: str) -> str:
@@ -40,7 +35,7 @@ def _blocks(lines: list[str], names: set[str]) -> Iterator[str]:
         if block := BLOCK.match(line):
             kind = block[1]
             told = f"{kind.capitalize()}. {meaning}".strip()
-            yield f"\n## {block[2]}\n\n{told}\n" + ("" if block[3] else f"\n{HEADERS[kind]}")
+            yield f"\n## {block[2]}\n\n{told}\n"
         elif line.startswith("oneof "):
             choice = f"One of `{line.split()[1]}`. "
         elif line == "}":
@@ -51,11 +46,12 @@ def _blocks(lines: list[str], names: set[str]) -> Iterator[str]:
 
 def _row(kind: str, line: str, meaning: str, names: set[str]) -> str:
     if kind == "service" and (call := CALL.match(line)):
-        return f"| `{call[1]}` | {_type(call[2], call[3], names)} | {_type(call[4], call[5], names)} | {meaning} |"
+        told = f"takes {_type(call[2], call[3], names)}, answers {_type(call[4], call[5], names)}"
+        return f"- `{call[1]}` {told}. {meaning}".rstrip()
     if kind == "message" and (field := FIELD.match(line)):
-        return f"| `{field[3]}` | {_type(field[1], field[2], names)} | {field[4]} | {meaning} |"
+        return f"- `{field[3]}` = {field[4]}, {_type(field[1], field[2], names)}. {meaning}".rstrip()
     if kind == "enum" and (value := VALUE.match(line)):
-        return f"| `{value[1]}` | {value[2]} | {meaning} |"
+        return f"- `{value[1]}` = {value[2]}. {meaning}".rstrip()
     raise ValueError(f"This line of the proto is not understood: {line}")
 
 
