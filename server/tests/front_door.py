@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -11,18 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from doc_blocks import EXECUTED, ROOT, blocks
 from openbell_server.processes.children import ProcessStamp, wait_until
 
-ROOT = Path(__file__).parents[2]
 START_SECONDS = 60
 STOP_SECONDS = 30
-_BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LISTENING = "0A"
 
 
 def readme_blocks() -> list[tuple[str, str]]:
-    """Language and text of every block, in order."""
-    return [(match[1], match[2]) for match in _BLOCK.finditer((ROOT / "README.md").read_text())]
+    """Language and text of every block that a reader runs, in order."""
+    return [(block.tag, block.text) for block in blocks("README.md") if block.tag in EXECUTED]
 
 
 def clone(folder: Path) -> Path:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from doc_blocks import EXECUTED, blocks, pages, program
-from front_door import ROOT, START_SECONDS, RunningDev, plain_environment, run, running_dev
+from doc_blocks import EXECUTED, ROOT, blocks, pages, program
+from front_door import START_SECONDS, RunningDev, plain_environment, run, running_dev
 from openbell import Client, Limit, Market
 from openbell_server.processes.children import wait_until
 from openbell_server.processes.local_platform import ACME

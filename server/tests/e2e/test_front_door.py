@@ -10,7 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from front_door import ROOT, clone, left_after_interrupt, readme_blocks, run, running_dev
+from doc_blocks import ROOT
+from front_door import clone, left_after_interrupt, readme_blocks, run, running_dev
 from openbell_server.processes.local_platform import ACME, IDENTITY_PROVIDER, OPERATIONS
 
 SERVER = [sys.executable, "-m", "openbell_server"]

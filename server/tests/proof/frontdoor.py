@@ -6,7 +6,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from front_door import ROOT, RunningDev, clone, left_after_interrupt, readme_blocks, run, running_dev
+from doc_blocks import ROOT
+from front_door import RunningDev, clone, left_after_interrupt, readme_blocks, run, running_dev
 from proof.figures import Figures
 
 HELP_RUNS = {"full": 9, "gate": 1}
