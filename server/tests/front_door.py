@@ -109,7 +109,7 @@ def left_after_interrupt(dev: RunningDev) -> tuple[int, int]:
     assert len(members) >= 7
     assert len(ports) >= 5
     dev.interrupt()
-    wait_until(lambda: not any(member.is_running for member in members), 5)
+    wait_until(lambda: not any(member.is_running for member in members), STOP_SECONDS)
     return sum(member.is_running for member in members), sum(_is_open(port) for port in ports)
 
 
