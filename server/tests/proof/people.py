@@ -12,8 +12,8 @@ from pathlib import Path
 from endpoint_calls import CALLS
 from endpoint_requests import OPERATIONS, asked_by_clients, asked_by_command
 
-from doc_blocks import EXECUTED, blocks, pages
-from front_door import ROOT, clone, run, running_dev
+from doc_blocks import EXECUTED, ROOT, blocks, pages
+from front_door import clone, run, running_dev
 from proof.figures import Figures
 
 QUICKSTART = "docs/quickstart.md"
