@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC
-from typing import Final
+from typing import Any, Final
 
 import grpc
 import grpc.aio
@@ -48,7 +48,7 @@ def iterate(connection: Connection, subscription: Subscription) -> Iterator[Even
                         heard.set()
                         yield from subscription.accept(frame_of(frame)) or (None,)
         except grpc.RpcError as error:
-            refusal, details = _refusal(error.code(), error.details()), error.details()
+            refusal, details = _refusal(error), error.details()
         if not subscription.is_closed:
             time.sleep(subscription.pause_after(refusal, details))
 
@@ -70,7 +70,7 @@ async def iterate_async(connection: Connection, subscription: Subscription) -> A
                     for event in subscription.accept(frame_of(frame)):
                         yield event
         except grpc.RpcError as error:
-            refusal, details = _refusal(error.code(), error.details()), error.details()
+            refusal, details = _refusal(error), error.details()
         except TimeoutError:
             details = f"nothing came for {subscriptions.SILENCE_SECONDS:g} seconds"
         if not subscription.is_closed:
@@ -103,11 +103,15 @@ def _request(subscription: Subscription) -> wire.Subscribe:
     )
 
 
-def _refusal(code: grpc.StatusCode, details: str | None) -> ApiError | None:
-    if code not in _REFUSALS:
+def _refusal(ended: grpc.RpcError) -> ApiError | None:
+    """What the platform refused, by the code that it has everywhere; a proxy before it has only a status."""
+    name = ended.code()
+    if name not in _REFUSALS:
         return None
-    error, status = _REFUSALS[code]
-    return error(code=code.name.lower(), status=status, detail=details or f"The stream ended: {code.name}.")
+    error, status = _REFUSALS[name]
+    trailer: Any = ended.trailing_metadata() or ()
+    code = str(dict(trailer).get("openbell-code", name.name.lower()))
+    return error(code=code, status=status, detail=ended.details() or f"The stream ended: {name.name}.")
 
 
 @contextmanager

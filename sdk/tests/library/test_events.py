@@ -345,6 +345,26 @@ def test_a_frame_newer_than_this_client_does_not_hide_a_gap() -> None:
         subscription.accept(frame_of(frame(10, 9)))
 
 
+class Coded(Script):
+    """Says by a code of the platform why it refuses."""
+
+    def SubscribeEvents(  # noqa: N802 - the name in the proto
+        self, request: wire.Subscribe, context: grpc.ServicerContext
+    ) -> Iterator[wire.TradingEvent]:
+        context.set_trailing_metadata((("openbell-code", "invalid_cursor"),))
+        yield from super().SubscribeEvents(request, context)
+
+
+async def test_a_refusal_has_the_code_that_the_platform_has_everywhere(stage: Stage) -> None:
+    address = stage.play(Coded(*[([], (grpc.StatusCode.INVALID_ARGUMENT, "bad token"))] * 2))
+    with Client("k", stream_address=address, account_id=ACCOUNT) as client, pytest.raises(Invalid) as plain:
+        next(client.events())
+    async with AsyncClient("k", stream_address=address, account_id=ACCOUNT) as client_too:
+        with pytest.raises(Invalid) as awaited:
+            await anext(client_too.events())
+    assert (plain.value.code, awaited.value.code) == ("invalid_cursor", "invalid_cursor")
+
+
 def test_a_refused_subscription_is_not_tried_again(stage: Stage) -> None:
     script = Script(([], (grpc.StatusCode.INVALID_ARGUMENT, "bad token")))
     address = stage.play(script)
