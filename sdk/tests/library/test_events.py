@@ -94,9 +94,11 @@ class Script(TradingServiceServicer):
         frames, ending = self.connections.pop(0)
         yield from frames
         if ending is not None:
+            context.set_trailing_metadata((("openbell-code", CODE),))
             context.abort(*ending)
 
 
+CODE = "a_code_of_the_platform"
 CUT = (grpc.StatusCode.UNAVAILABLE, "draining")
 REVOKED = (grpc.StatusCode.UNAUTHENTICATED, "the key was revoked")
 
@@ -345,32 +347,14 @@ def test_a_frame_newer_than_this_client_does_not_hide_a_gap() -> None:
         subscription.accept(frame_of(frame(10, 9)))
 
 
-class Coded(Script):
-    """Says by a code of the platform why it refuses."""
-
-    def SubscribeEvents(  # noqa: N802 - the name in the proto
-        self, request: wire.Subscribe, context: grpc.ServicerContext
-    ) -> Iterator[wire.TradingEvent]:
-        context.set_trailing_metadata((("openbell-code", "invalid_cursor"),))
-        yield from super().SubscribeEvents(request, context)
-
-
-async def test_a_refusal_has_the_code_that_the_platform_has_everywhere(stage: Stage) -> None:
-    address = stage.play(Coded(*[([], (grpc.StatusCode.INVALID_ARGUMENT, "bad token"))] * 2))
-    with Client("k", stream_address=address, account_id=ACCOUNT) as client, pytest.raises(Invalid) as plain:
-        next(client.events())
-    async with AsyncClient("k", stream_address=address, account_id=ACCOUNT) as client_too:
-        with pytest.raises(Invalid) as awaited:
-            await anext(client_too.events())
-    assert (plain.value.code, awaited.value.code) == ("invalid_cursor", "invalid_cursor")
-
-
-def test_a_refused_subscription_is_not_tried_again(stage: Stage) -> None:
-    script = Script(([], (grpc.StatusCode.INVALID_ARGUMENT, "bad token")))
-    address = stage.play(script)
-    with Client("k", stream_address=address, account_id=ACCOUNT) as client, pytest.raises(Invalid, match="bad token"):
-        next(client.events("nonsense"))
-    assert len(script.requests) == 1
+async def test_a_refused_subscription_is_not_tried_again_and_has_the_code_of_the_platform(stage: Stage) -> None:
+    address = stage.play(script := Script(*[([], (grpc.StatusCode.INVALID_ARGUMENT, "bad token"))] * 2))
+    with pytest.raises(Invalid) as plain:
+        next(Client("k", stream_address=address, account_id=ACCOUNT).events("nonsense"))
+    assert (plain.value.detail, plain.value.code, len(script.requests)) == ("bad token", CODE, 1)
+    with pytest.raises(Invalid) as awaited:
+        await anext(AsyncClient("k", stream_address=address, account_id=ACCOUNT).events("nonsense"))
+    assert (awaited.value.code, len(script.requests)) == (CODE, 2)
 
 
 def test_a_stream_that_keeps_failing_ends_as_unreachable_with_its_token(stage: Stage) -> None:
