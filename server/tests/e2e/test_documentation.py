@@ -124,7 +124,8 @@ class Example:
     """One program of examples/, with what it printed so far in all its runs."""
 
     def __init__(self, name: str, checkout: Path, environment: dict[str, str]) -> None:
-        self._command = [sys.executable, str(ROOT / "examples" / name)]
+        # Ctrl-C is heard, also where the tests run in the background, whose children would be deaf to it.
+        self._command = ["env", "--default-signal=INT", sys.executable, str(ROOT / "examples" / name)]
         self._folder = checkout
         self._environment = environment
         self._output = checkout.with_name(f"{name}.out")
