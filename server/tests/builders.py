@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal, localcontext
 from uuid import UUID
 
-from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import BLOCKED, DOUBTFUL, DatabaseClock, Pool, Role, transaction
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import (
     PostgresOrganizationStore,
@@ -16,7 +16,8 @@ from openbell_server.adapters.postgres.organizations import (
     add_api_key,
     add_organization,
 )
-from openbell_server.application.ports.stores import Acceptance, Submission
+from openbell_server.application.accept_together import AcceptTogether
+from openbell_server.application.ports.stores import Acceptance, IntentStore, Submission
 from openbell_server.domain import api_keys
 from openbell_server.domain.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment, TradingAccount
 from openbell_server.domain.broker_orders import BrokerExecution, OrderDescription, OrderReport, ReportStatus
@@ -139,6 +140,24 @@ def described(
     return replace(report, broker_order_id=broker_order_id or report.broker_order_id, description=description)
 
 
+def a_trading_account(account_id: AccountId, organization_id: OrganizationId) -> TradingAccount:
+    """An account as it is in the database before anything was changed."""
+    return TradingAccount(
+        id=account_id,
+        organization_id=organization_id,
+        name="First",
+        broker="paper",
+        environment=Environment.PAPER,
+        slot=0,
+        disabled=False,
+        organization_disabled=False,
+        entitlements=frozenset(),
+        organization_epoch=1,
+        account_epoch=1,
+        now=datetime.now(UTC),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Tenant:
     """An organization with one account and one key that may do everything."""
@@ -229,8 +248,20 @@ async def a_tenant(
     return Tenant(account, *await a_key(pool, organization, key_environment or environment, permissions))
 
 
+async def begin_epochs(pool: Pool) -> None:
+    """As whoever changes an account or an organization does with the change."""
+    await pool.execute("update account_counters set control_epoch = control_epoch + 1")
+    await pool.execute("update organizations set control_epoch = control_epoch + 1")
+
+
 async def accept(pool: Pool, *submissions: Submission) -> list[Acceptance]:
     return await PostgresIntentStore(pool).accept_across_organizations(submissions)
+
+
+def accepting(store: IntentStore) -> AcceptTogether:
+    """The accept step as the api has it, on a store."""
+    write = store.accept_across_organizations
+    return AcceptTogether(write, write, DOUBTFUL, BLOCKED, time.monotonic)
 
 
 def ids(pool: Pool) -> DatabaseClock:

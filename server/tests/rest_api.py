@@ -48,6 +48,9 @@ class RecordedHints:
     def outbox_has_rows(self) -> None:
         self.rows += 1
 
+    def work_was_recorded(self, account_id: AccountId) -> None:
+        self.rows += 1
+
     def events_were_written(self, account_ids: Sequence[AccountId]) -> None:
         self.accounts.extend(account_ids)
 

@@ -7,7 +7,7 @@ _T, _X, _O = Role.TENANT, Role.EXECUTOR, Role.OPERATOR
 # Which roles may run which statement, by permission; row security still decides what a tenant sees.
 MAY_RUN: dict[str, set[Role]] = {
     # It reads no table.
-    "connection.database_millis": set(Role),
+    "connection.database_micros": set(Role),
     "schema.schema_revision": set(Role),
     "schema.existing_roles": set(Role),
     "connection.check_writing": {_T},
@@ -119,6 +119,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "execution.ready_cancels": {_T},
     "execution.ready_others": {_T},
     "execution.in_doubt": {_T},
+    "execution.one_queued": {_T, _X, _O},
     "execution.of_intents": {_T},
     "execution.replacements": {_T},
     # Ids only, which an executor needs to find work.

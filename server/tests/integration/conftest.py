@@ -20,7 +20,7 @@ TEMPLATE = "openbell_template"
 
 
 async def administer(services: LocalServices, statement: str) -> None:
-    connection = await asyncpg.connect(services.postgres.url("postgres"), timeout=10)
+    connection = await asyncpg.connect(services.postgres.url("postgres"), timeout=60)
     try:
         await connection.execute(statement, timeout=30)
     finally:
@@ -89,7 +89,7 @@ async def executor_pool(services: LocalServices, database: str) -> AsyncIterator
 
 @pytest.fixture
 async def owner(database: str) -> AsyncIterator[Owner]:
-    connection = await asyncpg.connect(database, timeout=10, server_settings={"search_path": "openbell, pg_catalog"})
+    connection = await asyncpg.connect(database, timeout=60, server_settings={"search_path": "openbell, pg_catalog"})
     yield connection
     await connection.close()
 

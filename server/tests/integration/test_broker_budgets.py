@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -51,7 +52,7 @@ class Floor:
         async def is_so() -> bool:
             return (await self.states(name)).count(state) == count
 
-        await until(is_so, 20)
+        await until(is_so, 60)
 
 
 @asynccontextmanager
@@ -200,3 +201,46 @@ async def test_one_place_in_flight_is_a_cancel_s(pool: Pool, in_flight: int) -> 
         assert (await floor.states("full")).count("DISPATCHING") == in_flight - 1
         gate.set()
         await floor.until_all("full", "ACKED", 8)
+
+
+def counted_looks(floor: Floor) -> list[UUID]:
+    """The ids of every look for doors, from now on."""
+    looks: list[UUID] = []
+
+    def new_id() -> UUID:
+        looks.append(uuid4())
+        return looks[-1]
+
+    floor.work.execute = replace(floor.work.execute, new_id=new_id)
+    return looks
+
+
+async def test_after_an_answer_nobody_looks_for_doors_where_nothing_waits(pool: Pool) -> None:
+    async with a_floor(pool, NamedBroker("only")) as floor:
+        looks, desk = counted_looks(floor), floor.desks["only"]
+        await desk.accept()
+        floor.work.hear(desk.account.account_id)
+        await floor.until_all("only", "ACKED", 1)
+        await floor.work.drain()
+        assert len(looks) == 1
+
+
+async def test_who_found_every_place_taken_is_looked_after_when_one_is_free(pool: Pool) -> None:
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def in_time(_: str) -> Outcome:
+        asked.set()
+        await may_answer.wait()
+        return Accepted("b1")
+
+    async with a_floor(pool, NamedBroker("only", in_flight_max=1)) as floor:
+        looks, desk = counted_looks(floor), floor.desks["only"]
+        desk.broker.script.append(in_time)
+        await desk.accept()
+        floor.work.hear(desk.account.account_id)
+        await asked.wait()
+        # As a hint of what is recorded a moment after the answer, which comes before its place is given back.
+        floor.work.hear(desk.account.account_id)
+        await until_so(lambda: desk.account.account_id in floor.work._turned_away)
+        may_answer.set()
+        await until_so(lambda: len(looks) == 2)

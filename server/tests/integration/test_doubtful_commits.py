@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from account_desk import Clock
-from builders import Tenant, a_market_create, a_tenant
-from openbell_server.adapters.postgres.connection import DOUBTFUL, UNAVAILABLE, DatabaseClock, Pool, open_pool
+from builders import Tenant, a_market_create, a_tenant, accepting, ids
+from openbell_server.adapters.postgres.connection import DOUBTFUL, UNAVAILABLE, Pool, open_pool
 from openbell_server.adapters.postgres.counted_accept import PostgresCountedAcceptStore
 from openbell_server.adapters.postgres.execution import PostgresAccountTransaction, PostgresExecutionStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
@@ -26,6 +26,7 @@ from openbell_server.application.judge_command import JudgeCommand
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.application.ports.stores import Acceptance, Submission
+from openbell_server.application.recent_accounts import RecentAccounts
 from openbell_server.application.submit_intent import SubmitIntent, Submitted
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.broker_orders import Accepted, Outcome, Refused, Unknown
@@ -60,11 +61,12 @@ async def submit(pool: Pool, tenant: Tenant, cut: str, key: str | None) -> Submi
     intents = CutStore(pool, [cut])
     counted, market = PostgresCountedAcceptStore(pool), PostgresMarketStore(pool)
     use_case = SubmitIntent(
-        organizations,
+        RecentAccounts(organizations, ids(pool).now),
         intents,
+        accepting(intents),
         PostgresControlStore(pool),
         JudgeCommand(PostgresRuleBookStore(pool), intents, market, counted, None),
-        DatabaseClock(pool),
+        ids(pool),
         BROKERS,
         RecordedHints(),
         DOUBTFUL,
@@ -137,7 +139,7 @@ def named(unknown: httpx.Response) -> str:
 
 async def submit_until_accepted(api: RestApi, tenant: Tenant) -> httpx.Response:
     """Retry as a caller would: the database may still hold the account for what was cut."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (answer := await api.submit(tenant, create_body(), "k")).status_code == 503:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     assert answer.status_code == 202, answer.text
@@ -224,7 +226,7 @@ async def test_finding_nothing_proves_nothing_while_the_server_is_at_work_on_the
     database: str, pool: Pool, proxy: CommitProxy, api: RestApi
 ) -> None:
     tenant = await a_tenant(pool)
-    gate = await asyncpg.connect(database, timeout=10)
+    gate = await asyncpg.connect(database, timeout=60)
     try:
         await gate.execute(SLOW_COMMIT, timeout=10)
         proxy.arm(Cut("commit", None))
@@ -316,7 +318,7 @@ async def test_whatever_the_driver_calls_a_connection_that_its_server_ended_it_i
                 return error
 
     for _ in range(50):
-        connection = await asyncpg.connect(database, timeout=10)
+        connection = await asyncpg.connect(database, timeout=60)
         failing = asyncio.ensure_future(until_it_fails(connection))
         await pool.execute("select pg_terminate_backend($1)", connection.get_server_pid())
         assert isinstance(await asyncio.wait_for(failing, 10), DOUBTFUL)

@@ -23,7 +23,7 @@ async def desk(pool: Pool) -> Desk:
 
 async def settled(desk: Desk, state: str) -> None:
     """Probe, ten times a second, until the first action stands there."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while (await desk.states())[0][1] != state:
             await desk.settle(SETTLE_SECONDS)
             await asyncio.sleep(0.1)
@@ -242,7 +242,8 @@ async def test_misses_before_the_settle_time_prove_nothing(desk: Desk) -> None:
         "select jsonb_agg(jsonb_build_object('at', send_started_at - make_interval(secs => 50 - n), 'found', false)) "
         "from generate_series(1, 40) n)"
     )
-    for settle_seconds in (3600, 3600, 45):
+    # Of all misses only the one of this look is past 45 seconds, however long it takes; a lone one proves nothing.
+    for settle_seconds in (45, 3600, 3600):
         await desk.settle(settle_seconds)
         assert await desk.states() == [("CREATE", "UNKNOWN", "NO_ANSWER")]
 

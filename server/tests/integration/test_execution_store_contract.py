@@ -305,7 +305,7 @@ async def test_accounts_do_not_wait_for_each_other(bench: Bench) -> None:
     other = await bench.database.another_account()
     async with (
         bench.store.account_transaction(bench.account),
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         bench.store.account_transaction(other) as transaction,
     ):
         assert transaction.halt_code is None
@@ -366,6 +366,14 @@ def a_bust() -> ExecutionChange:
 async def test_an_unknown_intent_has_no_actions(bench: Bench) -> None:
     async with bench.store.account_transaction(bench.account) as transaction:
         assert await transaction.of_intents([IntentId(UUID(int=1))]) == []
+
+
+async def test_an_action_waits_until_its_door_is_open(bench: Bench) -> None:
+    create = await bench.accept()
+    async with bench.store.account_transaction(bench.account) as transaction:
+        assert await transaction.has_queued()
+        await transaction.open_doors([create.action_id], uuid4())
+        assert not await transaction.has_queued()
 
 
 async def test_the_actions_of_an_intent_come_in_order(bench: Bench) -> None:

@@ -71,7 +71,7 @@ NEEDS_NEWEST = {
 
 
 async def catalogue(url: str) -> dict[str, list[tuple[object, ...]]]:
-    connection = await asyncpg.connect(url, timeout=10)
+    connection = await asyncpg.connect(url, timeout=60)
     try:
         return {name: [tuple(row) for row in await connection.fetch(query)] for name, query in CATALOGUE.items()}
     finally:
@@ -79,7 +79,7 @@ async def catalogue(url: str) -> dict[str, list[tuple[object, ...]]]:
 
 
 async def run_script(url: str, script: str) -> None:
-    connection = await asyncpg.connect(url, timeout=10)
+    connection = await asyncpg.connect(url, timeout=60)
     try:
         await connection.execute(script, timeout=30)
     finally:
@@ -132,7 +132,7 @@ async def start_migrators(url: str) -> list[asyncio.subprocess.Process]:
 
 
 async def test_migrators_at_once_wait_for_each_other(empty: str, database: str) -> None:
-    holder = await asyncpg.connect(empty, timeout=10)
+    holder = await asyncpg.connect(empty, timeout=60)
     await holder.execute(f"select pg_advisory_lock({MIGRATION_LOCK})")
     migrators = await start_migrators(empty)
 
@@ -206,8 +206,8 @@ async def test_an_index_is_built_beside_a_migrator_that_waits_and_one_that_was_l
 
 async def test_a_migration_gives_way_to_those_who_use_its_tables_and_comes_back(empty: str, database: str) -> None:
     await asyncio.to_thread(migrate, empty, OLDEST)
-    user = await asyncpg.connect(empty, timeout=10)
-    bystander = await asyncpg.connect(empty, timeout=10)
+    user = await asyncpg.connect(empty, timeout=60)
+    bystander = await asyncpg.connect(empty, timeout=60)
     try:
         await user.execute("begin; select from openbell.action_states")
         migrating = asyncio.ensure_future(asyncio.to_thread(migrate, empty))
@@ -219,7 +219,7 @@ async def test_a_migration_gives_way_to_those_who_use_its_tables_and_comes_back(
             return bool(await bystander.fetchval(waiting))
 
         for _ in range(2):
-            await until(it_waits, 30)
+            await until(it_waits, 60)
             # Whoever comes behind the migration waits no longer than it does.
             assert await bystander.fetchval("select count(*) from openbell.action_states", timeout=5) == 0
         await user.execute("commit")
@@ -231,7 +231,7 @@ async def test_a_migration_gives_way_to_those_who_use_its_tables_and_comes_back(
 
 
 async def test_a_login_that_was_made_before_a_role_is_given_it_by_the_revision_that_makes_it(empty: str) -> None:
-    owner = await asyncpg.connect(empty, timeout=10)
+    owner = await asyncpg.connect(empty, timeout=60)
     try:
         await asyncio.to_thread(migrate, empty, "0012_count_intents")
         await owner.execute("create role early_login login noinherit; grant openbell_relay to early_login")

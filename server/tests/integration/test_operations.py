@@ -149,7 +149,7 @@ async def test_a_port_that_is_taken_stops_nothing_and_is_tried_again(monkeypatch
                 except httpx.HTTPError:
                     return False
 
-        await until(answers, 10)
+        await until(answers, 60)
     finally:
         taken.close()
         serving.cancel()

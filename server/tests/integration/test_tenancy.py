@@ -309,6 +309,7 @@ LOOKING_UP = {
     "operators.list_accounts_across_organizations",
     "action_operators.find_action_across_organizations",
     "execution.find_account_across_organizations",
+    "execution.one_queued",
     "operators.list_api_keys",
     "webhooks.find_webhook_owner",
     "webhooks.known_accounts",

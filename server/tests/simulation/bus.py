@@ -94,6 +94,9 @@ class NoHints:
     def outbox_has_rows(self) -> None:
         """Say nothing."""
 
+    def work_was_recorded(self, account_id: object) -> None:
+        """Say nothing."""
+
     def events_were_written(self, account_ids: Sequence[object]) -> None:
         """Say nothing."""
 

@@ -125,6 +125,11 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         doubtful = {ActionState.DISPATCHING, ActionState.UNKNOWN}
         return self._tracked([row for row in self.book.actions.values() if row.state in doubtful])[:ROUND_MAX]
 
+    async def has_queued(self) -> bool:
+        """Whether an action of the account waits for its door."""
+        await self.statement()
+        return any(row.state is ActionState.QUEUED for row in self.book.actions.values())
+
     async def of_intents(self, intent_ids: Sequence[IntentId]) -> list[TrackedAction]:
         """All actions of these intents, in order."""
         await self.statement()

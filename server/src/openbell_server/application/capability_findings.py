@@ -1,8 +1,9 @@
 """What a broker does not do is refused before any rule is asked; the same checks, told as lines of a receipt."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Final
 
 from openbell_server.application.ports.broker import BrokerDefinition, ReplaceSupport
@@ -16,21 +17,23 @@ CAPABILITY: Final = "CAPABILITY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Check:
-    """One thing that is asked of a broker, what it can do of the kind, and what a caller hears if it cannot."""
+    """One thing that is asked of a broker; words are made where somebody hears them, since most commands pass."""
 
     what: str
     comparison: Comparison = Comparison.ONE_OF
-    limit: str | list[str]
+    # What it can do of the kind.
+    limit: Callable[[], str | list[str]]
     observed: str
     passes: bool
-    refusal: Problem
+    # What a caller hears if it cannot.
+    refusal: Callable[[], Problem]
 
 
 def require_capability(broker: BrokerDefinition, command: Command) -> None:
     """Refuse what the broker does not do; the first that it lacks answers."""
     for check in _checks(broker, command):
         if not check.passes:
-            raise check.refusal
+            raise check.refusal()
 
 
 def capability_findings(broker: BrokerDefinition, command: Command) -> list[Finding]:
@@ -41,7 +44,7 @@ def capability_findings(broker: BrokerDefinition, command: Command) -> list[Find
             scope=Scope.PLATFORM,
             verdict=Verdict.PASSED if check.passes else Verdict.REFUSED,
             comparison=check.comparison,
-            limit=check.limit,
+            limit=check.limit(),
             observed=check.observed,
             control_version=None,
             would_pass=None if check.passes else _would_pass(check),
@@ -52,9 +55,10 @@ def capability_findings(broker: BrokerDefinition, command: Command) -> list[Find
 
 
 def _would_pass(check: _Check) -> str:
-    if isinstance(check.limit, str):
-        return f"a {check.what} that is a multiple of {check.limit}"
-    return f"one of {', '.join(check.limit)} as {check.what}" if check.limit else f"no {check.what} passes here"
+    limit = check.limit()
+    if isinstance(limit, str):
+        return f"a {check.what} that is a multiple of {limit}"
+    return f"one of {', '.join(limit)} as {check.what}" if limit else f"no {check.what} passes here"
 
 
 def _checks(broker: BrokerDefinition, command: Command) -> Iterator[_Check]:
@@ -65,10 +69,10 @@ def _checks(broker: BrokerDefinition, command: Command) -> Iterator[_Check]:
         can_replace = allowed.replace is not ReplaceSupport.NONE
         yield _Check(
             what="command",
-            limit=[str(kind) for kind in ActionType if can_replace or kind is not ActionType.REPLACE],
+            limit=lambda: [str(kind) for kind in ActionType if can_replace or kind is not ActionType.REPLACE],
             observed=ActionType.REPLACE,
             passes=can_replace,
-            refusal=Problem("replace_not_supported", f"{broker.name} cannot replace an order"),
+            refusal=lambda: Problem("replace_not_supported", f"{broker.name} cannot replace an order"),
         )
     route = command.route_strategy if isinstance(command, CreateIntent) else None
     for what, value, values in (
@@ -80,28 +84,39 @@ def _checks(broker: BrokerDefinition, command: Command) -> Iterator[_Check]:
         if value is not None:
             yield _Check(
                 what=what,
-                limit=sorted(str(each) for each in values),
+                limit=partial(_names, values),
                 observed=value,
                 passes=value in values,
-                refusal=Problem("not_supported", f"{broker.name} does not support the {what} {value}"),
+                refusal=partial(_unsupported, broker.name, what, value),
             )
     yield _decimals(broker, command.spec)
+
+
+def _names(values: Iterable[str]) -> list[str]:
+    return sorted(str(each) for each in values)
+
+
+def _unsupported(broker: str, what: str, value: str) -> Problem:
+    return Problem("not_supported", f"{broker} does not support the {what} {value}")
 
 
 def _decimals(broker: BrokerDefinition, spec: OrderSpec | ReplacementSpec) -> _Check:
     """A quantity that the broker would round, or refuse after its door."""
     decimals = broker.capabilities.quantity_decimals
-    kind = spec.order_type.title().replace("_", "")
-    rule = f"must have at most {decimals} digits after the point" if decimals else "must be a whole number"
+
+    def refusal() -> Problem:
+        kind = spec.order_type.title().replace("_", "")
+        rule = f"must have at most {decimals} digits after the point" if decimals else "must be a whole number"
+        place = f"/command/payload/spec/{kind}/quantity"
+        return Problem(
+            "not_supported", f"quantity {rule} at {broker.name}", (FieldProblem(place, "not_supported", rule),)
+        )
+
     return _Check(
         what="quantity",
         comparison=Comparison.MULTIPLE_OF,
-        limit=format(Decimal(1).scaleb(-decimals), "f"),
+        limit=lambda: format(Decimal(1).scaleb(-decimals), "f"),
         observed=str(plain(spec.quantity)),
         passes=not EXACT.remainder(EXACT.scaleb(spec.quantity, decimals), Decimal(1)),
-        refusal=Problem(
-            "not_supported",
-            f"quantity {rule} at {broker.name}",
-            (FieldProblem(f"/command/payload/spec/{kind}/quantity", "not_supported", rule),),
-        ),
+        refusal=refusal,
     )

@@ -150,22 +150,31 @@ class ExecuteAction:
         return doors, bool(refused) or needless > 0
 
     async def dispatch(
-        self, session: BrokerSession, door: Door, hear: Callable[[Outcome], None] = lambda _: None
+        self,
+        session: BrokerSession,
+        door: Door,
+        hear: Callable[[Outcome], None] = lambda _: None,
+        nothing_waits: Callable[[], None] = lambda: None,
     ) -> Outcome:
         """Call the broker once, and record and return its answer; nothing past the door is ever cancelled half-way.
 
-        Whatever it says is heard at once: that it wants calm, too.
+        Whatever it says is heard at once: that it wants calm, too. When it was recorded and no action of the account
+        waited for its door, that is told: whoever records one later tells of it.
         """
         crash_point("executor.after_door")
         outcome = await self._call(session, door, hear)
         crash_point("executor.after_answer")
-        await self._keep(door, outcome)
+        if not await self._keep(door, outcome):
+            nothing_waits()
         crash_point("executor.after_outcome")
         self.hints.events_were_written([door.account.account_id])
         return outcome
 
-    async def _keep(self, door: Door, outcome: Outcome) -> None:
-        """Record an answer, again while the store is away: one that was recorded unnoticed changes nothing anew."""
+    async def _keep(self, door: Door, outcome: Outcome) -> bool:
+        """Record an answer, again while the store is away: one that was recorded unnoticed changes nothing anew.
+
+        Whether an action of the account waits for its door.
+        """
         answered = self.monotonic()
         while True:
             try:
@@ -176,7 +185,7 @@ class ExecuteAction:
                     raise
             await asyncio.sleep(RECORD_RETRY_SECONDS)
 
-    async def _settle(self, door: Door, outcome: Outcome) -> None:
+    async def _settle(self, door: Door, outcome: Outcome) -> bool:
         settled: ActionState | None = None
         async with self.store.account_transaction(door.account) as transaction:
             history = await transaction.of_intents([door.action.intent_id])
@@ -197,9 +206,11 @@ class ExecuteAction:
                         )
                     await record(transaction, action, settlement, history)
                     settled = settlement.state
+            waits = await transaction.has_queued()
             crash_point("executor.inside_outcome")
         if settled is not None:
             self.counts[settled] += 1
+        return waits
 
     async def _call(self, session: BrokerSession, door: Door, hear: Callable[[Outcome], None]) -> Outcome:
         while True:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from openbell_server.application.accept_together import AcceptTogether
 from openbell_server.application.capability_findings import require_capability
 from openbell_server.application.crash_points import crash_point
 from openbell_server.application.judge_command import Case, JudgeCommand
@@ -13,13 +14,13 @@ from openbell_server.application.ports.hints import Hints
 from openbell_server.application.ports.stores import (
     Acceptance,
     AcceptStatus,
-    AccountStore,
     Execution,
     Ids,
     IntentStore,
     RecordedAction,
     Submission,
 )
+from openbell_server.application.recent_accounts import RecentAccounts
 from openbell_server.domain.accounts import TRADING_LIVE, Environment, TradingAccount
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.authorization import Operation, admit_to_account
@@ -87,8 +88,9 @@ class Submitted:
 class SubmitIntent:
     """The accept path."""
 
-    accounts: AccountStore
+    accounts: RecentAccounts
     intents: IntentStore
+    accept: AcceptTogether
     controls: ControlStore
     judge: JudgeCommand
     ids: Ids
@@ -102,17 +104,20 @@ class SubmitIntent:
     async def __call__(self, caller: Principal, account_id: AccountId, decode: Decode, read_key: ReadKey) -> Submitted:
         """Record the command, or say why not; the first failing check answers."""
         idempotency_key = read_key()
-        account = await self._account(caller, account_id)
+        account = _found(await self.accounts.remember(caller.organization_id, account_id))
         admit_to_account(caller, Operation.SUBMIT_INTENT, account)
-        request = await self._admit(account, decode)
+        account, request = await self._admit(account, decode)
         for tried in range(TRIES_MAX):
             if tried:
-                account = await self._account(caller, account_id)
+                account = _found(await self.accounts.find_account(caller.organization_id, account_id))
                 _require_open(account, request.command)
             case = await self.judge.case(account, caller, request)
             if case is None:
                 continue
             receipt = _UNJUDGED if case.is_counted else case.receipt()
+            if receipt.refusals and not tried:
+                # What is remembered may let a command pass, which the accept step compares; it refuses nothing.
+                continue
             submission = await self._submission(caller, account, request.command, idempotency_key, receipt)
             if receipt.refusals:
                 return await self._refuse(submission)
@@ -127,7 +132,7 @@ class SubmitIntent:
         raise Problem("concurrent_change", "the command met a change at every one of four tries; nothing was recorded")
 
     async def _accept(self, submission: Submission, _: Case) -> Acceptance:
-        return (await self.intents.accept_across_organizations([submission]))[0]
+        return await self.accept(submission)
 
     async def _accept_counted(self, submission: Submission, case: Case) -> Acceptance | None:
         """Judge and accept under the account's lock; None if its rules changed.
@@ -151,13 +156,7 @@ class SubmitIntent:
             return None
         raise _refused(submission)
 
-    async def _account(self, caller: Principal, account_id: AccountId) -> TradingAccount:
-        account = await self.accounts.find_account(caller.organization_id, account_id)
-        if account is None:
-            raise Problem("not_found", "there is no such account")
-        return account
-
-    async def _admit(self, account: TradingAccount, decode: Decode) -> CommandRequest:
+    async def _admit(self, account: TradingAccount, decode: Decode) -> tuple[TradingAccount, CommandRequest]:
         """Decode the body, but let entitlement and disablement answer before what is wrong in it."""
         broker = self.brokers[account.broker]
         request: CommandRequest | None = None
@@ -166,12 +165,17 @@ class SubmitIntent:
             request = await decode(broker)
         except Problem as problem:
             refusal = problem
-        _require_open(account, None if request is None else request.command)
+        command = None if request is None else request.command
+        try:
+            _require_open(account, command)
+        except Problem:
+            account = _found(await self.accounts.find_account(account.organization_id, account.id))
+            _require_open(account, command)
         if refusal is not None:
             raise refusal
         assert request is not None
         require_capability(broker, request.command)
-        return request
+        return account, request
 
     async def _refuse(self, submission: Submission) -> Submitted:
         """Keep the receipt and say no, unless the same command under its key was recorded before."""
@@ -228,7 +232,7 @@ class SubmitIntent:
         if recorded is None or execution is None:
             detail = f"the database did not confirm intent {submission.intent_id}; a retry with the same key tells"
             raise Problem("outcome_unknown", detail) from error
-        self.hints.outbox_has_rows()
+        self.hints.work_was_recorded(submission.account.id)
         replayed = recorded.action.id != submission.action_id
         return Submitted(recorded=recorded, execution=execution, replayed=replayed)
 
@@ -240,7 +244,7 @@ class SubmitIntent:
             case AcceptStatus.REPLAYED if acceptance.command_hash != submission.command_hash:
                 raise Problem("idempotency_key_reused", "this Idempotency-Key was used for another command")
             case AcceptStatus.ACCEPTED:
-                self.hints.outbox_has_rows()
+                self.hints.work_was_recorded(submission.account.id)
                 if isinstance(submission.command, CreateIntent):
                     return _just_created(submission, submission.command, acceptance)
         where = (submission.account.organization_id, submission.account.id, acceptance.intent_id)
@@ -249,6 +253,12 @@ class SubmitIntent:
         assert recorded is not None
         assert execution is not None
         return Submitted(recorded=recorded, execution=execution, replayed=acceptance.status is AcceptStatus.REPLAYED)
+
+
+def _found(account: TradingAccount | None) -> TradingAccount:
+    if account is None:
+        raise Problem("not_found", "there is no such account")
+    return account
 
 
 def _taken(acceptance: Acceptance) -> Acceptance:

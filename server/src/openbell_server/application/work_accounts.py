@@ -74,6 +74,8 @@ class WorkAccounts:
     _flagging: set[AccountId] = field(default_factory=set)
     _recovering: set[AccountId] = field(default_factory=set)
     _again: set[AccountId] = field(default_factory=set)
+    # Those that had no room for what is theirs in flight.
+    _turned_away: set[AccountId] = field(default_factory=set)
     _in_flight: Counter[AccountId] = field(default_factory=Counter)
     _commands: Counter[AccountId] = field(default_factory=Counter)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -165,6 +167,8 @@ class WorkAccounts:
             bulkhead.crowded[account.account_id] = None
         free = in_flight_max - self._in_flight[account.account_id]
         commands = max(1, in_flight_max - 1) - self._commands[account.account_id]
+        if free <= 0 or commands <= 0:
+            self._turned_away.add(account.account_id)
         return room.at_most(min(free, DOORS_AT_ONCE_MAX), commands)
 
     def _wake(self, broker: str) -> None:
@@ -216,9 +220,16 @@ class WorkAccounts:
 
     async def _dispatch(self, bulkhead: Bulkhead, door: Door, use: Use) -> None:
         account_id, broker = door.account.account_id, self.brokers[door.account.broker]
-        mark = broker.echoes.mark()
+        mark, may_wait = broker.echoes.mark(), True
+
+        def nothing_waits() -> None:
+            nonlocal may_wait
+            may_wait = False
+
         try:
-            outcome = await self.execute.dispatch(bulkhead.session, door, partial(bulkhead.budget.hear, use))
+            outcome = await self.execute.dispatch(
+                bulkhead.session, door, partial(bulkhead.budget.hear, use), nothing_waits
+            )
             broker.expect_echo(mark, door, outcome)
         finally:
             bulkhead.budget.end(use)
@@ -227,7 +238,9 @@ class WorkAccounts:
             if not self._in_flight[account_id]:
                 del self._in_flight[account_id]
                 del self._commands[account_id]
-            self.hear(account_id)
+            if may_wait or account_id in self._turned_away:
+                self._turned_away.discard(account_id)
+                self.hear(account_id)
             self._wake(door.account.broker)
 
     async def _look_up(self, account_id: AccountId) -> tuple[BrokerAccount, FollowBroker]:

@@ -177,6 +177,11 @@ CODES: Final[dict[str, Code]] = {
         "The platform cannot answer now",
         "Retry with the same Idempotency-Key after Retry-After seconds.",
     ),
+    "overloaded": Code(
+        503,
+        "More commands wait than can be accepted soon",
+        "Retry after Retry-After seconds, with the same Idempotency-Key; nothing was recorded. CANCEL goes first.",
+    ),
     "schema_outdated": Code(
         503,
         "The database is older than this version",

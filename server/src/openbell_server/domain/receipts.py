@@ -14,6 +14,7 @@ from openbell_server.domain.intents import ActionType, plain
 from openbell_server.domain.orders import Terms
 
 VERSION: Final = 2
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 # Lines of a rule that are there only where they say something.
 _OPTIONAL: Final = ("would_pass", "headroom", "missing", "inputs")
 
@@ -131,4 +132,4 @@ def receipt_of(epochs: Epochs, evaluation: Evaluation) -> Receipt:
     if evaluation.watched_only:
         body["watched_only"] = True
     body["rules"] = [finding_facts(finding) for finding in findings]
-    return Receipt(verdict, json.dumps(body, separators=(",", ":")), refusals)
+    return Receipt(verdict, _encode(body), refusals)

@@ -50,5 +50,7 @@ def decode(body: bytes) -> object:
         )
     except RecursionError:
         raise ValueError(f"it is more than {DEPTH_MAX} levels deep") from None
-    _refuse_unstorable(decoded)
+    # Without an escape no text can have what is looked for, and without so many brackets none is so deep.
+    if b"\\u" in body or body.count(b"{") + body.count(b"[") > DEPTH_MAX:
+        _refuse_unstorable(decoded)
     return decoded

@@ -17,6 +17,7 @@ from openbell_server.adapters.postgres.backtest_history import PostgresHistorySt
 from openbell_server.adapters.postgres.calendars import PostgresSessionChanges
 from openbell_server.adapters.postgres.callers import PostgresTokenCallerStore
 from openbell_server.adapters.postgres.connection import (
+    BLOCKED,
     DOUBTFUL,
     OUTDATED,
     UNAVAILABLE,
@@ -24,6 +25,7 @@ from openbell_server.adapters.postgres.connection import (
     Pool,
     Role,
     check_writing,
+    open_lanes,
     open_pool,
 )
 from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
@@ -32,7 +34,7 @@ from openbell_server.adapters.postgres.credentials import PostgresCredentialStor
 from openbell_server.adapters.postgres.events import PostgresEventStore
 from openbell_server.adapters.postgres.halt_reports import PostgresHaltReports
 from openbell_server.adapters.postgres.intent_statistics import PostgresStatisticsStore
-from openbell_server.adapters.postgres.intents import PostgresIntentStore
+from openbell_server.adapters.postgres.intents import PostgresIntentStore, accept_in_lane
 from openbell_server.adapters.postgres.markets import PostgresMarketStore
 from openbell_server.adapters.postgres.order_lists import PostgresOrderLists
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
@@ -45,6 +47,7 @@ from openbell_server.adapters.postgres.symbol_controls import PostgresControlSto
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
 from openbell_server.adapters.postgres.webhooks import PostgresWebhookStore
 from openbell_server.adapters.webhooks.posting import WebhookPoster
+from openbell_server.application.accept_together import LANES, AcceptTogether
 from openbell_server.application.backtest_rules import BacktestRules
 from openbell_server.application.delete_user import DeleteUser
 from openbell_server.application.deliver_webhooks import SignAndPost
@@ -72,6 +75,7 @@ from openbell_server.application.read_intents import ReadIntents
 from openbell_server.application.read_orders import ReadOrders
 from openbell_server.application.read_receipts import ReadReceipts
 from openbell_server.application.read_statistics import ReadStatistics
+from openbell_server.application.recent_accounts import RecentAccounts
 from openbell_server.application.set_fault_plan import SetFaultPlan
 from openbell_server.application.set_rules import SetRules
 from openbell_server.application.set_symbol_controls import SetSymbolControls
@@ -108,7 +112,7 @@ from openbell_server.transport.rest.events import event_route
 from openbell_server.transport.rest.external_orders import external_order_route
 from openbell_server.transport.rest.fault_plans import fault_plan_routes
 from openbell_server.transport.rest.halt_reports import halt_report_route
-from openbell_server.transport.rest.intents import intent_routes
+from openbell_server.transport.rest.intents import intent_routes, submit_handler
 from openbell_server.transport.rest.operations import operations_route
 from openbell_server.transport.rest.orders import order_routes
 from openbell_server.transport.rest.organizations import organization_route
@@ -142,14 +146,17 @@ def rest_app(
     webhook_key: bytes = b"",
     private_targets: bool = False,
     poster: Poster | None = None,
+    lanes: Pool | None = None,
 ) -> ASGIApp:
-    """The REST application on a database."""
+    """The REST application on a database; without lanes, sets of commands are written through its pool."""
     organizations, intents, ids = PostgresOrganizationStore(pool), PostgresIntentStore(pool), DatabaseClock(pool)
     authenticate, controls = authentication(pool, tokens), PostgresControlStore(pool)
     enter = Enter(authenticate, limit)
     calendars, changes = load_calendars(), PostgresSessionChanges(pool)
     judge = _judge(pool, intents, calendars)
-    submit = SubmitIntent(organizations, intents, controls, judge, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
+    recent, accept = RecentAccounts(organizations, ids.now), _accept(intents, lanes)
+    submit = SubmitIntent(recent, intents, accept, controls, judge, ids, BROKERS, hints, DOUBTFUL, UNAVAILABLE)
+    handle_submit = submit_handler(enter, submit)
     backtest = BacktestRules(organizations, judge.books, PostgresHistoryStore(pool), BROKERS, calendars, changes)
     read = ReadIntents(organizations, intents, BROKERS, cursor_key)
     account_records, key_records = PostgresAccountRecords(pool, ids), PostgresApiKeyRecords(pool, ids)
@@ -163,7 +170,7 @@ def rest_app(
         *calendar_routes(enter, calendars, changes, ids.now),
         account_routes(enter, ManageAccounts(organizations, account_records, BROKERS, hints, cursor_key)),
         fault_plan_routes(enter, SetFaultPlan(organizations, account_records, plans)),
-        intent_routes(enter, submit, read, ReadStatistics(organizations, PostgresStatisticsStore(pool))),
+        intent_routes(enter, handle_submit, read, ReadStatistics(organizations, PostgresStatisticsStore(pool))),
         *_what_happened(enter, pool, cursor_key, streams),
         control_routes(enter, SetSymbolControls(organizations, controls, BROKERS, calendars, changes, hints)),
         *receipt_routes(enter, ReadReceipts(organizations, PostgresReceiptStore(pool), cursor_key)),
@@ -181,7 +188,7 @@ def rest_app(
         outbox_health_route(enter, lambda: count_account_outbox(pool)),
         operations_route(enter, lambda: read_queues(pool, Role.HEALTH)),
     ]
-    return build_app(routes, lambda: check_writing(pool), error_renderer(UNAVAILABLE, OUTDATED), observe)
+    return build_app(routes, lambda: check_writing(pool), error_renderer(UNAVAILABLE, OUTDATED), observe, handle_submit)
 
 
 def _what_happened(
@@ -197,6 +204,12 @@ def _what_happened(
         order_routes(enter, orders),
         event_route(enter, events, streams or event_streams(pool, None, cursor_key)),
     ]
+
+
+def _accept(intents: PostgresIntentStore, lanes: Pool | None) -> AcceptTogether:
+    alone = intents.accept_across_organizations
+    together = partial(accept_in_lane, lanes) if lanes else alone
+    return AcceptTogether(together, alone, DOUBTFUL, BLOCKED, time.monotonic)
 
 
 def _judge(pool: Pool, intents: PostgresIntentStore, calendars: MarketCalendars) -> JudgeCommand:
@@ -226,6 +239,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
     """Serve REST until stopping is set."""
     async with (
         await open_pool(settings.require("database_url"), connections_max=16) as pool,
+        await open_lanes(settings.require("database_url"), LANES) as lanes,
         access_tokens(settings) as tokens,
         rate_limits(settings) as limit,
         identity_provider(settings) as provider,
@@ -244,7 +258,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         poster = _poster(settings.webhook_private_targets)
         app = rest_app(
             *(pool, hints, cursor_key, tokens, limit, provider_name, provider, vault, plans, observe, streams),
-            *(webhook_key, settings.webhook_private_targets, poster),
+            *(webhook_key, settings.webhook_private_targets, poster, lanes),
         )
         connecting = asyncio.ensure_future(hints.run())
         try:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 import httpx
 
 from openbell_server.adapters.identity.tokens import JwtAccessTokens
-from openbell_server.adapters.identity.workos import WorkOSProvider
 from openbell_server.adapters.postgres.callers import PostgresTokenCallerStore
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
@@ -51,6 +50,9 @@ async def identity_provider(settings: Settings) -> AsyncIterator[IdentityProvide
     if settings.identity_provider != "workos" or not api_key:
         yield None
         return
+    # Slow to import, and not everybody asks it.
+    from openbell_server.adapters.identity.workos import WorkOSProvider
+
     async with httpx.AsyncClient(limits=httpx.Limits(max_connections=PROVIDER_CONNECTIONS_MAX)) as client:
         yield WorkOSProvider(
             client, api_key=api_key, client_id=settings.workos_client_id, base_url=settings.workos_base_url

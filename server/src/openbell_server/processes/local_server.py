@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from openbell_server.processes.children import Child, ChildFailed, wait_until
 
-_READY_SECONDS = 60
+_READY_SECONDS = 120
 _STOP_SECONDS = 20
 
 

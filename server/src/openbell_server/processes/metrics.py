@@ -1,6 +1,7 @@
 """What each kind of process counts, by name. No label ever names an account, an organization, a symbol or an error."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 from openbell_server.application.relay_outbox import RelayBatch
@@ -22,11 +23,16 @@ def watch_requests(operations: Operations) -> Callable[[str, str | None, int, fl
         "openbell_api_request_seconds", "How long requests took until they were answered.", "method", "route"
     )
 
+    @cache
+    def labelled(method: str, route: str, hundreds: int) -> tuple[Callable[[], None], Callable[[float], None]]:
+        return requests.labels(method, route, f"{hundreds}xx").inc, seconds.labels(method, route).observe
+
     def observe(method: str, route: str | None, status: int, elapsed: float) -> None:
         # Callers may send any word for a method.
         method, route = method if method in _METHODS else "other", route or "none"
-        requests.labels(method, route, f"{status // 100}xx").inc()
-        seconds.labels(method, route).observe(elapsed)
+        count, observe_seconds = labelled(method, route, status // 100)
+        count()
+        observe_seconds(elapsed)
         operations.record_span(
             f"{method} {route}",
             elapsed,

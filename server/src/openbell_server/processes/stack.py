@@ -20,6 +20,8 @@ from openbell_server.processes.local_services import LocalServices
 PROCESSES = ("paper", "api", "relay", "executor", "stream")
 # A process ends its own drain in DRAIN_SECONDS; this is for the interpreter to leave as well.
 _STOP_SECONDS = DRAIN_SECONDS + 5
+# A machine whose processors are taken away by others imports for a minute what it otherwise does in two seconds.
+START_SECONDS = 120
 _REPLICA = re.compile(r"-\d+$")
 # Owns nothing: what the processes may do comes from the roles that their transactions take.
 APP_LOGIN = "openbell_app"
@@ -98,14 +100,14 @@ class Stack:
             raise
         self._members[name] = _Member(child, notices)
 
-    def start_all(self, seconds: float = 30) -> None:
+    def start_all(self, seconds: float = START_SECONDS) -> None:
         """Start one of each and wait until all are ready; the deadline is for each."""
         for name in PROCESSES:
             self.start(name)
         for name in PROCESSES:
             self.wait_ready(name, seconds)
 
-    def wait_ready(self, name: str, seconds: float = 30) -> None:
+    def wait_ready(self, name: str, seconds: float = START_SECONDS) -> None:
         """Wait until a process has said that it is ready."""
         member = self._members[name]
         wait_until(lambda: member.hear() or not member.child.is_running, seconds)
@@ -129,7 +131,7 @@ class Stack:
         else:
             child.kill(number)
 
-    def restart(self, name: str, seconds: float = 30) -> None:
+    def restart(self, name: str, seconds: float = START_SECONDS) -> None:
         """Drain a process if it runs, start it again and wait until it is ready."""
         if name in self._members:
             self.stop(name)

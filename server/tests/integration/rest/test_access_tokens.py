@@ -62,7 +62,7 @@ async def test_a_denied_user_is_refused(api: RestApi, pool: Pool, tenant: Tenant
     async def refused() -> bool:
         return (await read(api, tenant, headers)).status_code == 401
 
-    await until(refused, 5)
+    await until(refused, 60)
 
 
 async def test_a_login_that_may_read_only_what_it_needs_finds_the_caller(login_pool: Pool) -> None:

@@ -9,7 +9,7 @@ import pytest
 from managed_accounts import URL, audited, change, close, create, created, queued, show, url_of
 
 from bearers import as_service, as_user
-from builders import Tenant, a_key, a_tenant, new_id
+from builders import Tenant, a_key, a_tenant, begin_epochs, new_id
 from openbell_server.adapters.postgres.accounts import open_account
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, transaction
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
@@ -149,6 +149,7 @@ async def test_without_a_good_credential_nothing_new_is_accepted(
 ) -> None:
     intent = (await api.submit(tenant, create_body("Limit", price="1"))).json()["intent_id"]
     await pool.execute("update accounts set credential_status = $1", status)
+    await begin_epochs(pool)
     answer = await api.submit(tenant, create_body())
     body = await show(api, tenant, url_of(tenant))
     assert body["credential_status"] == status
@@ -250,7 +251,7 @@ async def test_accounts_opened_at_once_are_listed_in_the_order_in_which_they_cam
     async with transaction(pool, Role.TENANT, organization) as connection:
         await open_account(connection, organization, AccountId(new_id()), slow, CredentialStatus.NOT_REQUIRED)
         quick = asyncio.ensure_future(created(api, tenant, name="quick"))
-        await until(waits, 5)
+        await until(waits, 60)
     await quick
     listed = (await api.client.get(URL, headers=as_user(tenant))).json()["data"]
     assert [account["name"] for account in listed] == ["First", "slow", "quick"]

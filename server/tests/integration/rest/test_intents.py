@@ -228,7 +228,7 @@ async def test_pages_under_concurrent_writers_never_skip_or_repeat(api: RestApi,
 
     async def follow() -> None:
         cursor: dict[str, str] = {}
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(seen) < total:
                 page = (await api.read(tenant, limit=7, **cursor)).json()
                 seen.extend(action["intent_id"] for action in page["data"])

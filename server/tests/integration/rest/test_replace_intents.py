@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders import Tenant, a_tenant, new_id
+from builders import Tenant, a_tenant, begin_epochs, new_id
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.application.ports.broker import ReplaceSupport
 from openbell_server.brokers.registry import BROKERS
@@ -125,6 +125,7 @@ async def test_a_live_replace_needs_the_entitlement_and_an_open_account_and_a_ca
         ("update organizations set disabled = false; update accounts set disabled = true", 409, "account_disabled"),
     ):
         await pool.execute(change)
+        await begin_epochs(pool)
         problem(await api.submit(live, replace_body(intent, price="4")), status, code)
     await pool.execute("update organizations set entitlements = '{}', disabled = true")
     assert (await api.submit(live, cancel_body(intent))).status_code == 202

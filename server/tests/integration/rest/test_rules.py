@@ -183,7 +183,7 @@ async def test_an_override_applies_until_it_expires_and_then_the_rule_is_as_befo
         (shown,) = (await get(api, tenant, f"{place_of(tenant)}/rules")).json()["data"]
         return "override" not in shown and shown["in_force"] == base["terms"]
 
-    await until(it_reverted, 10)
+    await until(it_reverted, 60)
     shown = (await get(api, tenant)).json()
     assert (shown["in_force"], shown["version"]) == (base["terms"], 2)
 

@@ -28,6 +28,8 @@ class JetStreamConnection:
         self._subscriptions: list[tuple[str, Callable[[Msg], Awaitable[None]]]] = []
         # How often a connection was made; whoever knew something of the server knows it no longer.
         self.connects = 0
+        self._to_wake: dict[str, None] = {}
+        self._waking: set[asyncio.Future[None]] = set()
 
     def on(self, subject: str, call: Callable[[Msg], Awaitable[None]]) -> None:
         """Call for every message on a subject, after each connect; state these before run()."""
@@ -94,6 +96,10 @@ class JetStreamConnection:
         """Wake the relay."""
         self._wake([subjects.OUTBOX_WAKE])
 
+    def work_was_recorded(self, account_id: AccountId) -> None:
+        """Wake the relay, and before it the executor that has the account."""
+        self._wake([subjects.work_wake(account_id), subjects.OUTBOX_WAKE])
+
     def events_were_written(self, account_ids: Sequence[AccountId]) -> None:
         """Wake whoever follows these accounts."""
         self._wake([subjects.event_wake(account_id) for account_id in account_ids])
@@ -107,18 +113,19 @@ class JetStreamConnection:
         self._wake([subjects.work_wake(account_id)])
 
     def _wake(self, names: Sequence[str]) -> None:
-        client = self.client
+        """In the next turn of the loop, each name once, however often it was said in this one."""
+        if self.client is None:
+            return
+        if not self._to_wake:
+            asyncio.get_running_loop().call_soon(self._wake_all)
+        self._to_wake.update(dict.fromkeys(names))
+
+    def _wake_all(self) -> None:
+        names, self._to_wake, client = [*self._to_wake], {}, self.client
         if client is not None:
             task = asyncio.ensure_future(_publish_quietly(client, names))
-            task.add_done_callback(_forget)
-            _waking.add(task)
-
-
-_waking: set[asyncio.Future[None]] = set()
-
-
-def _forget(task: asyncio.Future[None]) -> None:
-    _waking.discard(task)
+            task.add_done_callback(self._waking.discard)
+            self._waking.add(task)
 
 
 async def _publish_quietly(client: Client, names: Sequence[str]) -> None:

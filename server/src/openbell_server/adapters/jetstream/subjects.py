@@ -37,7 +37,7 @@ def user_event(event_type: str) -> str:
 
 
 def work_wake(account_id: AccountId) -> str:
-    """Where executors pass on work that reached the wrong one of them."""
+    """Where executors hear of work: of what was just recorded, and of what reached the wrong one of them."""
     return f"wake.work.{account_id}"
 
 

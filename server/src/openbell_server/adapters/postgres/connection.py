@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -19,10 +19,14 @@ from openbell_server.domain.identifiers import uuid7
 
 CONNECT_SECONDS = 10.0
 STATEMENT_SECONDS = 5.0
+# One account whose lock is not free must not hold up a set of others for longer.
+LANE_LOCK_MILLIS = 1000
+# A plan that was made while tables were small is kept: it must be the one for when they are large.
+LANE_PLANS: Final = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
 ROLLBACK_SECONDS = 2.0
 # After a switch of servers nobody stays connected to the old one for longer than this.
 CONNECTION_AGE_SECONDS_MAX = 600.0
-CLOCK_REFRESH_SECONDS = 60.0
+CLOCK_REFRESH_SECONDS = 1.0
 # Nobody heard the end of the statement: it may have been committed.
 DOUBTFUL = (
     asyncpg.InterfaceError,
@@ -34,11 +38,20 @@ DOUBTFUL = (
     TimeoutError,
     OSError,
 )
+
+
+class NoConnection(Exception):
+    """There was none to be had, so nothing was begun; its cause says why."""
+
+
+# Another has a lock that was needed, for longer than we wait.
+BLOCKED = (asyncpg.LockNotAvailableError,)
 # What a caller may retry; the added ones are the database's own word that it wrote nothing.
 UNAVAILABLE = (
     *DOUBTFUL,
     asyncpg.InsufficientResourcesError,
-    asyncpg.LockNotAvailableError,
+    *BLOCKED,
+    NoConnection,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.TransactionRollbackError,
     # It was prepared before a migration; the next one is prepared anew.
@@ -48,6 +61,7 @@ UNAVAILABLE = (
 UNREACHABLE = (*UNAVAILABLE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 # What a statement for the newest schema meets on an older one.
 OUTDATED = (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.UndefinedFunctionError)
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _queries = named_queries.load("connection")
 
 if TYPE_CHECKING:
@@ -60,9 +74,10 @@ else:  # generic in its stubs only
 
 def plainly(error: Exception) -> str:
     """What the server or the network said; an address that cannot be read may hold a password, and is not repeated."""
-    said = str(error) if isinstance(error, OSError | asyncpg.PostgresError) else ""
+    cause = error.__cause__ if isinstance(error, NoConnection) else error
+    said = str(cause) if isinstance(cause, OSError | asyncpg.PostgresError) else ""
     # A time-out has no words.
-    return said or type(error).__name__
+    return said or type(cause).__name__
 
 
 class Role(StrEnum):
@@ -99,7 +114,9 @@ async def _keep(_: object) -> None:
     """Leave a released connection as it is: nothing here outlives its transaction, and a reset is a round trip."""
 
 
-async def open_pool(url: str, *, connections_max: int = 10, idle_seconds: int = 10) -> Pool:
+async def open_pool(
+    url: str, *, connections_max: int = 10, idle_seconds: int = 10, settings: Mapping[str, str] | None = None
+) -> Pool:
     """A pool on the platform's schema, of connections to a server that can be written to.
 
     Whoever falls silent inside a transaction for longer than the idle seconds, or takes nothing the server sends,
@@ -126,8 +143,19 @@ async def open_pool(url: str, *, connections_max: int = 10, idle_seconds: int = 
             "plan_cache_mode": "force_generic_plan",
             "max_parallel_workers_per_gather": "0",
             "jit": "off",
+            **(settings or {}),
         },
     )
+
+
+async def open_lanes(url: str, connections_max: int) -> Pool:
+    """A pool whose connections are in the role of the accept step: its one statement is a transaction by itself."""
+    settings = {
+        "role": Role.ACCEPT.value,
+        "lock_timeout": f"{LANE_LOCK_MILLIS}ms",
+        **LANE_PLANS,
+    }
+    return await open_pool(url, connections_max=connections_max, settings=settings)
 
 
 @contextlib.asynccontextmanager
@@ -136,17 +164,28 @@ async def transaction(pool: Pool, role: Role, organization_id: UUID | None = Non
 
     Role and organization end with the transaction. A connection whose state is in doubt is not used again.
     """
-    async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
+    async with kept_whole(pool) as connection:
+        # One message, so that naming role and organization costs no round trip of its own. It takes no parameters;
+        # the digits of a UUID cannot be anything else.
+        named = organization_id.hex if organization_id else ""
+        await connection.execute(
+            f"begin; set local role {role}; select set_config('openbell.organization_id', '{named}', true)"
+        )
+        yield connection
+        ended = await connection.execute("commit")
+        assert ended == "COMMIT", "a statement had failed and nobody said so: nothing was committed"
+
+
+@contextlib.asynccontextmanager
+async def kept_whole(pool: Pool) -> AsyncIterator[Connection]:
+    """A connection of the pool, which does not come back to it with its state in doubt."""
+    try:
+        connection = await pool.acquire(timeout=CONNECT_SECONDS)
+    except DOUBTFUL as error:
+        raise NoConnection from error
+    try:
         try:
-            # One message, so that naming role and organization costs no round trip of its own. It takes no parameters;
-            # the digits of a UUID cannot be anything else.
-            named = organization_id.hex if organization_id else ""
-            await connection.execute(
-                f"begin; set local role {role}; select set_config('openbell.organization_id', '{named}', true)"
-            )
             yield connection
-            ended = await connection.execute("commit")
-            assert ended == "COMMIT", "a statement had failed and nobody said so: nothing was committed"
         except asyncpg.ReadOnlySQLTransactionError:
             # The server was demoted, and every other connection of the pool leads to it as well.
             await pool.expire_connections()
@@ -161,6 +200,8 @@ async def transaction(pool: Pool, role: Role, organization_id: UUID | None = Non
         # The proxy passes on what our own class of connection has; its type does not say so.
         if time.monotonic() - connection.opened_at > CONNECTION_AGE_SECONDS_MAX:  # type: ignore[attr-defined]
             await connection.close(timeout=ROLLBACK_SECONDS)
+    finally:
+        await pool.release(connection)
 
 
 async def _roll_back(connection: Connection) -> None:
@@ -179,31 +220,38 @@ def _drop(connection: Connection) -> None:
 
 @dataclass(slots=True)
 class DatabaseClock:
-    """Makes UUIDv7 ids on the database's clock, by an offset that is read again every minute."""
+    """The database's clock, read again every second; it makes UUIDv7 ids."""
 
     pool: Pool
-    offset_millis: int = 0
-    read_at: float = float("-inf")
-
-    async def refresh(self) -> None:
-        """Read the offset if it is old."""
-        if time.monotonic() - self.read_at < CLOCK_REFRESH_SECONDS:
-            return
-        before = time.time_ns()
-        database = await _queries.database_millis(self.pool)
-        self.offset_millis = int(database) - (before + time.time_ns()) // 2_000_000
-        self.read_at = time.monotonic()
+    # What it showed, in microseconds, and our own clock when we had heard it.
+    _shown: int = 0
+    _heard_at: float = float("-inf")
+    _reading: asyncio.Future[None] | None = None
 
     async def now(self) -> datetime:
-        """What the database's clock shows, nearly: for what is only shown."""
-        await self.refresh()
-        return datetime.fromtimestamp((time.time_ns() // 1_000_000 + self.offset_millis) / 1_000, UTC)
+        """What the database's clock shows, or showed a moment ago; never what it will show."""
+        return _EPOCH + timedelta(microseconds=await self._micros())
 
     async def new_ids(self, count: int) -> list[UUID]:
         """Fresh ids."""
-        await self.refresh()
-        now = time.time_ns() // 1_000_000 + self.offset_millis
-        return [uuid7(now, os.urandom(10)) for _ in range(count)]
+        millis = await self._micros() // 1000
+        chance = os.urandom(10 * count)
+        return [uuid7(millis, chance[start : start + 10]) for start in range(0, 10 * count, 10)]
+
+    async def _micros(self) -> int:
+        if time.monotonic() - self._heard_at > CLOCK_REFRESH_SECONDS:
+            # Whoever finds it old at the same time waits for one reading.
+            if self._reading is None:
+                self._reading = asyncio.ensure_future(self._read())
+            await asyncio.shield(self._reading)
+        return self._shown + int((time.monotonic() - self._heard_at) * 1_000_000)
+
+    async def _read(self) -> None:
+        try:
+            self._shown = await _queries.database_micros(self.pool)
+            self._heard_at = time.monotonic()
+        finally:
+            self._reading = None
 
 
 async def check_writing(pool: Pool) -> None:

@@ -70,6 +70,8 @@ returning send_started_at;
 select t.broker_order_id, o.order_id as intent_id from orders o
 cross join lateral unnest(o.broker_order_ids) t (broker_order_id)
 where o.organization_id = :organization_id and o.account_id = :account_id
+    -- What the index is of.
+    and o.broker_order_ids <> '{}'
     and o.broker_order_ids && :broker_order_ids::text[] and t.broker_order_id = any(:broker_order_ids::text[]);
 
 -- name: add_execution_changes(organization_id, account_id, order_id, execution_ids, revisions, quantities, prices)!

@@ -122,6 +122,11 @@ where organization_id = :organization_id and account_id = :account_id and settle
 order by action_no
 limit :row_limit;
 
+-- name: one_queued(organization_id, account_id)^
+select action_id from action_states
+where organization_id = :organization_id and account_id = :account_id and settled_at is null and state = 'QUEUED'
+limit 1;
+
 -- name: of_intents(organization_id, account_id, intent_ids)
 select * from tracked_actions
 where organization_id = :organization_id and account_id = :account_id and intent_id = any(:intent_ids::uuid[])

@@ -10,7 +10,7 @@ from typing import Any, Final
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, Pool, Role, kept_whole, transaction
 from openbell_server.application.ports.stores import (
     Acceptance,
     AcceptStatus,
@@ -197,6 +197,12 @@ class PostgresIntentStore:
                 row_limit=limit,
             )
             return [recorded_action(row) async for row in rows]
+
+
+async def accept_in_lane(lanes: Pool, submissions: Sequence[Submission]) -> list[Acceptance]:
+    """Run the accept step on a set in one round trip."""
+    async with kept_whole(lanes) as connection:
+        return await accept(connection, submissions)
 
 
 async def accept(connection: Connection, submissions: Sequence[Submission]) -> list[Acceptance]:

@@ -30,7 +30,7 @@ from openbell_server.domain.findings import CONTROL_INPUT_UNAVAILABLE, Mode, Sco
 from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
 from openbell_server.domain.market_calendars import SessionChange
 
-BOOKS_MAX: Final = 4096
+BOOKS_MAX: Final = 16_384
 # Of one account; with more of them nobody can say what it may do.
 RULES_MAX: Final = 20_000
 _books = named_queries.load("rule_books")

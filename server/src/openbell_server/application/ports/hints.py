@@ -12,6 +12,9 @@ class Hints(Protocol):
     def outbox_has_rows(self) -> None:
         """Wake the relay."""
 
+    def work_was_recorded(self, account_id: AccountId) -> None:
+        """Wake the executor that has the account, and the relay, which tells it again."""
+
     def events_were_written(self, account_ids: Sequence[AccountId]) -> None:
         """Wake whoever follows these accounts."""
 

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Awaitable, Callable, Collection, MutableMapping, Sequence
+from functools import partial
 from typing import Any, cast
 from uuid import uuid4
 
@@ -13,10 +14,10 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, S
 
 from openbell_server.transport.rest.error_responses import ErrorRenderer
 from openbell_server.transport.rest.health import health_route
+from openbell_server.transport.rest.hot_route import BODY_BYTES_MAX, ServeHot, SubmitHandler, hot_account, serve_hot
 from openbell_server.transport.rest.openapi.operations import query_names
 from openbell_server.transport.rest.openapi.routes import description_routes
 
-BODY_BYTES_MAX = 64 * 1024
 # The method, the route's template if the path led to one, the status, and the seconds that it took.
 ObserveRequest = Callable[[str, str | None, int, float], None]
 _OUR_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -28,6 +29,7 @@ def build_app(
     check_database: Callable[[], Awaitable[None]],
     render_error: ErrorRenderer,
     observe: ObserveRequest,
+    handle_submit: SubmitHandler,
 ) -> ASGIApp:
     """The application as uvicorn serves it."""
     app = Litestar(
@@ -38,10 +40,11 @@ def build_app(
         openapi_config=None,
         logging_config=None,
     )
-    return with_request_id(app, observe)
+
+    return with_request_id(app, partial(serve_hot, app, handle_submit, render_error), observe)
 
 
-def with_request_id(app: Litestar, observe: ObserveRequest) -> ASGIApp:
+def with_request_id(app: Litestar, serve_hot: ServeHot, observe: ObserveRequest) -> ASGIApp:
     """Give each request an id (the caller's, if it is a plain one), echo it, log one line, and have it counted."""
     log = structlog.get_logger()
     words = frozenset(part for route in app.routes for part in route.path.split("/") if not part.startswith("{"))
@@ -70,7 +73,11 @@ def with_request_id(app: Litestar, observe: ObserveRequest) -> ASGIApp:
         with structlog.contextvars.bound_contextvars(request_id=raw["request_id"]):
             # The router writes into it which route it took.
             routed = {**scope, **raw}
-            await app(cast("Scope", routed), receive, send_with_id)
+            account_id = hot_account(routed)
+            if account_id is None:
+                await app(cast("Scope", routed), receive, send_with_id)
+            else:
+                await serve_hot(account_id, routed, receive, send_with_id)
             elapsed = time.perf_counter() - begun
             observe(scope["method"], routed.get("path_template"), status, elapsed)
             path = _told(raw["path"], words)

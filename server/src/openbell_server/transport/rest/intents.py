@@ -3,6 +3,7 @@
 from typing import Any, Final
 from uuid import UUID
 
+import msgspec
 from litestar import Request, Response, Router, get, post
 from litestar.datastructures import State
 from litestar.exceptions.http_exceptions import InternalServerException, RequestEntityTooLarge
@@ -17,7 +18,8 @@ from openbell_server.domain.authorization import Operation
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId, IntentId
 from openbell_server.domain.intents import CommandRequest
-from openbell_server.transport.rest.entry import Enter, idempotency_key_of
+from openbell_server.transport.rest.entry import AnyRequest, Enter, idempotency_key_of
+from openbell_server.transport.rest.hot_route import Answer, SubmitHandler
 from openbell_server.transport.rest.intent_bodies import (
     ActionBody,
     PageBody,
@@ -33,25 +35,39 @@ from openbell_server.transport.rest.strict_json import decode_json, read_shape
 _COMMON_TYPES: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
 
 
-def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents, read_statistics: ReadStatistics) -> Router:
-    """The intent routes of an account."""
+def submit_handler(enter: Enter, submit: SubmitIntent) -> SubmitHandler:
+    """Answers a command, whichever way it came."""
 
-    @post("/", status_code=202)
-    async def submit_intent(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> Response[ActionBody]:
-        """Append a command: it is durable when this answers."""
+    async def handle(request: AnyRequest, account_id: AccountId) -> Answer:
         body = _BodyReadOnce(request)
-        caller = await enter.with_command(request, AccountId(account_id), body.is_cancel)
+        if submit.accept.is_crowded:
+            # Before anything else: in a crowd, whatever a refusal costs is taken from those who are served.
+            submit.accept.require_room(cancels=await body.is_cancel())
+        caller = await enter.with_command(request, account_id, body.is_cancel)
 
         async def decode(broker: BrokerDefinition) -> CommandRequest:
             return read_shape(await body.decoded(), SubmitBody).to_request(broker)
 
-        submitted = await submit(caller, AccountId(account_id), decode, lambda: idempotency_key_of(request))
-        action = submitted.recorded.action
-        headers = {"location": f"/v1/accounts/{account_id}/intents/{action.intent_id}"}
+        submitted = await submit(caller, account_id, decode, lambda: idempotency_key_of(request))
+        headers = {"location": f"/v1/accounts/{account_id}/intents/{submitted.recorded.action.intent_id}"}
         if submitted.replayed:
             headers["idempotency-replayed"] = "true"
-        execution = execution_body(submitted.execution, read.brokers)
-        return Response(action_body(submitted.recorded, execution), headers=headers)
+        execution = execution_body(submitted.execution, submit.brokers)
+        return Answer(202, headers, msgspec.json.encode(action_body(submitted.recorded, execution)))
+
+    return handle
+
+
+def intent_routes(
+    enter: Enter, handle_submit: SubmitHandler, read: ReadIntents, read_statistics: ReadStatistics
+) -> Router:
+    """The intent routes of an account."""
+
+    @post("/", status_code=202)
+    async def submit_intent(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> Response[bytes]:
+        """Append a command: it is durable when this answers."""
+        answer = await handle_submit(request, AccountId(account_id))
+        return Response(answer.content, headers=answer.headers, media_type="application/json")
 
     @get("/")
     async def list_intents(request: Request[Any, Any, State], account_id: FromPath[UUID]) -> PageBody:
@@ -92,7 +108,7 @@ def intent_routes(enter: Enter, submit: SubmitIntent, read: ReadIntents, read_st
 class _BodyReadOnce:
     """A body that is looked at before it is needed; what is wrong with it is said when it is needed."""
 
-    def __init__(self, request: Request[Any, Any, State]) -> None:
+    def __init__(self, request: AnyRequest) -> None:
         self._request = request
         self._read: object = UNSET
         self._problem: Problem | None = None

@@ -47,7 +47,7 @@ class Wire:
 
     async def has_sent(self, count: int) -> list[tuple[str, str]]:
         """So many frames, once they are there: label, and code or kind."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.sent) < count:
                 self.takes.release()
                 await asyncio.sleep(0)

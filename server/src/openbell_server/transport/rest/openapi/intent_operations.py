@@ -150,6 +150,7 @@ INTENT_OPERATIONS: Final = (
             "immutable_field",
             "quantity_not_above_filled",
             "idempotency_key_reused",
+            "overloaded",
             "outcome_unknown",
         ),
     ),
