@@ -11,7 +11,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 WIRE := sdk/src/openbell/wire
 TEST_SEED ?= $(shell date +%s)
 TESTS ?= server/tests/tidy server/tests/unit server/tests/integration sdk/tests
-PROOF_PARTS := e2e frontdoor restart isolation commit upgrade contract authz tokens fuzz-http paging errors limits outbox health vault credentials secrets doctor simulation crashpoints races sabotage execution brokers controls kill backtest events fuzz-grpc webhooks subscribers fanout people
+PROOF_PARTS := e2e frontdoor restart isolation commit upgrade contract authz tokens fuzz-http paging errors limits outbox health vault credentials secrets doctor simulation crashpoints races sabotage execution brokers controls kill backtest events fuzz-grpc webhooks subscribers fanout people speed
 
 .PHONY: help setup lock generate format check test e2e contract services-up services-down dev demo docs bench proof oracle sim clean
 

@@ -43,6 +43,7 @@ PARTS = (
     "fanout",
     "people",
     "controls",
+    "speed",
     "bench",
 )
 

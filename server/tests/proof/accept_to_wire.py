@@ -1,0 +1,114 @@
+"""From a recorded command to its bytes at the broker, beside what it costs to make as much durable without us."""
+
+import asyncio
+import itertools
+import tempfile
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from statistics import median, quantiles
+from time import perf_counter
+from typing import Any
+
+import asyncpg
+import httpx
+import nats
+from nats.js.api import StreamConfig
+
+from openbell_server.domain.identifiers import ActionId, client_order_id
+from openbell_server.processes.local_platform import LocalPlatform
+from paper_broker import until
+from proof.engines import Engines, create_floor
+from proof.figures import Figures
+from rest_api import create_body
+
+PAIRS = 5
+ACCOUNTS = 20
+PER_SECOND = 100
+SECONDS = 4
+PUBLISHED = 300
+SETTLE_SECONDS = 60
+_RECORDED = "select action_id, created_at from openbell.intent_actions where client_reference_id = $1"
+_RECEIVED = "select client_order_id, received_at from requests where kind = 'SUBMIT' and client_order_id = any ($1)"
+
+
+def measure(figures: Figures) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        LocalPlatform(Path(folder) / "logs", accounts=ACCOUNTS) as platform,
+    ):
+        engines = Engines(platform.services.postgres, Path(folder))
+        asyncio.run(create_floor(platform.services.postgres))
+        asyncio.run(_waits(platform, "first"))
+        ours, bare, publishes, tails = [], [], [], []
+        for number in range(PAIRS):
+            publish = asyncio.run(_durable_publish(platform.services.nats.url))
+            publishes.append(publish)
+            bare.append(2 * 1000 / engines.floor(2, clients=1) + publish)
+            waits = asyncio.run(_waits(platform, f"pair {number}"))
+            ours.append(median(waits))
+            tails.append(quantiles(waits, n=100)[98])
+    figures.shown("one durable publish, bare, p50 ms", round(median(publishes), 2))
+    figures.shown("two commits and one durable publish, bare, ms", round(median(bare), 2))
+    figures.shown(f"accept to wire at {PER_SECOND}/s, p50 ms", round(median(ours), 2))
+    figures.shown(f"accept to wire at {PER_SECOND}/s, p99 ms", round(median(tails), 2))
+    ratio = median(mine / theirs for mine, theirs in zip(ours, bare, strict=True))
+    figures.at_most("accept to wire / two commits and one durable publish", round(ratio, 2), 3)
+
+
+async def _durable_publish(url: str) -> float:
+    """The median of one message after the other, acknowledged when it is on disk; in milliseconds."""
+    connection = await nats.connect(url, connect_timeout=10)
+    try:
+        stream = connection.jetstream(timeout=10)
+        await stream.add_stream(StreamConfig(name="BARE", subjects=["bare"], max_bytes=64 * 1024 * 1024))
+        took = []
+        for _ in range(PUBLISHED):
+            begun = perf_counter()
+            await stream.publish("bare", b"x" * 200)
+            took.append(1000 * (perf_counter() - begun))
+        return median(took)
+    finally:
+        await connection.close()
+
+
+async def _waits(platform: LocalPlatform, mark: str) -> list[float]:
+    """Milliseconds from the moment that a command was recorded at to the one at which the broker had read it."""
+    await _submit(platform, mark)
+    recorded = await _rows(platform.owner_url, _RECORDED, mark)
+    moments = {client_order_id(ActionId(action)): created for action, created in recorded}
+    ledger = platform.services.postgres.url("openbell_paper")
+    received: dict[str, datetime] = {}
+
+    async def all_received() -> bool:
+        received.update(map(tuple, await _rows(ledger, _RECEIVED, list(moments))))
+        return len(received) == len(moments)
+
+    await until(all_received, SETTLE_SECONDS)
+    return [1000 * (received[name] - moment).total_seconds() for name, moment in moments.items()]
+
+
+async def _submit(platform: LocalPlatform, mark: str) -> None:
+    """So many commands a second, whether they are answered or not."""
+    environment = platform.client_environment()
+    accounts = itertools.cycle(platform.seeded.account_ids)
+    body = {**create_body("Limit", price="1"), "client_reference_id": mark}
+    headers = {"x-api-key": environment["OPENBELL_API_KEY"]}
+    async with httpx.AsyncClient(base_url=environment["OPENBELL_URL"], headers=headers, timeout=60) as client:
+        begun, calls = perf_counter(), []
+        for number in range(PER_SECOND * SECONDS):
+            await asyncio.sleep(max(0.0, begun + number / PER_SECOND - perf_counter()))
+            calls.append(asyncio.ensure_future(client.post(f"/v1/accounts/{next(accounts)}/intents", json=body)))
+        answers = await asyncio.gather(*calls)
+    assert {answer.status_code for answer in answers} == {202}, {
+        answer.text for answer in answers if answer.status_code != 202
+    }
+
+
+async def _rows(url: str, statement: str, *values: object) -> Sequence[Any]:
+    connection = await asyncpg.connect(url, timeout=60)
+    try:
+        rows: Sequence[Any] = await connection.fetch(statement, *values, timeout=60)
+        return rows
+    finally:
+        await connection.close(timeout=10)

@@ -1,0 +1,46 @@
+"""How fast the relay tells durably of what was recorded, beside a bare claim and completion of as many rows."""
+
+import asyncio
+import contextlib
+from time import monotonic
+
+import uvloop
+
+from openbell_server.adapters.jetstream import subjects
+from openbell_server.adapters.jetstream.connection import JetStreamConnection
+from openbell_server.adapters.jetstream.publishing import JetStreamTeller, work_messages
+from openbell_server.adapters.postgres.connection import open_pool
+from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
+from openbell_server.application.relay_outbox import RelayOutbox
+from openbell_server.domain.outbox import Queue
+from paper_broker import until
+from proof.speed_bench import SpeedBench
+
+ROWS = 8_192
+CONNECT_SECONDS = 10
+
+
+def relay_rate(bench: SpeedBench) -> float:
+    """Rows a second that were claimed, told of and completed by one relay."""
+    return uvloop.run(_relay_rate(bench))
+
+
+async def _relay_rate(bench: SpeedBench) -> float:
+    connection = JetStreamConnection(bench.services.nats.url)
+    running = asyncio.ensure_future(connection.run())
+    try:
+        async with await open_pool(bench.url) as pool:
+            teller = JetStreamTeller(connection, subjects.WORK_STREAM, work_messages)
+            relay = RelayOutbox(PostgresOutboxStore(pool, Queue.INTENTS), teller, lambda: 1.0, monotonic)
+            await until(teller.is_ready, CONNECT_SECONDS)
+            await relay()
+            done, begun = 0, monotonic()
+            while done < ROWS:
+                told = await relay()
+                assert told.completed == told.claimed > 0, "too few rows to relay, or some were not told of"
+                done += told.completed
+            return done / (monotonic() - begun)
+    finally:
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
