@@ -109,7 +109,7 @@ class Books:
             client = httpx.AsyncClient(base_url=ADDRESS, transport=httpx.MockTransport(self.answer))
             await account.host.trading.close()
             account.host.trading._client = client
-            async with asyncio.timeout(10), client:
+            async with asyncio.timeout(60), client:
                 return await asking
 
         return asyncio.run(ask())

@@ -17,7 +17,7 @@ from broker_writes import Write
 
 from openbell_server.domain.intents import ActionType
 
-CONNECT_SECONDS = 2
+CONNECT_SECONDS = 30
 CHUNK_BYTES = 65_536
 BACKLOG = 512
 # A kind of the broker has a path of its own; an order is named by our id or by the broker's.

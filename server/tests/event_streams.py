@@ -73,7 +73,7 @@ async def event_stream(
 
 async def take(call: Any, count: int) -> list[pb.TradingEvent]:
     """The next frames of a call."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return [await call.read() for _ in range(count)]
 
 

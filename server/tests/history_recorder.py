@@ -95,7 +95,7 @@ async def read_history(
     platform: LocalPlatform, client: AsyncClient, calls: Sequence[Call], followers: Sequence[Follower]
 ) -> History:
     """The history, with every book read anew; the client is one whose own reads are not recorded."""
-    connection = await asyncpg.connect(platform.owner_url, timeout=10)
+    connection = await asyncpg.connect(platform.owner_url, timeout=60)
     try:
         events = await connection.fetch(
             "select account_id, event_no, kind, intent_id, seq, body from openbell.account_events"

@@ -14,7 +14,7 @@ from openbell_server.processes.children import Child, ChildFailed, free_port, wa
 
 REGION = "eu-central-1"
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_EC2_METADATA_DISABLED": "true"}
-START_SECONDS = 60
+START_SECONDS = 180
 STOP_SECONDS = 10
 
 

@@ -46,14 +46,14 @@ def settings_of(ledger_url: str, faults: str = "", port: int | None = None, pric
     )
 
 
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 10) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not await condition():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
 
 async def healthy(address: str) -> bool:
-    async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=2) as client:
+    async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=30) as client:
         try:
             return (await client.get("/healthz")).status_code == 200
         except httpx.HTTPError:
@@ -139,7 +139,7 @@ async def found(session: PaperSession, order: BrokerOrder) -> OrderReport:
 
 
 async def ask(settings: Settings, method: str, path: str, body: object = None) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=settings.paper_url, trust_env=False, timeout=5) as client:
+    async with httpx.AsyncClient(base_url=settings.paper_url, trust_env=False, timeout=30) as client:
         return await client.request(method, path, json=body)
 
 
@@ -150,7 +150,7 @@ async def summary(settings: Settings) -> dict[str, int]:
 
 async def next_report(feed: Feed) -> tuple[AccountId, OrderReport] | None:
     """Of a feed that tells of all accounts."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         item = await anext(feed)
     if item is None:
         return None

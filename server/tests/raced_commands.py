@@ -7,10 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-import asyncpg
-
 from builders import Tenant
-from openbell_server.adapters.postgres.connection import Pool, open_pool
+from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool, open_pool
 from rest_api import RestApi, create_body, rest_api
 from scripted_broker import Desk, until_so
 
@@ -61,8 +59,8 @@ async def race(
 
     async def work(desk: Desk) -> None:
         while not is_over.is_set() or await pool.fetchval(WAITING, tenant.account.id):
-            # An executor that did not get the account's lock in time looks again.
-            with contextlib.suppress(asyncpg.LockNotAvailableError):
+            # An executor that got no lock or no answer in time looks again.
+            with contextlib.suppress(*UNAVAILABLE):
                 if not await desk.work(free=4):
                     await asyncio.sleep(0.005)
 

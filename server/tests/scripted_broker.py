@@ -174,7 +174,7 @@ class ScriptedBroker:
         return await answer(write.client_order_id) if callable(answer) else answer
 
 
-async def until_so(condition: Callable[[], bool], seconds: float = 10) -> None:
+async def until_so(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Wait for what other tasks of this loop bring about."""
 
     async def is_so() -> bool:

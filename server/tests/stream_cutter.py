@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Self
 
-CONNECT_SECONDS = 5
+CONNECT_SECONDS = 30
 _HTTP2_HEAD, _HTTP2_DATA = 9, 0
 # One message of a transport at a time, and whether it is one that counts.
 ReadMessage = Callable[[asyncio.StreamReader], Awaitable[tuple[bytes, bool]]]

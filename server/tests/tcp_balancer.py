@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Self
 
-CONNECT_SECONDS = 5
+CONNECT_SECONDS = 30
 
 
 class TcpBalancer:

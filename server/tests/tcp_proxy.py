@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Self
 from urllib.parse import urlsplit
 
-CONNECT_SECONDS = 5
+CONNECT_SECONDS = 30
 # Codes in the place of a protocol version: "may we encrypt", which one byte answers, and "cancel".
 _ENCRYPTION_REQUESTS = {80877103, 80877104}
 _CANCEL_REQUEST = 80877102
@@ -120,7 +120,8 @@ class _Link:
     silent: bool = False
     # A cut that waits for the server's reply.
     waiting: tuple[Cut, asyncio.Event] | None = None
-    # Whether an accept step was executed since the transaction began.
+    # Whether a transaction was begun, and whether an accept step was executed since.
+    beginning: bool = False
     accepting: bool = False
     # Names of prepared statements and portals, and whether they run the accept step.
     statements: dict[bytes, bool] = field(default_factory=dict)
@@ -161,6 +162,10 @@ class _Link:
         """From the client to the server."""
         while True:
             message = await _read_message(self.client[0])
+            if self._accepts_alone(message):
+                # Outside a transaction it is committed by what follows, with which it is one message here.
+                message += await _read_message(self.client[0])
+                assert message[-5:-4] == b"S"
             taken = None
             if self._commits(message):
                 taken = self.proxy.take()
@@ -196,11 +201,16 @@ class _Link:
                 portal, name, _ = body.split(b"\0", 2)
                 self.portals[portal] = self.statements[name]
             case b"E" if self.portals[body.split(b"\0", 1)[0]]:
-                self.accepting = True
+                self.accepting = self.beginning
+                return not self.beginning
             case b"Q":
+                self.beginning = body.startswith(b"begin;")
                 accepting, self.accepting = self.accepting, False
                 return accepting and body.strip(b" ;\0").lower() == b"commit"
         return False
+
+    def _accepts_alone(self, message: bytes) -> bool:
+        return message[:1] == b"E" and not self.beginning and self.portals[message[5:].split(b"\0", 1)[0]]
 
     def _end(self, cut: Cut, made: asyncio.Event) -> None:
         if cut.silent:

@@ -29,7 +29,7 @@ from openbell_server.domain.credentials import Secrets, SignedIn
 from openbell_server.domain.identifiers import SLOTS, AccountId, Symbol
 
 SWEEP_SECONDS = 0.25
-SIGN_IN_SECONDS = 20
+SIGN_IN_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ CHAPTERS = (simple_orders, doubtful_orders, odd_fills, replaces, cancels, feeds,
 SCENARIOS = [each for chapter in CHAPTERS for each in vars(chapter).values() if isinstance(each, Scenario)]
 FOLDER = Path("build/contract")
 AT_ONCE_MAX = 8
-SECONDS_MAX = 60
+SECONDS_MAX = 240
 CONNECTIONS_MAX = 16
 TEMPLATE = "conformance_template"
 
@@ -74,7 +74,7 @@ class Databases:
 
     async def _create(self, name: str, template: str = "template1") -> None:
         async with self._one_at_a_time:
-            connection = await asyncpg.connect(self._services.postgres.url("postgres"), timeout=10)
+            connection = await asyncpg.connect(self._services.postgres.url("postgres"), timeout=60)
             try:
                 await connection.execute(f"create database {name} template {template}", timeout=30)
             finally:

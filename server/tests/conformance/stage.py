@@ -32,7 +32,7 @@ from openbell_server.domain.orders import (
     TimeInForce,
 )
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 LOOK_SECONDS = 0.05
 # What a broker's declaration says of itself, made shorter: a scenario takes seconds. A command hangs for three of them.
 SETTLE_SECONDS = 4.5

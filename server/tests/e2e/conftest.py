@@ -36,5 +36,6 @@ def client(platform: LocalPlatform, account_id: str) -> Iterator[Client]:
         base_url=environment["OPENBELL_URL"],
         stream_address=environment["OPENBELL_STREAM"],
         account_id=account_id,
+        timeout=60,
     ) as opened:
         yield opened

@@ -57,7 +57,7 @@ def accepted(platform: LocalPlatform) -> Iterator[list[Action]]:
 def test_an_unarmed_point_does_nothing_and_an_unknown_one_is_refused(platform: LocalPlatform) -> None:
     assert platform.stack.watch() == []
     platform.stack.start("executor-2", {"OPENBELL_CRASH_AT": "executor.nowhere"})
-    assert wait_until(lambda: platform.stack.watch() == ["executor-2"], 20)
+    assert wait_until(lambda: platform.stack.watch() == ["executor-2"], 60)
     assert "no crash point" in platform.stack.log("executor-2").read_text()
     platform.stack.kill("executor-2")
 
@@ -115,7 +115,7 @@ def abandon_an_action(client: Client, platform: LocalPlatform, accepted: list[Ac
             accepted.append(client.buy("AAPL", Market(1)))
         return "DISPATCHING" in states()
 
-    assert wait_until(dispatching, 20)
+    assert wait_until(dispatching, 60)
     platform.stack.kill("executor")
     # What was answered just before is recorded: that one is not in doubt, and another is tried.
     return not wait_until(lambda: "DISPATCHING" not in states(), 0.5)

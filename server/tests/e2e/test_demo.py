@@ -13,9 +13,9 @@ import pytest
 
 from openbell_server.processes.children import ProcessStamp, wait_until
 
-END_SECONDS = 90
-KILL_SECONDS = 60
-DRAIN_SECONDS = 40
+END_SECONDS = 270
+KILL_SECONDS = 180
+DRAIN_SECONDS = 90
 
 
 class Run:

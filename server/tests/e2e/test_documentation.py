@@ -24,8 +24,8 @@ from openbell_server.processes.local_platform import ACME
 from openbell_server.processes.local_postgres import find_postgres
 
 SERVER = [sys.executable, "-m", "openbell_server"]
-PAGE_SECONDS = 120
-PROGRAM_SECONDS = 60
+PAGE_SECONDS = 240
+PROGRAM_SECONDS = 180
 PAGES = [page for page in pages() if page != "README.md" and EXECUTED.intersection(block.tag for block in blocks(page))]
 pytestmark = pytest.mark.timeout(START_SECONDS + PAGE_SECONDS + 30)
 

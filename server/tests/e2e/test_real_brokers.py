@@ -65,7 +65,7 @@ def sign_in(http: httpx.Client, account_id: AccountId, broker: Loopback) -> str:
         told.append(answer.get("code") or answer["status"])
         return told[-1] not in NOT_ANSWERED
 
-    assert wait_until(is_answered, 30)
+    assert wait_until(is_answered, 60)
     return told[-1]
 
 
@@ -78,7 +78,7 @@ def test_an_account_with_a_credential_trades_there(broker: str, tmp_path: Path) 
         environment, (account_id,) = platform.client_environment(), platform.seeded.account_ids
         key, url = environment["OPENBELL_API_KEY"], environment["OPENBELL_URL"]
         with (
-            httpx.Client(base_url=url, headers={"x-api-key": key}, timeout=30, trust_env=False) as http,
+            httpx.Client(base_url=url, headers={"x-api-key": key}, timeout=60, trust_env=False) as http,
             Client(api_key=key, base_url=url, account_id=str(account_id)) as client,
         ):
             assert sign_in(http, account_id, made) == "valid"
@@ -91,8 +91,8 @@ def test_an_account_with_a_credential_trades_there(broker: str, tmp_path: Path) 
                 execution = client.intent(resting).execution
                 return execution is not None and execution.state == state
 
-            assert wait_until(lambda: is_now("NEW"), 30)
+            assert wait_until(lambda: is_now("NEW"), 60)
             client.cancel_intent(resting)
-            assert wait_until(lambda: is_now("CANCELED"), 30)
+            assert wait_until(lambda: is_now("CANCELED"), 60)
         platform.stack.stop("executor")
         assert len(made.writes) == 3

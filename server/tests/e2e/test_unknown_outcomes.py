@@ -21,7 +21,7 @@ def test_a_successor_asks_the_broker_and_sends_again_only_what_never_arrived(
     client: Client, platform: LocalPlatform
 ) -> None:
     intents = [client.buy("AAPL", Market(1)).intent_id for _ in range(8)]
-    assert wait_until(lambda: any(action.state == "DISPATCHING" for action in latest(client, intents)), 15)
+    assert wait_until(lambda: any(action.state == "DISPATCHING" for action in latest(client, intents)), 60)
     platform.stack.kill("executor")
     platform.stack.start("executor")
     assert wait_until(lambda: all(a.state in {"ACKED", "FAILED"} for a in latest(client, intents)), 90)
@@ -33,7 +33,7 @@ def test_a_successor_asks_the_broker_and_sends_again_only_what_never_arrived(
     # About half were taken in silence, and half never arrived: those go out again, and three in a row may be lost.
     assert ends <= {("ACKED", "FILLED", None), ("FAILED", "FAILED", "NOT_AT_BROKER")}
     assert ("ACKED", "FILLED", None) in ends
-    books = httpx.get(f"{platform.paper_url}/ledger/summary", timeout=10).json()
+    books = httpx.get(f"{platform.paper_url}/ledger/summary", timeout=60).json()
     assert books["repeated_submits"] == 0
 
 

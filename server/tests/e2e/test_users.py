@@ -31,7 +31,7 @@ def test_a_deletion_that_was_asked_for_while_the_provider_was_away_is_finished_b
 
 async def _delete(platform: LocalPlatform, port: int, headers: dict[str, str]) -> None:
     address = platform.client_environment()["OPENBELL_URL"]
-    async with httpx.AsyncClient(base_url=address, timeout=20) as client:
+    async with httpx.AsyncClient(base_url=address, timeout=60) as client:
         asked = await client.delete("/v1/users/me", headers=headers)
         assert (asked.status_code, asked.headers["content-type"]) == (503, "text/plain; charset=utf-8")
         async with workos(port) as provider:
@@ -40,7 +40,7 @@ async def _delete(platform: LocalPlatform, port: int, headers: dict[str, str]) -
             async def is_gone() -> bool:
                 return not provider.users
 
-            await until(is_gone, 30)
+            await until(is_gone, 60)
 
         async def is_refused() -> bool:
             return (await client.delete("/v1/users/me", headers=headers)).text == "unauthorized"

@@ -286,7 +286,7 @@ async def test_a_beginning_that_met_trouble_keeps_its_account_shut_no_longer_tha
     async with following(desk, slots, Interrupted(desk.pool, interrupt)) as follow:
         await until_so(ready(follow, desk))
         await broker.begin(desk.account.account_id)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await interrupted.wait()
         await slots.renew()
         await until_so(ready(follow, desk))

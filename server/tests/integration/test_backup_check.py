@@ -60,7 +60,7 @@ async def traded(pool: Pool, database: str) -> str:
 
 async def damage(url: str, statements: str) -> None:
     """Change what no constraint and no trigger would let anybody change."""
-    connection = await asyncpg.connect(url, timeout=10, server_settings={"search_path": "openbell, pg_catalog"})
+    connection = await asyncpg.connect(url, timeout=60, server_settings={"search_path": "openbell, pg_catalog"})
     try:
         await connection.execute(f"set session_replication_role = replica; {statements}", timeout=30)
     finally:
@@ -258,7 +258,7 @@ async def test_the_command_answers_machines_and_never_names_amounts_or_texts(tra
 @pytest.fixture
 async def copy(services: LocalServices) -> AsyncIterator[str]:
     """The URL of a second database, empty."""
-    administration = await asyncpg.connect(services.postgres.url(), timeout=10)
+    administration = await asyncpg.connect(services.postgres.url(), timeout=60)
     await administration.execute("drop database if exists openbell_copy with (force)", timeout=30)
     await administration.execute("create database openbell_copy", timeout=30)
     yield services.postgres.url("openbell_copy")

@@ -47,7 +47,7 @@ async def test_a_key_that_is_for_another_account_at_the_broker_sends_nothing_bef
         await connection.fetch("select 1 from account_counters for no key update")
         # It has the account's lock before whoever writes down what the broker says.
         door = asyncio.ensure_future(desk.work())
-        await until(_somebody_waits(desk.pool), 5)
+        await until(_somebody_waits(desk.pool), 60)
         executor.sessions.hear(desk.account)
         await until_so(lambda: desk.account.account_id in executor.broker.keys)
     await door

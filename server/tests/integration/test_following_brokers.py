@@ -153,7 +153,7 @@ async def test_a_report_that_met_a_lapsed_lease_is_learned_once_the_slot_is_held
         filled = a_report(ReportStatus.FILLED, [an_execution(1, 10)], client_order_id=order_id)
         desk.broker.book[order_id] = filled
         await desk.broker.feed.put((desk.account.account_id, filled))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await was_paused.wait()
         assert slots.held() == frozenset()
         await slots.renew()

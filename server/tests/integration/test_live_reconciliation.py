@@ -76,7 +76,7 @@ async def until_position(desk: Desk, wanted: int) -> None:
     async def is_there() -> bool:
         return await desk.position() == wanted
 
-    await until(is_there, 20)
+    await until(is_there, 60)
 
 
 async def test_a_report_that_comes_during_a_comparison_waits_for_it_and_is_not_lost(desk: Desk) -> None:

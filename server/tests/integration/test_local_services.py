@@ -50,7 +50,7 @@ def owned_processes(running: LocalServices) -> list[ProcessStamp]:
     return servers + [process for server in servers for process in server.descendants()]
 
 
-def all_ended(processes: list[ProcessStamp], seconds: float = 10) -> bool:
+def all_ended(processes: list[ProcessStamp], seconds: float = 60) -> bool:
     return wait_until(lambda: not any(process.is_running for process in processes), seconds)
 
 
@@ -71,7 +71,7 @@ def listens(port: int) -> bool:
 
 
 async def postgres_answers(running: LocalServices, question: str) -> object:
-    connection = await asyncpg.connect(running.postgres.url(), timeout=10)
+    connection = await asyncpg.connect(running.postgres.url(), timeout=60)
     try:
         return await connection.fetchval(question, timeout=10)
     finally:
@@ -96,7 +96,7 @@ async def test_postgres_is_durable_and_listens_on_this_machine_only(own: LocalSe
 
 async def test_postgres_keeps_what_it_committed_when_killed_under_a_busy_connection(own: LocalServices) -> None:
     await postgres_answers(own, "create table kept as select 7 as number")
-    busy = await asyncpg.connect(own.postgres.url(), timeout=10)
+    busy = await asyncpg.connect(own.postgres.url(), timeout=60)
     server = stamp(own.postgres.pid)
     processes = [server, *server.descendants()]
     port = own.postgres.port
@@ -245,7 +245,7 @@ def test_the_wheel_in_a_private_folder_is_copied_to_where_the_server_can_read_it
 
 def test_a_child_that_ignores_the_request_to_end_is_killed_with_its_own_children(tmp_path: Path) -> None:
     child = Child(["sh", "-c", "trap '' TERM; sleep 60 & echo up; while :; do wait; done"], log=tmp_path / "log")
-    assert wait_until(lambda: "up" in child.log_tail(), 10)
+    assert wait_until(lambda: "up" in child.log_tail(), 60)
     processes = [stamp(child.pid), *stamp(child.pid).descendants()]
     assert len(processes) == 2
     assert child.stop(0.2) == -signal.SIGKILL

@@ -52,7 +52,7 @@ async def order_events(desk: Desk) -> list[dict[str, Any]]:
 
 async def settled(desk: Desk) -> None:
     """Look the actions in doubt up until none is."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while any(state == "UNKNOWN" for _, state, _ in await desk.states()):
             await desk.settle(0)
             await asyncio.sleep(0.1)

@@ -249,7 +249,7 @@ async def test_the_command_line_tells_how_far_a_recovery_has_come(desk: Desk, da
 
 
 async def is_promoted(url: str) -> bool:
-    connection = await asyncpg.connect(url, timeout=10)
+    connection = await asyncpg.connect(url, timeout=60)
     try:
         return not await connection.fetchval("select pg_is_in_recovery()")
     finally:

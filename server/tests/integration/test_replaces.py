@@ -290,7 +290,7 @@ async def test_a_replace_behind_a_cancel_goes_only_if_the_cancel_was_refused(des
 
 async def settled(desk: Desk) -> tuple[str, str, str | None]:
     """Probe, ten times a second, until the replace is no longer in doubt."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while (state := (await desk.states())[1])[1] == "UNKNOWN":
             await desk.settle(SETTLE_SECONDS)
             await asyncio.sleep(0.1)

@@ -163,7 +163,7 @@ async def test_an_override_is_in_force_until_it_expires_and_then_the_terms_of_be
         assert found.override is not None or await database_now(pool) >= expires_at
         return found.override is None and found.terms == terms(5)
 
-    await until(it_expired, 10)
+    await until(it_expired, 60)
     listed = await store.list_rules(where)
     assert [rule.override for rule in listed] == [None]
 
@@ -177,7 +177,7 @@ async def test_a_rule_that_was_only_for_a_time_is_not_there_after_it(pool: Pool,
     async def it_is_gone() -> bool:
         return await store.find_rule(where, CODE) is None and await store.list_rules(where) == []
 
-    await until(it_is_gone, 10)
+    await until(it_is_gone, 60)
     with pytest.raises(Problem, match="it is not there"):
         await save(pool, tenant, terms(1), Scope.SYMBOL, expected={1})
 
@@ -234,7 +234,7 @@ async def test_a_change_for_many_accounts_is_committed_only_when_no_door_is_open
         await door.execute(shared, str(where.organization_id))
         saving = asyncio.ensure_future(save(pool, tenant, terms(5), scope))
         if waits:
-            await until(it_waits, 10)
+            await until(it_waits, 60)
             assert await PostgresRuleStore(pool).find_rule(where, CODE) is None
         else:
             await saving
@@ -256,14 +256,14 @@ async def test_a_door_that_stays_open_for_longer_than_a_lock_may_take_does_not_u
         shared = "select pg_advisory_xact_lock_shared(hashtextextended($1::text, 7))"
         await door.execute(shared, str(organization_id))
         saving = asyncio.create_task(save(pool, tenant, terms(5), Scope.ORGANIZATION))
-        await until(waits, 30)
+        await until(waits, 60)
         first = await pool.fetchval("select clock_timestamp()")
 
         async def tries_again() -> bool:
             pid = await pool.fetchval(WAITING)
             return pid is not None and bool(await pool.fetchval(began, pid, first))
 
-        await until(tries_again, 30)
+        await until(tries_again, 60)
     saved = await asyncio.wait_for(saving, 30)
     assert saved is not None
     assert saved.version == 1

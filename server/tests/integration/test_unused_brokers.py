@@ -43,7 +43,7 @@ async def test_a_feed_is_opened_once_its_broker_has_an_account(pool: Pool, monke
             await add_account(
                 connection, organization, account_id, name="Second", broker="paper-b", environment=environment
             )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await follower.opened.wait()
     finally:
         following.cancel()

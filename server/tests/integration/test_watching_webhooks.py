@@ -89,7 +89,7 @@ async def test_a_relay_delivers_without_a_hint_and_counts_what_became_of_it(
             counted = [shown.get(f'openbell_webhook_deliveries_total{{outcome="{name}"}}', 0) for name in OUTCOMES]
             return all(counted) and shown["openbell_webhook_lanes_behind"] == 1
 
-        await until(is_settled, 30)
+        await until(is_settled, 60)
         shown = await metrics_of(relay.operations)
         await relay.stop()
     (taken, *_) = takes.requests

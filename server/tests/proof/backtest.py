@@ -8,7 +8,7 @@ from typing import Any
 
 import uvloop
 
-from builders import Tenant, a_tenant, ids
+from builders import Tenant, a_tenant, accepting, ids
 from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.postgres.backtest_history import PostgresHistoryStore
 from openbell_server.adapters.postgres.calendars import PostgresSessionChanges
@@ -24,6 +24,7 @@ from openbell_server.adapters.postgres.symbol_controls import PostgresControlSto
 from openbell_server.application.backtest_rules import Backtested, BacktestRequest, BacktestRules, ProposedRule
 from openbell_server.application.judge_command import JudgeCommand
 from openbell_server.application.ports.broker import BrokerDefinition
+from openbell_server.application.recent_accounts import RecentAccounts
 from openbell_server.application.submit_intent import SubmitIntent
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.control_rules import Address, RuleTerms
@@ -142,8 +143,9 @@ async def _submit(pool: Pool, tenant: Tenant, recorder: Recorder, commands: int)
     counted = PostgresCountedAcceptStore(pool)
     judge = JudgeCommand(PostgresRuleBookStore(pool), intents, PostgresMarketStore(pool), counted, None)
     submit = SubmitIntent(
-        organizations,
+        RecentAccounts(organizations, ids(pool).now),
         intents,
+        accepting(intents),
         PostgresControlStore(pool),
         judge,
         ids(pool),

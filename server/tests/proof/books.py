@@ -31,7 +31,7 @@ async def until_settled(platform: LocalPlatform, seconds: float, *, but_flagged:
     On request, but for those whose intent waits for a person.
     """
     orders, actions = (_FLAGGED.format("o", "order_id"), _FLAGGED.format("s", "intent_id")) if but_flagged else ("", "")
-    connection = await asyncpg.connect(platform.owner_url, timeout=10)
+    connection = await asyncpg.connect(platform.owner_url, timeout=60)
     try:
         left = -1
         deadline = asyncio.get_running_loop().time() + seconds
@@ -49,7 +49,7 @@ async def until_settled(platform: LocalPlatform, seconds: float, *, but_flagged:
 
 async def resting_orders(platform: LocalPlatform) -> list[tuple[str, str]]:
     """Account and intent of every open order of which nothing more is asked."""
-    connection = await asyncpg.connect(platform.owner_url, timeout=10)
+    connection = await asyncpg.connect(platform.owner_url, timeout=60)
     try:
         rows = await connection.fetch(
             "select account_id, order_id from openbell.orders o where standing <> 'CLOSED' and not exists ("
@@ -64,7 +64,7 @@ async def resting_orders(platform: LocalPlatform) -> list[tuple[str, str]]:
 
 async def event_heads(platform: LocalPlatform) -> dict[UUID, int]:
     """The number of the newest event of every account."""
-    connection = await asyncpg.connect(platform.owner_url, timeout=10)
+    connection = await asyncpg.connect(platform.owner_url, timeout=60)
     try:
         rows = await connection.fetch("select account_id, event_no from openbell.account_counters")
         return {row["account_id"]: row["event_no"] for row in rows}
@@ -74,7 +74,7 @@ async def event_heads(platform: LocalPlatform) -> dict[UUID, int]:
 
 async def accept_to_fill_millis(platform: LocalPlatform, intents: list[str]) -> list[float]:
     """From the moment an intent was recorded to the moment its fill was, both by the database's clock."""
-    connection = await asyncpg.connect(platform.owner_url, timeout=10)
+    connection = await asyncpg.connect(platform.owner_url, timeout=60)
     try:
         rows = await connection.fetch(
             "select extract(epoch from min(e.recorded_at) - min(o.created_at)) * 1000 as millis"

@@ -128,7 +128,7 @@ async def _ask_until_accepted(client: httpx.AsyncClient, one: Asked) -> None:
 
 
 async def _judge(figures: Figures, platform: LocalPlatform, proxy: CommitProxy, asked: list[Asked]) -> None:
-    connection = await asyncpg.connect(platform.services.postgres.url("openbell"), timeout=10)
+    connection = await asyncpg.connect(platform.services.postgres.url("openbell"), timeout=60)
     try:
         rows = await connection.fetch(
             "select client_reference_id as key, intent_id::text from openbell.intent_actions where seq = 1"

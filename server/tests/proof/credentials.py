@@ -194,7 +194,7 @@ async def _change_under_load(changes: Changes, size: Size) -> int:
 
 
 async def _judge(figures: Figures, changes: Changes) -> None:
-    ledger = await asyncpg.connect(changes.platform.stack.environment["OPENBELL_PAPER_DATABASE_URL"], timeout=10)
+    ledger = await asyncpg.connect(changes.platform.stack.environment["OPENBELL_PAPER_DATABASE_URL"], timeout=60)
     try:
         requests = await ledger.fetch("select * from requests order by number")
     finally:
@@ -248,7 +248,7 @@ def _is_later(key_id: str | None, answered: str) -> bool:
 
 async def _doors(platform: LocalPlatform) -> dict[tuple[str, str], datetime]:
     """When the door of each command opened, by its kind and the client order id that the broker logs."""
-    connection = await asyncpg.connect(platform.owner_url, timeout=10)
+    connection = await asyncpg.connect(platform.owner_url, timeout=60)
     try:
         rows = await connection.fetch(
             "select s.action_type, s.action_id, s.send_started_at, first.action_id as order_action_id"

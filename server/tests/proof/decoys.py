@@ -88,7 +88,7 @@ class Decoys:
         assert await reader.readexactly(15) == b"+OK\r\n" * 3
         writer.close()
         for sink, database in at.DUMPS.items():
-            connection = await asyncpg.connect(self._platform.services.postgres.url(database), timeout=10)
+            connection = await asyncpg.connect(self._platform.services.postgres.url(database), timeout=60)
             await connection.execute("create table public.decoy (hidden bytea)")
             await connection.execute("insert into public.decoy values ($1)", self.words[sink].encode())
             await connection.close()

@@ -308,7 +308,7 @@ def _careless_postgres(folder: Path) -> Iterator[LocalPostgres]:
 
 async def _own(url: str, *statements: str) -> None:
     """As the owner."""
-    connection = await asyncpg.connect(url, timeout=10, command_timeout=30)
+    connection = await asyncpg.connect(url, timeout=60, command_timeout=30)
     try:
         for statement in statements:
             await connection.execute(statement)

@@ -159,7 +159,7 @@ async def _read(pool: Pool, tenant: Tenant, seen: Seen, written: asyncio.Event) 
 
 async def _look(owner_url: str, tenants: list[Tenant], seen: Seen, written: asyncio.Event) -> None:
     """All of a log in one statement, again and again."""
-    connection = await asyncpg.connect(owner_url, timeout=10)
+    connection = await asyncpg.connect(owner_url, timeout=60)
     try:
         while not written.is_set():
             for tenant in tenants:

@@ -92,7 +92,7 @@ SIZES = {
 }
 STOP_PAUSE_SECONDS = 0.5
 REST_SECONDS = 2.0
-FOLLOW_SECONDS = 30
+FOLLOW_SECONDS = 120
 CUT_EVERY = 97
 LOGS = Path("build/proof/execution-logs")
 
@@ -203,7 +203,7 @@ async def _unseen(platform: LocalPlatform, writes: Sequence[Write]) -> int:
 
 
 async def _rows(url: str, statement: str) -> list[asyncpg.Record]:
-    connection = await asyncpg.connect(url, timeout=10)
+    connection = await asyncpg.connect(url, timeout=60)
     try:
         return await connection.fetch(statement)
     finally:

@@ -32,7 +32,6 @@ STREAMS_PER_KEY = 20
 COMMITTED_AT_ONCE = 100
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 READ_SECONDS = 20
-READY_SECONDS = 180
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +46,7 @@ class Size:
 
 
 SIZES = {
-    "full": Size(events={100: 500, 1000: 50}, pairs=5, quiet_events=300, quiet_pause=0.05),
+    "full": Size(events={100: 500, 1000: 50}, pairs=9, quiet_events=300, quiet_pause=0.05),
     "gate": Size(events={20: 100}, pairs=1, quiet_events=20, quiet_pause=0.02),
 }
 
@@ -63,7 +62,7 @@ def prove(figures: Figures) -> None:
             for name in ("stream", "relay"):
                 stack.start(name)
             for name in ("stream", "relay"):
-                stack.wait_ready(name, READY_SECONDS)
+                stack.wait_ready(name)
             asyncio.run(_prove(figures, stack, services.postgres.url("openbell", APP_LOGIN)))
 
 

@@ -33,7 +33,6 @@ from proof.sinks import SHOWS_KEY, RecordingTransport, Sinks
 SERVER = (sys.executable, "-m", "openbell_server")
 CALL_SECONDS = 15.0
 TROUBLE_SECONDS = 20.0
-START_SECONDS = 30.0
 AT_ONCE = 2
 JSON = {"content-type": "application/json"}
 # The secret in the text of a key.
@@ -272,7 +271,7 @@ class Handling:
         if self.whole:
             await self._with_another_key()
         stack.start("executor", {})
-        stack.wait_ready("executor", START_SECONDS)
+        stack.wait_ready("executor")
         await self._verify(CRASHED, "valid")
 
     async def _with_another_key(self) -> None:
@@ -281,7 +280,7 @@ class Handling:
         create_key_files(other / "private.json", other / "public.json")
         stack = self.platform.stack
         stack.start("executor", {"OPENBELL_VAULT_KEY": f"{FILE}{other / 'private.json'}"})
-        stack.wait_ready("executor", START_SECONDS)
+        stack.wait_ready("executor")
         await self._put(LOCKED, "that an executor cannot open")
         await self._until_in_log("executor", "sign_in_failed", "Vault")
         await self._verify(LOCKED, "", 503)
@@ -333,7 +332,7 @@ class Handling:
         for name in bad:
             with contextlib.suppress(ChildFailed):
                 # Some live on without what is away.
-                stack.wait_ready(name, START_SECONDS)
+                stack.wait_ready(name)
             self.answers[f"{name} {'lived' if stack.is_running(name) else stack.returncode(name)}"] += 1
             stack.kill(name)
             await self._command(stack.environment_of(name), None, "doctor", "--for", name.partition("-")[0])

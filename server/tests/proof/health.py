@@ -74,7 +74,7 @@ async def _prove(figures: Figures, services: LocalServices) -> None:
 
 
 async def _create(services: LocalServices, name: str, template: str) -> None:
-    administrator = await asyncpg.connect(services.postgres.url(), timeout=10)
+    administrator = await asyncpg.connect(services.postgres.url(), timeout=60)
     await administrator.execute(f"create database {name} template {template}", timeout=60)
     await administrator.close()
 

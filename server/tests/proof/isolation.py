@@ -89,7 +89,7 @@ def prove(figures: Figures) -> None:
 
 
 async def _prove(figures: Figures, owner_url: str, login_url: str) -> None:
-    owner = await asyncpg.connect(owner_url, timeout=10)
+    owner = await asyncpg.connect(owner_url, timeout=60)
     try:
         holes = await faults_of_catalogue(owner)
         figures.exactly("tenant tables without policy, and other holes in the catalogue", len(holes), 0)

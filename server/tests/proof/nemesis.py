@@ -12,7 +12,7 @@ from openbell_server.processes.children import ChildFailed
 from openbell_server.processes.local_platform import LocalPlatform
 
 POLL_SECONDS = 0.05
-READY_SECONDS = 60
+READY_SECONDS = 180
 POINT_SECONDS = 25
 TRIES_MAX = 4
 # Longer than a lease, so that a paused executor wakes up to find its work in other hands.

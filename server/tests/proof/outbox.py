@@ -34,7 +34,7 @@ PAUSE_SECONDS = (5.5, 8.0)
 # One relay is always left alone, so that somebody can take over.
 IN_TROUBLE_MAX = 2
 BITS = 6
-READY_SECONDS = 60
+READY_SECONDS = 180
 LONG_SECONDS = 6.5
 POLL_SECONDS = 0.05
 LOGS = Path("build/proof/outbox-logs")

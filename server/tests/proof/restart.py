@@ -86,7 +86,7 @@ SIZES = {
 }
 SERVICES = {"postgres": "PostgreSQL killed", "nats": "NATS killed", "wipe": "JetStream wiped"}
 KILLERS = 2
-FOLLOW_SECONDS = 30
+FOLLOW_SECONDS = 120
 CUT_EVERY = 53
 LOGS = Path("build/proof/restart-logs")
 

@@ -15,7 +15,6 @@ from proof.waiting import until_or_late
 
 SIZES = {"full": {"accounts": 5, "followers": 40, "rounds": 3}, "gate": {"accounts": 2, "followers": 8, "rounds": 1}}
 SERVERS = ("stream", "stream-2")
-READY_SECONDS = 180
 # Fewer than a caller may have at a server, where all may meet.
 FOLLOWERS_PER_KEY = 10
 EVENTS_AT_ONCE = 4
@@ -101,5 +100,5 @@ async def _replace(stack: Stack, name: str) -> bool:
     status = await asyncio.to_thread(stack.stop, name)
     assert status == 0, f"{name} ended with {status}"
     stack.start(name)
-    await asyncio.to_thread(stack.wait_ready, name, READY_SECONDS)
+    await asyncio.to_thread(stack.wait_ready, name)
     return stack.pid(name) != before

@@ -35,7 +35,7 @@ from workos_provider import workos
 
 CANARIES = 40
 CUT_EVERY = 50
-FOLLOW_SECONDS = 30
+FOLLOW_SECONDS = 120
 SHOWN_MAX = 30
 # Kept after the run, so that a finding can be traced.
 KEPT = Path("build/proof/secrets-sinks")
@@ -168,7 +168,7 @@ async def _who_may_open(figures: Figures, platform: LocalPlatform) -> None:
         postgres.url("openbell", EXECUTOR_LOGIN), Role.VAULT, "select sealed from openbell.vault_objects"
     )
     figures.exactly("the same read by the executors' login in the role of the vault", int(let), 1)
-    connection = await asyncpg.connect(platform.owner_url, timeout=10)
+    connection = await asyncpg.connect(platform.owner_url, timeout=60)
     rows = await connection.fetch("select * from openbell.vault_objects")
     await connection.close()
     keys = {
@@ -190,7 +190,7 @@ async def _who_may_open(figures: Figures, platform: LocalPlatform) -> None:
 
 async def _is_let(url: str, role: Role, query: str) -> bool:
     """Whether a login may run a query in a role; the owner may take any."""
-    connection = await asyncpg.connect(url, timeout=10)
+    connection = await asyncpg.connect(url, timeout=60)
     try:
         await connection.execute(f"set role {role}")
         await connection.fetch(query)

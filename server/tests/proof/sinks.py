@@ -125,7 +125,7 @@ class Sinks:
         """Every table of both databases as text, bytes in hex, and what the server shows of its sessions; how many."""
         count = 0
         for sink, database in DUMPS.items():
-            connection = await asyncpg.connect(platform.services.postgres.url(database), timeout=10)
+            connection = await asyncpg.connect(platform.services.postgres.url(database), timeout=60)
             try:
                 tables = await connection.fetch(
                     "select nspname, relname from pg_class c join pg_namespace n on n.oid = relnamespace"

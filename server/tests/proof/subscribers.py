@@ -27,7 +27,6 @@ from proof.rolling_restart import prove_rolling_restart
 from proof.waiting import until_or_late
 
 LOGS = Path("build/proof/subscribers-logs")
-READY_SECONDS = 180
 # Fewer than a caller may have.
 STREAMS_PER_KEY = 16
 GROWTH_MB_MAX = 50.0
@@ -79,7 +78,7 @@ def prove(figures: Figures) -> None:
             stack.start("stream-2", {"OPENBELL_STREAM_PORT": str(free_port())})
             stack.start("relay")
             for name in ("stream", "stream-2", "relay"):
-                stack.wait_ready(name, READY_SECONDS)
+                stack.wait_ready(name)
             asyncio.run(_prove(figures, stack, owner_url))
 
 

@@ -43,7 +43,7 @@ def prove(figures: Figures) -> None:
 
 
 async def _prove(figures: Figures, owner_url: str, login_url: str) -> None:
-    owner = await asyncpg.connect(owner_url, timeout=10, server_settings={"search_path": "openbell, pg_catalog"})
+    owner = await asyncpg.connect(owner_url, timeout=60, server_settings={"search_path": "openbell, pg_catalog"})
     members = Members()
     try:
         async with (

@@ -153,7 +153,7 @@ async def _restore(figures: Figures, platform: LocalPlatform, size: dict[str, in
         # Some are queued, some past their door, some filled: a disaster does not wait.
         for name in set(PROCESSES) - {"paper"}:
             platform.stack.kill(name)
-        connection = await asyncpg.connect(platform.services.postgres.url(), timeout=10)
+        connection = await asyncpg.connect(platform.services.postgres.url(), timeout=60)
         await connection.execute("drop database openbell with (force)")
         await connection.execute("create database openbell")
         await connection.close()

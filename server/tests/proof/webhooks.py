@@ -32,7 +32,7 @@ from webhook_targets import a_target, answering
 
 LOGS = Path("build/proof/webhooks-logs")
 KEY = secrets.token_hex(32)
-READY_SECONDS = 60
+READY_SECONDS = 180
 # What a target does instead of taking an event, each at most twice in a row, so that nobody waits for minutes.
 FAILURES = ("500", "302", "reset", "half", "two lengths", "no HTTP", "stall")
 # How it takes one.

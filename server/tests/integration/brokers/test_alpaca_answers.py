@@ -121,7 +121,7 @@ async def test_a_stream_that_is_sent_elsewhere_does_not_go_there() -> None:
         async def asked_again() -> bool:
             return len(requests) > 2
 
-        await until(asked_again, 20)
+        await until(asked_again, 60)
         pending.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await pending

@@ -59,7 +59,7 @@ class Listener:
         async def is_so() -> bool:
             return condition()
 
-        await until(is_so, 20)
+        await until(is_so, 60)
 
     async def until_last(self, condition: Callable[[OrderReport], bool]) -> None:
         """The last report is so."""
@@ -279,7 +279,7 @@ async def test_all_streams_begin_anew_with_the_feed(alpaca: Loopback) -> None:
         assert not session.is_connected
         assert set(session.unheard) == {ACCOUNT}
         feed = session.reports()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await anext(feed) is None
             assert session.is_connected
             assert await anext(feed) == (ACCOUNT, None)
@@ -292,7 +292,7 @@ async def test_an_account_stays_unheard_until_its_beginning_was_read(alpaca: Loo
     session = AlpacaSession(alpaca.addresses)
     await sign_in(session, alpaca, ACCOUNT)
     feed = session.reports()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await anext(feed) is None
         while not session._accounts._feeds[ACCOUNT].is_connected:  # noqa: ASYNC110
             await asyncio.sleep(0.02)

@@ -50,7 +50,7 @@ async def talking(talk: Talk) -> AsyncIterator[tuple[BrokerHttp, list[bytes]]]:
         finally:
             await http.close()
             # The client has let go of its ends, so that all of them come to theirs.
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await asyncio.gather(*serving)
 
 

@@ -174,7 +174,7 @@ async def test_faults_of_cancels_leave_submits_alone(ledger_url: str) -> None:
 
 
 async def test_a_lagging_look_up_finds_the_order_later(ledger_url: str) -> None:
-    async with running(settings_of(ledger_url, "find_lag_ms=400")) as session:
+    async with running(settings_of(ledger_url, "find_lag_ms=1500")) as session:
         order = new_order()
         await session.submit(order)
         assert await session.find(ACCOUNT, named(order.client_order_id)) is None

@@ -132,7 +132,7 @@ async def test_an_order_is_placed_long_after_its_answer_was_given_up(
             summary = await ask(told.settings, "GET", "/ledger/summary")
             return bool(summary.json()["requests"] == 1)
 
-        await until(is_decided, 20)
+        await until(is_decided, 60)
         assert await told.placed() == placed
 
 

@@ -149,7 +149,7 @@ async def test_a_walk_fills_a_limit_in_lots_sooner_or_later(ledger_url: str) -> 
             done = [await has_status(session, order, ReportStatus.FILLED) for order in orders]
             return any(done) and await has_status(session, market, ReportStatus.FILLED)
 
-        await until(one_is_filled, 20)
+        await until(one_is_filled, 60)
         assert [fill.quantity for fill in (await found(session, market)).executions] == [1000, 1000, 500]
         for order in orders:
             assert order.limit_price is not None

@@ -162,7 +162,7 @@ async def test_a_ledger_from_before_replaces_learns_them_and_keeps_what_it_has(l
     settings = settings_of(ledger_url)
     async with running(settings) as session:
         order = await a_resting_order(session)
-    connection = await asyncpg.connect(ledger_url, timeout=10)
+    connection = await asyncpg.connect(ledger_url, timeout=60)
     try:
         await connection.execute(
             "drop table replacements; alter table requests add constraint requests_kind_check"

@@ -154,7 +154,7 @@ async def test_a_page_that_comes_too_slowly_raises(monkeypatch: pytest.MonkeyPat
         writer.close()
         ended.set()
 
-    async with asyncio.timeout(10), await asyncio.start_server(drip, "127.0.0.1", 0) as server:
+    async with asyncio.timeout(60), await asyncio.start_server(drip, "127.0.0.1", 0) as server:
         session = PaperSession(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         with pytest.raises(TimeoutError):
             await session.orders_since(ACCOUNT, datetime.now(UTC))
@@ -165,7 +165,7 @@ async def test_a_page_that_comes_too_slowly_raises(monkeypatch: pytest.MonkeyPat
 
 async def test_a_garbled_feed_is_connected_anew() -> None:
     async with answering(b'HTTP/1.1 200 X\r\n\r\n{"connected":1}\n{"number":\n') as (session, requests):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             feed = session.reports()
             assert [await anext(feed) for _ in range(3)] == [None] * 3
             await feed.aclose()

@@ -45,7 +45,7 @@ class PaperDesk:
             await settle(self.desk.account, self.session, capabilities)
             return all(state != "UNKNOWN" for _, state, _ in await self.desk.states())
 
-        await until(nothing_in_doubt, 20)
+        await until(nothing_in_doubt, 60)
 
     async def at_broker(self, intent: IntentId) -> OrderReport:
         """The order as the broker has it, and our record after hearing of it."""
@@ -117,7 +117,7 @@ async def test_whatever_happens_to_a_replace_both_records_agree_in_the_end_and_a
             await desk.work()
             assert await agree(desk, intent) == ("CLOSED", "CANCELED")
         requests = "select count(*) from requests where kind = 'REPLACE'"
-        ledger = await asyncpg.connect(ledger_url, timeout=10)
+        ledger = await asyncpg.connect(ledger_url, timeout=60)
         try:
             assert await ledger.fetchval(requests) == (0 if fault == "replace_hang" else 1)
         finally:

@@ -35,7 +35,7 @@ async def frames(
     )
     call = stub.SubscribeEvents(request, metadata=(("x-api-key", tenant.key),), timeout=30)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             stream = aiter(call)
             return [await anext(stream) for _ in range(count)]
     finally:

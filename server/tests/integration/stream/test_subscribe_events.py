@@ -74,7 +74,7 @@ async def refusal(frames: AsyncIterator[pb.TradingEvent]) -> tuple[grpc.StatusCo
 
 
 async def take(frames: AsyncIterator[pb.TradingEvent], count: int) -> list[pb.TradingEvent]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return [await anext(frames) for _ in range(count)]
 
 
