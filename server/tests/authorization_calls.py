@@ -26,7 +26,7 @@ from openbell_server.domain.accounts import Environment
 from openbell_server.domain.errors import CODES
 from rest_api import PROBLEM_FIELDS, RecordedSealer, cancel_body, create_body, replace_body, rest_api
 
-CALL_SECONDS = 20
+CALL_SECONDS = 60
 # The same in every call, so that answers can be compared byte by byte.
 REQUEST_ID = "cell"
 STATUSES = {

@@ -63,12 +63,12 @@ async def event_stream(
     health = Health(is_ready or _always_ready, stopping)
     address = f"127.0.0.1:{free_port()}"
     served = asyncio.ensure_future(serve_stream(service, health, address, ready.set, stopping))
-    await asyncio.wait_for(ready.wait(), 10)
+    await asyncio.wait_for(ready.wait(), 60)
     try:
         yield address
     finally:
         stopping.set()
-        await asyncio.wait_for(served, 10)
+        await asyncio.wait_for(served, 60)
 
 
 async def take(call: Any, count: int) -> list[pb.TradingEvent]:
@@ -86,7 +86,7 @@ async def ending(call: Any) -> tuple[list[pb.TradingEvent], grpc.StatusCode, dic
             frames.append(frame)
 
     with pytest.raises(grpc.aio.AioRpcError) as ended:
-        await asyncio.wait_for(take_all(), 20)
+        await asyncio.wait_for(take_all(), 60)
     told = {str(name): str(value) for name, value in ended.value.trailing_metadata() or ()}
     return frames, ended.value.code(), told
 

@@ -53,10 +53,14 @@ def run(command: list[str], folder: Path, seconds: float, environment: dict[str,
 
 def answered(ask: Callable[[], httpx.Response]) -> httpx.Response:
     """The first answer that is another than that nobody can answer now."""
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while (answer := ask()).status_code == httpx.codes.SERVICE_UNAVAILABLE and time.monotonic() < deadline:
-        time.sleep(0.2)
-    return answer
+    answers: list[httpx.Response] = []
+
+    def is_answered() -> bool:
+        answers.append(ask())
+        return answers[-1].status_code != httpx.codes.SERVICE_UNAVAILABLE
+
+    wait_until(is_answered, ANSWER_SECONDS)
+    return answers[-1]
 
 
 def plain_environment() -> dict[str, str]:

@@ -46,7 +46,7 @@ class LocalKms:
         import httpx
 
         try:
-            return httpx.get(f"{self.endpoint}/moto-api/data.json", timeout=5, trust_env=False).is_success
+            return httpx.get(f"{self.endpoint}/moto-api/data.json", timeout=60, trust_env=False).is_success
         except httpx.HTTPError:
             return False
 

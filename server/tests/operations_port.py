@@ -11,7 +11,7 @@ from openbell_server.processes.operations import Operations
 @asynccontextmanager
 async def looking_at(operations: Operations) -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(operations)
-    async with httpx.AsyncClient(transport=transport, base_url="http://operations.test", timeout=20) as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://operations.test", timeout=60) as client:
         yield client
 
 

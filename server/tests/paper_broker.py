@@ -70,7 +70,7 @@ async def serving(settings: Settings) -> AsyncIterator[None]:
         yield
     finally:
         stopping.set()
-        await asyncio.wait_for(served, 8)
+        await asyncio.wait_for(served, 60)
 
 
 @asynccontextmanager

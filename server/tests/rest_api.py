@@ -145,7 +145,7 @@ async def rest_api(
         *(webhook_key, False, poster or RememberedPosts()),
     )
     transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
-    async with httpx.AsyncClient(transport=transport, base_url="http://openbell.test", timeout=20) as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://openbell.test", timeout=60) as client:
         yield RestApi(client, hints)
 
 

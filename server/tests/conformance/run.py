@@ -108,7 +108,7 @@ async def a_house(broker: str, databases: Databases) -> AsyncIterator[House]:
             base_url=running.engine.paper_url,
             trust_env=False,
             verify=False,
-            timeout=10,
+            timeout=60,
             # A connection that is kept may be closed just as the next call begins.
             limits=httpx.Limits(max_keepalive_connections=0),
         ) as operator,

@@ -57,7 +57,7 @@ def accepted(platform: LocalPlatform) -> Iterator[list[Action]]:
 def test_an_unarmed_point_does_nothing_and_an_unknown_one_is_refused(platform: LocalPlatform) -> None:
     assert platform.stack.watch() == []
     platform.stack.start("executor-2", {"OPENBELL_CRASH_AT": "executor.nowhere"})
-    assert wait_until(lambda: platform.stack.watch() == ["executor-2"], 60)
+    assert wait_until(lambda: platform.stack.watch() == ["executor-2"], 180)
     assert "no crash point" in platform.stack.log("executor-2").read_text()
     platform.stack.kill("executor-2")
 
@@ -77,7 +77,7 @@ def test_a_process_killed_there_loses_and_doubles_nothing(
 ) -> None:
     process = point.split(".")[0]
     if process == "executor":
-        assert wait_until(lambda: abandon_an_action(client, platform, accepted), 60)
+        assert wait_until(lambda: abandon_an_action(client, platform, accepted), 180)
     else:
         platform.stack.kill(process)
     platform.stack.start(process, {"OPENBELL_CRASH_AT": point})
@@ -94,7 +94,7 @@ def test_a_process_killed_there_loses_and_doubles_nothing(
                 client.buy("AAPL", Market(1), idempotency_key=keys[-1])
         return process in platform.stack.watch()
 
-    assert wait_until(killed, 60), "the point was never reached"
+    assert wait_until(killed, 180), "the point was never reached"
     platform.stack.start(process, {})
     platform.stack.wait_ready(process)
     accepted.extend(client.buy("AAPL", Market(1), idempotency_key=key) for key in keys)
@@ -115,7 +115,7 @@ def abandon_an_action(client: Client, platform: LocalPlatform, accepted: list[Ac
             accepted.append(client.buy("AAPL", Market(1)))
         return "DISPATCHING" in states()
 
-    assert wait_until(dispatching, 60)
+    assert wait_until(dispatching, 180)
     platform.stack.kill("executor")
     # What was answered just before is recorded: that one is not in doubt, and another is tried.
     return not wait_until(lambda: "DISPATCHING" not in states(), 0.5)

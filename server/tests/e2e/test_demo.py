@@ -60,7 +60,7 @@ def run() -> Iterator[Run]:
         yield running
     finally:
         running.process.kill()
-        running.process.wait(10)
+        running.process.wait(60)
         shutil.rmtree(folder)
 
 

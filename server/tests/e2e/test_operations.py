@@ -59,7 +59,7 @@ def test_an_order_leaves_a_span_at_the_api_the_relay_and_the_executor_and_none_t
     def told() -> dict[tuple[str, str], dict[str, str | int]]:
         return {(service, name): attributes for service, name, attributes, _ in collector.spans()}
 
-    assert wait_until(lambda: wanted.keys() <= told().keys(), 60), told()
+    assert wait_until(lambda: wanted.keys() <= told().keys(), 180), told()
     assert {key: told()[key] for key in wanted} == wanted
     sent = b"".join(request.SerializeToString() for request in collector.received)
     for secret in (platform.seeded.api_key, str(platform.seeded.account_ids[0]), "AAPL"):

@@ -44,11 +44,11 @@ def running(broker: str, platform: LocalPlatform) -> Iterator[Loopback]:
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
     try:
-        assert started.wait(30)
+        assert started.wait(120)
         yield served[0]
     finally:
         loop.call_soon_threadsafe(stopping.set)
-        thread.join(30)
+        thread.join(120)
         loop.close()
 
 
@@ -65,7 +65,7 @@ def sign_in(http: httpx.Client, account_id: AccountId, broker: Loopback) -> str:
         told.append(answer.get("code") or answer["status"])
         return told[-1] not in NOT_ANSWERED
 
-    assert wait_until(is_answered, 60)
+    assert wait_until(is_answered, 180)
     return told[-1]
 
 
@@ -91,8 +91,8 @@ def test_an_account_with_a_credential_trades_there(broker: str, tmp_path: Path) 
                 execution = client.intent(resting).execution
                 return execution is not None and execution.state == state
 
-            assert wait_until(lambda: is_now("NEW"), 60)
+            assert wait_until(lambda: is_now("NEW"), 180)
             client.cancel_intent(resting)
-            assert wait_until(lambda: is_now("CANCELED"), 60)
+            assert wait_until(lambda: is_now("CANCELED"), 180)
         platform.stack.stop("executor")
         assert len(made.writes) == 3

@@ -228,7 +228,7 @@ async def test_finding_nothing_proves_nothing_while_the_server_is_at_work_on_the
     tenant = await a_tenant(pool)
     gate = await asyncpg.connect(database, timeout=60)
     try:
-        await gate.execute(SLOW_COMMIT, timeout=10)
+        await gate.execute(SLOW_COMMIT, timeout=60)
         proxy.arm(Cut("commit", None))
         unknown = named(await api.submit(tenant, create_body(), "k"))
         problem(await api.submit(tenant, create_body(), "k"), 503, "unavailable")
@@ -313,7 +313,7 @@ async def test_whatever_the_driver_calls_a_connection_that_its_server_ended_it_i
     async def until_it_fails(connection: "asyncpg.Connection[asyncpg.Record]") -> Exception:
         while True:
             try:
-                await connection.fetchval("select 1", timeout=5)
+                await connection.fetchval("select 1", timeout=60)
             except Exception as error:  # noqa: BLE001 - which one it is depends on what the server's last word met
                 return error
 
@@ -321,5 +321,5 @@ async def test_whatever_the_driver_calls_a_connection_that_its_server_ended_it_i
         connection = await asyncpg.connect(database, timeout=60)
         failing = asyncio.ensure_future(until_it_fails(connection))
         await pool.execute("select pg_terminate_backend($1)", connection.get_server_pid())
-        assert isinstance(await asyncio.wait_for(failing, 10), DOUBTFUL)
+        assert isinstance(await asyncio.wait_for(failing, 60), DOUBTFUL)
         connection.terminate()

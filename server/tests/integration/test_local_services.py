@@ -73,17 +73,17 @@ def listens(port: int) -> bool:
 async def postgres_answers(running: LocalServices, question: str) -> object:
     connection = await asyncpg.connect(running.postgres.url(), timeout=60)
     try:
-        return await connection.fetchval(question, timeout=10)
+        return await connection.fetchval(question, timeout=60)
     finally:
-        await connection.close(timeout=10)
+        await connection.close(timeout=60)
 
 
 async def publish(running: LocalServices, subject: str) -> int:
-    client = await nats.connect(running.nats.url, connect_timeout=5)
+    client = await nats.connect(running.nats.url, connect_timeout=60)
     try:
         stream = client.jetstream()
         await stream.add_stream(name="kept", subjects=["kept.>"])
-        return (await stream.publish(subject, b"x", timeout=5)).seq
+        return (await stream.publish(subject, b"x", timeout=60)).seq
     finally:
         await client.close()
 
@@ -136,7 +136,7 @@ def test_nats_syncs_every_message(own: LocalServices, tmp_path: Path) -> None:
     monitored = Child([local_nats.find_nats(), "-c", own.nats._config, "-m", str(port)], log=tmp_path / "log")
     try:
         assert wait_until(own.nats._is_ready, 10), monitored.log_tail()
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/jsz?config=true", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/jsz?config=true", timeout=60) as answer:
             report = json.load(answer)
     finally:
         monitored.stop(10)

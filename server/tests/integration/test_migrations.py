@@ -187,7 +187,7 @@ async def test_a_process_on_an_empty_database_ends_with_a_sentence(empty: str) -
         env={"OPENBELL_DATABASE_URL": empty},
         stderr=asyncio.subprocess.PIPE,
     )
-    _, said = await asyncio.wait_for(process.communicate(), 30)
+    _, said = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 2
     assert said.decode().splitlines()[-1].endswith("run `openbell-server migrate`.")
     assert "Traceback" not in said.decode()

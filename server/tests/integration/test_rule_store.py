@@ -264,7 +264,7 @@ async def test_a_door_that_stays_open_for_longer_than_a_lock_may_take_does_not_u
             return pid is not None and bool(await pool.fetchval(began, pid, first))
 
         await until(tries_again, 60)
-    saved = await asyncio.wait_for(saving, 30)
+    saved = await asyncio.wait_for(saving, 60)
     assert saved is not None
     assert saved.version == 1
 

@@ -68,7 +68,7 @@ class Relay:
 
     async def stop(self) -> None:
         self.stopping.set()
-        await asyncio.wait_for(self.task, 20)
+        await asyncio.wait_for(self.task, 60)
 
 
 def at(target: Target) -> str:
@@ -100,5 +100,5 @@ async def test_a_relay_delivers_without_a_hint_and_counts_what_became_of_it(
 
 async def test_without_a_key_a_relay_delivers_nothing_and_goes_on_with_the_rest(database: str, pool: Pool) -> None:
     relay = Relay(database, webhook_key="")
-    await asyncio.wait_for(relay.task, 10)
+    await asyncio.wait_for(relay.task, 60)
     assert not [name for name in await metrics_of(relay.operations) if "webhook" in name]

@@ -97,7 +97,7 @@ async def _value(url: str, statement: str, pause: float = 0.0) -> int:
         value: int = await connection.fetchval(statement, timeout=300)
         return value
     finally:
-        await connection.close(timeout=10)
+        await connection.close(timeout=60)
 
 
 async def _without_order(url: str) -> None:
@@ -107,7 +107,7 @@ async def _without_order(url: str) -> None:
         assert written.count(_ORDERED) == 1
         await connection.execute(written.replace(_ORDERED, "order by random() for no key update of c"))
     finally:
-        await connection.close(timeout=10)
+        await connection.close(timeout=60)
 
 
 async def _accept(url: str, facts: dict[str, str], commands: int, callers: int) -> Counter[str]:

@@ -3,14 +3,11 @@
 import asyncio
 import itertools
 import tempfile
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter
-from typing import Any
 
-import asyncpg
 import httpx
 import nats
 from nats.js.api import StreamConfig
@@ -18,6 +15,7 @@ from nats.js.api import StreamConfig
 from openbell_server.domain.identifiers import ActionId, client_order_id
 from openbell_server.processes.local_platform import LocalPlatform
 from paper_broker import until
+from proof.books import rows
 from proof.engines import Engines, create_floor
 from proof.figures import Figures
 from rest_api import create_body
@@ -58,9 +56,9 @@ def measure(figures: Figures) -> None:
 
 async def _durable_publish(url: str) -> float:
     """The median of one message after the other, acknowledged when it is on disk; in milliseconds."""
-    connection = await nats.connect(url, connect_timeout=10)
+    connection = await nats.connect(url, connect_timeout=60)
     try:
-        stream = connection.jetstream(timeout=10)
+        stream = connection.jetstream(timeout=60)
         await stream.add_stream(StreamConfig(name="BARE", subjects=["bare"], max_bytes=64 * 1024 * 1024))
         took = []
         for _ in range(PUBLISHED):
@@ -75,13 +73,13 @@ async def _durable_publish(url: str) -> float:
 async def _waits(platform: LocalPlatform, mark: str) -> list[float]:
     """Milliseconds from the moment that a command was recorded at to the one at which the broker had read it."""
     await _submit(platform, mark)
-    recorded = await _rows(platform.owner_url, _RECORDED, mark)
+    recorded = await rows(platform.owner_url, _RECORDED, mark)
     moments = {client_order_id(ActionId(action)): created for action, created in recorded}
     ledger = platform.services.postgres.url("openbell_paper")
     received: dict[str, datetime] = {}
 
     async def all_received() -> bool:
-        received.update(map(tuple, await _rows(ledger, _RECEIVED, list(moments))))
+        received.update(map(tuple, await rows(ledger, _RECEIVED, list(moments))))
         return len(received) == len(moments)
 
     await until(all_received, SETTLE_SECONDS)
@@ -103,12 +101,3 @@ async def _submit(platform: LocalPlatform, mark: str) -> None:
     assert {answer.status_code for answer in answers} == {202}, {
         answer.text for answer in answers if answer.status_code != 202
     }
-
-
-async def _rows(url: str, statement: str, *values: object) -> Sequence[Any]:
-    connection = await asyncpg.connect(url, timeout=60)
-    try:
-        rows: Sequence[Any] = await connection.fetch(statement, *values, timeout=60)
-        return rows
-    finally:
-        await connection.close(timeout=10)

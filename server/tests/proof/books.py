@@ -85,3 +85,12 @@ async def accept_to_fill_millis(platform: LocalPlatform, intents: list[str]) -> 
         return sorted(float(row["millis"]) for row in rows)
     finally:
         await connection.close()
+
+
+async def rows(url: str, statement: str, *values: object) -> list[asyncpg.Record]:
+    """What one statement finds in a database."""
+    connection = await asyncpg.connect(url, timeout=60)
+    try:
+        return await connection.fetch(statement, *values, timeout=60)
+    finally:
+        await connection.close(timeout=60)

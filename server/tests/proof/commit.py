@@ -19,7 +19,7 @@ from tcp_proxy import CommitProxy, Cut
 ROUNDS = {"full": 10, "gate": 1}
 CUTS_PER_ROUND = 20
 # A silent connection is given up after five seconds, and its cancellation after as many.
-ANSWER_SECONDS = 30
+ANSWER_SECONDS = 120
 # The server of a silent client keeps the account for up to ten seconds.
 RETRY_SECONDS = 60
 PAUSE_SECONDS = 0.1

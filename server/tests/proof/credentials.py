@@ -28,7 +28,7 @@ ACCOUNTS = 8
 LOAD_CLIENTS = 4
 # Intents a second over all accounts.
 RATE = 20
-ARRIVE_SECONDS = 15
+ARRIVE_SECONDS = 60
 DISABLED_SECONDS = 0.4
 POLL_SECONDS = 0.01
 VERIFY_TRIES = 5
@@ -146,8 +146,8 @@ async def _prove(figures: Figures, platform: LocalPlatform, size: Size) -> None:
     environment = platform.client_environment()
     headers = {"x-api-key": environment["OPENBELL_API_KEY"]}
     async with (
-        httpx.AsyncClient(base_url=environment["OPENBELL_URL"], headers=headers, timeout=10, trust_env=False) as api,
-        httpx.AsyncClient(base_url=platform.paper_url, timeout=10, trust_env=False) as paper,
+        httpx.AsyncClient(base_url=environment["OPENBELL_URL"], headers=headers, timeout=60, trust_env=False) as api,
+        httpx.AsyncClient(base_url=platform.paper_url, timeout=60, trust_env=False) as paper,
     ):
         changes = Changes(platform, api, paper)
         accepted = await _change_under_load(changes, size)

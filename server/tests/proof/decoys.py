@@ -30,7 +30,7 @@ from proof.canaries import Canaries, Search
 from proof.load import clients
 from proof.sinks import RecordingTransport, Sinks, redis_connection
 
-SECONDS = 10
+SECONDS = 60
 
 
 class Decoys:
@@ -73,13 +73,13 @@ class Decoys:
             port = free_port()
             operations = Operations(self.words[sink])
             serving = asyncio.ensure_future(operations.run(Settings(operations_port=port)))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not (self._sinks.folder / sink / sink).exists():
                     await self._sinks.scrape(f"http://127.0.0.1:{port}", sink)
             serving.cancel()
 
     async def _plant_in_services(self) -> None:
-        client = await nats.connect(self._platform.services.nats.url, connect_timeout=5)
+        client = await nats.connect(self._platform.services.nats.url, connect_timeout=60)
         await client.publish("wake.decoy", self.words[at.NATS].encode())
         await client.jetstream().publish(subjects.user_event("decoy"), self.words[at.STREAMS].encode())
         await client.close()

@@ -211,7 +211,7 @@ def _of_nats(url: str, monitor: str) -> Sequence[Plant]:
 
 
 async def _spoil_stream(url: str) -> None:
-    client = await nats.connect(url, connect_timeout=5)
+    client = await nats.connect(url, connect_timeout=60)
     try:
         for stream in STREAMS.values():
             spoilt = StreamConfig(

@@ -165,7 +165,7 @@ async def _execute(url: str, *statements: str) -> None:
         for statement in statements:
             await connection.execute(statement, timeout=120)
     finally:
-        await connection.close(timeout=10)
+        await connection.close(timeout=60)
 
 
 def require_programs() -> None:

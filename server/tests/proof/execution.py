@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-import asyncpg
 from broker_socket import BrokerSocket
 from broker_writes import Write, excess_writes
 
@@ -25,7 +24,7 @@ from openbell_server.brokers.registry import BROKERS
 from openbell_server.demo.ledgers import Books
 from openbell_server.domain.intents import ActionType
 from openbell_server.processes.local_platform import LocalPlatform
-from proof.books import event_heads
+from proof.books import event_heads, rows
 from proof.figures import Figures
 from proof.load import accounts_of, clients, followers, until_followed
 from proof.nemesis import Kill, Nemesis
@@ -163,7 +162,7 @@ def _show_trouble(figures: Figures, nemesis: Nemesis, size: Size) -> None:
 
 
 async def _show_doubts(figures: Figures, platform: LocalPlatform) -> None:
-    ((doubted, flagged, unflagged),) = await _rows(
+    ((doubted, flagged, unflagged),) = await rows(
         platform.owner_url,
         "select count(*) filter (where unknown_since is not null or probes <> '[]'),"
         " count(*) filter (where flagged_at is not null),"
@@ -179,11 +178,11 @@ async def _show_writes(figures: Figures, platform: LocalPlatform, writes: Sequen
         figures.shown(f"{action_type} written", sum(w.whole and w.action_type is action_type for w in writes))
     figures.shown("writes torn", sum(not write.whole for write in writes))
     figures.exactly("commands in the broker's book that its socket did not see", await _unseen(platform, writes), 0)
-    rows = await _rows(platform.owner_url, "select action_id, resends from openbell.action_states where resends > 0")
-    resends = {str(row["action_id"]): row["resends"] for row in rows}
+    found = await rows(platform.owner_url, "select action_id, resends from openbell.action_states where resends > 0")
+    resends = {str(row["action_id"]): row["resends"] for row in found}
     figures.shown("repeats recorded", sum(resends.values()))
-    rows = await _rows(platform.owner_url, "select account_id, broker from openbell.accounts")
-    brokers = {str(row["account_id"]): BROKERS[row["broker"]].capabilities for row in rows}
+    found = await rows(platform.owner_url, "select account_id, broker from openbell.accounts")
+    brokers = {str(row["account_id"]): BROKERS[row["broker"]].capabilities for row in found}
     excess = list(excess_writes(writes, books, resends, brokers))
     figures.exactly("commands written more often than allowed", len(excess), 0)
     for sentence in excess[:SENTENCES_MAX]:
@@ -192,19 +191,11 @@ async def _show_writes(figures: Figures, platform: LocalPlatform, writes: Sequen
 
 async def _unseen(platform: LocalPlatform, writes: Sequence[Write]) -> int:
     """How many more commands the broker recorded than came through its socket: none, or we counted elsewhere."""
-    rows = await _rows(
+    found = await rows(
         platform.stack.environment["OPENBELL_PAPER_DATABASE_URL"],
         "select kind, account_id, count(*) from requests where kind <> 'SIGN_IN' group by kind, account_id",
     )
     kinds = {ActionType.CREATE: "SUBMIT", ActionType.REPLACE: "REPLACE", ActionType.CANCEL: "CANCEL"}
     seen = Counter((kinds[write.action_type], write.account_id) for write in writes if write.whole)
-    recorded = Counter({(row["kind"], str(row["account_id"])): row["count"] for row in rows})
+    recorded = Counter({(row["kind"], str(row["account_id"])): row["count"] for row in found})
     return (recorded - seen).total()
-
-
-async def _rows(url: str, statement: str) -> list[asyncpg.Record]:
-    connection = await asyncpg.connect(url, timeout=60)
-    try:
-        return await connection.fetch(statement)
-    finally:
-        await connection.close()

@@ -31,7 +31,7 @@ RATIO_MIN = 0.85
 STREAMS_PER_KEY = 20
 COMMITTED_AT_ONCE = 100
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-READ_SECONDS = 20
+READ_SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,7 +165,7 @@ async def _prove(figures: Figures, url: str, broken: list[str]) -> None:
             if begun % EVERY < AT_ONCE:
                 await accept(pool, world.tenant.submission())
                 written += 1
-        seen = [await asyncio.wait_for(_number(healthy), 20) for _ in range(written)]
+        seen = [await asyncio.wait_for(_number(healthy), 60) for _ in range(written)]
         healthy.cancel()
     figures.exactly("malformed requests", answers.total(), number)
     figures.shown("ways to be wrong in one request", len(CASES))

@@ -77,11 +77,11 @@ async def _prepare(platform: LocalPlatform) -> Field:
     new_key = {"name": "to be changed", "environment": "paper", "permissions": ["intent:read"]}
     # Nobody is there; what it is about changes rarely.
     new_webhook = {"url": "https://hooks.invalid", "types": ["account_changed"]}
-    async with httpx.AsyncClient(base_url=url, headers={"x-api-key": seeded.api_key}, timeout=20) as client:
+    async with httpx.AsyncClient(base_url=url, headers={"x-api-key": seeded.api_key}, timeout=60) as client:
         intents = [(await client.post(f"/v1/accounts/{account}/intents", json=body)).json() for _ in range(3)]
         page = (await client.get(f"/v1/accounts/{account}/intents")).json()
         document = (await client.get("/openapi.json")).json()
-    async with httpx.AsyncClient(base_url=url, headers={"authorization": admin}, timeout=20) as client:
+    async with httpx.AsyncClient(base_url=url, headers={"authorization": admin}, timeout=60) as client:
         new_account = {"name": "to be changed", "broker": "paper", "environment": "paper"}
         accounts = [(await client.post("/v1/accounts", json=new_account)).json() for _ in range(8)]
         keys = [(await client.post("/v1/api-keys", json=new_key)).json() for _ in range(2)]
@@ -172,7 +172,7 @@ def _tell(figures: Figures, field: Field, reports: list[dict[str, Any]]) -> None
 
 
 def _model(figures: Figures, platform: LocalPlatform, field: Field, size: dict[str, Any]) -> None:
-    with httpx.Client(base_url=field.url, timeout=20) as client:
+    with httpx.Client(base_url=field.url, timeout=60) as client:
         # An account of its own: the fuzzer has set controls on the first one.
         account_id, admin = str(platform.seeded.account_ids[1]), field.principals["admin"].partition(" ")[2]
         world = World(client, account_id, platform.seeded.api_key, admin, Conformance(field.document))

@@ -31,8 +31,8 @@ from proof.load import clients, submit_mixed
 from proof.sinks import SHOWS_KEY, RecordingTransport, Sinks
 
 SERVER = (sys.executable, "-m", "openbell_server")
-CALL_SECONDS = 15.0
-TROUBLE_SECONDS = 20.0
+CALL_SECONDS = 60.0
+TROUBLE_SECONDS = 120.0
 AT_ONCE = 2
 JSON = {"content-type": "application/json"}
 # The secret in the text of a key.

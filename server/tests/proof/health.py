@@ -126,8 +126,8 @@ async def _served(login: Pool) -> AsyncIterator[httpx.AsyncClient]:
         serve_http(app, "127.0.0.1", port, stopping, connections_max=64, ready=lambda: None)
     )
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20, trust_env=False) as client:
-            async with asyncio.timeout(20):
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
+            async with asyncio.timeout(60):
                 while True:
                     with contextlib.suppress(httpx.TransportError):
                         await client.get("/healthz")
@@ -136,7 +136,7 @@ async def _served(login: Pool) -> AsyncIterator[httpx.AsyncClient]:
             yield client
     finally:
         stopping.set()
-        await asyncio.wait_for(serving, 20)
+        await asyncio.wait_for(serving, 60)
 
 
 async def _compare_cost(

@@ -241,7 +241,7 @@ async def _halt(stage: Stage, scope: str) -> None:
     if scope == "account":
         settings = stage.platform.client_environment()
         headers = {"x-api-key": settings["OPENBELL_API_KEY"]}
-        async with httpx.AsyncClient(base_url=settings["OPENBELL_URL"], headers=headers, timeout=10) as http:
+        async with httpx.AsyncClient(base_url=settings["OPENBELL_URL"], headers=headers, timeout=60) as http:
             body = {"state": "HALTED", "cancel_working": True, "reason": "a proof"}
             paths = [f"/v1/controls/accounts/{account}/switch" for account in stage.accounts]
             answers = await asyncio.gather(*(http.put(path, json=body) for path in paths))

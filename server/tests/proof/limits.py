@@ -49,7 +49,7 @@ OFFERED = 2
 # Of the last second, so that what it lets pass has the time to come.
 TAIL_SECONDS = 0.8
 CANCELS = 20
-BACK_SECONDS = 10
+BACK_SECONDS = 60
 TRIES = 3
 IN_REDIS, ALONE = "rate_limits_counted_in_redis", "rate_limits_counted_per_process"
 TROUBLES = ("killed", "paused")
@@ -128,7 +128,7 @@ async def _prove(figures: Figures, platform: LocalPlatform, size: Size, ports: I
     # Shorter than the server keeps a connection: none is used just as it ends.
     kept = httpx.Limits(keepalive_expiry=1)
     clients = [
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False, limits=kept)
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False, limits=kept)
         for port in ports
     ]
     redis = platform.services.redis

@@ -25,7 +25,7 @@ from openbell_server.transport.stream.event_messages import KINDS
 from proof.figures import Figures
 
 LOSS_SECONDS_MAX = 1.0
-READ_SECONDS = 30
+READ_SECONDS = 120
 # Long enough for a stream to be open before it ends by itself.
 LIFETIME_SECONDS = 4
 PAUSE_SECONDS = 0.05

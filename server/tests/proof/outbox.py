@@ -372,9 +372,9 @@ async def _judge_takeovers(figures: Figures, pool: Pool, tenants: Sequence[Tenan
 
 async def _read_stream(services: LocalServices) -> list[tuple[str, int]]:
     """Account and number of every message on the stream, in its order."""
-    client = await nats.connect(services.nats.url, connect_timeout=5)
+    client = await nats.connect(services.nats.url, connect_timeout=60)
     try:
-        jetstream = client.jetstream(timeout=5)
+        jetstream = client.jetstream(timeout=60)
         count = (await jetstream.stream_info(subjects.ACCOUNT_STREAM)).state.messages
         ours = subjects.account_event("account.updated")
         reading = await jetstream.pull_subscribe(ours, stream=subjects.ACCOUNT_STREAM)

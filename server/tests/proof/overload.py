@@ -53,7 +53,7 @@ async def _crowded(
     pause_millis = max(1, round(1000 * (CONNECTIONS / capacity / TIMES - waits)))
     post_crowd = partial(post, bench.folder, [url], bench.tenant.key, bench.accounts[:500], CONNECTIONS, SECONDS)
     address, headers = f"{url}/v1/accounts/{account}/intents", {"x-api-key": bench.tenant.key}
-    async with httpx.AsyncClient(headers=headers, timeout=30) as client:
+    async with httpx.AsyncClient(headers=headers, timeout=60) as client:
         intents = []
         for _ in range(SECONDS * CANCELS_PER_SECOND // 2):
             answer = await client.post(address, json=create_body("Limit", price="1"))

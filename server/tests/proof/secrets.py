@@ -66,7 +66,7 @@ class GuardedServices(LocalServices):
         self.nats.url = self.nats.url.replace("//", f"//openbell:{self._nats_password}@")
         assert self.redis is not None
         # Uncompressed, what it saves can be searched.
-        with redis.Redis(port=self.redis.port, socket_timeout=10) as client:
+        with redis.Redis(port=self.redis.port, socket_timeout=60) as client:
             client.config_set("rdbcompression", "no")
             client.config_set("requirepass", self._redis_password)
         self.redis.url = self.redis.url.replace("//", f"//:{self._redis_password}@")

@@ -225,7 +225,7 @@ async def redis_connection(platform: LocalPlatform) -> tuple[asyncio.StreamReade
 
 async def read_streams(sinks: Sinks, platform: LocalPlatform) -> int:
     """Every message that JetStream holds; how many."""
-    client = await nats.connect(platform.services.nats.url, connect_timeout=5)
+    client = await nats.connect(platform.services.nats.url, connect_timeout=60)
     count = 0
     try:
         jetstream = client.jetstream()

@@ -138,7 +138,7 @@ async def _post_until(
             if answer.status_code == httpx.codes.ACCEPTED:
                 accepted.append(answer.json()["intent_id"])
 
-    async with httpx.AsyncClient(base_url=environment["OPENBELL_URL"], timeout=30) as client:
+    async with httpx.AsyncClient(base_url=environment["OPENBELL_URL"], timeout=60) as client:
         await asyncio.gather(*(work(client, number) for number in range(size["clients"])))
     return accepted
 

@@ -170,7 +170,7 @@ def prove(figures: Figures) -> None:
 async def _prove(figures: Figures, services: LocalServices, size: Size, folder: Path, kms: LocalKms) -> None:
     urls = [services.postgres.url("openbell", login) for login in (APP_LOGIN, EXECUTOR_LOGIN)]
     owner = await asyncpg.connect(
-        services.postgres.url("openbell"), timeout=10, server_settings={"search_path": "openbell, pg_catalog"}
+        services.postgres.url("openbell"), timeout=60, server_settings={"search_path": "openbell, pg_catalog"}
     )
     try:
         async with await open_pool(urls[0]) as app, await open_pool(urls[1]) as executor:

@@ -32,7 +32,6 @@ from webhook_targets import a_target, answering
 
 LOGS = Path("build/proof/webhooks-logs")
 KEY = secrets.token_hex(32)
-READY_SECONDS = 180
 # What a target does instead of taking an event, each at most twice in a row, so that nobody waits for minutes.
 FAILURES = ("500", "302", "reset", "half", "two lengths", "no HTTP", "stall")
 # How it takes one.
@@ -256,7 +255,7 @@ async def _is_delivering(pool: Pool) -> bool:
 
 async def _ready(stack: Stack, relay: str) -> None:
     # A thread must not start processes, but it may wait for one.
-    await asyncio.to_thread(stack.wait_ready, relay, READY_SECONDS)
+    await asyncio.to_thread(stack.wait_ready, relay)
 
 
 async def _add_webhook(pool: Pool, targets: Targets, tenant: Tenant, port: int, *, is_dead: bool = False) -> UUID:

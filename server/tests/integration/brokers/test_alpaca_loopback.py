@@ -23,7 +23,7 @@ from openbell_server.domain.intents import ActionType
 from paper_broker import ACCOUNT, ask, until
 
 NEIGHBOUR = AccountId(UUID("00000000-0000-7000-8000-000000000002"))
-SECONDS = 20
+SECONDS = 60
 
 
 def client_of(alpaca: Loopback, account_id: AccountId = ACCOUNT, **changes: Any) -> TradingClient:

@@ -20,7 +20,7 @@ from openbell_server.domain.identifiers import AccountId
 from paper_broker import ACCOUNT, ask, until
 
 NEIGHBOUR = AccountId(UUID("00000000-0000-7000-8000-000000000002"))
-SECONDS = 20
+SECONDS = 60
 Update = dict[str, Any]
 
 

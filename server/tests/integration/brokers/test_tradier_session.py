@@ -15,7 +15,7 @@ from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.orders import OrderType
 from paper_broker import ACCOUNT, ask, named, new_order, soon, until
 
-SECONDS = 20
+SECONDS = 60
 
 
 @pytest.fixture

@@ -140,13 +140,13 @@ class Server:
                 before_stop=streams.drain,
             )
         )
-        await asyncio.wait_for(ready.wait(), 10)
+        await asyncio.wait_for(ready.wait(), 60)
         try:
-            async with httpx.AsyncClient(base_url=self.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=self.url, timeout=60) as client:
                 yield client
         finally:
             self.stopping.set()
-            await asyncio.wait_for(served, 15)
+            await asyncio.wait_for(served, 60)
 
 
 async def frames_of(response: httpx.Response) -> AsyncIterator[Frame]:

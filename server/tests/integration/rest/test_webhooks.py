@@ -305,7 +305,7 @@ async def test_of_an_organization_only_so_many_test_messages_are_under_way(
 
     async with rest_api(pool, poster=Slow()) as sending:
         under_way = [asyncio.ensure_future(act(sending, tenant, webhook["id"], "test")) for _ in range(TRIES_MAX)]
-        await asyncio.wait_for(all_there.wait(), 20)
+        await asyncio.wait_for(all_there.wait(), 60)
         problem(await act(sending, tenant, webhook["id"], "test"), 429, "rate_limited")
         go_on.set()
         assert [answer.status_code for answer in await asyncio.gather(*under_way)] == [200] * TRIES_MAX

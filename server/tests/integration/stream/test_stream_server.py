@@ -53,7 +53,7 @@ async def check(channel: grpc.aio.Channel, service: str = "") -> int:
         request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
         response_deserializer=health_pb2.HealthCheckResponse.FromString,
     )
-    answer: Any = await call(health_pb2.HealthCheckRequest(service=service), timeout=10)
+    answer: Any = await call(health_pb2.HealthCheckRequest(service=service), timeout=60)
     return int(answer.status)
 
 
@@ -63,7 +63,7 @@ def watch(channel: grpc.aio.Channel, service: str = "") -> AsyncIterator[Any]:
         request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
         response_deserializer=health_pb2.HealthCheckResponse.FromString,
     )
-    return aiter(call(health_pb2.HealthCheckRequest(service=service), timeout=30))
+    return aiter(call(health_pb2.HealthCheckRequest(service=service), timeout=60))
 
 
 async def reflect(channel: grpc.aio.Channel, metadata: Metadata, **request: str) -> Any:
@@ -73,13 +73,13 @@ async def reflect(channel: grpc.aio.Channel, metadata: Metadata, **request: str)
         response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
     )
     asked = iter([reflection_pb2.ServerReflectionRequest(**request)])
-    return await anext(aiter(call(asked, metadata=metadata, timeout=10)))
+    return await anext(aiter(call(asked, metadata=metadata, timeout=60)))
 
 
 async def status_of(channel: grpc.aio.Channel, method: str, metadata: Metadata = (), body: bytes = b"") -> str:
     call: Any = channel.unary_unary(method)
     try:
-        await call(body, metadata=metadata, timeout=10)
+        await call(body, metadata=metadata, timeout=60)
     except grpc.aio.AioRpcError as error:
         return error.code().name
     return "OK"
@@ -256,4 +256,4 @@ async def test_a_connection_carries_a_hundred_streams_and_the_next_waits(pool: P
         done, _ = await asyncio.wait({first}, timeout=0.5)
         assert not done
         streams[0].cancel()
-        assert (await asyncio.wait_for(first, 10)).WhichOneof("event") == "subscribed"
+        assert (await asyncio.wait_for(first, 60)).WhichOneof("event") == "subscribed"

@@ -15,7 +15,7 @@ from openbell_server.domain.broker_orders import OrderReport, ReportStatus
 from openbell_server.domain.credentials import Secrets
 from paper_broker import ACCOUNT
 
-SECONDS = 20
+SECONDS = 60
 ORDER: dict[str, Any] = {
     "id": 7,
     "status": "open",
