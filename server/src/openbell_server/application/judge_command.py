@@ -50,8 +50,8 @@ class Case:
     book: RuleBook | None = None
     # The intent whose order a REPLACE would change.
     intent_id: IntentId | None = None
-    # Rules that speak about it at some time, and what all of them must know.
-    rules: tuple[Rule, ...] = ()
+    # Rules that speak about it at some time, with what each of them must know, and what all of them must.
+    rules: tuple[tuple[Rule, frozenset[Need]], ...] = ()
     needs: frozenset[Need] = frozenset()
 
     @property
@@ -80,14 +80,14 @@ class Case:
         known = counted.facts
         facts = replace(self.facts, now=known.now, exposure=known.exposure, equal_orders=known.equal_orders)
         if Need.RATE in self.needs:
-            rates = [rule for rule in self.rules if self._needs(rule, Need.RATE) and rule.is_in_force(known.now)]
+            rates = [rule for rule, needed in self.rules if Need.RATE in needed and rule.is_in_force(known.now)]
             facts = replace(facts, judged=await counted.judged(rates, count=count))
         return facts
 
     def question(self, idempotency_key: str | None = None) -> Counting:
         """What is to be counted for it."""
         assert self.asked is not None
-        parameters = [rule.parameters for rule in self.rules if self._needs(rule, Need.DUPLICATES)]
+        parameters = [rule.parameters for rule, needed in self.rules if Need.DUPLICATES in needed]
         windows = [each.window_millis for each in parameters if isinstance(each, Window)]
         return Counting(
             asked=self.asked,
@@ -96,10 +96,6 @@ class Case:
             idempotency_key=idempotency_key,
             window_millis=max(windows, default=0),
         )
-
-    def _needs(self, rule: Rule, need: Need) -> bool:
-        assert self.asked is not None
-        return need in needs([rule], self.asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +133,12 @@ class JudgeCommand:
         if asked is None:
             # There is no such intent, which the accept step will say.
             return Case(epochs=account, command={"action_type": ActionType.REPLACE}, facts=facts)
-        rules = speaking(book, asked, Gate.ACCEPT)
-        needed = needs(rules, asked)
+        rules = [(rule, needs([rule], asked)) for rule in speaking(book, asked, Gate.ACCEPT)]
+        needed = frozenset().union(*(each for _, each in rules))
         return Case(
             epochs=account,
             command=asked_facts(asked) | _order_facts(request.command),
-            facts=await self._facts(account, asked, rules, needed),
+            facts=await self._facts(account, asked, [rule for rule, _ in rules], needed),
             asked=asked,
             book=book,
             intent_id=None if isinstance(request.command, CreateIntent) else request.command.ref_intent_id,

@@ -159,18 +159,27 @@ async def open_lanes(url: str, connections_max: int) -> Pool:
 
 
 @contextlib.asynccontextmanager
-async def transaction(pool: Pool, role: Role, organization_id: UUID | None = None) -> AsyncIterator[Connection]:
+async def transaction(
+    pool: Pool, role: Role, organization_id: UUID | None = None, *, locked: UUID | None = None
+) -> AsyncIterator[Connection]:
     """A transaction in a role, for one organization: the database lets it see and write no other's rows.
 
-    Role and organization end with the transaction. A connection whose state is in doubt is not used again.
+    Role and organization end with the transaction, as does the lock of an account of theirs. A connection whose state
+    is in doubt is not used again.
     """
     async with kept_whole(pool) as connection:
         # One message, so that naming role and organization costs no round trip of its own. It takes no parameters;
         # the digits of a UUID cannot be anything else.
         named = organization_id.hex if organization_id else ""
-        await connection.execute(
-            f"begin; set local role {role}; select set_config('openbell.organization_id', '{named}', true)"
-        )
+        begin = f"begin; set local role {role}; select set_config('openbell.organization_id', '{named}', true)"
+        if locked is not None:
+            # A statement of its own in there: whatever is read after it is as the lock's last holder left it.
+            begin += (
+                f"; select from account_counters where organization_id = '{named}' and account_id = '{locked.hex}'"
+                " for no key update"
+            )
+        ended = await connection.execute(begin)
+        assert locked is None or ended == "SELECT 1", "the organization has no such account: nothing is locked"
         yield connection
         ended = await connection.execute("commit")
         assert ended == "COMMIT", "a statement had failed and nobody said so: nothing was committed"

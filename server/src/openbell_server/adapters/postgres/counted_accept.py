@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import asyncpg
 
-from openbell_server.adapters.postgres import account_changes, named_queries
+from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
 from openbell_server.adapters.postgres.intents import accept
 from openbell_server.application.ports.rules import CountedFacts, Counting
@@ -149,9 +149,6 @@ class PostgresCountedAcceptStore:
     @asynccontextmanager
     async def counting(self, account: TradingAccount, question: Counting) -> AsyncIterator[PostgresCountedAccept]:
         """A transaction under the account's lock, in which this has been counted."""
-        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
-            # In a statement of its own: whatever is read after it is as its last holder left it.
-            locked = await account_changes.lock_account(connection, account.organization_id, account.id)
-            assert locked, "the organization has no such account: nothing is locked"
+        async with transaction(self.pool, Role.TENANT, account.organization_id, locked=account.id) as connection:
             facts = await read_facts(connection, account.organization_id, account.id, question)
             yield PostgresCountedAccept(connection, account, facts)
