@@ -17,7 +17,8 @@ from openbell_server.domain.control_facts import STATEFUL, Asked, Facts, Gate, N
 from openbell_server.domain.control_prices import OrderValue
 from openbell_server.domain.control_repeats import Window
 from openbell_server.domain.control_rules import Rule, RuleBook
-from openbell_server.domain.evaluate_controls import evaluate, exemption, needs, speaking
+from openbell_server.domain.controls_catalogue import CATALOGUE
+from openbell_server.domain.evaluate_controls import exemption, in_order, speaking, told, words
 from openbell_server.domain.findings import Finding
 from openbell_server.domain.identifiers import IntentId
 from openbell_server.domain.intents import (
@@ -69,11 +70,15 @@ class Case:
         evaluation = Evaluation(
             command=self.command,
             evaluated_at=known.now,
-            findings=[*before, *evaluate(self.book, self.asked, known, Gate.ACCEPT)],
+            findings=[*before, *self._findings(self.book, self.asked, known)],
             exempt=exemption(self.asked),
             watched_only=self.book.is_watched_only,
         )
         return receipt_of(self.epochs, evaluation)
+
+    def _findings(self, book: RuleBook, asked: Asked, known: Facts) -> list[Finding]:
+        in_force = in_order(rule for rule, _ in self.rules if rule.is_in_force(known.now))
+        return told(book, words(in_force, book, asked, known))
 
     async def counted_facts(self, counted: CountedAccept, *, count: bool) -> Facts:
         """What is known under the account's lock; the command counts for its rules of rates from now on, or not."""
@@ -133,12 +138,13 @@ class JudgeCommand:
         if asked is None:
             # There is no such intent, which the accept step will say.
             return Case(epochs=account, command={"action_type": ActionType.REPLACE}, facts=facts)
-        rules = [(rule, needs([rule], asked)) for rule in speaking(book, asked, Gate.ACCEPT)]
+        speak = speaking(book, asked, Gate.ACCEPT)
+        rules = [(rule, CATALOGUE[rule.code].needs(rule.parameters, asked)) for rule in speak]
         needed = frozenset().union(*(each for _, each in rules))
         return Case(
             epochs=account,
             command=asked_facts(asked) | _order_facts(request.command),
-            facts=await self._facts(account, asked, [rule for rule, _ in rules], needed),
+            facts=await self._facts(account, asked, speak, needed),
             asked=asked,
             book=book,
             intent_id=None if isinstance(request.command, CreateIntent) else request.command.ref_intent_id,

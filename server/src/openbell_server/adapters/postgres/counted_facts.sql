@@ -27,21 +27,27 @@ newer (action_no, created_at, is_equal) as (
     ) n
     where n.created_at > t.now - make_interval(secs => :window_millis::integer / 1000.0)
 ),
+replaces_under_way as materialized (
+    select u.intent_id, max(a.quantity) as quantity
+    from turn t
+    join action_states u on :wants_exposure::boolean and u.organization_id = :organization_id
+        and u.account_id = :account_id and u.settled_at is null and u.action_type = 'REPLACE'
+        and (t.action_no is null or u.action_no < t.action_no or u.state <> 'QUEUED')
+    join intent_actions a on a.organization_id = u.organization_id and a.account_id = u.account_id
+        and a.intent_id = u.intent_id and a.seq = u.seq
+    group by u.intent_id
+),
 open_orders as materialized (
     select o.symbol, o.order_side, greatest(0, greatest(o.quantity, r.quantity) - o.filled_quantity) as leaves
     from turn t
     join orders o on :wants_exposure::boolean and o.organization_id = :organization_id and o.account_id = :account_id
         and o.standing <> 'CLOSED' and o.order_id is distinct from :intent_id::uuid
-    join action_states s on s.account_id = o.account_id and s.intent_id = o.order_id and s.seq = 1
-    left join lateral (
-        select max(a.quantity) as quantity from action_states u
-        join intent_actions a on a.organization_id = u.organization_id and a.account_id = u.account_id
-            and a.intent_id = u.intent_id and a.seq = u.seq
-        where o.symbol = :symbol and u.account_id = o.account_id and u.intent_id = o.order_id
-            and u.action_type = 'REPLACE' and u.settled_at is null
-            and (t.action_no is null or u.action_no < t.action_no or u.state <> 'QUEUED')
-    ) r on true
-    where t.action_no is null or s.action_no < t.action_no or s.state <> 'QUEUED'
+    left join replaces_under_way r on r.intent_id = o.order_id
+    where t.action_no is null or exists (
+        select 1 from action_states s
+        where s.account_id = o.account_id and s.intent_id = o.order_id and s.seq = 1
+            and (s.action_no < t.action_no or s.state <> 'QUEUED')
+    )
     union all
     -- Orders that came about without us count as well.
     select e.symbol, e.order_side, greatest(0, coalesce(e.quantity, 0) - e.filled_quantity) from external_orders e
