@@ -120,6 +120,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "execution.ready_others": {_T},
     "execution.in_doubt": {_T},
     "execution.one_queued": {_T, _X, _O},
+    "execution.one_queued_cancel": {_T, _O},
     "execution.of_intents": {_T},
     "execution.replacements": {_T},
     # Ids only, which an executor needs to find work.

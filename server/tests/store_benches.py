@@ -112,9 +112,11 @@ class Bench:
         return [action.action_id for action in found]
 
     async def superseded(self) -> list[ActionId]:
-        """What a cancel makes needless."""
+        """What a cancel makes needless; whoever has none does not look."""
         async with self.store.account_transaction(self.account) as transaction:
-            return [action.action_id for action in await transaction.superseded()]
+            needless = [action.action_id for action in await transaction.superseded()]
+            assert not needless or await transaction.has_queued(cancels=True)
+            return needless
 
 
 @dataclass(slots=True)

@@ -240,8 +240,8 @@ async def test_a_door_costs_no_round_trip_more_for_its_controls(pool: Pool, coun
             sent.clear()
             assert len(await desk.open_doors(free=4)) == 4
             costs.append(len(sent))
-    # Begin, lock, superseded, cancels, others, doors, commit; and the rules in three, once for their epochs.
-    assert costs[2:] == [10, 7] * 3
+    # Begin, lock, cancels, others, doors, commit; and the rules in three, once for their epochs.
+    assert costs[2:] == [9, 6] * 3
 
 
 async def test_nothing_slips_between_a_change_and_the_commands_that_race_it(pool: Pool, database: str) -> None:

@@ -371,7 +371,7 @@ async def test_an_unknown_intent_has_no_actions(bench: Bench) -> None:
 async def test_an_action_waits_until_its_door_is_open(bench: Bench) -> None:
     create = await bench.accept()
     async with bench.store.account_transaction(bench.account) as transaction:
-        assert await transaction.has_queued()
+        assert (await transaction.has_queued(), await transaction.has_queued(cancels=True)) == (True, False)
         await transaction.open_doors([create.action_id], uuid4())
         assert not await transaction.has_queued()
 

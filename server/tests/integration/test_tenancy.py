@@ -310,6 +310,7 @@ LOOKING_UP = {
     "action_operators.find_action_across_organizations",
     "execution.find_account_across_organizations",
     "execution.one_queued",
+    "execution.one_queued_cancel",
     "operators.list_api_keys",
     "webhooks.find_webhook_owner",
     "webhooks.known_accounts",

@@ -125,10 +125,11 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         doubtful = {ActionState.DISPATCHING, ActionState.UNKNOWN}
         return self._tracked([row for row in self.book.actions.values() if row.state in doubtful])[:ROUND_MAX]
 
-    async def has_queued(self) -> bool:
-        """Whether an action of the account waits for its door."""
+    async def has_queued(self, *, cancels: bool = False) -> bool:
+        """Whether an action of the account waits for its door, or a cancel does."""
         await self.statement()
-        return any(row.state is ActionState.QUEUED for row in self.book.actions.values())
+        kinds = {row.action_type for row in self.book.actions.values() if row.state is ActionState.QUEUED}
+        return ActionType.CANCEL in kinds if cancels else bool(kinds)
 
     async def of_intents(self, intent_ids: Sequence[IntentId]) -> list[TrackedAction]:
         """All actions of these intents, in order."""

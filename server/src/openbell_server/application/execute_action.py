@@ -116,13 +116,17 @@ class ExecuteAction:
         async with self.store.account_transaction(account) as transaction:
             if transaction.hold is not None:
                 return [], False
-            skipped = await _skip_superseded(transaction, await transaction.superseded())
+            # Most have none: one short look instead of two long ones.
+            has_cancels = await transaction.has_queued(cancels=True)
+            skipped = await _skip_superseded(transaction, await transaction.superseded()) if has_cancels else 0
             passage = await self.sessions.passage(account, transaction)
             found = []
             if passage is not Passage.WAIT:
-                cancels = passage is Passage.OPEN
                 found = await transaction.ready(
-                    limits.free, commands=limits.commands, cancels=cancels, cancels_unseen=limits.cancels_unseen
+                    limits.free,
+                    commands=limits.commands,
+                    cancels=has_cancels and passage is Passage.OPEN,
+                    cancels_unseen=limits.cancels_unseen,
                 )
             if transaction.halt_code is not None:
                 # What waits stays queued until an operator lifts the halt, and is judged then.

@@ -83,9 +83,10 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
         """Actions past their door without an outcome."""
         return await self._tracked(_queries.in_doubt(self.connection, **self._where, row_limit=ROUND_MAX))
 
-    async def has_queued(self) -> bool:
-        """Whether an action of the account waits for its door."""
-        return await _queries.one_queued(self.connection, **self._where) is not None
+    async def has_queued(self, *, cancels: bool = False) -> bool:
+        """Whether an action of the account waits for its door, or a cancel does."""
+        look = _queries.one_queued_cancel if cancels else _queries.one_queued
+        return await look(self.connection, **self._where) is not None
 
     async def of_intents(self, intent_ids: Sequence[IntentId]) -> list[TrackedAction]:
         """All actions of these intents, in order."""

@@ -127,6 +127,12 @@ select action_id from action_states
 where organization_id = :organization_id and account_id = :account_id and settled_at is null and state = 'QUEUED'
 limit 1;
 
+-- name: one_queued_cancel(organization_id, account_id)^
+select action_id from action_states
+where organization_id = :organization_id and account_id = :account_id and settled_at is null and state = 'QUEUED'
+    and action_type = 'CANCEL'
+limit 1;
+
 -- name: of_intents(organization_id, account_id, intent_ids)
 select * from tracked_actions
 where organization_id = :organization_id and account_id = :account_id and intent_id = any(:intent_ids::uuid[])

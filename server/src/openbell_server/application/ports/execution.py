@@ -190,8 +190,8 @@ class AccountTransaction(Protocol):
     async def in_doubt(self) -> list[TrackedAction]:
         """Actions past their door without an outcome; a bounded number."""
 
-    async def has_queued(self) -> bool:
-        """Whether an action of the account waits for its door."""
+    async def has_queued(self, *, cancels: bool = False) -> bool:
+        """Whether an action of the account waits for its door, or a cancel does: without one nothing is superseded."""
 
     async def of_intents(self, intent_ids: Sequence[IntentId]) -> list[TrackedAction]:
         """All actions of these intents, in order."""
