@@ -114,8 +114,10 @@ async def _grow(owner_url: str, pool: Pool, actions: int) -> Tenant:
             statement, tenant.account.organization_id, tenant.account.id, actions, tenant.account.slot, timeout=300
         )
     await owner.execute("vacuum analyze", timeout=300)
-    await owner.close()
     await asyncio.to_thread(migrate, owner_url)
+    # What a server does by itself within minutes; which plan a statement keeps must not depend on when it did.
+    await owner.execute("analyze", timeout=300)
+    await owner.close()
     await accept(pool, *(tenant.submission() for _ in range(UNSETTLED)))
     return tenant
 
