@@ -225,6 +225,11 @@ async def an_account(
     return found
 
 
+def misspelled(key: str) -> str:
+    """The key with another last sign, whatever it ends in."""
+    return key[:-1] + ("0" if key[-1] != "0" else "1")
+
+
 async def a_tenant(
     pool: Pool,
     *,

@@ -10,7 +10,7 @@ import grpc
 import pytest
 from event_streams import SMALL_WINDOW, ending, event_stream, take, write_events
 
-from builders import Tenant, a_tenant, an_account
+from builders import Tenant, a_tenant, an_account, misspelled
 from openbell.wire import trading_pb2 as pb
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.application import open_streams
@@ -344,7 +344,7 @@ async def test_who_may_follow_nothing_is_not_let_in(pool: Pool, line: Line) -> N
     blind = await a_tenant(pool, permissions=frozenset({INTENT_EDIT}))
     for key, expected in (
         (blind.key, (grpc.StatusCode.PERMISSION_DENIED, "permission_denied")),
-        (blind.key[:-1] + "0", (grpc.StatusCode.UNAUTHENTICATED, "unauthenticated")),
+        (misspelled(blind.key), (grpc.StatusCode.UNAUTHENTICATED, "unauthenticated")),
     ):
         _, code, told = await ending(line.call(blind, key).call)
         assert (code, told["openbell-code"]) == expected

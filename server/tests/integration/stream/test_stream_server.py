@@ -12,7 +12,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
-from builders import a_key, a_tenant
+from builders import a_key, a_tenant, misspelled
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import Pool, open_pool
@@ -144,7 +144,7 @@ async def test_reflection_tells_the_services_to_those_with_a_credential_only(poo
     tenant = await a_tenant(pool)
     key = (("x-api-key", tenant.key),)
     async with calling(pool) as (channel, _):
-        for metadata in ((), (("x-api-key", tenant.key[:-1] + "0"),)):
+        for metadata in ((), (("x-api-key", misspelled(tenant.key)),)):
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await reflect(channel, metadata, list_services="")
             assert refused.value.code() is UNAUTHENTICATED

@@ -13,7 +13,7 @@ import grpc
 import pytest
 from event_streams import event_stream
 
-from builders import Tenant, a_cancel, a_report, a_tenant, accept, an_execution, described
+from builders import Tenant, a_cancel, a_report, a_tenant, accept, an_execution, described, misspelled
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.account_changes import append_account_changed
@@ -231,7 +231,7 @@ async def test_a_kind_that_cannot_be_honoured_is_refused(
 async def test_nobody_gets_in_without_one_right_key(pool: Pool, stream: StreamClient) -> None:
     tenant = await a_tenant(pool)
     key = ("x-api-key", tenant.key)
-    wrong = ("x-api-key", tenant.key[:-1] + ("0" if tenant.key[-1] != "0" else "1"))
+    wrong = ("x-api-key", misspelled(tenant.key))
     for metadata, expected in (
         ((), (grpc.StatusCode.UNAUTHENTICATED, "unauthenticated")),
         ((wrong,), (grpc.StatusCode.UNAUTHENTICATED, "unauthenticated")),
