@@ -21,7 +21,7 @@ WRITTEN = (
 NOWHERE = UUID(int=1)
 
 
-# The names of changes are known to whoever calls: mypy takes no dictionary for a record's fields.
+# The names of changes are known to whoever calls: mypy takes no dictionary for a record's fields, here and below.
 def of(**changes: object) -> Callable[[Tenant], Submission]:
     return lambda tenant: replace(tenant.submission(key="new"), **changes)  # type: ignore[arg-type]
 

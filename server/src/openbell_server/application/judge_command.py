@@ -17,8 +17,7 @@ from openbell_server.domain.control_facts import STATEFUL, Asked, Facts, Gate, N
 from openbell_server.domain.control_prices import OrderValue
 from openbell_server.domain.control_repeats import Window
 from openbell_server.domain.control_rules import Rule, RuleBook
-from openbell_server.domain.controls_catalogue import CATALOGUE
-from openbell_server.domain.evaluate_controls import exemption, in_order, speaking, told, words
+from openbell_server.domain.evaluate_controls import exemption, in_order, needs_of, speaking, told, words
 from openbell_server.domain.findings import Finding
 from openbell_server.domain.identifiers import IntentId
 from openbell_server.domain.intents import (
@@ -139,7 +138,7 @@ class JudgeCommand:
             # There is no such intent, which the accept step will say.
             return Case(epochs=account, command={"action_type": ActionType.REPLACE}, facts=facts)
         speak = speaking(book, asked, Gate.ACCEPT)
-        rules = [(rule, CATALOGUE[rule.code].needs(rule.parameters, asked)) for rule in speak]
+        rules = [(rule, needs_of(rule, asked)) for rule in speak]
         needed = frozenset().union(*(each for _, each in rules))
         return Case(
             epochs=account,

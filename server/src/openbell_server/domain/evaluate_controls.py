@@ -63,7 +63,12 @@ def in_order(rules: Iterable[Rule]) -> list[Rule]:
 
 def needs(rules: list[Rule], asked: Asked) -> frozenset[Need]:
     """What must be known to judge the command by these rules."""
-    return frozenset().union(*(CATALOGUE[rule.code].needs(rule.parameters, asked) for rule in rules))
+    return frozenset().union(*(needs_of(rule, asked) for rule in rules))
+
+
+def needs_of(rule: Rule, asked: Asked) -> frozenset[Need]:
+    """What must be known to judge the command by one of them."""
+    return CATALOGUE[rule.code].needs(rule.parameters, asked)
 
 
 def evaluate(book: RuleBook, asked: Asked, facts: Facts, gate: Gate) -> list[Finding]:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from builders import a_trading_account
 from openbell_server.application.event_frames import Frame, FrameKind, Subscription
 from openbell_server.application.follow_events import FollowEvents
 from openbell_server.application.ports.events import Followed, Snapshot
@@ -23,20 +24,7 @@ from openbell_server.domain.identifiers import AccountId, IntentId, Organization
 from openbell_server.domain.principals import Principal, PrincipalKind
 
 KEY = b"a secret"
-ACCOUNT = TradingAccount(
-    id=AccountId(uuid4()),
-    organization_id=OrganizationId(uuid4()),
-    name="first",
-    broker="paper",
-    environment=Environment.PAPER,
-    slot=0,
-    disabled=False,
-    organization_disabled=False,
-    entitlements=frozenset(),
-    organization_epoch=1,
-    account_epoch=1,
-    now=datetime(2026, 1, 5, tzinfo=UTC),
-)
+ACCOUNT = a_trading_account(AccountId(uuid4()), OrganizationId(uuid4()))
 CALLER = Principal(
     kind=PrincipalKind.API_KEY,
     id="key",

@@ -20,7 +20,8 @@ class _PlainAdapter(AsyncPGAdapter):
     """
 
     def _in_order(self, query_name: str, parameters: Parameters) -> Sequence[Any]:
-        ordered: Sequence[Any] = self.maybe_order_params(query_name, parameters)  # type: ignore[no-untyped-call] # theirs
+        # The library's method has no types.
+        ordered: Sequence[Any] = self.maybe_order_params(query_name, parameters)  # type: ignore[no-untyped-call]
         return ordered
 
     async def select(
