@@ -9,8 +9,9 @@ import asyncpg
 import pytest
 
 from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_tenant, accept
-from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.connection import LANE_PLANS, Pool, Role, transaction
 from openbell_server.adapters.postgres.intents import PostgresIntentStore, intent_action
+from openbell_server.adapters.postgres.intents import accept as accept_set
 from openbell_server.application.ports.stores import Submission
 from openbell_server.domain.identifiers import ActionId, IntentId, Symbol, uuid7
 from openbell_server.domain.intents import action_hash
@@ -184,3 +185,31 @@ async def test_a_replay_that_waited_on_the_lock_sees_the_key_just_committed(pool
     assert sorted(str(answer.status) for (answer,) in answers) == ["ACCEPTED"] + ["REPLAYED"] * 7
     assert len({answer.intent_id for (answer,) in answers}) == 1
     assert await count(pool, "intent_actions") == 1
+
+
+async def test_the_keys_of_a_busy_account_are_looked_up_each_by_itself(pool: Pool) -> None:
+    tenant = await a_tenant(pool)
+    for row in (
+        "accounts (organization_id, account_id, name, broker, environment, slot) select $1, id, 'a', 'b', 'paper', 0",
+        "account_counters (organization_id, account_id, slot) select $1, id, 0",
+    ):
+        await pool.execute(
+            f"insert into {row} from (select md5(n::text)::uuid as id from generate_series(1, 3000) n) t",
+            tenant.account.organization_id,
+        )
+    await pool.execute("analyze accounts, account_counters")
+    await pool.execute(
+        "insert into idempotency_keys (organization_id, account_id, key, command_hash, intent_id, seq, created_at)"
+        " select $1, $2, 'old ' || n, '', gen_random_uuid(), 1, now() from generate_series(1, 5000) n",
+        *(tenant.account.organization_id, tenant.account.id),
+    )
+    async with transaction(pool, Role.ACCEPT) as connection:
+        for name, value in LANE_PLANS.items():
+            await connection.execute(f"set local {name} = {value}")
+        accepted = await accept_set(connection, [tenant.submission(key=f"new {n}") for n in range(10)])
+        await connection.execute("reset role")
+        read = await connection.fetchval(
+            "select idx_tup_fetch + seq_tup_read from pg_stat_xact_user_tables where relname = 'idempotency_keys'"
+        )
+    assert {each.status for each in accepted} == {"ACCEPTED"}
+    assert read <= len(accepted)
