@@ -252,7 +252,8 @@ async def test_nothing_slips_between_a_change_and_the_commands_that_race_it(pool
 
     raced = await race(pool, database, tenant, switch, 41)
     answers, states = raced.answers, raced.states
-    assert set(answers) <= {202, 409, 422}, answers
+    # On a machine that stands still some wait for the lock in vain, and are told that nothing was recorded.
+    assert set(answers) <= {202, 409, 422, 503}, answers
     assert min(answers[202], answers[422]) > 20, answers
     assert await slipped(pool, "controls manual", "manually_disabled") == {"accepted": 0, "opened": 0}
     # Epochs are even while the symbol is disabled: nothing is refused by a control that is not there any more.

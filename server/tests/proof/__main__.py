@@ -6,8 +6,11 @@ import sys
 import time
 from pathlib import Path
 
+from openbell_server.adapters.postgres import connection
 from proof.figures import Figures
 
+# A machine that stands still for as long is no finding; the platform's own processes keep their limit.
+CONNECT_SECONDS = 60.0
 PARTS = (
     "e2e",
     "frontdoor",
@@ -54,6 +57,7 @@ def main() -> int:
     parser.add_argument("--size", choices=("full", "gate"), default="full")
     chosen = parser.parse_args()
     figures = Figures(chosen.part, chosen.size)
+    connection.CONNECT_SECONDS = CONNECT_SECONDS
     begun = time.monotonic()
     importlib.import_module(f"proof.{chosen.part.replace('-', '_')}").prove(figures)
     figures.shown("seconds", round(time.monotonic() - begun, 1))

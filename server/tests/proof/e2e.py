@@ -19,6 +19,7 @@ SIZES = {
 }
 RATE = 50
 SETTLE_SECONDS = 120
+FOLLOW_SECONDS = 120
 CUT_EVERY = 29
 
 
@@ -57,7 +58,7 @@ async def _prove(figures: Figures, platform: LocalPlatform, size: dict[str, int]
 
 async def _events(figures: Figures, platform: LocalPlatform, following: list[Follower]) -> None:
     heads = await event_heads(platform)
-    await until_followed(following, heads, 30)
+    await until_followed(following, heads, FOLLOW_SECONDS)
     expected = {follower.account_id: list(range(1, heads[UUID(follower.account_id)] + 1)) for follower in following}
     wrong = [
         follower
