@@ -12,6 +12,7 @@ from neighbour_lanes import values_of_lanes
 from neighbour_markets import values_of_markets, with_markets
 from neighbour_rules import values_of_rules
 from neighbour_webhooks import values_of_webhooks, with_webhook
+from queues import relay_store
 
 from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution, new_id
 from openbell_server.adapters.postgres import named_queries
@@ -21,7 +22,6 @@ from openbell_server.adapters.postgres.credentials import PostgresCredentialStor
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
-from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.adapters.postgres.sessions import PostgresSessionStore
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
@@ -136,10 +136,10 @@ async def a_neighbour(pool: Pool) -> Neighbour:
     await PostgresSessionStore(pool, DatabaseClock(pool)).tell_feed(
         executor_id, "paper", connected=True, compared=frozenset(), signing_in=frozenset(), mute=None
     )
-    queue = PostgresOutboxStore(pool, Queue.INTENTS)
-    claimed = await queue.claim_across_organizations(1000)
-    ours = [row for row in claimed if row.in_order_of == str(desk.tenant.account.id)]
-    await queue.release_across_organizations(ours[1:], [0.0] * (len(ours) - 1))
+    async with relay_store(pool, Queue.INTENTS) as queue:
+        claimed = await queue.claim_across_organizations(1000)
+        ours = [row for row in claimed if row.in_order_of == str(desk.tenant.account.id)]
+        await queue.release_across_organizations(ours[1:], [0.0] * (len(ours) - 1))
     failed = await a_failed_row(pool, desk.tenant)
     # Last: doors open before it.
     tenant = await halted(pool, desk.tenant)

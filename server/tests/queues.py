@@ -1,6 +1,7 @@
 """A queue to fill and to look into, and a teller that does as it is told."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import cast
@@ -9,7 +10,7 @@ import asyncpg
 
 from account_desk import Clock
 from builders import a_tenant
-from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
 from openbell_server.adapters.postgres.outbox import WORDS, PostgresOutboxStore
 from openbell_server.application.relay_outbox import RelayOutbox, Told
 from openbell_server.domain.outbox import ClaimedRow, Queue
@@ -26,6 +27,25 @@ _FILL = {
     " select $1, 'user.deleted', json_build_object('n', n, 'user_id', $2::uuid)::text, now(), now()"
     " from generate_series(1, $3::integer) n order by n",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _OneLane:
+    connection: Connection
+
+    async def acquire(self, *, timeout: float) -> Connection:
+        del timeout
+        return self.connection
+
+    async def release(self, connection: Connection) -> None:
+        assert connection is self.connection
+
+
+@asynccontextmanager
+async def relay_store(login: Pool, queue: Queue) -> AsyncIterator[PostgresOutboxStore]:
+    """A queue in the hands of a login that has the relay's role for this transaction only."""
+    async with transaction(login, Role.RELAY) as connection:
+        yield PostgresOutboxStore(cast("Pool", _OneLane(connection)), queue)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,8 @@ import pytest
 from queues import LONG_SECONDS, Outbox, ScriptedTeller
 
 from account_desk import Clock
-from openbell_server.adapters.postgres.connection import Role, transaction
+from builders import a_tenant
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox
 from openbell_server.domain.outbox import ATTEMPTS_MAX, HOLD_SECONDS, ClaimedRow, backoff_seconds
@@ -24,7 +25,7 @@ class SlowStore(PostgresOutboxStore):
     claim_seconds: float = 0.0
 
     async def claim_across_organizations(self, limit: int) -> list[ClaimedRow]:
-        rows = await PostgresOutboxStore(self.pool, self.queue).claim_across_organizations(limit)
+        rows = await PostgresOutboxStore(self.lanes, self.queue).claim_across_organizations(limit)
         self.clock.seconds += self.claim_seconds
         return rows
 
@@ -128,6 +129,37 @@ async def test_a_relay_takes_what_another_is_not_just_claiming_and_does_not_wait
         second = await outbox.claim()
     assert (len(first), len(second)) == (4, 2)
     assert {row["outbox_id"] for row in first}.isdisjoint(row.outbox_id for row in second)
+
+
+async def test_a_claim_reads_as_many_rows_as_it_looks_at_however_many_wait_uncounted(pool: Pool) -> None:
+    waiting, looked_at, taken = 20_000, 500, 100
+    organization = (await a_tenant(pool)).account.organization_id
+    await pool.execute(
+        "insert into intent_outbox (organization_id, account_id, slot, action_id, available_at, created_at)"
+        " select $1, gen_random_uuid(), 0, gen_random_uuid(), now(), now() from generate_series(1, $2::integer)",
+        *(organization, waiting),
+    )
+    claim = next(each for each in statements("outbox") if each.name.startswith("intents_outbox.claim"))
+    async with transaction(pool, Role.RELAY) as connection:
+        rows, _ = await run(connection, claim, {"row_limit": taken, "look_at": looked_at, "attempts_max": ATTEMPTS_MAX})
+        read = await connection.fetchval(
+            "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'intent_outbox'"
+        )
+    assert len(rows) == taken
+    # Among those it looks at, then by its id each that it locks, and twice each that it takes.
+    assert read <= looked_at + 4 * taken
+
+
+async def test_rounds_at_the_same_time_tell_of_every_row_once(outbox: Outbox) -> None:
+    for _ in range(20):
+        await outbox.fill(2)
+    teller = ScriptedTeller()
+    relay = outbox.relay(teller)
+    done = await relay.together(3)
+    while done.completed < 40:
+        done += await relay.together(3)
+    assert done == RelayBatch(40, 40, 0)
+    assert sorted(row.outbox_id for row in teller.told) == await outbox.ids()
 
 
 async def test_relays_that_race_never_share_a_row(outbox: Outbox) -> None:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import asyncpg
+from queues import relay_store
 
 from builders import accept
 from neighbours import Neighbour, a_neighbour
@@ -20,7 +21,6 @@ from openbell_server.adapters.postgres.events import PostgresEventStore
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
-from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.outbox import Queue
@@ -183,7 +183,8 @@ class Fuzz:
         found = await execution.find_account_across_organizations(neighbour.tenant.account.id)
         self.foreign += found is None or found.organization_id != neighbour.organization_id
         await execution.accounts_waiting_across_organizations([slot], 0)
-        await PostgresOutboxStore(self.pool, Queue.INTENTS).claim_across_organizations(1)
+        async with relay_store(self.pool, Queue.INTENTS) as queue:
+            await queue.claim_across_organizations(1)
         await PostgresOrganizationStore(self.pool).find_keys_across_organizations(["0" * 12])
 
 

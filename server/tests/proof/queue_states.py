@@ -56,7 +56,7 @@ class _Machine:
 
     @property
     def store(self) -> PostgresOutboxStore:
-        return PostgresOutboxStore(self.login, Queue.ACCOUNTS, ATTEMPTS_MAX)
+        return PostgresOutboxStore(self.owner, Queue.ACCOUNTS, ATTEMPTS_MAX)
 
     @property
     def operators(self) -> PostgresOutboxOperators:

@@ -9,10 +9,11 @@ import uvloop
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.publishing import JetStreamTeller, work_messages
-from openbell_server.adapters.postgres.connection import open_pool
+from openbell_server.adapters.postgres.connection import QUEUE_LANE, Role, open_lanes
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
 from openbell_server.application.relay_outbox import RelayOutbox
 from openbell_server.domain.outbox import Queue
+from openbell_server.processes.relay import LANES, ROUNDS_MAX
 from paper_broker import until
 from proof.speed_bench import SpeedBench
 
@@ -29,14 +30,14 @@ async def _relay_rate(bench: SpeedBench) -> float:
     connection = JetStreamConnection(bench.services.nats.url)
     running = asyncio.ensure_future(connection.run())
     try:
-        async with await open_pool(bench.url) as pool:
+        async with await open_lanes(bench.url, Role.RELAY, LANES, QUEUE_LANE) as lanes:
             teller = JetStreamTeller(connection, subjects.WORK_STREAM, work_messages)
-            relay = RelayOutbox(PostgresOutboxStore(pool, Queue.INTENTS), teller, lambda: 1.0, monotonic)
+            relay = RelayOutbox(PostgresOutboxStore(lanes, Queue.INTENTS), teller, lambda: 1.0, monotonic)
             await until(teller.is_ready, CONNECT_SECONDS)
             await relay()
             done, begun = 0, monotonic()
             while done < ROWS:
-                told = await relay()
+                told = await relay.together(ROUNDS_MAX)
                 assert told.completed == told.claimed > 0, "too few rows to relay, or some were not told of"
                 done += told.completed
             return done / (monotonic() - begun)

@@ -12,7 +12,15 @@ from time import monotonic
 from uuid import UUID
 
 from builders import Tenant, a_tenant, a_trading_account
-from openbell_server.adapters.postgres.connection import BLOCKED, DOUBTFUL, Pool, open_lanes, open_pool
+from openbell_server.adapters.postgres.connection import (
+    ACCEPT_LANE,
+    BLOCKED,
+    DOUBTFUL,
+    Pool,
+    Role,
+    open_lanes,
+    open_pool,
+)
 from openbell_server.adapters.postgres.intents import PostgresIntentStore, accept_in_lane
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
 from openbell_server.application.accept_together import LANES, AcceptTogether
@@ -98,7 +106,7 @@ def account_id(number: int) -> AccountId:
 async def accepting(url: str) -> AsyncIterator[tuple[AcceptTogether, Callable[[], int]]]:
     """The accept step as a process of the platform has it, and how many commands it tried again alone."""
     again = 0
-    async with await open_pool(url) as pool, await open_lanes(url, LANES) as lanes:
+    async with await open_pool(url) as pool, await open_lanes(url, Role.ACCEPT, LANES, ACCEPT_LANE) as lanes:
 
         async def alone(submissions: Sequence[Submission]) -> list[Acceptance]:
             nonlocal again

@@ -64,6 +64,20 @@ class RelayBatch:
     released: int
     failed: tuple[int, ...] = ()
 
+    @property
+    def is_more(self) -> bool:
+        """Whether more may be due at once: beyond what it could take, or behind rows that now wait their time."""
+        return self.claimed >= CLAIM_ROWS_MAX or self.completed < self.claimed
+
+    def __add__(self, other: "RelayBatch") -> "RelayBatch":
+        """Both."""
+        return RelayBatch(
+            self.claimed + other.claimed,
+            self.completed + other.completed,
+            self.released + other.released,
+            self.failed + other.failed,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class RelayOutbox:
@@ -101,10 +115,21 @@ class RelayOutbox:
         done = confirmed_in_order(rows, confirmed)
         completed = await self.store.complete_across_organizations(done) if done else 0
         crash_point("relay.after_complete")
-        left = [row for row in rows if row not in done]
+        resolved = {row.outbox_id for row in done}
+        left = [row for row in rows if row.outbox_id not in resolved]
         tried = told.missed | (told.confirmed - confirmed)
         failed = await self._release(left, tried) if left else []
         return RelayBatch(len(rows), completed, len(left), tuple(failed))
+
+    async def together(self, rounds: int) -> RelayBatch:
+        """Rounds at the same time: one claims while another tells. What one has of an account or user, no other has."""
+        batches = await asyncio.gather(*(self() for _ in range(rounds)), return_exceptions=True)
+        done = RelayBatch(0, 0, 0)
+        for batch in batches:
+            if isinstance(batch, BaseException):
+                raise batch
+            done += batch
+        return done
 
     async def _finished(self, rows: Sequence[ClaimedRow]) -> frozenset[int]:
         """Which rows are done but for being resolved: all at once if it goes, and otherwise each by itself."""

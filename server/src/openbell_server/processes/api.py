@@ -17,6 +17,7 @@ from openbell_server.adapters.postgres.backtest_history import PostgresHistorySt
 from openbell_server.adapters.postgres.calendars import PostgresSessionChanges
 from openbell_server.adapters.postgres.callers import PostgresTokenCallerStore
 from openbell_server.adapters.postgres.connection import (
+    ACCEPT_LANE,
     BLOCKED,
     DOUBTFUL,
     OUTDATED,
@@ -239,7 +240,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
     """Serve REST until stopping is set."""
     async with (
         await open_pool(settings.require("database_url"), connections_max=16) as pool,
-        await open_lanes(settings.require("database_url"), LANES) as lanes,
+        await open_lanes(settings.require("database_url"), Role.ACCEPT, LANES, ACCEPT_LANE) as lanes,
         access_tokens(settings) as tokens,
         rate_limits(settings) as limit,
         identity_provider(settings) as provider,

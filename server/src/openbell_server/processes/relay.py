@@ -22,7 +22,16 @@ from openbell_server.adapters.jetstream.publishing import (
     user_messages,
     work_messages,
 )
-from openbell_server.adapters.postgres.connection import OUTDATED, UNAVAILABLE, DatabaseClock, Pool, open_pool
+from openbell_server.adapters.postgres.connection import (
+    OUTDATED,
+    QUEUE_LANE,
+    UNAVAILABLE,
+    DatabaseClock,
+    Pool,
+    Role,
+    open_lanes,
+    open_pool,
+)
 from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
 from openbell_server.adapters.postgres.event_pruning import PruneEvents
 from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
@@ -45,6 +54,10 @@ from openbell_server.settings import Settings
 POLL_SECONDS: Final = 0.25
 # Between rounds of a queue: every hint wakes all of them, and most are meant for the intents'.
 PAUSE_SECONDS: Final = {Queue.INTENTS: 0.0, Queue.ACCOUNTS: 0.02, Queue.USERS: 0.2}
+# Rounds of a queue at the same time, once one was full.
+ROUNDS_MAX: Final = 2
+# One for each of those, and one to prune.
+LANES: Final = len(Queue) * ROUNDS_MAX + 1
 # A relay that is paused inside a transaction must not keep rows from others for longer.
 IDLE_SECONDS: Final = 1
 DELETIONS_POLL_SECONDS: Final = 1.0
@@ -74,6 +87,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
     wakes = EventWakes(connection)
     async with (
         await open_pool(settings.require("database_url"), connections_max=6, idle_seconds=IDLE_SECONDS) as pool,
+        await open_lanes(settings.require("database_url"), Role.RELAY, LANES, QUEUE_LANE) as lanes,
         identity_provider(settings) as provider,
     ):
         await require_schema(pool)
@@ -81,7 +95,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         operations.watch_nats(connection, needed=True)
         watch_queues(operations, pool)
         observe = watch_rounds(operations)
-        stores = {queue: PostgresOutboxStore(pool, queue, settings.outbox_attempts_max) for queue in Queue}
+        stores = {queue: PostgresOutboxStore(lanes, queue, settings.outbox_attempts_max) for queue in Queue}
         aside = [
             asyncio.ensure_future(connection.run()),
             asyncio.ensure_future(_prune(list(stores.values()), settings.outbox_keep_hours * 3600)),
@@ -126,10 +140,12 @@ def _relay_of(pool: Pool, connection: JetStreamConnection, store: PostgresOutbox
 async def _relay(
     queue: Queue, relay: RelayOutbox, observe: ObserveRound, awake: asyncio.Event, stopping: asyncio.Event
 ) -> None:
-    """The rounds of one queue."""
+    """The rounds of one queue: one at a time, or several while it is full."""
+    is_more = False
     while not stopping.is_set():
         awake.clear()
-        if not await _try(partial(_round, queue, relay, observe)):
+        is_more = await _try(partial(_round, queue, relay, observe, ROUNDS_MAX if is_more else 1))
+        if not is_more:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(awake.wait(), POLL_SECONDS)
         await asyncio.sleep(PAUSE_SECONDS[queue])
@@ -202,14 +218,13 @@ async def _try(work: Callable[[], Awaitable[bool]]) -> bool:
     return False
 
 
-async def _round(queue: Queue, relay: RelayOutbox, observe: ObserveRound) -> bool:
+async def _round(queue: Queue, relay: RelayOutbox, observe: ObserveRound, rounds: int) -> bool:
     begun = time.perf_counter()
-    batch = await relay()
+    batch = await relay.together(rounds)
     observe(queue, batch, time.perf_counter() - begun)
     log = structlog.get_logger()
     if batch.claimed:
         log.info("relayed", queue=queue, claimed=batch.claimed, completed=batch.completed, released=batch.released)
     for outbox_id in batch.failed:
         log.error("outbox_row_failed", queue=queue, outbox_id=outbox_id)
-    # Also if none was completed: those wait their time now, and others may be due behind them.
-    return batch.claimed > 0
+    return batch.is_more

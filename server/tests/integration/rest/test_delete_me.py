@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import httpx
 import pytest
-from queues import ScriptedTeller
+from queues import ScriptedTeller, relay_store
 
 from account_desk import Clock
 from bearers import as_service, as_user
@@ -65,8 +65,8 @@ class Leaving:
     async def relay(self) -> tuple[int, RelayBatch]:
         """One round of the relay."""
         finished = await FinishDeletions(self.store, "dev", self.provider)()
-        queue = PostgresOutboxStore(self.pool, Queue.USERS)
-        return finished, await RelayOutbox(queue, self.listener, lambda: 1.0, Clock())()
+        async with relay_store(self.pool, Queue.USERS) as queue:
+            return finished, await RelayOutbox(queue, self.listener, lambda: 1.0, Clock())()
 
     async def rows(self, table: str) -> list[asyncpg.Record]:
         return await self.pool.fetch(f"select * from {table}")

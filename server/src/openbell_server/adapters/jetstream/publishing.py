@@ -117,8 +117,10 @@ class JetStreamTeller:
         lines: defaultdict[str, list[Message]] = defaultdict(list)
         for message in self.messages(rows):
             lines[message.in_order_of].append(message)
-        fresh = [line for line in lines.values() if not any(message.is_repeated for message in line)]
-        single = [line for line in lines.values() if line not in fresh]
+        fresh: list[list[Message]] = []
+        single: list[list[Message]] = []
+        for line in lines.values():
+            (single if any(message.is_repeated for message in line) else fresh).append(line)
         if not self._takes_batches or sum(map(len, fresh)) == 1:
             single, fresh = single + fresh, []
         await asyncio.gather(telling.together(fresh), *(telling.one_by_one(line) for line in single))

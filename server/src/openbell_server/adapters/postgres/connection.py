@@ -23,6 +23,9 @@ STATEMENT_SECONDS = 5.0
 LANE_LOCK_MILLIS = 1000
 # A plan that was made while tables were small is kept: it must be the one for when they are large.
 LANE_PLANS: Final = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+ACCEPT_LANE: Final = {"lock_timeout": f"{LANE_LOCK_MILLIS}ms", **LANE_PLANS}
+# A queue is read from its oldest row on, however few rows the planner takes it to have.
+QUEUE_LANE: Final = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 ROLLBACK_SECONDS = 2.0
 # After a switch of servers nobody stays connected to the old one for longer than this.
 CONNECTION_AGE_SECONDS_MAX = 600.0
@@ -148,14 +151,9 @@ async def open_pool(
     )
 
 
-async def open_lanes(url: str, connections_max: int) -> Pool:
-    """A pool whose connections are in the role of the accept step: its one statement is a transaction by itself."""
-    settings = {
-        "role": Role.ACCEPT.value,
-        "lock_timeout": f"{LANE_LOCK_MILLIS}ms",
-        **LANE_PLANS,
-    }
-    return await open_pool(url, connections_max=connections_max, settings=settings)
+async def open_lanes(url: str, role: Role, connections_max: int, settings: Mapping[str, str]) -> Pool:
+    """A pool whose connections are in a role for good: a statement of theirs is a transaction by itself."""
+    return await open_pool(url, connections_max=connections_max, settings={"role": role.value, **settings})
 
 
 @contextlib.asynccontextmanager

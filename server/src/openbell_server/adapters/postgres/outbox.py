@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Pool, Role, kept_whole, transaction
 from openbell_server.domain.outbox import ATTEMPTS_MAX, ClaimedRow, OutboxStatus, Queue
 
 # Among so many of the oldest rows a claim looks first: it costs the same however many wait.
@@ -26,14 +26,21 @@ WORDS: Final = {
     },
 }
 
+# It waits and its time has come, or whoever claimed it has had it for too long.
+_DUE: Final = (
+    "(o.status = 'pending' and o.available_at <= clock_timestamp())"
+    " or (o.status = 'processing' and o.claimed_at < clock_timestamp() - interval '5 seconds')"
+)
+
 
 def words_of(queue: Queue) -> dict[str, str]:
-    """What the statements of a queue say where they differ from those of another."""
+    """What the statements of a queue say where they differ from those of another, and what they say more than once."""
     words = WORDS[queue]
     return {
         "queue": words["queue"],
         "order of o": words["order"].format("o"),
         "told of o": words["told"].format("o"),
+        "due of o": _DUE,
     }
 
 
@@ -45,13 +52,14 @@ _pruning = {queue: named_queries.load("outbox_pruning", words_of(queue)) for que
 class PostgresOutboxStore:
     """Implements OutboxStore on one of the queues."""
 
-    pool: Pool
+    # Of connections in the relay's role: what one statement does needs no transaction around it.
+    lanes: Pool
     queue: Queue
     attempts_max: int = ATTEMPTS_MAX
 
     async def claim_across_organizations(self, limit: int) -> list[ClaimedRow]:
         """Take rows into our hands for five seconds, the oldest first."""
-        async with transaction(self.pool, Role.RELAY) as connection:
+        async with kept_whole(self.lanes) as connection:
             rows = _queries[self.queue].claim_across_organizations(
                 connection, row_limit=limit, look_at=LOOK_AT_ROWS, attempts_max=self.attempts_max
             )
@@ -59,7 +67,7 @@ class PostgresOutboxStore:
 
     async def complete_across_organizations(self, rows: Sequence[ClaimedRow]) -> int:
         """Resolve rows we still hold; how many that were."""
-        async with transaction(self.pool, Role.RELAY) as connection:
+        async with kept_whole(self.lanes) as connection:
             resolved = _queries[self.queue].complete_across_organizations(
                 connection, outbox_ids=[row.outbox_id for row in rows], claim_tokens=[row.claim_token for row in rows]
             )
@@ -69,7 +77,7 @@ class PostgresOutboxStore:
         self, rows: Sequence[ClaimedRow], wait_seconds: Sequence[float | None]
     ) -> list[int]:
         """Give rows back for a later try; those that used up their tries and are failed."""
-        async with transaction(self.pool, Role.RELAY) as connection:
+        async with kept_whole(self.lanes) as connection:
             released = _queries[self.queue].release_across_organizations(
                 connection,
                 outbox_ids=[row.outbox_id for row in rows],
@@ -81,7 +89,7 @@ class PostgresOutboxStore:
 
     async def prune_across_organizations(self, keep_seconds: float) -> int:
         """Remove the completed rows of one bucket, with its counts; how many rows that were."""
-        async with transaction(self.pool, Role.RELAY) as connection:
+        async with transaction(self.lanes, Role.RELAY) as connection:
             taken = _pruning[self.queue].take_counts_across_organizations(
                 connection, queue=self.queue, keep_seconds=keep_seconds
             )

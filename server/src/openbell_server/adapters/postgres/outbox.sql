@@ -1,5 +1,5 @@
 -- One text for the three queues: {queue} is the table, {order of o} what its rows are kept in order by, {told of o} what is
--- told of a row. Every statement repeats resolved_at, which is what lets the planner use the narrow indexes.
+-- told of a row, {due of o} whether one may be claimed. Every statement repeats resolved_at, which is what lets the planner use the narrow indexes.
 
 -- name: claim_across_organizations(row_limit, look_at, attempts_max)
 -- Takes rows that wait, and takes back rows claimed more than five seconds ago, in order: the first unresolved row of an
@@ -7,8 +7,7 @@
 -- that another holds counts as a gap. A row that was handed out often enough is failed instead, for good.
 with oldest as materialized (
     select o.outbox_id, {order of o} as in_order_of,
-        (o.status = 'pending' and o.available_at <= clock_timestamp())
-            or (o.status = 'processing' and o.claimed_at < clock_timestamp() - interval '5 seconds') as is_due
+        ({due of o}) as is_due
     from {queue} o
     where o.resolved_at is null
     order by o.outbox_id
@@ -27,32 +26,35 @@ far as (
         )
     group by {order of o}
 ),
+-- Each row is looked up by its id for itself: a join of its own choice would read all that wait, on a queue without
+-- statistics for each of these.
 first_rows as materialized (
-    select o.outbox_id, {order of o} as in_order_of
-    from (select outbox_id from near where is_due union select outbox_id from far) f
-    join {queue} o on o.outbox_id = f.outbox_id
-    where o.resolved_at is null
-        and (
-            (o.status = 'pending' and o.available_at <= clock_timestamp())
-            or (o.status = 'processing' and o.claimed_at < clock_timestamp() - interval '5 seconds')
-        )
-    order by o.outbox_id
+    select o.outbox_id, o.in_order_of
+    from (select outbox_id from near where is_due union select outbox_id from far order by outbox_id) f
+    cross join lateral (
+        select o.outbox_id, {order of o} as in_order_of from {queue} o
+        where o.outbox_id = f.outbox_id and o.resolved_at is null
+            and ({due of o})
+        limit 1
+        for update of o skip locked
+    ) o
     limit :row_limit
-    for update of o skip locked
 ),
 followers as materialized (
-    select o.outbox_id, f.in_order_of
-    from first_rows f
-    join oldest n on n.in_order_of = f.in_order_of and n.outbox_id > f.outbox_id and n.is_due
-    join {queue} o on o.outbox_id = n.outbox_id
-    where o.resolved_at is null
-        and (
-            (o.status = 'pending' and o.available_at <= clock_timestamp())
-            or (o.status = 'processing' and o.claimed_at < clock_timestamp() - interval '5 seconds')
-        )
-    order by o.outbox_id
+    select o.outbox_id, n.in_order_of
+    from (
+        select n.outbox_id, n.in_order_of
+        from first_rows f join oldest n on n.in_order_of = f.in_order_of and n.outbox_id > f.outbox_id and n.is_due
+        order by n.outbox_id
+    ) n
+    cross join lateral (
+        select o.outbox_id from {queue} o
+        where o.outbox_id = n.outbox_id and o.resolved_at is null
+            and ({due of o})
+        limit 1
+        for update of o skip locked
+    ) o
     limit :row_limit - (select count(*) from first_rows)
-    for update of o skip locked
 ),
 gaps as (
     select n.in_order_of, min(n.outbox_id) as outbox_id
