@@ -8,15 +8,49 @@ import pytest
 from queues import Outbox
 
 from neighbours import Neighbour, a_neighbour
+from openbell_server.adapters.identity import jwks
+from openbell_server.adapters.jetstream import connection as jetstream
+from openbell_server.adapters.jetstream import streams
+from openbell_server.adapters.postgres import connection
 from openbell_server.adapters.postgres.connection import EXECUTOR_ROLES, Pool, open_pool
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.brokers import http_client
+from openbell_server.brokers.paper import ledger
 from openbell_server.domain.outbox import Queue
+from openbell_server.processes import operations
 from openbell_server.processes.local_services import LocalServices
 from openbell_server.processes.stack import APP_LOGIN, EXECUTOR_LOGIN
 from store_benches import Bench, memory_bench, postgres_bench
 from tenancy import Owner
 
 TEMPLATE = "openbell_template"
+# A machine may stand still for as long. What a limit does is a matter of tests that set it themselves, or that use the
+# limits as they are.
+PATIENCE_SECONDS = 60
+LIMITS = {
+    connection: ("CONNECT_SECONDS", "STATEMENT_SECONDS", "LOCK_SECONDS", "ROLLBACK_SECONDS"),
+    jetstream: ("CONNECT_SECONDS",),
+    streams: ("ASK_SECONDS",),
+    http_client: ("CONNECT_SECONDS", "DEADLINE_SECONDS"),
+    ledger: ("_TIMEOUT_SECONDS",),
+    operations: ("CHECK_SECONDS",),
+    jwks: ("FETCH_SECONDS",),
+}
+
+
+LIMITS_AS_THEY_ARE = {(module, name): getattr(module, name) for module, names in LIMITS.items() for name in names}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patience() -> None:
+    for module, name in LIMITS_AS_THEY_ARE:
+        setattr(module, name, PATIENCE_SECONDS)
+
+
+@pytest.fixture
+def limits_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    for (module, name), seconds in LIMITS_AS_THEY_ARE.items():
+        monkeypatch.setattr(module, name, seconds)
 
 
 async def administer(services: LocalServices, statement: str) -> None:

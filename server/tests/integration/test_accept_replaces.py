@@ -202,6 +202,7 @@ async def test_a_stranger_s_row_changes_nothing_for_the_owner_s_in_the_same_set(
     assert [answer.number for answer in answers[3:]] == [2, 3]
 
 
+@pytest.mark.usefixtures("limits_as_they_are")
 async def test_a_stranger_waits_for_no_account_but_its_own(pool: Pool, tenant: Tenant) -> None:
     intruder = await a_tenant(pool)
     foreign = intruding(intruder, tenant, intruder.submission(a_market_create()))

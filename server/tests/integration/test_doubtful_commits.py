@@ -222,6 +222,7 @@ select pg_advisory_lock(1);
 """
 
 
+@pytest.mark.usefixtures("limits_as_they_are")
 async def test_finding_nothing_proves_nothing_while_the_server_is_at_work_on_the_commit(
     database: str, pool: Pool, proxy: CommitProxy, api: RestApi
 ) -> None:

@@ -243,6 +243,7 @@ async def test_a_change_for_many_accounts_is_committed_only_when_no_door_is_open
     assert await PostgresRuleStore(pool).find_rule(where, CODE) == kept
 
 
+@pytest.mark.usefixtures("limits_as_they_are")
 async def test_a_door_that_stays_open_for_longer_than_a_lock_may_take_does_not_undo_a_change(
     pool: Pool, tenant: Tenant
 ) -> None:

@@ -252,6 +252,7 @@ async def test_a_second_cancel_answers_the_first_while_that_one_waits(api: RestA
     assert [(answer.status_code, answer.json()["seq"]) for answer in answers] == [(202, 2)] * 2
 
 
+@pytest.mark.usefixtures("limits_as_they_are")
 async def test_an_account_that_is_locked_for_long_answers_503(api: RestApi, tenant: Tenant, pool: Pool) -> None:
     async with pool.acquire() as connection, connection.transaction():
         await connection.execute("select 1 from account_counters for update")

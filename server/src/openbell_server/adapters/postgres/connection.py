@@ -19,6 +19,7 @@ from openbell_server.domain.identifiers import uuid7
 
 CONNECT_SECONDS = 10.0
 STATEMENT_SECONDS = 5.0
+LOCK_SECONDS = 2
 # One account whose lock is not free must not hold up a set of others for longer.
 LANE_LOCK_MILLIS = 1000
 # A plan that was made while tables were small is kept: it must be the one for when they are large.
@@ -139,7 +140,7 @@ async def open_pool(
             # Unnamed it would come first: a temporary table must never answer for one of ours.
             "search_path": "openbell, pg_catalog, pg_temp",
             "timezone": "UTC",
-            "lock_timeout": "2s",
+            "lock_timeout": f"{LOCK_SECONDS}s",
             "idle_in_transaction_session_timeout": f"{idle_seconds}s",
             "tcp_user_timeout": f"{idle_seconds}s",
             # Every statement looks up by key: one plan fits all parameters, and planning anew costs more than running.
