@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from math import ceil
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from account_desk import Clock
 from builders import Tenant, a_report, a_tenant, accept, an_execution
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
+from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import LEASE_SECONDS, HoldSlots
 from openbell_server.application.ports.execution import BrokerAccount
@@ -227,3 +230,37 @@ async def test_a_burst_over_many_accounts_opens_no_more_doors_than_its_broker_ta
         await until(is_all_acknowledged)
         await work.drain()
     assert work.failures == []
+
+
+async def test_an_account_is_not_looked_at_again_for_what_a_look_has_seen(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    slots = await desk.all_slots()
+    async with desk.following(slots) as follow:
+        await until_so(ready(follow, desk))
+        work, account_id = the_work_of(desk, follow, slots), desk.account.account_id
+        open_doors = ExecuteAction._open_doors
+
+        async def counted(*called: Any) -> Any:
+            looks.append(called)
+            return await open_doors(*called)
+
+        monkeypatch.setattr(ExecuteAction, "_open_doors", counted)
+
+        async def looks_after(recorded_at: datetime | None) -> int:
+            looks.clear()
+            work.hear(account_id, recorded_at)
+            # The word of the relay comes while the look at the api's goes on.
+            work.hear(account_id, recorded_at)
+            await until_so(lambda: not work._working and not work._in_flight)
+            return len(looks)
+
+        await desk.accept()
+        recorded_at = await desk.pool.fetchval("select max(created_at) from intent_outbox")
+        assert await looks_after(recorded_at) == 1
+        assert await looks_after(recorded_at) == 0
+        assert await looks_after(recorded_at + timedelta(hours=1)) == 2
+        assert await looks_after(None) == 2
+        await work.drain()
+    assert await number_of(desk, "ACKED") == 1

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -169,6 +170,7 @@ async def test_a_stream_that_is_gone_costs_one_try_and_is_made_anew(telling: Tel
     assert await telling.relay()() == RelayBatch(2, 2, 0)
 
 
+@pytest.mark.usefixtures("limits_as_they_are")
 async def test_nothing_is_claimed_while_jetstream_answers_nothing_though_the_connection_stands(
     telling: Telling, services: LocalServices
 ) -> None:
@@ -205,6 +207,12 @@ async def test_nothing_is_claimed_while_the_stream_is_full(telling: Telling) -> 
 
 
 def test_one_notice_tells_of_all_rows_of_an_account() -> None:
-    rows = [ClaimedRow(number, 1, 1, account, "intent.queued", slot=3) for number, account in enumerate("aabab")]
-    messages = [(each.subject, each.message_id, each.outbox_ids) for each in work_messages(rows)]
-    assert messages == [("intents.3.a", "3", (0, 1, 3)), ("intents.3.b", "4", (2, 4))]
+    rows = [
+        ClaimedRow(number, 1, 1, account, "intent.queued", "", 3, datetime(2026, 11, 17, 9, minute, tzinfo=UTC))
+        for number, (account, minute) in enumerate(zip("aabab", (3, 5, 2, 4, 6), strict=True))
+    ]
+    messages = [(each.subject, each.body, each.message_id, each.outbox_ids) for each in work_messages(rows)]
+    assert messages == [
+        ("intents.3.a", b"2026-11-17T09:05:00+00:00", "3", (0, 1, 3)),
+        ("intents.3.b", b"2026-11-17T09:06:00+00:00", "4", (2, 4)),
+    ]

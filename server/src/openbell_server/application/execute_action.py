@@ -92,30 +92,38 @@ class ExecuteAction:
     counts: Counter[str] = field(default_factory=Counter)
 
     async def open_doors(
-        self, account: BrokerAccount, free: int, *, commands: int | None = None, cancels_unseen: bool = False
+        self,
+        account: BrokerAccount,
+        free: int,
+        *,
+        commands: int | None = None,
+        cancels_unseen: bool = False,
+        looked: Callable[[datetime], None] = lambda _: None,
     ) -> list[Door]:
         """Commit the door for the next actions of an account, at most as many as may be in flight.
 
         At most so many of them are other than cancels; orders that the broker has not shown yet are cancelled where
-        it knows them by our id.
+        it knows them by our id. When all that had been recorded by a moment was looked at, that moment is told.
         """
         doors: list[Door] = []
         limits = _Limits(free, free if commands is None else min(free, commands), cancels_unseen)
         for _ in range(REFUSING_ROUNDS_MAX):
-            doors, refused = await self._open_doors(account, limits)
+            doors, refused, seen_to = await self._open_doors(account, limits)
+            if seen_to is not None:
+                looked(seen_to)
             self.counts["doors"] += len(doors)
             if doors or not refused:
                 break
         return doors
 
-    async def _open_doors(self, account: BrokerAccount, limits: "_Limits") -> tuple[list[Door], bool]:
-        """One round, and whether it met actions that may not pass any more."""
+    async def _open_doors(self, account: BrokerAccount, limits: "_Limits") -> tuple[list[Door], bool, datetime | None]:
+        """One round, whether it met actions that may not pass any more, and up to when it saw what was recorded."""
         crash_point("executor.before_door")
         attempt_id = self.new_id()
         opened: dict[ActionId, datetime] = {}
         async with self.store.account_transaction(account) as transaction:
             if transaction.hold is not None:
-                return [], False
+                return [], False, None
             # Most have none: one short look instead of two long ones.
             has_cancels = await transaction.has_queued(cancels=True)
             skipped = await _skip_superseded(transaction, await transaction.superseded()) if has_cancels else 0
@@ -151,7 +159,8 @@ class ExecuteAction:
         if skipped or needless or adopted or refused or pending:
             self.hints.events_were_written([account.account_id])
         doors = [Door(account, action, attempt_id, opened[action.action_id], opened_monotonic) for action in ready]
-        return doors, bool(refused) or needless > 0
+        # What may not pass before a sign-in is looked at again after it.
+        return doors, bool(refused) or needless > 0, None if passage is Passage.WAIT else transaction.now
 
     async def dispatch(
         self,

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -73,7 +74,10 @@ class WorkAccounts:
     _settling: set[AccountId] = field(default_factory=set)
     _flagging: set[AccountId] = field(default_factory=set)
     _recovering: set[AccountId] = field(default_factory=set)
-    _again: set[AccountId] = field(default_factory=set)
+    # Who is to be looked at again, and by when what is there was recorded, if that was said.
+    _again: dict[AccountId, datetime | None] = field(default_factory=dict)
+    # All that was recorded before was seen.
+    _seen_to: dict[AccountId, datetime] = field(default_factory=dict)
     # Those that had no room for what is theirs in flight.
     _turned_away: set[AccountId] = field(default_factory=set)
     _in_flight: Counter[AccountId] = field(default_factory=Counter)
@@ -87,12 +91,15 @@ class WorkAccounts:
             budget = BrokerBudget(broker.definition.capabilities, self.execute.monotonic)
             self.bulkheads.setdefault(name, Bulkhead(budget, broker.session))
 
-    def hear(self, account_id: AccountId) -> None:
-        """An account may have work."""
+    def hear(self, account_id: AccountId, recorded_at: datetime | None = None) -> None:
+        """An account may have work, recorded by then; most of it was heard of before, and seen since."""
         if self._closing:
             return
         if account_id in self._working:
-            self._again.add(account_id)
+            known = self._again.get(account_id, recorded_at)
+            self._again[account_id] = max(known, recorded_at) if known and recorded_at else None
+            return
+        if recorded_at is not None and account_id in self._seen_to and recorded_at < self._seen_to[account_id]:
             return
         self._working.add(account_id)
         self._start(self._work(account_id))
@@ -143,6 +150,7 @@ class WorkAccounts:
                             room.calls,
                             commands=room.commands,
                             cancels_unseen=broker.definition.capabilities.cancels_by_client_id,
+                            looked=partial(self._saw, account_id),
                         )
                 finally:
                     bulkhead.budget.let_go(room)
@@ -152,8 +160,12 @@ class WorkAccounts:
         finally:
             self._working.discard(account_id)
             if account_id in self._again:
-                self._again.discard(account_id)
-                self.hear(account_id)
+                self.hear(account_id, self._again.pop(account_id))
+
+    def _saw(self, account_id: AccountId, moment: datetime) -> None:
+        if len(self._seen_to) >= ACCOUNTS_KNOWN_MAX:
+            self._seen_to.clear()
+        self._seen_to[account_id] = moment
 
     def _room(self, account: BrokerAccount, broker: FollowBroker, bulkhead: Bulkhead) -> Room:
         """How many doors may be opened: only for calls that can begin at once, since a door that waits grows stale.

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
@@ -43,6 +44,7 @@ class ClaimedRow:
     payload: str = ""
     # Of the intents' queue only.
     slot: int = 0
+    recorded_at: datetime | None = None
 
 
 def backoff_seconds(attempts: int) -> int:

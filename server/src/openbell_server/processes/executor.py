@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from uuid import UUID, uuid4
 
@@ -14,7 +15,7 @@ from nats.aio.msg import Msg
 from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
-from openbell_server.adapters.jetstream.consumer import consume_work
+from openbell_server.adapters.jetstream.consumer import HearWork, consume_work
 from openbell_server.adapters.postgres.calendars import PostgresSessionChanges
 from openbell_server.adapters.postgres.connection import UNAVAILABLE, DatabaseClock, Pool, open_pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
@@ -150,10 +151,10 @@ def _halts(pool: Pool, hints: JetStreamConnection, desk: WorkAccounts, cancel: C
     return EnactHalts(PostgresHaltStore(pool), PostgresOrganizationStore(pool), cancel, hints, desk.hear, compare)
 
 
-def _work_heard(hints: JetStreamConnection, desk: WorkAccounts) -> Callable[[int, AccountId], None]:
-    def hear(slot: int, account_id: AccountId) -> None:
+def _work_heard(hints: JetStreamConnection, desk: WorkAccounts) -> HearWork:
+    def hear(slot: int, account_id: AccountId, recorded_at: datetime | None) -> None:
         if slot in desk.slots.held():
-            desk.hear(account_id)
+            desk.hear(account_id, recorded_at)
         else:
             hints.work_is_elsewhere(account_id)
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import Final
+from datetime import datetime
+from typing import Final, Protocol
 from uuid import UUID
 
 import structlog
@@ -20,8 +20,15 @@ SILENT_FETCHES_MAX: Final = 10
 RETRY_SECONDS: Final = 0.25
 
 
-async def consume_work(connection: JetStreamConnection, hear: Callable[[int, AccountId], None]) -> None:
-    """Call hear with slot and account for all work, until cancelled; a hint is acknowledged at once."""
+class HearWork(Protocol):
+    """What is called for all work."""
+
+    def __call__(self, slot: int, account_id: AccountId, recorded_at: datetime | None) -> None:
+        """An account has work that was recorded by then, if that was said."""
+
+
+async def consume_work(connection: JetStreamConnection, hear: HearWork) -> None:
+    """Tell of all work until cancelled; a hint is acknowledged at once."""
     this = asyncio.current_task()
     # The client turns a cancellation into an error of its own when its connection closes meanwhile.
     while this is not None and not this.cancelling():
@@ -32,7 +39,7 @@ async def consume_work(connection: JetStreamConnection, hear: Callable[[int, Acc
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def _consume_while_alive(connection: JetStreamConnection, hear: Callable[[int, AccountId], None]) -> None:
+async def _consume_while_alive(connection: JetStreamConnection, hear: HearWork) -> None:
     client = connection.client
     if client is None:
         return
@@ -55,8 +62,13 @@ async def _consume_while_alive(connection: JetStreamConnection, hear: Callable[[
             for message in messages:
                 with contextlib.suppress(ValueError):
                     _, slot, account_id = message.subject.split(".")
-                    hear(int(slot), AccountId(UUID(account_id)))
+                    hear(int(slot), AccountId(UUID(account_id)), _moment(message.data))
                 await message.ack()
     finally:
         with contextlib.suppress(NatsError, TimeoutError, OSError):
             await subscription.unsubscribe()
+
+
+def _moment(body: bytes) -> datetime | None:
+    """None for one that says nothing; it was told by a relay of before."""
+    return datetime.fromisoformat(body.decode()) if body else None

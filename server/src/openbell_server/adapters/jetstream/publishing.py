@@ -42,14 +42,14 @@ Messages = Callable[[Sequence[ClaimedRow]], list[Message]]
 
 
 def work_messages(rows: Sequence[ClaimedRow]) -> list[Message]:
-    """One notice per account says all there is to say."""
+    """One notice per account says all there is to say, and when the last of it was recorded."""
     by_account: defaultdict[str, list[ClaimedRow]] = defaultdict(list)
     for row in rows:
         by_account[row.in_order_of].append(row)
     return [
         Message(
             subjects.work(some[-1].slot, account_id),
-            b"",
+            _latest(some),
             str(some[-1].outbox_id),
             account_id,
             tuple(row.outbox_id for row in some),
@@ -57,6 +57,11 @@ def work_messages(rows: Sequence[ClaimedRow]) -> list[Message]:
         )
         for account_id, some in by_account.items()
     ]
+
+
+def _latest(rows: Sequence[ClaimedRow]) -> bytes:
+    recorded = [row.recorded_at for row in rows if row.recorded_at is not None]
+    return max(recorded).isoformat().encode() if recorded else b""
 
 
 def account_messages(rows: Sequence[ClaimedRow]) -> list[Message]:

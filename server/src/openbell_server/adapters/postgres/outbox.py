@@ -16,7 +16,7 @@ WORDS: Final = {
     Queue.INTENTS: {
         "queue": "intent_outbox",
         "order": "{}.account_id",
-        "told": "'intent.queued' as event_type, '' as payload, {}.slot",
+        "told": "'intent.queued' as event_type, '' as payload, {0}.slot, {0}.created_at as recorded_at",
     },
     # By pattern: what is no JSON must not keep other rows from being claimed.
     Queue.USERS: {
