@@ -18,9 +18,13 @@ with facts as (
 expected as (
     select f.account_id, s.span, s.starts_at, f.dimension, f.value, count(*) as expected
     from facts f cross join lateral spans_of(f.moment) s group by 1, 2, 3, 4, 5
+),
+counted as (
+    select account_id, span, starts_at, dimension, value, sum(count) as count
+    from counted_intents group by 1, 2, 3, 4, 5
 )
 select account_id, span, starts_at, dimension, value, e.expected, c.count
-from expected e full join intent_counts c using (account_id, span, starts_at, dimension, value)
+from expected e full join counted c using (account_id, span, starts_at, dimension, value)
 where e.expected is distinct from c.count and (span = 'EVER' or starts_at > now() - interval '1 hour')
 """
 

@@ -32,7 +32,7 @@ PLATFORM_TABLES = {
     "calendar_overrides",
 }
 DEFINERS = {
-    *("accept_commands", "count_actions", "count_outcome", "count_refusal", "roll_up_outbox"),
+    *("accept_commands", "count_actions_so_far", "count_outcome", "count_refusal", "roll_up_outbox"),
     *("begin_every_epoch", "prune_events"),
 }
 TENANT_POLICY = "(organization_id = (NULLIF(current_setting('openbell.organization_id'::text, true), ''::text))::uuid)"
@@ -56,6 +56,7 @@ CROSSING = {
             "account_events",
             "idempotency_keys",
             "intent_counts",
+            "intent_counted",
         )
     },
     **{

@@ -16,7 +16,7 @@ from openbell_server.domain.intents import action_hash
 
 WRITTEN = (
     *("orders", "intent_actions", "action_states", "receipts", "intent_outbox", "account_events", "idempotency_keys"),
-    *("account_counters", "intent_counts"),
+    *("account_counters", "intent_counts", "intent_counted"),
 )
 NOWHERE = UUID(int=1)
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_tenant, accept, new_id
-from openbell_server.adapters.postgres.connection import Pool
+from neighbours import Neighbour
+from openbell_server.adapters.postgres.connection import Pool, open_pool
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.domain.broker_orders import Refused, Unknown
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.orders import OrderSide
@@ -18,6 +20,8 @@ from roll_ups import miscounted
 from scripted_broker import Desk
 
 WINDOWS = ["last_hour", "last_day", "last_week", "last_month", "all"]
+# Of an account; those after them are read from where they stand.
+COUNTED_AT_ONCE = 64
 
 
 def some(counts: Mapping[str, int]) -> dict[str, int]:
@@ -106,7 +110,7 @@ async def test_what_is_another_account_s_is_not_counted(api: RestApi, tenant: Te
 async def test_a_window_begins_with_the_span_in_which_it_begins_and_says_so(
     api: RestApi, tenant: Tenant, pool: Pool, window: str, reach: timedelta, step: timedelta
 ) -> None:
-    await accept(pool, tenant.submission())
+    await accept(pool, *(tenant.submission() for _ in range(COUNTED_AT_ONCE)))
     body = await read(api, tenant, time_window=window)
     begin, end = (datetime.fromisoformat(body["window"][name]) for name in ("from", "to"))
     assert abs(end - datetime.now(UTC)) < timedelta(seconds=30)
@@ -116,10 +120,10 @@ async def test_a_window_begins_with_the_span_in_which_it_begins_and_says_so(
     span = "MINUTE" if window == "last_hour" else "HOUR"
     move = "update intent_counts set starts_at = $1 where span = $2"
     await pool.execute(move, begin, span)
-    assert (await read(api, tenant, time_window=window))["intents"] == 1
+    assert (await read(api, tenant, time_window=window))["intents"] == COUNTED_AT_ONCE
     await pool.execute(move, begin - step, span)
     assert (await read(api, tenant, time_window=window))["intents"] == 0
-    assert (await read(api, tenant, time_window="all"))["intents"] == 1
+    assert (await read(api, tenant, time_window="all"))["intents"] == COUNTED_AT_ONCE
 
 
 async def test_all_begins_with_the_account(api: RestApi, tenant: Tenant, pool: Pool) -> None:
@@ -146,15 +150,33 @@ async def test_the_fifty_most_traded_symbols_are_named_the_most_traded_first(
     assert [(entry["actions"], entry["symbol"]) for entry in symbols] == expected[:50]
 
 
+async def test_actions_are_exact_before_and_after_they_are_counted(
+    api: RestApi, tenant: Tenant, pool: Pool, us: Neighbour
+) -> None:
+    total = 0
+    for together, counted_to in ((1, 0), (62, 0), (1, 64), (60, 64), (3, 64), (2, 129), (64, 193)):
+        total += together
+        # A set of many accounts counts those of them that have enough.
+        await accept(pool, us.tenant.submission(), *(tenant.submission() for _ in range(together)))
+        assert (await read(api, tenant, time_window="all"))["intents"] == total
+        assert await miscounted(pool) == []
+        marks = await pool.fetch("select actions_to from intent_counted where account_id = $1", tenant.account.id)
+        assert [row["actions_to"] for row in marks] == [counted_to] * bool(counted_to)
+
+
 async def test_spans_that_no_window_reaches_are_removed_by_the_next_count(tenant: Tenant, pool: Pool) -> None:
-    await accept(pool, tenant.submission())
+    await accept(pool, *(tenant.submission() for _ in range(COUNTED_AT_ONCE)))
     await pool.execute(
         "update intent_counts set starts_at = starts_at - interval '40 days' where span = 'HOUR';"
         " update intent_counts set starts_at = starts_at - interval '63 minutes' where span = 'MINUTE'"
     )
-    await accept(pool, tenant.submission())
+    await accept(pool, *(tenant.submission() for _ in range(COUNTED_AT_ONCE)))
     spans = await pool.fetch("select span, count from intent_counts order by span")
-    assert [tuple(row) for row in spans] == [("EVER", 2), ("HOUR", 1), ("MINUTE", 1)]
+    assert [tuple(row) for row in spans] == [
+        ("EVER", 2 * COUNTED_AT_ONCE),
+        ("HOUR", COUNTED_AT_ONCE),
+        ("MINUTE", COUNTED_AT_ONCE),
+    ]
 
 
 async def test_an_outcome_that_comes_after_its_minute_is_forgotten_still_counts_where_it_is_remembered(
@@ -169,17 +191,18 @@ async def test_an_outcome_that_comes_after_its_minute_is_forgotten_still_counts_
 
 
 async def test_counts_are_right_whoever_writes_at_once(api: RestApi, pool: Pool) -> None:
-    tenants = [await a_tenant(pool) for _ in range(3)]
+    # As many as make each account's actions be counted meanwhile.
+    tenants, turns = [await a_tenant(pool) for _ in range(3)], 10
 
     async def write(number: int) -> None:
-        for turn in range(6):
+        for turn in range(turns):
             create = a_market_create(symbol=f"S{turn % 2}")
             await accept(pool, *(tenants[(number + turn + n) % 3].submission(create) for n in range(5)))
             await api.submit(tenants[number % 3], create_body())
 
     async def execute(tenant: Tenant) -> None:
         desk = Desk(pool, tenant)
-        for turn in range(6):
+        for turn in range(turns):
             desk.broker.script.extend([Refused("no", "no")] * (turn % 3))
             await desk.work(free=7)
 
@@ -193,4 +216,20 @@ async def test_counts_are_right_whoever_writes_at_once(api: RestApi, pool: Pool)
         body = await read(api, tenant, time_window="all")
         assert sum(body["outcomes"].values()) == sum(body["actions"].values())
         assert body["control_refusals"] == 6
-    assert sum([(await read(api, tenant))["intents"] for tenant in tenants]) == 4 * 6 * 6
+    assert sum([(await read(api, tenant))["intents"] for tenant in tenants]) == 4 * turns * 6
+    assert await pool.fetchval("select min(actions_to) from intent_counted") >= COUNTED_AT_ONCE
+
+
+async def test_what_was_counted_with_each_action_is_not_counted_again(empty: str) -> None:
+    await asyncio.to_thread(migrate, empty, "0034_look_up_by_key")
+    async with await open_pool(empty) as pool:
+        tenants = [await a_tenant(pool) for _ in range(3)]
+
+        async def write(tenant: Tenant) -> None:
+            for together in (1, 30, 64, 1, 40, 7):
+                await accept(pool, *(tenant.submission() for _ in range(together)))
+
+        await write(tenants[0])
+        await asyncio.gather(*(write(tenant) for tenant in tenants), asyncio.to_thread(migrate, empty))
+        await asyncio.gather(*(write(tenant) for tenant in tenants))
+        assert await miscounted(pool) == []

@@ -10,7 +10,8 @@ with asked as (
 ),
 counted as materialized (
     select c.dimension, c.value, sum(c.count)::bigint as count
-    from asked join counted_intents c on c.organization_id = asked.organization_id and c.account_id = asked.account_id
+    -- Named by its own ids: a join would have what is not in the counts yet read for every account.
+    from asked join counted_intents c on c.organization_id = :organization_id and c.account_id = :account_id
         and c.span = :span and c.starts_at >= case :span when 'EVER' then '-infinity' else asked.since end
     group by c.dimension, c.value
 ),
