@@ -13,12 +13,12 @@ from typing import Any
 from account_desk import AccountDesk, Clock
 from builders import a_limit_create
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
-from openbell_server.application.execute_action import Door
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import HoldSlots
 from openbell_server.application.ports.broker import BrokerDefinition, BrokerOrder, BrokerReplacement, FeedItem
 from openbell_server.application.ports.execution import ExecutionStore
 from openbell_server.application.reconcile_account import Pass, ReconcileAccount
+from openbell_server.application.record_answers import Door
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.brokers.paper.definition import PaperBroker
 from openbell_server.brokers.paper.profiles import PAPER

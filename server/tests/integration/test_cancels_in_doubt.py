@@ -6,7 +6,8 @@ import pytest
 
 from builders import a_cancel, a_limit_create, a_replace, a_report, a_tenant, an_execution
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.application.execute_action import DOOR_SECONDS, Door
+from openbell_server.application.execute_action import DOOR_SECONDS
+from openbell_server.application.record_answers import Door
 from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome, Refused, ReportStatus, Unknown
 from openbell_server.domain.identifiers import IntentId, client_order_id
 from paper_broker import until

@@ -21,12 +21,12 @@ from openbell_server.adapters.postgres.markets import PostgresMarketStore
 from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.rule_books import PostgresRuleBookStore
 from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
-from openbell_server.application.execute_action import RECORD_SECONDS
 from openbell_server.application.judge_command import JudgeCommand
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.application.ports.stores import Acceptance, Submission
 from openbell_server.application.recent_accounts import RecentAccounts
+from openbell_server.application.record_answers import RECORD_SECONDS
 from openbell_server.application.submit_intent import SubmitIntent, Submitted
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.broker_orders import Accepted, Outcome, Refused, Unknown

@@ -8,7 +8,8 @@ import pytest
 
 from builders import a_cancel, a_limit_create, a_report, a_tenant, accept, an_execution
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.application.execute_action import DOOR_SECONDS, Door
+from openbell_server.application.execute_action import DOOR_SECONDS
+from openbell_server.application.record_answers import Door
 from openbell_server.domain.broker_orders import Accepted, NotSent, Outcome, Refused, ReportStatus, Unknown
 from openbell_server.domain.identifiers import client_order_id
 from scripted_broker import Desk

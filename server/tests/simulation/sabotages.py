@@ -10,7 +10,7 @@ from unittest import mock
 from uuid import UUID
 
 from openbell_server.application import execute_action, flag_unknown, settle_unknown, track_orders
-from openbell_server.application.execute_action import Door, _write
+from openbell_server.application.execute_action import _write
 from openbell_server.application.ports.broker import BrokerReplacement
 from openbell_server.application.ports.execution import (
     AccountTransaction,
@@ -19,6 +19,7 @@ from openbell_server.application.ports.execution import (
     TrackedAction,
 )
 from openbell_server.application.reconcile_account import Pass, ReconcileAccount
+from openbell_server.application.record_answers import Door
 from openbell_server.application.relay_outbox import Told
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.domain import action_outcomes, order_aggregate, order_reports

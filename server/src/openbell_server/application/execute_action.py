@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 from uuid import UUID
 
-from openbell_server.application.account_log import log_action, log_order
+from openbell_server.application.account_log import log_order
 from openbell_server.application.crash_points import crash_point
 from openbell_server.application.import_orders import release_orders
 from openbell_server.application.judge_at_door import refusal
@@ -21,6 +21,7 @@ from openbell_server.application.ports.execution import (
     TrackedAction,
 )
 from openbell_server.application.ports.hints import Hints
+from openbell_server.application.record_answers import Door, RecordAnswers, record
 from openbell_server.domain.action_lifecycle import ActionState, Reason
 from openbell_server.domain.action_outcomes import (
     FORGOTTEN,
@@ -29,10 +30,7 @@ from openbell_server.domain.action_outcomes import (
     QUANTITY_NOT_ABOVE_FILLED,
     SUPERSEDED,
     Settlement,
-    after_outcome,
-    after_resend,
     past_door,
-    with_doubt,
 )
 from openbell_server.domain.broker_orders import NotSent, Outcome, Unknown
 from openbell_server.domain.identifiers import ActionId, client_order_id
@@ -43,9 +41,6 @@ from openbell_server.domain.order_aggregate import Closed, CloseReason, Doubted,
 DOOR_SECONDS: Final = 2.0
 CALL_SECONDS: Final = 3.0
 NOT_SENT_RETRY_SECONDS: Final = 0.2
-# How long an answer is worth keeping for a database that is away; with door and call, less than a drain takes at most.
-RECORD_SECONDS: Final = 4.0
-RECORD_RETRY_SECONDS: Final = 0.2
 # Actions that may not pass any more are skipped at once, this many rounds of them; the sweep comes back for the rest.
 REFUSING_ROUNDS_MAX: Final = 100
 
@@ -58,17 +53,6 @@ class Fence(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """An action that passed the door, in the hands of the one who opened it."""
-
-    account: BrokerAccount
-    action: TrackedAction
-    attempt_id: UUID
-    opened_at: datetime
-    opened_monotonic: float
-
-
-@dataclass(frozen=True, slots=True)
 class _Limits:
     """How many doors may open, how many of them for other than cancels, and what may be cancelled."""
 
@@ -77,7 +61,7 @@ class _Limits:
     cancels_unseen: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ExecuteAction:
     """Opens doors, calls the broker, records outcomes."""
 
@@ -90,6 +74,11 @@ class ExecuteAction:
     unavailable: tuple[type[Exception], ...]
     # Since the process started: doors, and by state what became of the actions behind them.
     counts: Counter[str] = field(default_factory=Counter)
+    answers: RecordAnswers = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Nothing was answered yet."""
+        self.answers = RecordAnswers(self.store, self.monotonic, self.unavailable, self.counts)
 
     async def open_doors(
         self,
@@ -177,53 +166,11 @@ class ExecuteAction:
         crash_point("executor.after_door")
         outcome = await self._call(session, door, hear)
         crash_point("executor.after_answer")
-        if not await self._keep(door, outcome):
+        if not await self.answers(door, outcome):
             nothing_waits()
         crash_point("executor.after_outcome")
         self.hints.events_were_written([door.account.account_id])
         return outcome
-
-    async def _keep(self, door: Door, outcome: Outcome) -> bool:
-        """Record an answer, again while the store is away: one that was recorded unnoticed changes nothing anew.
-
-        Whether an action of the account waits for its door.
-        """
-        answered = self.monotonic()
-        while True:
-            try:
-                return await self._settle(door, outcome)
-            except self.unavailable:
-                # Then it is lost, and whoever finds the action past its door asks the broker.
-                if self.monotonic() - answered > RECORD_SECONDS:
-                    raise
-            await asyncio.sleep(RECORD_RETRY_SECONDS)
-
-    async def _settle(self, door: Door, outcome: Outcome) -> bool:
-        settled: ActionState | None = None
-        async with self.store.account_transaction(door.account) as transaction:
-            history = await transaction.of_intents([door.action.intent_id])
-            for action in history:
-                if action.action_id == door.action.action_id and action.attempt_id == door.attempt_id:
-                    if action.state is ActionState.UNKNOWN and action.resends:
-                        settlement = after_resend(
-                            action.action_type, action.state, action.order, outcome, action.replacement
-                        )
-                    else:
-                        settlement = after_outcome(
-                            action.action_type,
-                            action.state,
-                            action.order,
-                            outcome,
-                            action.replacement,
-                            unseen=was_unseen(action, history),
-                        )
-                    await record(transaction, action, settlement, history)
-                    settled = settlement.state
-            waits = await transaction.has_queued()
-            crash_point("executor.inside_outcome")
-        if settled is not None:
-            self.counts[settled] += 1
-        return waits
 
     async def _call(self, session: BrokerSession, door: Door, hear: Callable[[Outcome], None]) -> Outcome:
         while True:
@@ -277,31 +224,6 @@ async def _write(session: BrokerSession, door: Door) -> Outcome:
             valid_until=valid_until,
         )
     )
-
-
-def was_unseen(action: TrackedAction, history: Sequence[TrackedAction]) -> bool:
-    """Whether the intent's create was in doubt when this action of it was written."""
-    created = history[0]
-    assert action.send_started_at is not None
-    return created is not action and (created.settled_at is None or created.settled_at > action.send_started_at)
-
-
-async def record(
-    transaction: AccountTransaction,
-    action: TrackedAction,
-    settlement: Settlement,
-    history: Sequence[TrackedAction] = (),
-) -> None:
-    """Write a settlement and log it; what other actions of the intent leave in doubt stays so."""
-    others = [(other.action_type, other.state) for other in history if other.action_id != action.action_id]
-    settlement = replace(settlement, order=with_doubt(settlement.order, others))
-    if settlement.order != action.order:
-        await transaction.save_order(action, settlement.order)
-    if settlement.state is not None:
-        await transaction.save_action(action, settlement.state, settlement.reason)
-        log_action(transaction, action, settlement.state, settlement.reason)
-    if settlement.order != action.order:
-        log_order(transaction, action, settlement.order, settlement.reason, settlement.notices)
 
 
 async def _adopt(

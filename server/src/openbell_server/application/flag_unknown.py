@@ -7,7 +7,7 @@ from typing import Final
 
 from openbell_server.application.account_log import log_doubt
 from openbell_server.application.crash_points import crash_point
-from openbell_server.application.execute_action import CALL_SECONDS, DOOR_SECONDS, record
+from openbell_server.application.execute_action import CALL_SECONDS, DOOR_SECONDS
 from openbell_server.application.ports.broker import BrokerCapabilities
 from openbell_server.application.ports.execution import (
     AccountTransaction,
@@ -16,6 +16,7 @@ from openbell_server.application.ports.execution import (
     TrackedAction,
 )
 from openbell_server.application.ports.hints import Hints
+from openbell_server.application.record_answers import record
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.action_outcomes import NEEDS_ATTENTION, after_outcome
 from openbell_server.domain.broker_orders import Unknown

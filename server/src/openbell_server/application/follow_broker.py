@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Seq
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
-from openbell_server.application.execute_action import Door
 from openbell_server.application.hold_slots import HoldSlots
 from openbell_server.application.plan_passes import POLL_SECONDS, SOON_SECONDS, Plan, PlanPasses
 from openbell_server.application.ports.broker import BrokerDefinition, BrokerSession, FeedItem, NotSignedIn
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
 from openbell_server.application.reconcile_account import ReconcileAccount
+from openbell_server.application.record_answers import Door
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.application.watch_echoes import WatchEchoes
 from openbell_server.domain.broker_orders import Accepted, OrderReport, Outcome, Refused

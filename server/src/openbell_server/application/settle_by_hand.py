@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from openbell_server.application.execute_action import record
 from openbell_server.application.ports.execution import AccountTransaction, TrackedAction
+from openbell_server.application.record_answers import record
 from openbell_server.domain.action_lifecycle import ActionState, Reason
 from openbell_server.domain.action_outcomes import SETTLED_BY_OPERATOR, after_operator
 from openbell_server.domain.errors import OperatorError

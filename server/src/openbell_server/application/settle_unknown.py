@@ -11,14 +11,7 @@ from typing import Final
 
 from openbell_server.application.account_log import log_doubt
 from openbell_server.application.crash_points import crash_point
-from openbell_server.application.execute_action import (
-    CALL_SECONDS,
-    DOOR_SECONDS,
-    Door,
-    ExecuteAction,
-    record,
-    was_unseen,
-)
+from openbell_server.application.execute_action import CALL_SECONDS, DOOR_SECONDS, ExecuteAction
 from openbell_server.application.flag_unknown import doubt_abandoned, flag
 from openbell_server.application.judge_at_door import refusal
 from openbell_server.application.keep_sessions import Passage
@@ -30,6 +23,7 @@ from openbell_server.application.ports.execution import (
     TrackedAction,
 )
 from openbell_server.application.ports.hints import Hints
+from openbell_server.application.record_answers import Door, record, was_unseen
 from openbell_server.application.track_orders import TrackOrders
 from openbell_server.domain.action_lifecycle import ActionState
 from openbell_server.domain.action_outcomes import WRITTEN_AGAIN, after_look, after_resend, cancel_of_closed, is_found

@@ -9,12 +9,13 @@ from functools import partial
 from typing import Final
 
 from openbell_server.application.broker_budget import BrokerBudget, Room, Use
-from openbell_server.application.execute_action import Door, ExecuteAction
+from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.flag_unknown import FLAG_SECONDS, STUCK_SECONDS, FlagUnknown
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import HoldSlots
 from openbell_server.application.ports.broker import BrokerSession, NotSignedIn
 from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
+from openbell_server.application.record_answers import Door
 from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.domain.identifiers import AccountId
