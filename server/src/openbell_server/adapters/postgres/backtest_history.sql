@@ -20,14 +20,13 @@ with recursive halving (low, high) as (
     where c.organization_id = :organization_id and c.account_id = :account_id
     union all
     select case when m.is_before then m.number + 1 else h.low end, case when m.is_before then h.high else m.number end
-    from halving h
+    from (select low, high, (low + high) / 2 as middle from halving where low < high offset 0) h
     cross join lateral (
         select e.event_no as number, e.occurred_at < :moment::timestamptz as is_before
         from account_events e
-        where e.organization_id = :organization_id and e.account_id = :account_id and e.event_no = (h.low + h.high) / 2
+        where e.organization_id = :organization_id and e.account_id = :account_id and e.event_no = h.middle
         offset 0
     ) m
-    where h.low < h.high
 )
 select low from halving where low = high;
 
@@ -36,15 +35,14 @@ with recursive halving (low, high) as (
     select 1::bigint, :head::bigint + 1
     union all
     select case when m.is_before then m.number + 1 else h.low end, case when m.is_before then h.high else m.number end
-    from halving h
+    from (select low, high, (low + high) / 2 as middle from halving where low < high offset 0) h
     cross join lateral (
         select r.refusal_no as number, r.created_at < :moment::timestamptz as is_before
         from receipts r
         where r.organization_id = :organization_id and r.account_id = :account_id and r.refusal_no is not null
-            and r.refusal_no = (h.low + h.high) / 2
+            and r.refusal_no = h.middle
         offset 0
     ) m
-    where h.low < h.high
 )
 select low from halving where low = high;
 

@@ -163,16 +163,15 @@ with recursive halving (low, high) as (
     union all
     select case when m.is_before then m.action_no + 1 else h.low end,
         case when m.is_before then h.high else m.action_no end
-    from halving h
+    from (select low, high, (low + high) / 2 as middle from halving where low < high offset 0) h
     cross join lateral (
         select a.action_no,
             a.created_at < :moment::timestamptz + make_interval(secs => :later_seconds) as is_before
         from intent_actions a
         where a.organization_id = :organization_id and a.account_id = :account_id
-            and a.action_no = (h.low + h.high) / 2
+            and a.action_no = h.middle
         offset 0
     ) m
-    where h.low < h.high
 )
 select low from halving where low = high;
 

@@ -1,0 +1,56 @@
+"""What is asked of an account with a long history reads as little of it as of a short one."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from builders import a_tenant, accept
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+
+ACTIONS, SETS = 64, 30
+# Halving so many takes so many looks.
+LOOKS = (ACTIONS * SETS).bit_length() + 1
+LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
+ASKED: dict[str, tuple[str, str, dict[str, Any], int]] = {
+    "actions since a time": ("intents", "first_number_since", {"moment": LONG_AGO, "later_seconds": 0}, LOOKS),
+    "events since a time": (
+        "backtest_history",
+        "first_event_since",
+        {"moment": LONG_AGO, "head": ACTIONS * SETS},
+        LOOKS,
+    ),
+    "statistics": (
+        "intent_statistics",
+        "count_intents",
+        {"span": "EVER", "window_seconds": 0, "in_flight_max": 10, "symbols_max": 50},
+        # What is not counted yet, what is in flight, and the counts.
+        64 + 10 + 10,
+    ),
+}
+_READ = "select sum(seq_tup_read + idx_tup_fetch)::bigint from pg_stat_xact_user_tables where schemaname = 'openbell'"
+
+
+@pytest.mark.parametrize(("file", "name", "parameters", "rows_max"), ASKED.values(), ids=ASKED)
+async def test_little_is_read_of_a_long_history(
+    pool: Pool, login_pool: Pool, file: str, name: str, parameters: dict[str, Any], rows_max: int
+) -> None:
+    tenant = await a_tenant(pool)
+    for _ in range(SETS):
+        await accept(pool, *(tenant.submission() for _ in range(ACTIONS)))
+    await accept(pool, *(tenant.submission() for _ in range(ACTIONS - 1)))
+    await pool.execute("vacuum analyze")
+    organization_id, account_id = tenant.account.organization_id, tenant.account.id
+    # As the processes ask it: under row security fewer plans are permitted.
+    async with transaction(login_pool, Role.TENANT, organization_id) as connection:
+        asked = getattr(named_queries.load(file), name)(
+            connection, organization_id=organization_id, account_id=account_id, **parameters
+        )
+        if hasattr(asked, "__aiter__"):
+            assert [row async for row in asked]
+        else:
+            assert await asked is not None
+        read = await connection.fetchval(_READ)
+    # Beside them: the account itself, wherever it is written down.
+    assert 0 < read <= rows_max + 10
