@@ -28,8 +28,22 @@ ASKED: dict[str, tuple[str, str, dict[str, Any], int]] = {
         # What is not counted yet, what is in flight, and the counts.
         64 + 10 + 10,
     ),
+    "statistics of a day": (
+        "intent_statistics",
+        "count_intents",
+        {"span": "HOUR", "window_seconds": 86_400, "in_flight_max": 10, "symbols_max": 50},
+        64 + 10 + 30,
+    ),
 }
 _READ = "select sum(seq_tup_read + idx_tup_fetch)::bigint from pg_stat_xact_user_tables where schemaname = 'openbell'"
+
+
+# A month of hours.
+_PAST = """
+insert into intent_counts (organization_id, account_id, span, starts_at, dimension, value, count)
+select organization_id, account_id, span, starts_at - n * interval '1 hour', dimension, value, count
+from intent_counts cross join generate_series(1, 700) n where span = 'HOUR'
+"""
 
 
 @pytest.mark.parametrize(("file", "name", "parameters", "rows_max"), ASKED.values(), ids=ASKED)
@@ -40,6 +54,7 @@ async def test_little_is_read_of_a_long_history(
     for _ in range(SETS):
         await accept(pool, *(tenant.submission() for _ in range(ACTIONS)))
     await accept(pool, *(tenant.submission() for _ in range(ACTIONS - 1)))
+    await pool.execute(_PAST)
     await pool.execute("vacuum analyze")
     organization_id, account_id = tenant.account.organization_id, tenant.account.id
     # As the processes ask it: under row security fewer plans are permitted.

@@ -10,9 +10,10 @@ with asked as (
 ),
 counted as materialized (
     select c.dimension, c.value, sum(c.count)::bigint as count
-    -- Named by its own ids: a join would have what is not in the counts yet read for every account.
-    from asked join counted_intents c on c.organization_id = :organization_id and c.account_id = :account_id
-        and c.span = :span and c.starts_at >= case :span when 'EVER' then '-infinity' else asked.since end
+    -- Compared with values, not joined: a join would read the counts of every span, and of every account what is not in them.
+    from counted_intents c
+    where c.organization_id = :organization_id and c.account_id = :account_id and c.span = :span
+        and c.starts_at >= (select case :span when 'EVER' then '-infinity' else asked.since end from asked)
     group by c.dimension, c.value
 ),
 in_flight as materialized (
