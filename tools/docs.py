@@ -14,7 +14,8 @@ LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 INTRODUCTION = """# Guarantees
 
 What the last full-size proof measured of what the front page promises. Run it yourself: `make proof PART=<part>`;
-every figure comes from that run. A figure without a bar is only shown.
+every figure comes from that run. A figure without a bar is only shown. A bar that was not reached says so; what limits
+it stands on the page of its subject ([performance](performance.md)).
 """
 CONFORMANCE = """# Conformance
 
@@ -43,9 +44,14 @@ def guarantees(page: str, parts: list[dict[str, object]]) -> str:
     for part in parts:
         figures = part["figures"]
         assert isinstance(figures, list)
-        rows = [f"| {row['figure']} | {row['value']} | {'' if row['bar'] is None else row['bar']} |" for row in figures]
+        rows = [f"| {row['figure']} | {row['value']} | {_bar(row)} |" for row in figures]
         sections[str(part["part"])] = "\n".join(["| Figure | Measured | Bar |", "|---|---|---|", *rows]) + "\n"
     return INTRODUCTION + "".join(f"\n## {title}\n\n{body}" for title, body in sorted(sections.items()))
+
+
+def _bar(row: dict[str, object]) -> str:
+    bar = "" if row["bar"] is None else str(row["bar"])
+    return bar if row["ok"] else f"{bar}, **not reached**"
 
 
 def broken_links() -> list[str]:

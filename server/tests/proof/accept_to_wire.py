@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import tempfile
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from statistics import median, quantiles
@@ -24,6 +25,8 @@ PAIRS = 5
 ACCOUNTS = 20
 PER_SECOND = 100
 SECONDS = 4
+# What one small machine does at ease, with the load and the broker on it.
+AT_EASE_PER_SECOND = 20
 PUBLISHED = 300
 SETTLE_SECONDS = 60
 _RECORDED = "select action_id, created_at from openbell.intent_actions where client_reference_id = $1"
@@ -37,17 +40,21 @@ def measure(figures: Figures) -> None:
     ):
         engines = Engines(platform.services.postgres, Path(folder))
         asyncio.run(create_floor(platform.services.postgres))
-        asyncio.run(_waits(platform, "first"))
-        ours, bare, publishes, tails = [], [], [], []
+        asyncio.run(_waits(platform, "first", PER_SECOND))
+        ours, bare, publishes, tails, at_ease, reached = [], [], [], [], [], []
         for number in range(PAIRS):
             publish = asyncio.run(_durable_publish(platform.services.nats.url))
             publishes.append(publish)
             bare.append(2 * 1000 / engines.floor(2, clients=1) + publish)
-            waits = asyncio.run(_waits(platform, f"pair {number}"))
-            ours.append(median(waits))
-            tails.append(quantiles(waits, n=100)[98])
+            at_ease.append(median(asyncio.run(_waits(platform, f"ease {number}", AT_EASE_PER_SECOND)).millis))
+            waits = asyncio.run(_waits(platform, f"pair {number}", PER_SECOND))
+            ours.append(median(waits.millis))
+            tails.append(quantiles(waits.millis, n=100)[98])
+            reached.append(waits.per_second)
     figures.shown("one durable publish, bare, p50 ms", round(median(publishes), 2))
     figures.shown("two commits and one durable publish, bare, ms", round(median(bare), 2))
+    figures.shown(f"accept to wire at {AT_EASE_PER_SECOND}/s, p50 ms", round(median(at_ease), 2))
+    figures.shown(f"commands/s that reach the broker, of {PER_SECOND}/s", round(median(reached), 1))
     figures.shown(f"accept to wire at {PER_SECOND}/s, p50 ms", round(median(ours), 2))
     figures.shown(f"accept to wire at {PER_SECOND}/s, p99 ms", round(median(tails), 2))
     ratio = median(mine / theirs for mine, theirs in zip(ours, bare, strict=True))
@@ -70,9 +77,15 @@ async def _durable_publish(url: str) -> float:
         await connection.close()
 
 
-async def _waits(platform: LocalPlatform, mark: str) -> list[float]:
-    """Milliseconds from the moment that a command was recorded at to the one at which the broker had read it."""
-    await _submit(platform, mark)
+@dataclass(frozen=True)
+class _Waits:
+    # From the moment that a command was recorded at to the one at which the broker had read it.
+    millis: list[float]
+    per_second: float
+
+
+async def _waits(platform: LocalPlatform, mark: str, per_second: int) -> _Waits:
+    await _submit(platform, mark, per_second)
     recorded = await rows(platform.owner_url, _RECORDED, mark)
     moments = {client_order_id(ActionId(action)): created for action, created in recorded}
     ledger = platform.services.postgres.url("openbell_paper")
@@ -83,10 +96,11 @@ async def _waits(platform: LocalPlatform, mark: str) -> list[float]:
         return len(received) == len(moments)
 
     await until(all_received, SETTLE_SECONDS)
-    return [1000 * (received[name] - moment).total_seconds() for name, moment in moments.items()]
+    millis = [1000 * (received[name] - moment).total_seconds() for name, moment in moments.items()]
+    return _Waits(millis, len(millis) / (max(received.values()) - min(moments.values())).total_seconds())
 
 
-async def _submit(platform: LocalPlatform, mark: str) -> None:
+async def _submit(platform: LocalPlatform, mark: str, per_second: int) -> None:
     """So many commands a second, whether they are answered or not."""
     environment = platform.client_environment()
     accounts = itertools.cycle(platform.seeded.account_ids)
@@ -94,8 +108,8 @@ async def _submit(platform: LocalPlatform, mark: str) -> None:
     headers = {"x-api-key": environment["OPENBELL_API_KEY"]}
     async with httpx.AsyncClient(base_url=environment["OPENBELL_URL"], headers=headers, timeout=60) as client:
         begun, calls = perf_counter(), []
-        for number in range(PER_SECOND * SECONDS):
-            await asyncio.sleep(max(0.0, begun + number / PER_SECOND - perf_counter()))
+        for number in range(per_second * SECONDS):
+            await asyncio.sleep(max(0.0, begun + number / per_second - perf_counter()))
             calls.append(asyncio.ensure_future(client.post(f"/v1/accounts/{next(accounts)}/intents", json=body)))
         answers = await asyncio.gather(*calls)
     assert {answer.status_code for answer in answers} == {202}, {
