@@ -2,27 +2,24 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
 from typing import Any
 
 import pytest
 
-from account_desk import Clock
 from builders import Tenant, a_report, a_tenant, accept, an_execution
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.execution import PostgresExecutionStore
 from openbell_server.application.execute_action import ExecuteAction
 from openbell_server.application.follow_broker import FollowBroker
 from openbell_server.application.hold_slots import LEASE_SECONDS, HoldSlots
-from openbell_server.application.ports.execution import BrokerAccount
 from openbell_server.application.recover_account import RecoverAccount
 from openbell_server.application.settle_unknown import SettleUnknown
 from openbell_server.application.work_accounts import ACCOUNTS_AT_ONCE_MAX, DOORS_AT_ONCE_MAX, WorkAccounts
 from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.domain.broker_orders import Accepted, OrderReport, Outcome, ReportStatus, Unknown
-from openbell_server.domain.identifiers import AccountId, IntentId
+from openbell_server.domain.identifiers import IntentId
 from paper_broker import until
 from scripted_broker import Desk, LookUp, ScriptedBroker, until_so
 
@@ -133,31 +130,17 @@ async def test_a_slot_is_not_ready_until_each_of_its_look_ups_was_answered_and_o
         await until_so(ready(follow, desk))
 
 
-@dataclass(frozen=True, slots=True)
-class StoreOfThePaused(PostgresExecutionStore):
-    """While it looks for an account, the executor stands still for longer than its leases last."""
-
-    clock: Clock
-    was_paused: asyncio.Event
-
-    async def find_account_across_organizations(self, account_id: AccountId) -> BrokerAccount | None:
-        found = await PostgresExecutionStore.find_account_across_organizations(self, account_id)
-        self.clock.seconds += 2 * LEASE_SECONDS
-        self.was_paused.set()
-        return found
-
-
 async def test_a_report_that_met_a_lapsed_lease_is_learned_once_the_slot_is_held_again(desk: Desk) -> None:
     intent, order_id = await working_and_found(desk)
-    slots, was_paused = await desk.all_slots(), asyncio.Event()
-    store = StoreOfThePaused(desk.pool, desk.clock, was_paused)
-    async with desk.following(slots, store) as follow:
+    slots = await desk.all_slots()
+    async with desk.following(slots) as follow:
         await until_so(ready(follow, desk))
         filled = a_report(ReportStatus.FILLED, [an_execution(1, 10)], client_order_id=order_id)
         desk.broker.book[order_id] = filled
+        # The executor stood still for longer than its leases last.
+        desk.clock.seconds += 2 * LEASE_SECONDS
         await desk.broker.feed.put((desk.account.account_id, filled))
-        async with asyncio.timeout(60):
-            await was_paused.wait()
+        await until_so(lambda: desk.broker.feed.empty() and not follow.compared)
         assert slots.held() == frozenset()
         await slots.renew()
         await desk.until_closed(intent)

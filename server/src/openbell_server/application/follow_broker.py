@@ -186,7 +186,9 @@ class FollowBroker:
         """Apply reports; fills of which nobody heard are missed and asked for, so these need not wait."""
         since, reports = self._behind.get(account_id), [report for report in told if report is not None]
         try:
-            account = await self.store.find_account_across_organizations(account_id)
+            account = self.plan.planned(account_id)
+            if account is None:
+                account = await self.store.find_account_across_organizations(account_id)
             if account is None or account.slot not in self.slots.held():
                 # What is not applied must be asked for, should the slot still be ours.
                 self._compared -= {account.slot} if account else set()

@@ -53,6 +53,11 @@ class PlanPasses:
             if len(plan.heard) < HEARD_MAX:
                 plan.heard[report.broker_order_id] = report
 
+    def planned(self, account_id: AccountId) -> BrokerAccount | None:
+        """The account, if it is in the plan: what is known of it there never changes."""
+        plan = self._plans.get(account_id)
+        return plan.account if plan else None
+
     def keep(self, account: BrokerAccount, now: float) -> None:
         """Something of the account is open, or happened: compare it within a minute, each at a moment of its own."""
         if account.account_id not in self._plans:
