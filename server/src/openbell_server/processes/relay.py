@@ -50,9 +50,10 @@ from openbell_server.processes.operations import Operations
 from openbell_server.processes.webhooks import deliver_webhooks
 from openbell_server.settings import Settings
 
-# A wake-up that got lost costs at most this much.
+# A wake-up that got lost costs at most this much. For intents there is none: the api has told the executor itself, and
+# what comes within this time is told again in one message for each account.
 POLL_SECONDS: Final = 0.25
-# Between rounds of a queue: every hint wakes all of them, and most are meant for the intents'.
+# Between rounds of a queue: every hint wakes all of them, and most are meant for the accounts'.
 PAUSE_SECONDS: Final = {Queue.INTENTS: 0.0, Queue.ACCOUNTS: 0.02, Queue.USERS: 0.2}
 # Rounds of a queue at the same time, once one was full.
 ROUNDS_MAX: Final = 2

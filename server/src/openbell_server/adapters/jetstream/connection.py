@@ -97,8 +97,8 @@ class JetStreamConnection:
         self._wake([subjects.OUTBOX_WAKE])
 
     def work_was_recorded(self, account_id: AccountId) -> None:
-        """Wake the relay, and before it the executor that has the account."""
-        self._wake([subjects.work_wake(account_id), subjects.OUTBOX_WAKE])
+        """Wake the executor that has the account; the relay, which tells it again, looks by itself."""
+        self._wake([subjects.work_wake(account_id)])
 
     def events_were_written(self, account_ids: Sequence[AccountId]) -> None:
         """Wake whoever follows these accounts."""

@@ -13,7 +13,7 @@ class Hints(Protocol):
         """Wake the relay."""
 
     def work_was_recorded(self, account_id: AccountId) -> None:
-        """Wake the executor that has the account, and the relay, which tells it again."""
+        """Wake the executor that has the account; the relay tells it again, when it next looks."""
 
     def events_were_written(self, account_ids: Sequence[AccountId]) -> None:
         """Wake whoever follows these accounts."""
