@@ -1,6 +1,8 @@
 """The paper broker's ledger, its feed, and what both outlive."""
 
 import asyncio
+import os
+import signal
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -110,6 +112,27 @@ async def test_a_lost_database_connection_is_made_again(ledger_url: str) -> None
 
         await until(accepts)
         assert (await summary(settings))["orders"] == 2
+
+
+async def test_what_is_written_after_a_database_that_stood_still_is_on_record(ledger_url: str) -> None:
+    ledger = await Ledger.open(ledger_url)
+    try:
+        async with ledger.writing() as writer:
+            pid = await writer.fetchval("select pg_backend_pid()")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(TimeoutError):
+                # A transaction is begun, and nobody hears of it.
+                async with asyncio.timeout(0.5), ledger.writing():
+                    pass
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        async with ledger.writing() as writer:
+            await writer.execute("insert into prices (symbol, price, size) values ('AAPL', 1, 1)")
+        async with ledger.reading() as reader:
+            assert await reader.fetchval("select count(*) from prices") == 1
+    finally:
+        await ledger.close()
 
 
 async def test_a_second_process_cannot_write_the_same_ledger(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

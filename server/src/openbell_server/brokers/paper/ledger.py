@@ -32,6 +32,10 @@ from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
 
 PAGE: Final = 500
 _TIMEOUT_SECONDS: Final = 5
+# Whoever starts may wait for a database that is busy, or not there yet.
+_OPEN_SECONDS: Final = 30
+# Nobody can say in which state these leave a connection.
+_DOUBTFUL: Final = (TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.PostgresError, asyncio.CancelledError)
 _READERS: Final = 4
 _SCHEMA: Final = Path(__file__).with_name("schema.sql")
 
@@ -91,7 +95,7 @@ class Ledger:
     async def open(cls, url: str) -> "Ledger":
         """Connect, bring the schema, and become the only writer."""
         readers = await asyncpg.create_pool(
-            url, min_size=1, max_size=_READERS, timeout=_TIMEOUT_SECONDS, command_timeout=_TIMEOUT_SECONDS
+            url, min_size=1, max_size=_READERS, timeout=_OPEN_SECONDS, command_timeout=_TIMEOUT_SECONDS
         )
         ledger = cls(url, readers)
         try:
@@ -118,8 +122,13 @@ class Ledger:
         async with self._turn:
             if self._writer is None or self._writer.is_closed():
                 self._writer = await self._connect_writer()
-            async with self._writer.transaction():
-                yield self._writer
+            try:
+                async with self._writer.transaction():
+                    yield self._writer
+            except _DOUBTFUL:
+                # Who did not hear that a transaction was begun would go on inside it, and commit nothing ever after.
+                self._writer.terminate()
+                raise
             committed, self._committed = self._committed, asyncio.Event()
             committed.set()
 
@@ -217,9 +226,9 @@ class Ledger:
             return LedgerSummary(**await queries.summary(connection))
 
     async def _connect_writer(self) -> "asyncpg.Connection[asyncpg.Record]":
-        connection = await asyncpg.connect(self._url, timeout=_TIMEOUT_SECONDS, command_timeout=_TIMEOUT_SECONDS)
+        connection = await asyncpg.connect(self._url, timeout=_OPEN_SECONDS, command_timeout=_TIMEOUT_SECONDS)
         try:
-            await connection.execute(_SCHEMA.read_text())
+            await connection.execute(_SCHEMA.read_text(), timeout=_OPEN_SECONDS)
             try:
                 await queries.become_the_only_writer(connection)
             except TimeoutError as trouble:
