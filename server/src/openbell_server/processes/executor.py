@@ -156,7 +156,8 @@ def _work_heard(hints: JetStreamConnection, desk: WorkAccounts) -> HearWork:
         if slot in desk.slots.held():
             desk.hear(account_id, recorded_at)
         else:
-            hints.work_is_elsewhere(account_id)
+            # Another works the account.
+            hints.work_was_recorded(account_id)
 
     return hear
 

@@ -108,10 +108,6 @@ class JetStreamConnection:
         """Wake the executor that has the account."""
         self._wake([subjects.sign_in_wake(account_id)])
 
-    def work_is_elsewhere(self, account_id: AccountId) -> None:
-        """Pass on a notice about an account that another executor works."""
-        self._wake([subjects.work_wake(account_id)])
-
     def _wake(self, names: Sequence[str]) -> None:
         """In the next turn of the loop, each name once, however often it was said in this one."""
         if self.client is None:

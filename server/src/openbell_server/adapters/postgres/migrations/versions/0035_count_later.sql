@@ -16,10 +16,14 @@ grant select, insert, update on intent_counted to openbell_writer;
 grant openbell_writer to current_user;
 grant create on schema openbell to openbell_writer;
 
--- Does nothing yet: each action is still counted by itself.
-create or replace function count_actions_so_far() returns trigger language plpgsql security definer
-    set search_path = pg_catalog, openbell, pg_temp as
-$$ begin return null; end $$;
+-- Does nothing yet: each action is still counted by itself. Run again, this must not undo what comes later.
+do $$
+begin
+    if to_regprocedure('openbell.count_actions_so_far()') is null then
+        create function count_actions_so_far() returns trigger language plpgsql security definer
+            set search_path = pg_catalog, openbell, pg_temp as 'begin return null; end';
+    end if;
+end $$;
 
 create or replace function mark_counted_actions() returns void language plpgsql security definer
     set search_path = pg_catalog, openbell, pg_temp as $$
