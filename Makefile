@@ -11,9 +11,12 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 WIRE := sdk/src/openbell/wire
 TEST_SEED ?= $(shell date +%s)
 TESTS ?= server/tests/tidy server/tests/unit server/tests/integration sdk/tests
-PROOF_PARTS := e2e frontdoor restart isolation commit upgrade contract authz tokens fuzz-http paging errors limits outbox health vault credentials secrets doctor simulation crashpoints races sabotage execution brokers controls kill backtest events fuzz-grpc webhooks subscribers fanout people speed
+# The gate shows the slowest tests: DURATIONS=40.
+DURATIONS ?= 0
+PYTEST := $(BIN)/pytest -q $(if $(filter-out 0,$(DURATIONS)),--durations=$(DURATIONS))
+PROOF := PYTHONPATH=server/tests $(BIN)/python -m proof
 
-.PHONY: help setup lock generate format check test e2e contract services-up services-down dev demo docs bench proof oracle sim clean
+.PHONY: help setup lock generate format check lint unit test e2e contract services-up services-down dev demo docs bench proof nightly oracle sim clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,32 +43,39 @@ lock: ## compile requirements/*.txt and the lock of the tests' OpenID provider a
 	$(COMPILE) --all-extras --no-emit-package openbell sdk/pyproject.toml server/pyproject.toml requirements/tools.in -o requirements/dev.txt
 	$(BIN)/npm install --prefix $(OIDC) --package-lock-only --ignore-scripts --no-audit --no-fund --silent
 
-generate: setup ## make the gRPC code from proto/, and the OpenAPI document, the references and the pages of brokers, errors, metrics and the lifecycle from the code
+generate: setup ## make the gRPC code from proto/, the sync client from the async one, and the OpenAPI document and the reference pages from the code
 	@$(BIN)/python -m grpc_tools.protoc -Iopenbell/wire=proto --python_out=sdk/src --grpc_python_out=sdk/src \
 		--plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
 		--mypy_out=quiet:sdk/src --mypy_grpc_out=quiet:sdk/src openbell/wire/trading.proto
 	@$(BIN)/python tools/generate.py
 	@PYTHONPATH=server/tests $(BIN)/python -m proof.errors
+	@PYTHONPATH=server/tests $(BIN)/python -m proof.sabotages.page
 
 format: setup ## rewrite the code in the house format
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
 
-check: setup ## format, lint, types, import contracts, the wire, tidy, unit tests
+# Side by side: mypy keeps one processor busy for as long as the unit tests keep the other.
+check: setup ## format, lint, types, import contracts, the wire, tidy, unit tests: under two minutes
+	@$(MAKE) --jobs=2 --output-sync=target --no-print-directory lint unit
+
+lint: setup ## of the check: format, lint, types, import contracts, the wire
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/buf lint proto
 	@$(BIN)/buf breaking proto --against proto/released
-	@$(BIN)/pytest -q -n 2 server/tests/tidy server/tests/unit sdk/tests
+	@$(BIN)/mypy
+
+unit: setup ## of the check: tidy and unit tests
+	@$(PYTEST) -n 2 server/tests/tidy server/tests/unit sdk/tests
 
 test: setup $(OIDC)/node_modules/.package-lock.json ## tests on real PostgreSQL, NATS and Redis, two workers, random order
 	@echo "random seed $(TEST_SEED)"
-	@TMPDIR=$$(tools/scratch_folder) $(BIN)/pytest -q -n 2 --randomly-seed=$(TEST_SEED) $(TESTS)
+	@TMPDIR=$$(tools/scratch_folder) $(PYTEST) -n 2 --randomly-seed=$(TEST_SEED) $(TESTS)
 
 e2e: setup ## tests on the whole stack as processes, two workers, a file at a time
-	@TMPDIR=$$(tools/scratch_folder) $(BIN)/pytest -q -n 2 --dist loadfile server/tests/e2e
+	@TMPDIR=$$(tools/scratch_folder) $(PYTEST) -n 2 --dist loadfile server/tests/e2e
 
 services-up: setup ## start PostgreSQL and NATS for this checkout, in the background
 	@$(BIN)/openbell-server services up
@@ -82,15 +92,17 @@ demo: setup ## 200 intents through crashes and time-outs, then both ledgers side
 contract: setup ## find out whether a broker does what every broker must: make contract [BROKER=paper]
 	@PYTHONPATH=server/tests $(BIN)/python -m conformance $(BROKER)
 
-docs: setup ## make the guarantees page from the last full proof, check every link, and build the site into build/site
+docs: setup ## make the guarantees page from the results in docs/proof, check every link, and build the site into build/site
 	@$(BIN)/python tools/docs.py
 
 bench: setup ## how fast the accept step and the whole path are on this machine
-	@PYTHONPATH=server/tests $(BIN)/python -m proof bench
+	@$(PROOF) bench
 
-proof: setup ## measure one part: make proof PART=e2e [SIZE=gate]
-	@test -n "$(PART)" || { echo "Say which part: make proof PART=<$(PROOF_PARTS)>"; exit 2; }
-	@PYTHONPATH=server/tests $(BIN)/python -m proof $(PART) $(if $(SIZE),--size $(SIZE))
+proof: setup ## measure one part: make proof PART=e2e [SIZE=gate]; PART=gate measures every part of the gate
+	@$(PROOF) $(or $(PART),--help) $(if $(SIZE),--size $(SIZE))
+
+nightly: setup ## measure every part at full size whose result is older than its code: hours; may be interrupted and started again
+	@status=0; $(PROOF) nightly || status=$$?; $(BIN)/python tools/docs.py; exit $$status
 
 sim: setup ## run one simulation again and print its trace: make sim SEED=7, with whatever else a failing run says
 	@test -n "$(SEED)" || { echo "Say which seed: make sim SEED=7"; exit 2; }

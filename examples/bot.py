@@ -1,9 +1,9 @@
-"""A bot that brings an account to what it should hold, and may be killed at any moment.
+"""A bot that trades an account to its target positions. It may be killed at any moment.
 
     python examples/bot.py AAPL=30 MSFT=-20
 
-It waits until nothing works at the broker, looks at what the account holds, orders the difference, and looks again. It
-keeps nothing of its own: started again, it orders what is still missing, and nothing twice.
+It waits until no order is working, reads the positions, orders the difference, and checks again. It stores no state of
+its own: after a restart it orders only what is still missing.
 """
 
 import sys
@@ -13,8 +13,8 @@ from openbell import Client, Market
 
 
 def missing(client: Client, target: dict[str, Decimal]) -> dict[str, Decimal]:
-    """What has to be bought of each symbol; sold where it is less than nothing."""
-    # One that was killed may have left orders. Until they have ended, nobody can say what the account will hold.
+    """The quantity to buy of each symbol; negative: to sell."""
+    # A bot that was killed may have left orders. The final positions are known only when those have ended.
     for order in client.orders(status="WORKING"):
         client.wait(order.intent_id)
     held = {position.symbol: position.quantity for position in client.positions().data}
@@ -23,7 +23,7 @@ def missing(client: Client, target: dict[str, Decimal]) -> dict[str, Decimal]:
 
 
 def run(client: Client, target: dict[str, Decimal]) -> None:
-    """Order what is missing until nothing is."""
+    """Order what is missing until the account holds the target."""
     while orders := missing(client, target):
         for symbol, quantity in orders.items():
             side = client.buy if quantity > 0 else client.sell
@@ -37,6 +37,6 @@ def run(client: Client, target: dict[str, Decimal]) -> None:
 
 
 if __name__ == "__main__":
-    wanted = (word.split("=") for word in sys.argv[1:])
+    wanted = (argument.split("=") for argument in sys.argv[1:])
     with Client() as connected:
         run(connected, {symbol: Decimal(quantity) for symbol, quantity in wanted})

@@ -1,10 +1,10 @@
-"""Repeats every fill of one account on another, and never twice.
+"""Repeats each fill of one account on another, exactly once.
 
     python examples/copy_trader.py LEADER FOLLOWER --ratio 0.5 --state copied.token
 
-The event's id is the order's idempotency key, and the place in the log is kept only after the order was recorded:
-killed between the two, it reads the same fill again, sends the same order again, and gets the one that is there. The
-place where it first began is kept too, so that a fill is not missed before the first one was copied.
+The event's id is the order's idempotency key, and the position in the log is stored after the order is recorded. If the
+program is killed between the two, it reads the same fill again and submits the same command, and the platform returns
+the recorded action. The first position is stored before the first fill, so that no fill is missed.
 """
 
 import argparse
@@ -15,16 +15,16 @@ from openbell import ApiError, Client, Event, Market
 
 
 def copy(client: Client, event: Event, follower: str, ratio: Decimal) -> None:
-    """Order on the follower what was filled on the leader."""
+    """Submit the leader's fill as an order of the follower."""
     trade = event.broker_trade
-    assert trade is not None, "only trades were asked for"
+    assert trade is not None, "the subscription has trades only"
     quantity = trade.quantity * ratio
     if trade.kind != "NORMAL":
-        print(f"{trade.symbol}: the leader's broker took back or changed {trade.execution_id}; look at it", flush=True)
+        print(f"{trade.symbol}: the leader's broker busted or corrected {trade.execution_id}; check it", flush=True)
         return
     order = client.buy if trade.order_side == "BUY" else client.sell
     try:
-        # Two fills alike, one right after the other, are two fills: each order says that it is meant.
+        # Two equal fills in a row are two fills, so the duplicate-order check is skipped.
         copied = order(
             trade.symbol,
             Market(quantity),
@@ -39,26 +39,26 @@ def copy(client: Client, event: Event, follower: str, ratio: Decimal) -> None:
         print(f"{trade.order_side} {quantity} {trade.symbol}: copied as {copied.intent_id}", flush=True)
 
 
-def keep(state: Path, token: str) -> None:
-    """Write down a place in the log, whole or not at all."""
-    kept = state.with_suffix(".new")
-    kept.write_text(token)
-    kept.replace(state)
+def store(state: Path, token: str) -> None:
+    """Store a position in the log; the replacement of the file is atomic."""
+    stored = state.with_suffix(".new")
+    stored.write_text(token)
+    stored.replace(state)
 
 
 def now(client: Client, leader: str) -> str:
-    """Where the leader's log ends at this moment."""
+    """The current end of the leader's log."""
     stream = client.events(account_id=leader, start="primed")
     return next(event.resume_token for event in stream if event.primed is not None)
 
 
 def run(client: Client, leader: str, follower: str, ratio: Decimal, state: Path) -> None:
-    """Copy for ever, from where it was last time on."""
+    """Copy fills from the stored position on."""
     if not state.exists():
-        keep(state, now(client, leader))
+        store(state, now(client, leader))
     for event in client.events(state.read_text(), account_id=leader, types=["broker_trade"]):
         copy(client, event, follower, ratio)
-        keep(state, event.resume_token)
+        store(state, event.resume_token)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Halts an account of the organization that trades too much, and says when nothing works there any more.
+"""Halts an account that trades too often, and reports when none of its orders is working.
 
     python examples/risk_watcher.py --trades 20 --seconds 60
 
-Rules refuse single commands before they are sent; this looks at what came of all of them together. The halt is the
-platform's: it is on when the call returns, whatever becomes of this program.
+Rules refuse single commands before they are sent; this program counts the trades of all of them. The platform enforces
+the halt from the moment the call returns, also if this program ends.
 """
 
 import argparse
@@ -17,11 +17,11 @@ REPORT_SECONDS = 60.0
 
 
 def halt(client: Client, account_id: str, reason: str) -> HaltReport:
-    """Stop the account, cancel what works, and wait for the broker's word that nothing does."""
+    """Halt the account, cancel its working orders, and wait until the broker confirms that none is left."""
     try:
         client.set_switch("HALTED", reason=reason, account_id=account_id, cancel_working=True)
     except Conflict:
-        print(f"{account_id}: somebody else changed its switch just now", flush=True)
+        print(f"{account_id}: another caller changed its switch just now", flush=True)
     deadline = time.monotonic() + REPORT_SECONDS
     while not (report := client.halt_report(account_id)).no_working_orders and time.monotonic() < deadline:
         time.sleep(0.5)
@@ -29,7 +29,7 @@ def halt(client: Client, account_id: str, reason: str) -> HaltReport:
 
 
 def run(client: Client, trades_max: int, window: timedelta) -> None:
-    """Count the trades of every account, and halt those with too many of them."""
+    """Count the trades of every account, and halt an account with more than trades_max in the window."""
     recent: dict[str, deque[datetime]] = defaultdict(deque)
     halted: set[str] = set()
     stream = client.events(organization=True, types=["broker_trade"])

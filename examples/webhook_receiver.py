@@ -1,9 +1,9 @@
-"""Takes events as webhooks: checks who sent them, takes each once, and answers only when it has them.
+"""Receives events as webhooks: verifies each signature, processes each event once, and confirms it afterwards.
 
     python examples/webhook_receiver.py --port 9000
 
-It makes the webhook by itself and removes it at the end. A real receiver has an https address, is told its secret when
-the webhook is made, and keeps the ids it has seen where they outlive it.
+It creates the webhook and deletes it at the end. A real receiver has an https address, gets the secret when the webhook
+is created, and stores the ids of processed events in a database.
 """
 
 import argparse
@@ -19,27 +19,27 @@ BODY_BYTES_MAX = 1 << 20
 
 
 class Receiver(ThreadingHTTPServer):
-    """Listens, and knows what it has taken."""
+    """An HTTP server that remembers which events it has processed."""
 
     def __init__(self, port: int) -> None:
         super().__init__(("127.0.0.1", port), Delivery)
         self.secret = ""
         self.seen: set[str] = set()
-        # An event that comes again while the first is being taken waits for it.
+        # A repeated delivery waits until the first one is processed.
         self.taking = threading.Lock()
 
     def take(self, event: dict[str, Any]) -> None:
-        """What your program does with an event."""
+        """Replace this with what your program does with an event."""
         print(event["type"], event.get("account_seq", ""), json.dumps(event), flush=True)
 
 
 class Delivery(BaseHTTPRequestHandler):
-    """One request of the platform."""
+    """One request from the platform."""
 
     server: Receiver
 
     def do_POST(self) -> None:
-        """Answer 204 for what was taken, now or before; 400 for what nobody who knows the secret sent."""
+        """Answer 204 if the event is processed, now or before, and 400 if the signature is wrong."""
         length = int(self.headers.get("content-length", "0"))
         body = self.rfile.read(length) if length <= BODY_BYTES_MAX else b""
         try:
@@ -56,15 +56,15 @@ class Delivery(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing of each request."""
+        """Do not log each request."""
 
 
 def run(client: Client, port: int) -> None:
-    """Make a webhook, and receive until Ctrl-C."""
+    """Create a webhook, and receive events until Ctrl-C."""
     with Receiver(port) as receiver:
         url = f"http://127.0.0.1:{receiver.server_port}/"
         webhook = client.webhooks.create(url, ["broker_order", "broker_trade"], description="example receiver")
-        assert webhook.secret is not None, "a new webhook tells its secret"
+        assert webhook.secret is not None, "a new webhook has its secret"
         receiver.secret = webhook.secret
         print("listening at", url, flush=True)
         try:

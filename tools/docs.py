@@ -1,21 +1,25 @@
-"""Makes docs/guarantees.md and docs/conformance.md of what ran in this checkout, and the site, and checks it all."""
+"""Makes docs/guarantees.md, docs/conformance.md and the site from recorded results, and checks all links."""
 
 import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import docs_site
 
 ROOT = Path(__file__).parents[1]
-SECTION = re.compile(r"^## (\S+)\n\n((?:\|.*\n)+)", re.MULTILINE)
+sys.path.append(str(ROOT / "server/tests"))
+from proof.parts import PARTS  # noqa: E402 - found by the line above
+from proof.results import Result, Row, read_result  # noqa: E402
+
 COLUMNS = re.compile(r"^\| Scenario \| (.*) \|$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 INTRODUCTION = """# Guarantees
 
-What the last full-size proof measured of what the front page promises. Run it yourself: `make proof PART=<part>`;
-every figure comes from that run. A figure without a bar is only shown. A bar that was not reached says so; what limits
-it stands on the page of its subject ([performance](performance.md)).
+What was measured at full size of what the front page promises. Measure it yourself: `make proof PART=<part>` measures
+one part, `make nightly` every part whose result is older than the code that it covers. Rows without a bar are
+informational. A bar that was not reached says so; [performance](performance.md) explains what limits it.
 """
 CONFORMANCE = """# Conformance
 
@@ -38,18 +42,23 @@ def conformance(runs: dict[str, list[dict[str, object]]]) -> str:
     return "\n".join([CONFORMANCE, *lines, "\n## Why a scenario is not offered\n", *said]) + "\n"
 
 
-def guarantees(page: str, parts: list[dict[str, object]]) -> str:
-    """The page with the parts that were run in this checkout; the others keep the figures of their own last run."""
-    sections = dict(SECTION.findall(page))
-    for part in parts:
-        figures = part["figures"]
-        assert isinstance(figures, list)
-        rows = [f"| {row['figure']} | {row['value']} | {_bar(row)} |" for row in figures]
-        sections[str(part["part"])] = "\n".join(["| Figure | Measured | Bar |", "|---|---|---|", *rows]) + "\n"
-    return INTRODUCTION + "".join(f"\n## {title}\n\n{body}" for title, body in sorted(sections.items()))
+def guarantees(results: Iterable[Result]) -> str:
+    """The page: a section for each part."""
+    return INTRODUCTION + "".join(f"\n## {result.part}\n\n{_section(result)}" for result in results)
 
 
-def _bar(row: dict[str, object]) -> str:
+def _section(result: Result) -> str:
+    measured = f"Measured {result.date}, "
+    if not result.commit:
+        measured += "commit not recorded: the code may have changed since."
+    else:
+        measured += f"commit {result.commit[:10]}."
+        measured += "" if result.is_current else " **Older than the code that it covers.**"
+    rows = [f"| {row['figure']} | {row['value']} | {_bar(row)} |" for row in result.figures]
+    return "\n".join([measured, "", "| Figure | Measured | Bar |", "|---|---|---|", *rows]) + "\n"
+
+
+def _bar(row: Row) -> str:
     bar = "" if row["bar"] is None else str(row["bar"])
     return bar if row["ok"] else f"{bar}, **not reached**"
 
@@ -67,12 +76,8 @@ def broken_links() -> list[str]:
 
 def main() -> int:
     """Make and check."""
-    parts = [json.loads(path.read_text()) for path in sorted((ROOT / "build/proof").glob("*.json"))]
-    # The bench promises nothing: the machine decides as much as the code.
-    full = [part for part in parts if part["size"] == "full" and part["part"] != "bench"]
-    if full:
-        page = ROOT / "docs/guarantees.md"
-        page.write_text(guarantees(page.read_text(), full))
+    results = [result for part in sorted(PARTS) if (result := read_result(part))]
+    (ROOT / "docs/guarantees.md").write_text(guarantees(results))
     runs = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "build/contract").glob("*.json"))}
     page = ROOT / "docs/conformance.md"
     known = COLUMNS.search(page.read_text()) if page.exists() else None

@@ -9,15 +9,18 @@ from drawings import DRAWINGS
 from grpc_reference import grpc_reference_page
 from lifecycle_drawings import LIFECYCLES
 from litestar.testing import TestClient
+from schema import schema_page
+from sync_client import write_sync_client
 
 from openbell.cli import app as client_commands
+from openbell_server.adapters.postgres import migrations
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.cli import app as server_commands
-from openbell_server.processes.api import rest_app
-from openbell_server.processes.brokers_page import brokers_page
-from openbell_server.processes.metrics_page import metrics_page
-from openbell_server.processes.order_lifecycle_page import order_lifecycle_page
-from openbell_server.transport.rest.openapi.errors_page import errors_page
+from openbell_server.devtools.pages.brokers import brokers_page
+from openbell_server.devtools.pages.errors import errors_page
+from openbell_server.devtools.pages.metrics import metrics_page
+from openbell_server.devtools.pages.order_lifecycle import order_lifecycle_page
+from openbell_server.processes.rest_wiring import rest_app
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -25,6 +28,7 @@ DOCS = ROOT / "docs"
 
 def main() -> None:
     """Ask the application itself; it needs no database to tell."""
+    write_sync_client()
     app = rest_app(cast("Any", None), cast("Any", None), b"", *[cast("Any", None)] * 6)
     document = TestClient(app).get("/openapi.json").raise_for_status()
     (DOCS / "openapi.json").write_text(document.text)
@@ -33,6 +37,9 @@ def main() -> None:
         cli_reference_page({"openbell": client_commands, "openbell-server": server_commands})
     )
     (DOCS / "grpc-reference.md").write_text(grpc_reference_page((ROOT / "proto/trading.proto").read_text()))
+    (DOCS / "schema.md").write_text(
+        schema_page({str(path.relative_to(migrations.FOLDER)): path.read_text() for path in migrations.FILES})
+    )
     (DOCS / "brokers.md").write_text(brokers_page(BROKERS))
     (DOCS / "errors.md").write_text(errors_page())
     (DOCS / "lifecycle.md").write_text(order_lifecycle_page())

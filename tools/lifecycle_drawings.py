@@ -5,9 +5,9 @@ from typing import Final
 
 from drawings import arrow, box, sheet
 
-from openbell_server.domain import action_lifecycle, order_aggregate
-from openbell_server.domain.action_lifecycle import SETTLED, ActionState
-from openbell_server.domain.order_aggregate import Standing
+from openbell_server.domain.orders import action_lifecycle, order_aggregate
+from openbell_server.domain.orders.action_lifecycle import SETTLED, ActionState
+from openbell_server.domain.orders.order_aggregate import Standing
 
 # Where each state stands: its middle. A state without a place fails loudly.
 ACTIONS: Final = {

@@ -4,275 +4,150 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from openbell import webhooks
-    from openbell.account_requests import Account, Credential
-    from openbell.async_client import AsyncClient
-    from openbell.backtests import Backtest, BacktestExample, RuleTally
-    from openbell.calendars import Calendar, MarketSession, MarketSessions
-    from openbell.client import Client
-    from openbell.errors import (
-        ApiError,
-        Conflict,
-        EventMissed,
-        FieldProblem,
-        Invalid,
-        NotAuthenticated,
-        NotConfigured,
-        NotFinal,
-        NotFound,
-        OpenbellError,
-        OutcomeUnknown,
-        PermissionDenied,
-        RateLimited,
-        Unavailable,
-        UnexpectedReply,
-        Unreachable,
-    )
-    from openbell.event_records import (
-        AccountChanged,
-        BrokerOrder,
-        BrokerPosition,
-        BrokerTrade,
-        ControlChanged,
-        Event,
-        ExternalOrder,
-        IntentAction,
-        PositionAdjusted,
-        Primed,
-    )
-    from openbell.halts import Halt, HaltCancels, HaltedOrder, HaltReport, InFlightCommand, SetBy
-    from openbell.key_requests import ApiKey, ValidKey
-    from openbell.mirror import AsyncMirror, Book, Mirror
-    from openbell.models import (
-        Action,
-        Broker,
-        BrokerCommand,
-        BrokerFeed,
-        CredentialField,
-        CredentialForm,
-        Execution,
-        FaultPlan,
-        Latency,
-        Page,
-        Probe,
-        Reason,
-        Statistics,
-        SymbolControl,
-        SymbolCount,
-        SymbolTime,
-        Unknown,
-        Window,
-    )
-    from openbell.operation_requests import Organization, Outbox, Outboxes
-    from openbell.order_lists import EventPage, Order, OrderPage, Position, Positions, RecordedExecution
-    from openbell.orders import Limit, Market, Stop, StopLimit
-    from openbell.receipts import ChainedAction, ChainHeads, Evaluation, Finding, Receipt
-    from openbell.references import ExchangeRate, GivenPrice, GivenRate, ReferencePrice, References
-    from openbell.rules import Rule, RuleAddress, RuleChange, RuleTerms, Switch
-    from openbell.webhook_requests import LaneCounts, Webhook, WebhookLane, WebhookTest
-    from openbell.webhooks import InvalidSignature
+    from openbell import webhooks as webhooks
+    from openbell.access.accounts import Account as Account
+    from openbell.access.accounts import Credential as Credential
+    from openbell.access.api_keys import ApiKey as ApiKey
+    from openbell.access.api_keys import ValidKey as ValidKey
+    from openbell.access.operations import Organization as Organization
+    from openbell.access.operations import Outbox as Outbox
+    from openbell.access.operations import Outboxes as Outboxes
+    from openbell.access.webhooks import LaneCounts as LaneCounts
+    from openbell.access.webhooks import Webhook as Webhook
+    from openbell.access.webhooks import WebhookLane as WebhookLane
+    from openbell.access.webhooks import WebhookTest as WebhookTest
+    from openbell.async_client import AsyncClient as AsyncClient
+    from openbell.client import Client as Client
+    from openbell.controls.backtests import Backtest as Backtest
+    from openbell.controls.backtests import BacktestExample as BacktestExample
+    from openbell.controls.backtests import RuleTally as RuleTally
+    from openbell.controls.calendars import Calendar as Calendar
+    from openbell.controls.calendars import MarketSession as MarketSession
+    from openbell.controls.calendars import MarketSessions as MarketSessions
+    from openbell.controls.halts import Halt as Halt
+    from openbell.controls.halts import HaltCancels as HaltCancels
+    from openbell.controls.halts import HaltedOrder as HaltedOrder
+    from openbell.controls.halts import HaltReport as HaltReport
+    from openbell.controls.halts import InFlightCommand as InFlightCommand
+    from openbell.controls.halts import SetBy as SetBy
+    from openbell.controls.references import ExchangeRate as ExchangeRate
+    from openbell.controls.references import GivenPrice as GivenPrice
+    from openbell.controls.references import GivenRate as GivenRate
+    from openbell.controls.references import ReferencePrice as ReferencePrice
+    from openbell.controls.references import References as References
+    from openbell.controls.rules import Rule as Rule
+    from openbell.controls.rules import RuleAddress as RuleAddress
+    from openbell.controls.rules import RuleChange as RuleChange
+    from openbell.controls.rules import RuleTerms as RuleTerms
+    from openbell.controls.rules import Switch as Switch
+    from openbell.errors import ApiError as ApiError
+    from openbell.errors import Conflict as Conflict
+    from openbell.errors import EventMissed as EventMissed
+    from openbell.errors import FieldProblem as FieldProblem
+    from openbell.errors import Invalid as Invalid
+    from openbell.errors import NotAuthenticated as NotAuthenticated
+    from openbell.errors import NotConfigured as NotConfigured
+    from openbell.errors import NotFinal as NotFinal
+    from openbell.errors import NotFound as NotFound
+    from openbell.errors import OpenbellError as OpenbellError
+    from openbell.errors import OutcomeUnknown as OutcomeUnknown
+    from openbell.errors import PermissionDenied as PermissionDenied
+    from openbell.errors import RateLimited as RateLimited
+    from openbell.errors import Unavailable as Unavailable
+    from openbell.errors import UnexpectedReply as UnexpectedReply
+    from openbell.errors import Unreachable as Unreachable
+    from openbell.events.mirror import AsyncMirror as AsyncMirror
+    from openbell.events.mirror import Book as Book
+    from openbell.events.mirror import Mirror as Mirror
+    from openbell.events.records import AccountChanged as AccountChanged
+    from openbell.events.records import BrokerOrder as BrokerOrder
+    from openbell.events.records import BrokerPosition as BrokerPosition
+    from openbell.events.records import BrokerTrade as BrokerTrade
+    from openbell.events.records import ControlChanged as ControlChanged
+    from openbell.events.records import Event as Event
+    from openbell.events.records import ExternalOrder as ExternalOrder
+    from openbell.events.records import IntentAction as IntentAction
+    from openbell.events.records import PositionAdjusted as PositionAdjusted
+    from openbell.events.records import Primed as Primed
+    from openbell.intents.order_lists import EventPage as EventPage
+    from openbell.intents.order_lists import Order as Order
+    from openbell.intents.order_lists import OrderPage as OrderPage
+    from openbell.intents.order_lists import Position as Position
+    from openbell.intents.order_lists import Positions as Positions
+    from openbell.intents.order_lists import RecordedExecution as RecordedExecution
+    from openbell.intents.orders import Limit as Limit
+    from openbell.intents.orders import Market as Market
+    from openbell.intents.orders import Stop as Stop
+    from openbell.intents.orders import StopLimit as StopLimit
+    from openbell.models import Action as Action
+    from openbell.models import Broker as Broker
+    from openbell.models import BrokerCommand as BrokerCommand
+    from openbell.models import BrokerFeed as BrokerFeed
+    from openbell.models import CredentialField as CredentialField
+    from openbell.models import CredentialForm as CredentialForm
+    from openbell.models import Execution as Execution
+    from openbell.models import FaultPlan as FaultPlan
+    from openbell.models import Latency as Latency
+    from openbell.models import Page as Page
+    from openbell.models import Probe as Probe
+    from openbell.models import Reason as Reason
+    from openbell.models import Statistics as Statistics
+    from openbell.models import SymbolControl as SymbolControl
+    from openbell.models import SymbolCount as SymbolCount
+    from openbell.models import SymbolTime as SymbolTime
+    from openbell.models import Unknown as Unknown
+    from openbell.models import Window as Window
+    from openbell.receipts.records import ChainedAction as ChainedAction
+    from openbell.receipts.records import ChainHeads as ChainHeads
+    from openbell.receipts.records import Evaluation as Evaluation
+    from openbell.receipts.records import Finding as Finding
+    from openbell.receipts.records import Receipt as Receipt
+    from openbell.webhooks import InvalidSignature as InvalidSignature
 
-__all__ = [
-    "Account",
-    "AccountChanged",
-    "Action",
-    "ApiError",
-    "ApiKey",
-    "AsyncClient",
-    "AsyncMirror",
-    "Backtest",
-    "BacktestExample",
-    "Book",
-    "Broker",
-    "BrokerCommand",
-    "BrokerFeed",
-    "BrokerOrder",
-    "BrokerPosition",
-    "BrokerTrade",
-    "Calendar",
-    "ChainHeads",
-    "ChainedAction",
-    "Client",
-    "Conflict",
-    "ControlChanged",
-    "Credential",
-    "CredentialField",
-    "CredentialForm",
-    "Evaluation",
-    "Event",
-    "EventMissed",
-    "EventPage",
-    "ExchangeRate",
-    "Execution",
-    "ExternalOrder",
-    "FaultPlan",
-    "FieldProblem",
-    "Finding",
-    "GivenPrice",
-    "GivenRate",
-    "Halt",
-    "HaltCancels",
-    "HaltReport",
-    "HaltedOrder",
-    "InFlightCommand",
-    "IntentAction",
-    "Invalid",
-    "InvalidSignature",
-    "LaneCounts",
-    "Latency",
-    "Limit",
-    "Market",
-    "MarketSession",
-    "MarketSessions",
-    "Mirror",
-    "NotAuthenticated",
-    "NotConfigured",
-    "NotFinal",
-    "NotFound",
-    "OpenbellError",
-    "Order",
-    "OrderPage",
-    "Organization",
-    "Outbox",
-    "Outboxes",
-    "OutcomeUnknown",
-    "Page",
-    "PermissionDenied",
-    "Position",
-    "PositionAdjusted",
-    "Positions",
-    "Primed",
-    "Probe",
-    "RateLimited",
-    "Reason",
-    "Receipt",
-    "RecordedExecution",
-    "ReferencePrice",
-    "References",
-    "Rule",
-    "RuleAddress",
-    "RuleChange",
-    "RuleTally",
-    "RuleTerms",
-    "SetBy",
-    "Statistics",
-    "Stop",
-    "StopLimit",
-    "Switch",
-    "SymbolControl",
-    "SymbolCount",
-    "SymbolTime",
-    "Unavailable",
-    "UnexpectedReply",
-    "Unknown",
-    "Unreachable",
-    "ValidKey",
-    "Webhook",
-    "WebhookLane",
-    "WebhookTest",
-    "Window",
-    "webhooks",
-]
-
-# Where each name lives that is not in errors: httpx and msgspec are slow, so they are imported on first use only.
-_HOMES: Final = {
-    "Account": "account_requests",
-    "Credential": "account_requests",
-    "ApiKey": "key_requests",
-    "ValidKey": "key_requests",
-    "Organization": "operation_requests",
-    "Outbox": "operation_requests",
-    "Outboxes": "operation_requests",
-    "AsyncClient": "async_client",
-    "Client": "client",
-    "AccountChanged": "event_records",
-    "Action": "models",
-    "CredentialForm": "models",
-    "CredentialField": "models",
-    "BrokerFeed": "models",
-    "BrokerCommand": "models",
-    "Broker": "models",
-    "BrokerOrder": "event_records",
-    "Calendar": "calendars",
-    "MarketSession": "calendars",
-    "MarketSessions": "calendars",
-    "Event": "event_records",
-    "BrokerPosition": "event_records",
-    "BrokerTrade": "event_records",
-    "ControlChanged": "event_records",
-    "Primed": "event_records",
-    "AsyncMirror": "mirror",
-    "Book": "mirror",
-    "Mirror": "mirror",
-    "ExternalOrder": "event_records",
-    "Execution": "models",
-    "FaultPlan": "models",
-    "Halt": "halts",
-    "HaltCancels": "halts",
-    "HaltedOrder": "halts",
-    "HaltReport": "halts",
-    "InFlightCommand": "halts",
-    "SetBy": "halts",
-    "IntentAction": "event_records",
-    "Page": "models",
-    "PositionAdjusted": "event_records",
-    "Probe": "models",
-    "Reason": "models",
-    "Latency": "models",
-    "Statistics": "models",
-    "SymbolControl": "models",
-    "SymbolCount": "models",
-    "SymbolTime": "models",
-    "Window": "models",
-    "Unknown": "models",
-    "ExchangeRate": "references",
-    "GivenPrice": "references",
-    "GivenRate": "references",
-    "ReferencePrice": "references",
-    "References": "references",
-    "EventPage": "order_lists",
-    "Order": "order_lists",
-    "OrderPage": "order_lists",
-    "Position": "order_lists",
-    "Positions": "order_lists",
-    "RecordedExecution": "order_lists",
-    "Limit": "orders",
-    "Market": "orders",
-    "Stop": "orders",
-    "StopLimit": "orders",
-    "Rule": "rules",
-    "RuleAddress": "rules",
-    "RuleChange": "rules",
-    "RuleTerms": "rules",
-    "Backtest": "backtests",
-    "BacktestExample": "backtests",
-    "RuleTally": "backtests",
-    "Switch": "rules",
-    "ChainHeads": "receipts",
-    "ChainedAction": "receipts",
-    "Evaluation": "receipts",
-    "Finding": "receipts",
-    "Receipt": "receipts",
-    "LaneCounts": "webhook_requests",
-    "Webhook": "webhook_requests",
-    "WebhookLane": "webhook_requests",
-    "WebhookTest": "webhook_requests",
-    "InvalidSignature": "webhooks",
+# The module of each public name. httpx and msgspec are slow to import, so a module is imported on first use.
+_NAMES: Final = {
+    "access.accounts": "Account Credential",
+    "access.api_keys": "ApiKey ValidKey",
+    "access.operations": "Organization Outbox Outboxes",
+    "access.webhooks": "LaneCounts Webhook WebhookLane WebhookTest",
+    "async_client": "AsyncClient",
+    "client": "Client",
+    "controls.backtests": "Backtest BacktestExample RuleTally",
+    "controls.calendars": "Calendar MarketSession MarketSessions",
+    "controls.halts": "Halt HaltCancels HaltReport HaltedOrder InFlightCommand SetBy",
+    "controls.references": "ExchangeRate GivenPrice GivenRate ReferencePrice References",
+    "controls.rules": "Rule RuleAddress RuleChange RuleTerms Switch",
+    "errors": (
+        "ApiError Conflict EventMissed FieldProblem Invalid NotAuthenticated NotConfigured NotFinal NotFound "
+        "OpenbellError OutcomeUnknown PermissionDenied RateLimited Unavailable UnexpectedReply Unreachable"
+    ),
+    "events.mirror": "AsyncMirror Book Mirror",
+    "events.records": (
+        "AccountChanged BrokerOrder BrokerPosition BrokerTrade ControlChanged Event ExternalOrder "
+        "IntentAction PositionAdjusted Primed"
+    ),
+    "intents.order_lists": "EventPage Order OrderPage Position Positions RecordedExecution",
+    "intents.orders": "Limit Market Stop StopLimit",
+    "models": (
+        "Action Broker BrokerCommand BrokerFeed CredentialField CredentialForm Execution FaultPlan Latency "
+        "Page Probe Reason Statistics SymbolControl SymbolCount SymbolTime Unknown Window"
+    ),
+    "receipts.records": "ChainHeads ChainedAction Evaluation Finding Receipt",
+    "webhooks": "InvalidSignature",
 }
-# Those that are meant with their module's name before them: openbell.webhooks.verify.
-_MODULES: Final = {"webhooks"}
+_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-if not TYPE_CHECKING:  # a type checker that saw this function would believe in every name
+__all__ = sorted([*_MODULES, "webhooks"])
+
+if not TYPE_CHECKING:  # a type checker that sees this function accepts every name
 
     def __getattr__(name: str) -> object:
-        """The public names, on first use (PEP 562)."""
-        if name not in __all__:
+        if name == "webhooks":
+            return import_module("openbell.webhooks")
+        if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        if name in _MODULES:
-            return import_module(f"openbell.{name}")
-        return getattr(import_module(f"openbell.{_HOMES.get(name, 'errors')}"), name)
+        return getattr(import_module(f"openbell.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    """What completion offers."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""Where the platform is and who calls it: arguments first, then the environment, then the defaults of a local one."""
+"""The address and the credential: from arguments, else the environment, else the defaults of a local platform."""
 
 import os
 import re
@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from openbell.errors import NotConfigured
+from openbell.requests import path_of
 
 DEFAULT_URL: Final = "http://127.0.0.1:8080"
 DEFAULT_STREAM: Final = "127.0.0.1:8443"
@@ -16,12 +17,11 @@ DEFAULT_TIMEOUT: Final = 10.0
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ApiKey:
-    """A secret that shows at most the part of itself that is not secret."""
+    """An API key; as text it shows its public id only."""
 
     text: str
 
     def __repr__(self) -> str:
-        """The key's public id where it has one, never its secret."""
         parts = self.text.split("_")
         public = "_".join(parts[:3]) + "_" if len(parts) == 5 and parts[0] == "ob" else ""
         return f"{public}***"
@@ -31,12 +31,11 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AccessToken:
-    """A secret that shows nothing of itself: it speaks for a user, or for a service account."""
+    """An access token of a user or a service account; as text it shows nothing."""
 
     text: str
 
     def __repr__(self) -> str:
-        """Nothing."""
         return "***"
 
     __str__ = __repr__
@@ -44,9 +43,9 @@ class AccessToken:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Everything needed to call the platform."""
+    """The settings of one client."""
 
-    # None where an access token speaks for the caller.
+    # None if there is an access token.
     api_key: ApiKey | None
     base_url: str
     stream_address: str
@@ -56,28 +55,32 @@ class Connection:
 
     @property
     def credential(self) -> tuple[str, str]:
-        """The one header that says who calls."""
+        """The name and value of the header that authenticates."""
         if self.access_token is not None:
             return "authorization", f"Bearer {self.access_token.text}"
-        assert self.api_key is not None, "whoever has no token has a key"
+        assert self.api_key is not None, "a connection has a token or a key"
         return "x-api-key", self.api_key.text
 
     @property
     def rest_is_local(self) -> bool:
-        """Whether REST requests stay on this machine, where no proxy belongs in between."""
+        """REST requests to this machine use no proxy."""
         return _is_loopback(urlsplit(self.base_url).hostname or "")
 
     @property
     def stream_is_local(self) -> bool:
-        """Whether the event stream stays on this machine, where it is not encrypted."""
+        """The event stream to this machine is not encrypted."""
         return _is_loopback(urlsplit(f"//{self.stream_address}").hostname or "")
 
     def account(self, account_id: str | None) -> str:
-        """The account of one call: its own, or the client's."""
+        """The account of one call, by default the client's; raises NotConfigured if there is none."""
         chosen = account_id or self.account_id
         if not chosen:
             raise NotConfigured("No account was named.", "Pass account_id, or set OPENBELL_ACCOUNT.")
         return chosen
+
+    def path(self, account_id: str | None, *parts: str) -> str:
+        """The path of a resource of an account."""
+        return path_of("accounts", self.account(account_id), *parts)
 
 
 def connect(
@@ -88,14 +91,14 @@ def connect(
     timeout: float,
     access_token: str | None = None,
 ) -> Connection:
-    """The connection these arguments and the environment describe; a token speaks instead of a key."""
+    """Raises NotConfigured if a value is missing or malformed. With a token, the key is not used."""
     key = None if access_token else api_key or os.environ.get("OPENBELL_API_KEY", "")
     if key == "":
         raise NotConfigured("No API key was given.", "Pass api_key, or set OPENBELL_API_KEY.")
     if not re.fullmatch(r"[!-~]+", access_token or key or ""):
         what = "access token" if access_token else "API key"
         raise NotConfigured(
-            f"The {what} holds a space, a line break or a character outside ASCII.",
+            f"The {what} contains a space, a line break or a character outside ASCII.",
             f"Copy the {what.split()[-1]} again, without quotes.",
         )
     url = (base_url or os.environ.get("OPENBELL_URL") or DEFAULT_URL).rstrip("/")

@@ -1,8 +1,8 @@
-"""Every error of the client, each with one sentence that says what to do.
+"""The errors of the client. Each has a `message` (what happened) and a `remedy` (what to do).
 
 OpenbellError
 ├── NotConfigured            a key, an address or an account is missing or malformed; nothing was sent
-├── ApiError                 the platform answered and refused
+├── ApiError                 the platform refused the request
 │   ├── Invalid              400, 413, 415, 422
 │   ├── NotAuthenticated     401
 │   ├── PermissionDenied     403
@@ -10,10 +10,10 @@ OpenbellError
 │   ├── Conflict             409
 │   ├── RateLimited          429
 │   └── Unavailable          5xx
-├── Unreachable              no connection; a submit that raises it was never sent
-├── OutcomeUnknown           a submit whose reply was lost: it may or may not be recorded
-├── UnexpectedReply          the reply is not what the platform would say
-├── NotFinal                 wait() gave up while the order was still open
+├── Unreachable              no connection; a command that raises it was never sent
+├── OutcomeUnknown           the reply to a command was lost; it may be recorded
+├── UnexpectedReply          the reply is not from the platform, or not complete
+├── NotFinal                 the order was still open when wait() timed out
 └── EventMissed              the event stream skipped an event
 """
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 class OpenbellError(Exception):
-    """The root of the tree."""
+    """The base class of all errors."""
 
     remedy: str = ""
 
     @property
     def message(self) -> str:
-        """What happened, without what to do."""
+        """What happened, without the remedy."""
         return super().__str__()
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class OpenbellError(Exception):
 
 
 class NotConfigured(OpenbellError):
-    """The client lacks something it needs before it can send anything."""
+    """A setting is missing or malformed; nothing was sent."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class NotConfigured(OpenbellError):
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """What is wrong with one field, and what would pass."""
+    """The problem of one field of a request; pointer is its JSON pointer."""
 
     pointer: str = ""
     code: str = ""
@@ -57,9 +57,9 @@ class FieldProblem:
 
 
 class ApiError(OpenbellError):
-    """The platform answered, and the answer is no."""
+    """The platform refused the request."""
 
-    remedy = "See the detail above; if it makes no sense, tell the operator the request id."
+    remedy = "Read the message above; if it does not help, send the request id to the operator."
     remedies: ClassVar[dict[str, str]] = {}
 
     def __init__(
@@ -78,74 +78,74 @@ class ApiError(OpenbellError):
         self.detail = detail
         self.errors = tuple(errors)
         self.request_id = request_id
-        # What each control said, where one refused the command.
+        # The receipt with the result of each rule, if a control refused the command.
         self.receipt = receipt
         self.remedy = self.remedies.get(code, type(self).remedy)
 
 
 class Invalid(ApiError):
-    """The request as written cannot be accepted."""
+    """The request is not valid, or a control refused it."""
 
-    remedy = "Change the request as the detail says, then send it as a new one."
+    remedy = "Correct the request and send it as a new one."
     remedies: ClassVar = {
         "idempotency_key_reused": "Use a new idempotency key for a new command.",
         "controls_refused": "A control refused it: change the order, or ask an admin to change the control.",
-        "not_supported": "Ask for what the account's broker supports.",
-        "invalid_cursor": "Pass the cursor exactly as the last page gave it.",
+        "not_supported": "Use what the account's broker supports: see `openbell brokers`.",
+        "invalid_cursor": "Pass the cursor exactly as the last page returned it.",
     }
 
 
 class NotAuthenticated(ApiError):
-    """The API key was not accepted."""
+    """The API key or access token is not valid."""
 
     remedy = "Check the API key in OPENBELL_API_KEY; it may be mistyped, disabled, revoked or expired."
 
 
 class PermissionDenied(ApiError):
-    """The API key may not do this."""
+    """The API key or access token lacks a permission."""
 
-    remedy = "Use a credential that may: the detail says what it takes. A token goes in OPENBELL_ACCESS_TOKEN."
+    remedy = "Ask an admin for the permission, or set a user's token in OPENBELL_ACCESS_TOKEN."
     remedies: ClassVar = {
         "environment_mismatch": "Use a key of the account's environment: paper keys for paper, live keys for live.",
-        "entitlement_required": "Ask the operator for the entitlement named in the detail.",
+        "entitlement_required": "Ask the operator for the entitlement that the message names.",
     }
 
 
 class NotFound(ApiError):
-    """There is no such thing for this key."""
+    """There is no such resource for this key."""
 
-    remedy = "Check the account and the name or id; ids of other organizations answer the same."
+    remedy = "Check the account and the name or id; ids of other organizations are not found either."
 
 
 class Conflict(ApiError):
-    """The account, the order or another command does not allow it now."""
+    """The state of the account, the order or another command does not allow it now."""
 
-    remedy = "Read the intent to see where it stands, then decide."
+    remedy = "Read the intent to see its state, then decide."
     remedies: ClassVar = {
         "account_disabled": "Enable the account; cancelling works meanwhile.",
-        "account_not_ready": "Set the account's credential and have it verified; cancelling works meanwhile.",
+        "account_not_ready": "Set the account's credential and verify it; cancelling works meanwhile.",
         "account_closed": "Use another account: a closed one can only be read.",
         "organization_disabled": "Ask the operator; cancelling works meanwhile.",
         "concurrent_change": "Send the same request again with the same idempotency key.",
-        "version_mismatch": "Read it again, and change the version that is there now.",
+        "version_mismatch": "Read it again, and send the change with its current version.",
         "idempotency_in_flight": "Send the same request again with the same idempotency key.",
     }
 
 
 class RateLimited(ApiError):
-    """Too many requests."""
+    """The caller sent too many requests."""
 
     remedy = "Send fewer requests; wait a moment before the next one."
 
 
 class Unavailable(ApiError):
-    """The platform could not answer this read."""
+    """The platform failed or is not available."""
 
-    remedy = "Try again in a moment; if it lasts, tell the operator the request id."
+    remedy = "Try again in a moment; if it lasts, send the request id to the operator."
 
 
 class Unreachable(OpenbellError):
-    """No connection could be made, so nothing was sent."""
+    """No connection could be made, or no reply came. A command that raises this was not sent."""
 
     remedy = "Check that the platform runs at this address and that OPENBELL_URL and OPENBELL_STREAM are right."
 
@@ -155,7 +155,7 @@ class Unreachable(OpenbellError):
 
 
 class OutcomeUnknown(OpenbellError):
-    """A command was sent and its reply never came: it may or may not be recorded."""
+    """A command was sent and its reply was lost: it may or may not be recorded."""
 
     def __init__(self, reason: str, *, idempotency_key: str, request_id: str | None = None) -> None:
         super().__init__(f"It is not known whether the command was recorded: {reason}")
@@ -163,18 +163,18 @@ class OutcomeUnknown(OpenbellError):
         self.request_id = request_id
         self.remedy = (
             f"Send the same command again with idempotency_key={idempotency_key!r}: "
-            "it is recorded at most once, and the answer tells the truth."
+            "it is recorded at most once, and the reply shows the recorded action."
         )
 
 
 class UnexpectedReply(OpenbellError):
-    """Something answered, but not in the platform's words."""
+    """The reply could not be read."""
 
-    remedy = "Check that OPENBELL_URL is the platform's address and not a proxy's or another service's."
+    remedy = "Check that OPENBELL_URL is the platform's address and not that of a proxy or another service."
 
 
 class NotFinal(OpenbellError):
-    """The order was still open when the time to wait was over; nothing about it changed."""
+    """The order was still open when wait() timed out. The order itself is not affected."""
 
     remedy = "Wait again, follow the events, or cancel the intent."
 
@@ -184,12 +184,12 @@ class NotFinal(OpenbellError):
 
 
 class EventMissed(OpenbellError):
-    """The stream went from one event to a later one than the next."""
+    """Events are missing between two that arrived."""
 
-    remedy = "Read the intents to see where they stand, then subscribe again from resume_token."
+    remedy = "Read the intents to see their state, then subscribe again from resume_token."
 
     def __init__(self, *, position: int, prev_seq: int, resume_token: str | None, reason: str = "") -> None:
-        why = "are no longer kept" if reason == "RETENTION" else "did not arrive"
+        why = "are no longer in the log" if reason == "RETENTION" else "did not arrive"
         super().__init__(f"Events {position + 1} to {prev_seq} of the account {why}.")
         self.position = position
         self.prev_seq = prev_seq

@@ -1,27 +1,38 @@
-"""What the platform answers: records of actions, executions and events, with exact decimals."""
+"""Records of the API, with exact decimals."""
 
 import json
 from datetime import datetime
 from decimal import Decimal
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
-# An execution in one of these states changes no more.
+# An execution in one of these states does not change any more.
 FINAL_STATES: Final = frozenset({"FILLED", "CANCELED", "EXPIRED", "REJECTED", "SKIPPED", "FAILED", "RECONCILED_OUT"})
 
 
+Item = TypeVar("Item")
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A record of the platform; words are plain strings because the API may add new ones."""
+    """A record of the API; enumerations are plain strings, because the API may add values."""
 
     def to_json(self) -> str:
-        """The record as one line of JSON, decimals as strings."""
+        """One line of JSON; decimals are strings."""
         plain = msgspec.to_builtins(self, builtin_types=(Decimal,))
         return json.dumps(plain, default=lambda number: format(number, "f"), ensure_ascii=False, separators=(",", ":"))
 
 
+class PageOf(Record, Generic[Item], frozen=True, kw_only=True):
+    """One page of a list; next_cursor is None on the last page."""
+
+    data: tuple[Item, ...]
+    next_cursor: str | None = None
+    last_cursor: str | None = None
+
+
 class Reason(Record, frozen=True, kw_only=True):
-    """Why something ended as it did, in our code and in the broker's own words."""
+    """Why something ended: our code, and the broker's own code and text."""
 
     code: str
     broker_code: str | None = None
@@ -29,25 +40,25 @@ class Reason(Record, frozen=True, kw_only=True):
 
 
 class Probe(Record, frozen=True, kw_only=True):
-    """One look at the broker's books for an order in doubt."""
+    """One query to the broker for an order whose outcome is unknown."""
 
     at: datetime
     found: bool | str | None = None
 
 
 class Unknown(Record, frozen=True, kw_only=True):
-    """The evidence of an unknown outcome: since when, what was looked for, what would settle it."""
+    """The evidence of an unknown outcome; settles_by is what will decide it."""
 
     since: datetime
     probes: tuple[Probe, ...] = ()
-    # How often the command may have been written to the broker, and since when somebody was asked to look at it.
+    # How often the command may have been sent to the broker, and when operators were notified.
     writes: int = 1
     flagged_at: datetime | None = None
     settles_by: str | None = None
 
 
 class Execution(Record, frozen=True, kw_only=True):
-    """How far the order of an intent is."""
+    """The state of an intent's order."""
 
     state: str
     filled_quantity: Decimal
@@ -60,12 +71,12 @@ class Execution(Record, frozen=True, kw_only=True):
 
     @property
     def is_final(self) -> bool:
-        """Whether the order is over and its outcome known."""
+        """The order has ended and its outcome is known."""
         return self.state in FINAL_STATES
 
 
 class Action(Record, frozen=True, kw_only=True):
-    """One recorded command of an intent, its state, and, where asked for one intent, the execution."""
+    """One recorded command of an intent and its state; the execution only in calls about one intent."""
 
     id: str
     intent_id: str
@@ -90,12 +101,16 @@ class Action(Record, frozen=True, kw_only=True):
     reason: Reason | None = None
     settled_at: datetime | None = None
     execution: Execution | None = None
-    # Ours, from the reply's header: the command had been recorded by an earlier request with the same key.
+    # From the reply's header: an earlier request with the same idempotency key had recorded the command.
     replayed: bool = False
 
 
+class Page(PageOf[Action], frozen=True, kw_only=True):
+    """One page of action records, in the order they were recorded."""
+
+
 class FaultPlan(Record, frozen=True, kw_only=True):
-    """How an account's paper broker misbehaves; without a plan, not at all."""
+    """The faults of an account's paper broker; empty without a plan."""
 
     seed: int
     faults: dict[str, float]
@@ -103,7 +118,7 @@ class FaultPlan(Record, frozen=True, kw_only=True):
 
 
 class SymbolControl(Record, frozen=True, kw_only=True):
-    """Whether people switched a symbol off on an account."""
+    """Whether a symbol is manually disabled on an account."""
 
     account_id: str
     organization_id: str
@@ -116,7 +131,7 @@ class SymbolControl(Record, frozen=True, kw_only=True):
 
 
 class SymbolTime(Record, frozen=True, kw_only=True):
-    """When a symbol may be traded on an account, how old a command may be when sent, and how long an order may work."""
+    """When a symbol may be traded, how old a command may be when it is sent, and how long an order may work."""
 
     account_id: str
     organization_id: str
@@ -130,26 +145,27 @@ class SymbolTime(Record, frozen=True, kw_only=True):
     days: tuple[str, ...] | None = None
     stale_order_millis: int | None = None
     max_resting_millis: int | None = None
-    # A market whose sessions apply, and what becomes of working orders when they end.
+    # The market whose sessions apply, and what happens to working orders at their end: leave or cancel.
     calendar: str | None = None
     session: str | None = None
     on_close: str | None = None
-    # For what is both in the window and in the session.
+    # For the time that is both in the window and in a session.
     window_open_now: bool | None = None
     next_open_at: datetime | None = None
     next_close_at: datetime | None = None
 
 
 class BrokerCommand(Record, frozen=True, kw_only=True):
-    """A command at a broker: what it does with the id that it is given, and what would end a doubt about it."""
+    """How a broker treats the client id of a command, and what settles an unknown outcome."""
 
-    # A refuses a second command with the same id for good, W for a while, B only tells it back, C has no place for one.
+    # A second command with the same id is refused permanently (A) or for a while (W); the broker only reports the id
+    # back (B), or takes none (C).
     id_class: str
     settles_by: str
 
 
 class BrokerFeed(Record, frozen=True, kw_only=True):
-    """How a broker tells of orders by itself."""
+    """What a broker's feed reports without a query."""
 
     by_account: bool
     echo_seconds: float
@@ -158,7 +174,7 @@ class BrokerFeed(Record, frozen=True, kw_only=True):
 
 
 class CredentialField(Record, frozen=True, kw_only=True):
-    """One thing that a broker asks for to let an account in."""
+    """One field of a broker credential."""
 
     name: str
     title: str
@@ -167,7 +183,7 @@ class CredentialField(Record, frozen=True, kw_only=True):
 
 
 class CredentialForm(Record, frozen=True, kw_only=True):
-    """What accounts sign in with at a broker."""
+    """The fields of a broker's credential."""
 
     kind: str
     required: bool
@@ -175,7 +191,7 @@ class CredentialForm(Record, frozen=True, kw_only=True):
 
 
 class Broker(Record, frozen=True, kw_only=True):
-    """A broker: what it takes, and how far its word can be relied on."""
+    """A broker: what it supports, and what it guarantees."""
 
     name: str
     environments: tuple[str, ...]
@@ -194,41 +210,27 @@ class Broker(Record, frozen=True, kw_only=True):
     enforces_valid_until: bool
     settle_seconds: float
     feed: BrokerFeed
-    # By type, those that it takes.
+    # By type; only those that it supports.
     commands: dict[str, BrokerCommand]
     credentials: CredentialForm | None = None
 
 
-class BrokerList(Record, frozen=True, kw_only=True):
-    """Every broker, by name."""
-
-    data: tuple[Broker, ...]
-
-
-class Page(Record, frozen=True, kw_only=True):
-    """One page of action records, in the order they were recorded."""
-
-    data: tuple[Action, ...]
-    next_cursor: str | None = None
-    last_cursor: str | None = None
-
-
 class Window(Record, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
-    """Which actions are counted: those recorded from one moment to another."""
+    """A window of recording times."""
 
     since: datetime
     until: datetime
 
 
 class SymbolCount(Record, frozen=True, kw_only=True):
-    """How many actions a symbol had."""
+    """The number of actions of a symbol."""
 
     symbol: str
     actions: int
 
 
 class Latency(Record, frozen=True, kw_only=True):
-    """Milliseconds until actions were sent; None where none was."""
+    """Milliseconds until actions were sent; None if none was sent."""
 
     p50: float | None
     p95: float | None
@@ -236,7 +238,7 @@ class Latency(Record, frozen=True, kw_only=True):
 
 
 class Statistics(Record, frozen=True, kw_only=True):
-    """What was asked of an account in a window, and what came of it."""
+    """Counts of the account's intents in a window, and of their outcomes."""
 
     window: Window
     intents: int

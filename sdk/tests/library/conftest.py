@@ -7,12 +7,15 @@ from typing import Any
 import hypothesis
 import pytest
 
+from support.environment.cheap_defaults import use_cheap_defaults
+
 # How long an example takes says how busy the machine is, and nothing else. The gate tries what was tried before it.
 SLOW = hypothesis.HealthCheck.too_slow
 hypothesis.settings.register_profile(
     "unhurried", deadline=None, suppress_health_check=[SLOW], derandomize="CI" in os.environ
 )
 hypothesis.settings.load_profile("unhurried")
+use_cheap_defaults()
 
 INTENT = "0192f0c1-0000-7000-8000-000000000001"
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000aa"

@@ -72,7 +72,7 @@ def test_the_command_says_in_a_sentence_what_would_have_been_refused(
 ) -> None:
     sent: list[Any] = []
     monkeypatch.setattr(
-        "openbell.cli.backtests.client_for",
+        "openbell.cli.calls.client_for",
         lambda *_, **__: Client("key-1", account_id="a", transport=answering(sent)),
     )
     rules = tmp_path / "rules.json"

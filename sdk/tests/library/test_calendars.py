@@ -63,7 +63,7 @@ def test_the_command_lists_calendars_and_the_sessions_of_one(monkeypatch: pytest
     def client(*_: object) -> Client:
         return Client("key-1", transport=httpx.MockTransport(answer))
 
-    monkeypatch.setattr("openbell.cli.calendars.client_for", client)
+    monkeypatch.setattr("openbell.cli.calls.client_for", client)
     every = RUN.invoke(app, ["calendars"])
     assert every.exit_code == 0
     assert "XNYS" in every.stdout

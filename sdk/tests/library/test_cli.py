@@ -40,7 +40,7 @@ def platform(monkeypatch: pytest.MonkeyPatch) -> Platform:
         inside(self, **options, transport=httpx.MockTransport(platform))
 
     monkeypatch.setattr(Client, "__init__", connected)
-    monkeypatch.setattr("openbell.client.sleep", lambda seconds: None)
+    monkeypatch.setattr("openbell.client.session.sleep", lambda seconds: None)
     return platform
 
 
@@ -149,7 +149,7 @@ def test_show_gives_the_evidence_of_an_unknown_outcome(platform: Platform, recor
     }
     platform.answers = [httpx.Response(200, json=record | {"state": "UNKNOWN"})]
     out, _ = run("intents", "show", INTENT)
-    assert "UNKNOWN: nobody knows yet whether it reached the broker" in " ".join(out.split())
+    assert "UNKNOWN: it is not known yet whether it reached the broker" in " ".join(out.split())
     assert "needs attention since 2026-11-02 14:30:25Z" in " ".join(out.split())
     assert "written 2 times, with the same id" in " ".join(out.split())
     assert "unknown since 2026-11-02 14:30:05Z" in " ".join(out.split())

@@ -38,8 +38,8 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def pause(seconds: float) -> None:
         taken.append(seconds)
 
-    monkeypatch.setattr("openbell.client.sleep", taken.append)
-    monkeypatch.setattr("openbell.async_client.sleep", pause)
+    monkeypatch.setattr("openbell.client.session.sleep", taken.append)
+    monkeypatch.setattr("openbell.async_client.session.sleep", pause)
     return taken
 
 
@@ -158,7 +158,7 @@ async def test_the_async_client_retries_and_lists_the_same(record: dict[str, Any
 
 def test_both_clients_offer_the_same_calls() -> None:
     def calls(kind: type) -> set[str]:
-        return {name for name in vars(kind) if not name.startswith("_")}
+        return {name for name in dir(kind) if not name.startswith("_")}
 
     assert calls(Client) == calls(AsyncClient)
     assert asyncio.iscoroutinefunction(AsyncClient.buy)

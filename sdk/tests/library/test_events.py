@@ -24,10 +24,10 @@ from openbell import (
     PositionAdjusted,
     Reason,
     Unreachable,
-    subscriptions,
 )
-from openbell.events import frame_of
-from openbell.subscriptions import Subscription
+from openbell.events import subscriptions
+from openbell.events.grpc_messages import frame_of
+from openbell.events.subscriptions import Subscription
 from openbell.wire import trading_pb2 as wire
 from openbell.wire.trading_pb2_grpc import TradingServiceServicer, add_TradingServiceServicer_to_server
 
@@ -384,7 +384,7 @@ class Mute(TradingServiceServicer):
         yield subscribed(6)
         ended = threading.Event()
         context.add_callback(ended.set)
-        if not ended.wait(timeout=10):
+        if not ended.wait(timeout=60):
             yield frame(7, 6)  # nobody cut the silence: what the test must not receive
 
 

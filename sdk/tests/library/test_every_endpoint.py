@@ -2,15 +2,15 @@
 
 import msgspec
 import pytest
-from endpoint_calls import CALLS
-from endpoint_requests import DOCUMENT, OPERATIONS, asked_by_clients, asked_by_command
 
-from openbell.account_requests import Account, AccountPage, Credential
-from openbell.event_records import ExternalOrder
-from openbell.key_requests import ApiKey, ApiKeyPage, ValidKey
-from openbell.models import Record
-from openbell.operation_requests import Health, Organization, Outbox, OutboxEntry, Outboxes, OutboxHealth
-from openbell.webhook_requests import Webhook, WebhookLane
+from openbell.access.accounts import Account, Credential
+from openbell.access.api_keys import ApiKey, ValidKey
+from openbell.access.operations import Health, Organization, Outbox, OutboxEntry, Outboxes, OutboxHealth
+from openbell.access.webhooks import Webhook, WebhookLane
+from openbell.events.records import ExternalOrder
+from openbell.models import PageOf, Record
+from support.rest.endpoint_calls import CALLS
+from support.rest.endpoint_requests import DOCUMENT, OPERATIONS, asked_by_clients, asked_by_command
 
 
 def test_the_table_has_every_endpoint() -> None:
@@ -31,10 +31,10 @@ def test_a_command_asks_for(operation: str) -> None:
     ("record", "schema"),
     [
         (Account, "Account"),
-        (AccountPage, "AccountPage"),
+        (PageOf[Account], "AccountPage"),
         (Credential, "Credential"),
         (ApiKey, "ApiKey"),
-        (ApiKeyPage, "ApiKeyPage"),
+        (PageOf[ApiKey], "ApiKeyPage"),
         (ValidKey, "ValidKey"),
         (Outbox, "Outbox"),
         (Outboxes, "Outboxes"),

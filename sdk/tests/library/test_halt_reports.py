@@ -85,7 +85,7 @@ def test_the_command_says_first_whether_an_order_works(
     report = REPORT | {"no_working_orders": said, "why": None if said else REPORT["why"]}
     handler = httpx.MockTransport(lambda _: httpx.Response(200, json=report))
     monkeypatch.setattr(
-        "openbell.cli.halts.client_for", lambda *given, **_: Client(given[1], account_id=given[2], transport=handler)
+        "openbell.cli.calls.client_for", lambda *given, **_: Client(given[1], account_id=given[2], transport=handler)
     )
     output = RUN.invoke(app, ["halt-report", "a"]).output
     assert output.startswith(f"no working orders  {shown}")

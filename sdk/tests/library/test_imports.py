@@ -7,6 +7,20 @@ import pytest
 
 import openbell
 
+NAMES = """
+Account AccountChanged Action ApiError ApiKey AsyncClient AsyncMirror Backtest BacktestExample Book
+Broker BrokerCommand BrokerFeed BrokerOrder BrokerPosition BrokerTrade Calendar ChainHeads
+ChainedAction Client Conflict ControlChanged Credential CredentialField CredentialForm Evaluation
+Event EventMissed EventPage ExchangeRate Execution ExternalOrder FaultPlan FieldProblem Finding
+GivenPrice GivenRate Halt HaltCancels HaltReport HaltedOrder InFlightCommand IntentAction Invalid
+InvalidSignature LaneCounts Latency Limit Market MarketSession MarketSessions Mirror
+NotAuthenticated NotConfigured NotFinal NotFound OpenbellError Order OrderPage Organization Outbox
+Outboxes OutcomeUnknown Page PermissionDenied Position PositionAdjusted Positions Primed Probe
+RateLimited Reason Receipt RecordedExecution ReferencePrice References Rule RuleAddress RuleChange
+RuleTally RuleTerms SetBy Statistics Stop StopLimit Switch SymbolControl SymbolCount SymbolTime
+Unavailable UnexpectedReply Unknown Unreachable ValidKey Webhook WebhookLane WebhookTest Window
+webhooks
+"""
 SLOW = {"httpx", "grpc", "rich", "msgspec", "google.protobuf"}
 
 
@@ -42,6 +56,7 @@ def test_submitting_does_not_load_grpc() -> None:
 
 
 def test_every_public_name_is_there() -> None:
+    assert openbell.__all__ == NAMES.split()
     for name in openbell.__all__:
         assert getattr(openbell, name).__name__.removeprefix("openbell.") == name
     assert set(openbell.__all__) <= set(dir(openbell))

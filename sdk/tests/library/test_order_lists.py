@@ -123,16 +123,15 @@ def test_events_that_are_no_longer_kept_are_never_passed_over_in_silence() -> No
     [
         (["orders", "list", "--working", "--limit", "1"], ["i-1", "BUY 10 AAPL MARKET", "PARTIALLY_FILLED", "2.50"]),
         (["executions", "list"], ["e-1", "BUST", "AAPL"]),
-        (["positions", "list"], ["AAPL", "-4", "After event 9", "the broker's word"]),
+        (["positions", "list"], ["AAPL", "-4", "After event 9", "the broker's positions"]),
         (["events", "list", "--after", "1"], ["AAPL", "OPENING"]),
     ],
 )
 def test_commands_show_the_lists(command: list[str], words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("orders", "events"):
-        monkeypatch.setattr(
-            f"openbell.cli.{module}.client_for",
-            lambda *given, **_: Client(given[1], account_id=given[2], transport=httpx.MockTransport(platform)),
-        )
+    monkeypatch.setattr(
+        "openbell.cli.calls.client_for",
+        lambda *given, **_: Client(given[1], account_id=given[2], transport=httpx.MockTransport(platform)),
+    )
     output = RUN.invoke(app, command).output
     for word in words:
         assert word in output

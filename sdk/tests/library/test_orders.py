@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from openbell import Limit, Market, Stop, StopLimit
-from openbell.orders import Number, OrderSpec
+from openbell.intents.orders import Number, OrderSpec
 
 
 @pytest.mark.parametrize(

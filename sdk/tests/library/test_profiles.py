@@ -100,7 +100,7 @@ def test_what_is_no_profile_file_is_said_to_be_none() -> None:
     path.write_text("[")
     path.chmod(0o600)
     refused = RUN.invoke(app, ["brokers"])
-    assert (refused.exit_code, "mend or remove it" in refused.output) == (2, True)
+    assert (refused.exit_code, "correct or remove it" in refused.output) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_nothing_live_is_done_where_nobody_can_be_asked_and_yes_was_not_said(
 ) -> None:
     environment = {"OPENBELL_API_KEY": "ob_live_k", "OPENBELL_ACCOUNT": "a"}
     refused = RUN.invoke(app, words, env=environment, input="{}")
-    assert (refused.exit_code, "Say --yes" in refused.output, asked) == (2, True, [])
+    assert (refused.exit_code, "Add --yes" in refused.output, asked) == (2, True, [])
     RUN.invoke(app, [*words, "--yes"], env=environment, input="{}")
     assert len(asked) == 1
     RUN.invoke(app, words, env=environment | {"OPENBELL_API_KEY": "ob_paper_k"}, input="{}")

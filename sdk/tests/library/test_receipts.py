@@ -7,11 +7,11 @@ from typing import Any
 
 import httpx
 import pytest
-from receipt_exports import A_REFUSAL, Line, a_body, a_rule, an_export, an_id, sealed, written
 from typer.testing import CliRunner
 
 from openbell import AsyncClient, Client, Market
 from openbell.cli import app
+from support.builders.receipt_exports import A_REFUSAL, Line, a_body, a_rule, an_export, an_id, sealed, written
 
 RUN = CliRunner(env={"OPENBELL_API_KEY": "key-1", "OPENBELL_ACCOUNT": "a", "NO_COLOR": None})
 
@@ -58,7 +58,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, platform: Platform) -> None:
         inside(self, **options, transport=httpx.MockTransport(platform))
 
     monkeypatch.setattr(Client, "__init__", connected)
-    monkeypatch.setattr("openbell.client.sleep", lambda seconds: None)
+    monkeypatch.setattr("openbell.client.session.sleep", lambda seconds: None)
 
 
 def run(*arguments: str, code: int = 0) -> tuple[str, str]:
@@ -118,13 +118,13 @@ def test_the_receipts_of_an_intent_are_shown_in_their_order(monkeypatch: pytest.
     door = a_receipt(a_body(a_rule(**A_REFUSAL), gate="door"), intent_id="i", seq=1, refusal_no=1)
     connect(monkeypatch, Platform(receipts=[a_receipt(a_body(), intent_id="i", seq=1), door]))
     shown, _ = run("receipts", "show", "--intent", "i")
-    assert shown.index("No rule spoke about it.") < shown.index("at the door, refusal 1")
+    assert shown.index("No rule applies to it.") < shown.index("at the door, refusal 1")
 
 
 @pytest.mark.parametrize("arguments", [[], ["r", "--intent", "i"]])
 def test_show_takes_a_receipt_or_an_intent(arguments: list[str]) -> None:
     _, told = run("receipts", "show", *arguments, code=2)
-    assert "Give the id of a receipt, or --intent" in told
+    assert "Pass the id of a receipt, or --intent" in told
 
 
 def test_refusals_are_one_line_for_each_rule_that_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,9 +229,9 @@ def test_heads_that_were_written_down_give_away_a_file_that_was_made_anew(tmp_pa
 def test_one_receipt_in_a_file_is_verified(tmp_path: Path, indent: int | None) -> None:
     file = tmp_path / "receipt.json"
     file.write_text(json.dumps(REFUSED, indent=indent))
-    assert "It proves itself." in run("receipts", "verify", str(file))[0]
+    assert "Its hash and every verdict are right." in run("receipts", "verify", str(file))[0]
     file.write_text(json.dumps(REFUSED | {"verdict": "PASSED"}, indent=indent))
-    assert "the verdict is 'PASSED', and the text says 'REFUSED'" in run("receipts", "verify", str(file), code=1)[0]
+    assert "the verdict is 'PASSED', and the text has 'REFUSED'" in run("receipts", "verify", str(file), code=1)[0]
 
 
 @pytest.mark.parametrize("text", [b"", b"\n", b"\xff", b"[]", b"{", b"7\n7\n"])
@@ -280,7 +280,7 @@ def test_a_dry_run_shows_every_rule_records_nothing_and_ends_as_a_submit_would(m
     assert json.loads(told)["receipt"]["rules"][0]["code"] == "QTY_MAX"
     platform.answers["evaluate"] = {"verdict": "PASSED", "receipt": a_body()}
     shown, _ = run("intents", "create", "AAPL", "BUY", "10", "--dry-run", "--deadline", "2026-01-31T09:30:00Z")
-    assert "No rule speaks about it." in shown
+    assert "No rule applies to it." in shown
     assert {request.url.path for request in platform.requests} == {"/v1/controls/evaluate"}
 
 

@@ -9,17 +9,9 @@ import pytest
 
 from openbell import ApiError, Conflict, Invalid, Limit, Market, NotFound, RateLimited, Unavailable, UnexpectedReply
 from openbell.connection import connect
-from openbell.requests import (
-    Reply,
-    cancel_intent,
-    create_intent,
-    following_page,
-    intents_page,
-    latest_action,
-    read_action,
-    read_error,
-    replace_intent,
-)
+from openbell.intents.requests import account_page, cancel_intent, create_intent, replace_intent
+from openbell.replies import Reply, read_action, read_error
+from openbell.requests import following_page
 
 CONNECTION = connect("k", None, None, "acc/1", 10.0)
 
@@ -95,11 +87,11 @@ def test_an_idempotency_key_the_platform_would_refuse_is_refused(key: str) -> No
 
 
 def test_an_id_cannot_change_the_path() -> None:
-    assert latest_action(CONNECTION, "../x?y", None).path == "/v1/accounts/acc%2F1/intents/..%2Fx%3Fy"
+    assert CONNECTION.path(None, "intents", "../x?y") == "/v1/accounts/acc%2F1/intents/..%2Fx%3Fy"
 
 
 def test_a_page_follows_until_there_is_no_cursor() -> None:
-    first = intents_page(CONNECTION, {}, None, 100)
+    first = account_page(CONNECTION, "intents", {})
     second = following_page(first, "c-1")
     assert second is not None
     assert second.parameters == {"limit": "100", "next_cursor": "c-1"}
@@ -110,11 +102,12 @@ def test_a_page_follows_until_there_is_no_cursor() -> None:
 
 def test_a_list_carries_its_filters_and_leaves_out_the_others() -> None:
     moment = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
-    page = intents_page(CONNECTION, {"symbol": "AAPL", "action_type": None, "created_after": moment}, "c", 7)
+    filters = {"symbol": "AAPL", "action_type": None, "created_after": moment}
+    page = account_page(CONNECTION, "intents", filters, "c", 7)
     expected = {"limit": "7", "next_cursor": "c", "symbol": "AAPL", "created_after": "2026-01-31T09:30:00+00:00"}
     assert page.parameters == expected
     with pytest.raises(ValueError, match="created_before must have a time zone"):
-        intents_page(CONNECTION, {"created_before": moment.replace(tzinfo=None)}, None, 7)
+        account_page(CONNECTION, "intents", {"created_before": moment.replace(tzinfo=None)}, None, 7)
 
 
 def test_decimals_are_read_exactly_and_unknown_fields_ignored(record: dict[str, Any]) -> None:

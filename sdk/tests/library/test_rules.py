@@ -114,7 +114,7 @@ def test_an_access_token_speaks_instead_of_the_key_and_never_shows(switch: dict[
         client.switch()
         assert "t0ken" not in repr(client)
     assert platform.credentials == [(None, "Bearer t0ken")]
-    with pytest.raises(NotConfigured, match="access token holds a space"):
+    with pytest.raises(NotConfigured, match="access token contains a space"):
         Client(access_token="a b")
 
 

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 
-from openbell import AsyncClient, Client, Event, NotAuthenticated, UnexpectedReply, subscriptions
+from openbell import AsyncClient, Client, Event, NotAuthenticated, UnexpectedReply
+from openbell.events import subscriptions
 
 ACCOUNT = "account-1"
 Script = list[tuple[str, str, dict[str, object]]]

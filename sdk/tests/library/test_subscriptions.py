@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from openbell import Event, EventMissed, NotConfigured
 from openbell.connection import connect
-from openbell.mirror import Book
-from openbell.subscriptions import EventOptions, Frame, Subscription, subscription_of
+from openbell.events.mirror import Book
+from openbell.events.subscriptions import EventOptions, Frame, Subscription, subscription_of
 
 ACCOUNT = "account-1"
 
@@ -130,7 +130,7 @@ def test_an_event_missed_after_the_snapshot_raises() -> None:
 def test_events_that_are_no_longer_kept_raise_with_the_token_to_go_on_from() -> None:
     subscription = Subscription(ACCOUNT, "t3")
     gap = Frame(type="gap", resume_token="t40", body={"first_seq": "4", "last_seq": "40", "reason": "RETENTION"})
-    with pytest.raises(EventMissed, match="Events 4 to 40 of the account are no longer kept") as caught:
+    with pytest.raises(EventMissed, match="Events 4 to 40 of the account are no longer in the log") as caught:
         subscription.accept(gap)
     assert (caught.value.resume_token, caught.value.reason) == ("t40", "RETENTION")
 
@@ -204,7 +204,7 @@ def test_an_order_in_a_book_waits_for_a_command_once_it_is_recorded() -> None:
 
 @pytest.fixture
 def without_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openbell.subscriptions.find_spec", lambda _: None)
+    monkeypatch.setattr("openbell.events.subscriptions.find_spec", lambda _: None)
 
 
 @pytest.mark.usefixtures("without_grpc")

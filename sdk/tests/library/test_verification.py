@@ -9,10 +9,20 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from receipt_exports import A_REFUSAL, Line, a_body, a_rule, an_action, an_export, rechained, sealed, written
 
-from openbell.receipt_rules import NotComparable, compare, flaws_of_body
-from openbell.verification import Verification, verify_export, verify_receipt
+from openbell.receipts.comparisons import NotComparable, compare, flaws_of_body
+from openbell.receipts.verification import Verification, verify_export, verify_receipt
+from support.builders.receipt_exports import (
+    A_REFUSAL,
+    Line,
+    a_body,
+    a_rule,
+    an_action,
+    an_export,
+    rechained,
+    sealed,
+    written,
+)
 
 
 def verified(lines: list[Line]) -> Verification:
@@ -152,16 +162,24 @@ def with_body(place: int, change: dict[str, Any]) -> list[Line]:
 
 REFUSED_LINE = a_rule(**A_REFUSAL)
 FORGERIES: dict[str, tuple[int, dict[str, Any], str]] = {
-    "a limit that would have refused": (1, {"rules": [a_rule(limit="5")]}, "makes it REFUSED"),
+    "a limit that would have refused": (1, {"rules": [a_rule(limit="5")]}, "its inputs result in REFUSED"),
     "a limit that is no number": (1, {"rules": [a_rule(limit="many")]}, "cannot be compared"),
-    "another comparison": (1, {"rules": [a_rule(comparison="at_least")]}, "makes it REFUSED"),
+    "another comparison": (1, {"rules": [a_rule(comparison="at_least")]}, "its inputs result in REFUSED"),
     "a comparison of nobody's": (1, {"rules": [a_rule(comparison="near")]}, "cannot be compared"),
-    "a refusal called a pass": (6, {"verdict": "PASSED"}, "its rules make it REFUSED"),
-    "a pass called a refusal": (1, {"verdict": "REFUSED"}, "its rules make it PASSED"),
-    "a line that refused called a pass": (6, {"rules": [REFUSED_LINE | {"verdict": "PASSED"}]}, "makes it REFUSED"),
-    "a hard rule called a shadow": (6, {"rules": [REFUSED_LINE | {"mode": "shadow"}]}, "makes it WOULD_REFUSE"),
-    "a refusal that was only watched": (6, {"watched_only": True}, "makes it WOULD_REFUSE"),
-    "a refusal without a refusing rule": (6, {"rules": []}, "its rules make it PASSED"),
+    "a refusal called a pass": (6, {"verdict": "PASSED"}, "its rules result in REFUSED"),
+    "a pass called a refusal": (1, {"verdict": "REFUSED"}, "its rules result in PASSED"),
+    "a line that refused called a pass": (
+        6,
+        {"rules": [REFUSED_LINE | {"verdict": "PASSED"}]},
+        "its inputs result in REFUSED",
+    ),
+    "a hard rule called a shadow": (
+        6,
+        {"rules": [REFUSED_LINE | {"mode": "shadow"}]},
+        "its inputs result in WOULD_REFUSE",
+    ),
+    "a refusal that was only watched": (6, {"watched_only": True}, "its inputs result in WOULD_REFUSE"),
+    "a refusal without a refusing rule": (6, {"rules": []}, "its rules result in PASSED"),
     "a refusal that was exempt": (6, {"exempt": "REDUCES_RISK"}, "exempts it"),
     "an accepted action that was refused": (1, {"verdict": "REFUSED", "rules": [REFUSED_LINE]}, "not PASSED"),
     "an observation although an input was missing": (
@@ -169,14 +187,14 @@ FORGERIES: dict[str, tuple[int, dict[str, Any], str]] = {
         {"rules": [REFUSED_LINE | {"missing": "a price"}]},
         "an input was missing",
     ),
-    "nothing that would pass": (6, {"rules": [REFUSED_LINE | {"would_pass": None}]}, "would pass"),
-    "a version of nobody's": (1, {"version": "2"}, "none of the platform's"),
+    "nothing that would pass": (6, {"rules": [REFUSED_LINE | {"would_pass": None}]}, "would_pass must be present"),
+    "a version of nobody's": (1, {"version": "2"}, "does not exist"),
     "a gate of nobody's": (1, {"gate": "window"}, "neither accept nor door"),
-    "a mode of nobody's": (1, {"rules": [a_rule(mode="soft")]}, "none of the platform's"),
-    "a scope of nobody's": (1, {"rules": [a_rule(scope="world")]}, "none of the platform's"),
+    "a mode of nobody's": (1, {"rules": [a_rule(mode="soft")]}, "does not exist"),
+    "a scope of nobody's": (1, {"rules": [a_rule(scope="world")]}, "does not exist"),
     "a line without a code": (1, {"rules": [a_rule(code=None)]}, "it has no code"),
-    "a version of a control below one": (1, {"rules": [a_rule(control_version=0)]}, "is no version"),
-    "no lines at all": (1, {"rules": None}, "no list of lines"),
+    "a version of a control below one": (1, {"rules": [a_rule(control_version=0)]}, "is not a version"),
+    "no lines at all": (1, {"rules": None}, "not a list of lines"),
     "another symbol": (1, {"command": a_body()["command"] | {"symbol": "MSFT"}}, "about the symbol 'MSFT'"),
     "another quantity": (1, {"command": a_body()["command"] | {"quantity": "1"}}, "about the quantity '1'"),
     "another price": (1, {"command": a_body()["command"] | {"limit_price": "1"}}, "about the limit_price '1'"),

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from openbell import BrokerOrder, BrokerPosition, BrokerTrade, Client, Event, Primed
 from openbell.cli import app
 from openbell.cli.blotter import blotter
-from openbell.mirror import Book
+from openbell.events.mirror import Book
 
 RUN = CliRunner(env={"OPENBELL_API_KEY": "key-1", "OPENBELL_ACCOUNT": "a", "NO_COLOR": None})
 NOW = datetime(2026, 11, 2, 14, 30, tzinfo=UTC)

@@ -132,7 +132,7 @@ def test_what_makes_a_secret_is_asked_for_once_even_if_no_answer_comes(path: str
     with Client("key-1", transport=httpx.MockTransport(lose)) as client:
         create = partial(client.webhooks.create, "https://e.com/", ["broker_trade"])
         ask = partial(client.webhooks.rotate_secret, "w") if "rotate" in path else create
-        with pytest.raises(Unreachable, match="may have been done"):
+        with pytest.raises(Unreachable, match="may have taken effect"):
             ask()
     assert sent == [path]
 
@@ -142,7 +142,7 @@ def platform(monkeypatch: pytest.MonkeyPatch) -> None:
     def client_for(url: str | None, key: str | None, *_: object, **__: object) -> Client:
         return Client(key, url, transport=httpx.MockTransport(Platform()))
 
-    monkeypatch.setattr("openbell.cli.webhooks.client_for", client_for)
+    monkeypatch.setattr("openbell.cli.calls.client_for", client_for)
 
 
 @pytest.mark.usefixtures("platform")
@@ -156,8 +156,8 @@ def platform(monkeypatch: pytest.MonkeyPatch) -> None:
         (["rotate", "w"], "secret whsec_x"),
         (["test", "good"], "taken  204 after 7 ms"),
         (["lanes", "w"], "newest"),
-        (["replay", "w", "--after", "4"], "accounts that go on after 4: 3"),
-        (["resume", "w"], "accounts that are tried again: 3"),
+        (["replay", "w", "--after", "4"], "accounts that continue after 4: 3"),
+        (["resume", "w"], "accounts that are retried: 3"),
         (["delete", "w"], "deleted"),
     ],
 )

@@ -1,4 +1,4 @@
-"""HTTP as uvicorn speaks it, plus a way for the application to cut a connection without a word."""
+"""The HTTP protocol of uvicorn, with a way for the application to abort a connection without a response."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,17 +9,16 @@ CUT: Final = "openbell.cut"
 
 
 class CuttableProtocol(HttpToolsProtocol):
-    """Hands each request's transport to the application."""
+    """Passes each request's transport to the application."""
 
     def on_message_begin(self) -> None:
-        """A request begins."""
         super().on_message_begin()
         self.scope["extensions"] = {CUT: {"transport": self.transport}}
 
 
 def cut_connection(scope: Mapping[str, Any]) -> None:
-    """Close the connection as it is: what was not sent yet is not waited for."""
+    """Abort the connection; unsent data is dropped."""
     extensions = scope.get("extensions") or {}
-    # Whoever calls an application without a socket has nothing to cut.
+    # Without a socket, as in a test client, there is nothing to abort.
     if CUT in extensions:
         extensions[CUT]["transport"].abort()

@@ -2,9 +2,9 @@
 
 from conformance.scenarios import repeats_cancels, scenario
 from conformance.stage import Stage
-from openbell_server.domain.broker_orders import Accepted, Refused
-from openbell_server.domain.intents import ActionType
-from paper_broker import soon
+from openbell_server.domain.orders.broker_reports import Accepted, Refused
+from openbell_server.domain.orders.intents import ActionType
+from support.brokers.paper_broker import soon
 
 
 @scenario()

@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl
 from conformance.hostile_server import HostileServer
 from conformance.samples import ACCOUNT, ORDER, TOLD_AT, Answer, Samples, samples_of
 from openbell_server.application.ports.broker import BrokerReplacement, BrokerSession, ReplaceSupport
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.orders import EXACT, Terms
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.orders.order_terms import EXACT, Terms
 
 DIGITS_MAX: Final = 18
 # As one or the other broker calls them.

@@ -9,24 +9,24 @@ from uuid import UUID, uuid4
 
 import httpx
 
-from account_desk import AccountDesk
 from loopbacks import Loopback
-from openbell_server.adapters.postgres.execution import PostgresExecutionStore
-from openbell_server.application.broker_budget import BrokerBudget, BudgetedSession
-from openbell_server.application.follow_broker import FollowBroker
-from openbell_server.application.hold_slots import RENEW_SECONDS, HoldSlots
+from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
+from openbell_server.application.execution.account_dispatcher import AccountDispatcher, Bulkhead
+from openbell_server.application.execution.broker_budget import BrokerBudget, BudgetedSession
+from openbell_server.application.execution.follow_broker import FollowBroker
+from openbell_server.application.execution.recover_account import RecoverAccount
+from openbell_server.application.execution.settle_unknown import SettleUnknown
+from openbell_server.application.execution.slot_leases import RENEW_SECONDS, SlotLeases
 from openbell_server.application.ports.broker import (
     BrokerCapabilities,
     BrokerDefinition,
     BrokerSession,
     CredentialForm,
 )
-from openbell_server.application.recover_account import RecoverAccount
-from openbell_server.application.settle_unknown import SettleUnknown
-from openbell_server.application.work_accounts import Bulkhead, WorkAccounts
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.credentials import Secrets, SignedIn
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets, SignedIn
 from openbell_server.domain.identifiers import SLOTS, AccountId, Symbol
+from support.brokers.execution_harness import ExecutionHarness
 
 SWEEP_SECONDS = 0.25
 SIGN_IN_SECONDS = 60
@@ -87,7 +87,7 @@ class Executor:
 
     session: BrokerSession
     follow: FollowBroker
-    work: WorkAccounts
+    work: AccountDispatcher
 
 
 @asynccontextmanager
@@ -104,26 +104,28 @@ async def a_session(loopback: Loopback, account_id: AccountId) -> AsyncIterator[
 
 
 @asynccontextmanager
-async def executing(desk: AccountDesk, definition: BrokerDefinition, loopback: Loopback) -> AsyncIterator[Executor]:
+async def executing(
+    harness: ExecutionHarness, definition: BrokerDefinition, loopback: Loopback
+) -> AsyncIterator[Executor]:
     """An executor that holds the slot of the desk's account, until the block ends; it drains as the process does."""
-    async with a_session(loopback, desk.account.account_id) as session:
-        store = PostgresExecutionStore(desk.pool)
-        slots = HoldSlots(OneSlot(desk.account.slot), uuid4(), time.monotonic)
+    async with a_session(loopback, harness.account.account_id) as session:
+        store = PostgresExecutionStore(harness.pool)
+        slots = SlotLeases(OneSlot(harness.account.slot), uuid4(), time.monotonic)
         await slots.renew()
         budget = BrokerBudget(definition.capabilities, time.monotonic)
         follow = FollowBroker(
             definition,
             BudgetedSession(session, budget),
             store,
-            desk.track,
+            harness.track,
             slots,
-            desk.sign_ins,
+            harness.sign_ins,
             time.monotonic,
         )
-        settle = SettleUnknown(store, desk.track, desk.hints, desk.execute)
-        recover = RecoverAccount(store, desk.track)
+        settle = SettleUnknown(store, harness.track, harness.hints, harness.execute)
+        recover = RecoverAccount(store, harness.track)
         bulkheads = {definition.name: Bulkhead(budget, session)}
-        work = WorkAccounts(store, desk.execute, settle, recover, {definition.name: follow}, slots, bulkheads)
+        work = AccountDispatcher(store, harness.execute, settle, recover, {definition.name: follow}, slots, bulkheads)
         background = [asyncio.ensure_future(each) for each in (follow.run(), _sweep(work), _hold(slots))]
         try:
             yield Executor(session, follow, work)
@@ -147,13 +149,13 @@ async def _sign_in(session: BrokerSession, account_id: AccountId, secrets: Secre
                 return
 
 
-async def _sweep(work: WorkAccounts) -> None:
+async def _sweep(work: AccountDispatcher) -> None:
     while True:
         await work.sweep()
         await asyncio.sleep(SWEEP_SECONDS)
 
 
-async def _hold(slots: HoldSlots) -> None:
+async def _hold(slots: SlotLeases) -> None:
     while True:
         await asyncio.sleep(RENEW_SECONDS)
         await slots.renew()

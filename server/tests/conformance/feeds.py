@@ -2,10 +2,10 @@
 
 from conformance.scenarios import has_client_ids, scenario
 from conformance.stage import FOREIGN_QUANTITY, Stage
-from openbell_server.domain.broker_orders import Accepted
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.orders import OrderType
-from paper_broker import new_order, soon
+from openbell_server.domain.orders.broker_reports import Accepted
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import OrderType
+from support.brokers.paper_broker import new_order, soon
 
 
 @scenario()
@@ -38,7 +38,7 @@ async def another_executor_compares_first_and_doubles_nothing(stage: Stage) -> N
     await stage.until_standing(first, "WORKING")
     await stage.stop()
     await stage.price("40.00")
-    assert (await stage.desk.order(first))["standing"] == "WORKING"
+    assert (await stage.harness.order(first))["standing"] == "WORKING"
     await stage.start()
     await stage.until_standing(first, "FILLED", filled="10")
     await stage.until_standing(await stage.order("1"), "FILLED", filled="1")

@@ -22,11 +22,11 @@ from conformance.hostile_server import HostileServer
 from conformance.hostile_values import Proves
 from conformance.samples import ACCOUNT, ORDER, SYMBOL, TOLD_AT, VALID_UNTIL, Answer, Route, Samples, samples_of
 from openbell_server.application.ports.broker import BrokerSession, FeedItem, ReplaceSupport
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import NotSent, Unknown
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.orders.broker_reports import NotSent, Unknown
 
 # Twice what a session waits, at the slowest: the machine may be busy.
-DEADLINE_SECONDS: Final = 10.0
+DEADLINE_SECONDS: Final = 60.0
 # What an answer may have, with all that lies in the buffers of two sockets.
 PUSHED_BYTES_MAX: Final = 8_000_000
 GROWTH_BYTES_MAX: Final = 20_000_000

@@ -69,7 +69,7 @@ async def a_fill_that_is_corrected_counts_as_corrected(stage: Stage) -> None:
     intent = await stage.order(limit="50.00")
 
     async def is_corrected() -> bool:
-        return bool((await stage.desk.order(intent))["filled_value"] == Decimal("200.04"))
+        return bool((await stage.harness.order(intent))["filled_value"] == Decimal("200.04"))
 
     await stage.until(is_corrected)
     await stage.until_standing(intent, "WORKING", filled="4")

@@ -2,20 +2,20 @@
 
 from decimal import Decimal
 
-from builders import new_id
 from conformance.scenarios import replaces, scenario
 from conformance.stage import Stage
 from openbell_server.application.ports.broker import BrokerReplacement
-from openbell_server.domain.broker_orders import Refused
 from openbell_server.domain.identifiers import IntentId
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.orders import Terms, TimeInForce
-from paper_broker import soon
+from openbell_server.domain.orders.broker_reports import Refused
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import Terms, TimeInForce
+from support.brokers.paper_broker import soon
+from support.builders.tenant import new_id
 
 
 async def _until_terms(stage: Stage, intent: IntentId, quantity: str, limit: str) -> None:
     async def are_such() -> bool:
-        row = await stage.desk.order(intent)
+        row = await stage.harness.order(intent)
         return (row["quantity"], row["limit_price"], row["pending"]) == (Decimal(quantity), Decimal(limit), "NONE")
 
     await stage.until(are_such)

@@ -20,8 +20,8 @@ from conformance.stage import House
 from loopbacks import loopback
 from openbell_server.adapters.postgres.connection import open_pool
 from openbell_server.adapters.postgres.migrate import migrate
+from openbell_server.devtools.local_services import LocalServices
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.processes.local_services import LocalServices
 
 CHAPTERS = (simple_orders, doubtful_orders, odd_fills, replaces, cancels, feeds, sessions)
 SCENARIOS = [each for chapter in CHAPTERS for each in vars(chapter).values() if isinstance(each, Scenario)]
@@ -76,7 +76,7 @@ class Databases:
         async with self._one_at_a_time:
             connection = await asyncpg.connect(self._services.postgres.url("postgres"), timeout=60)
             try:
-                await connection.execute(f"create database {name} template {template}", timeout=30)
+                await connection.execute(f"create database {name} template {template} strategy file_copy", timeout=60)
             finally:
                 await connection.close()
 
@@ -103,7 +103,7 @@ async def a_house(broker: str, databases: Databases) -> AsyncIterator[House]:
     async with (
         loopback(broker, ledger_url) as running,
         await open_pool(await databases.new(TEMPLATE), connections_max=CONNECTIONS_MAX) as pool,
-        asyncpg.create_pool(ledger_url, min_size=1, max_size=4, command_timeout=30) as ledger,
+        asyncpg.create_pool(ledger_url, min_size=1, max_size=4, command_timeout=60) as ledger,
         httpx.AsyncClient(
             base_url=running.engine.paper_url,
             trust_env=False,

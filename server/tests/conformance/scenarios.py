@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from conformance.stage import Stage
 from openbell_server.application.ports.broker import BrokerDefinition, ReplaceSupport
-from openbell_server.domain.broker_honesty import IdClass, LookUp
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.orders import OrderType, TimeInForce
+from openbell_server.domain.orders.broker_guarantees import IdClass, LookUp
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import OrderType, TimeInForce
 
 # Why a broker does not offer what a scenario is about, by its own declaration; None where it does.
 Need = Callable[[BrokerDefinition], str | None]

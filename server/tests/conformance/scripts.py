@@ -11,10 +11,10 @@ import asyncpg
 
 from conformance.run import Databases, a_house
 from conformance.stage import House, Stage
-from openbell_server.domain.action_outcomes import NOT_SENT
+from openbell_server.devtools.local_services import LocalServices
 from openbell_server.domain.identifiers import IntentId, Symbol
-from openbell_server.domain.orders import OrderSide, TimeInForce
-from openbell_server.processes.local_services import LocalServices
+from openbell_server.domain.orders.action_outcomes import NOT_SENT
+from openbell_server.domain.orders.order_terms import OrderSide, TimeInForce
 
 # Scripts run beside each other, each on accounts and a symbol of its own.
 LANES: Final = 6
@@ -77,7 +77,7 @@ def _replace(chance: random.Random) -> Step:
 
     async def act(stage: Stage, orders: list[IntentId]) -> None:
         for intent_id in orders:
-            order = await stage.desk.order(intent_id)
+            order = await stage.harness.order(intent_id)
             if order["standing"] == "WORKING" and order["order_type"] == "LIMIT":
                 return await stage.replace(intent_id, f"{order['filled_quantity'] + more:f}", limit)
         return None
@@ -89,7 +89,7 @@ def _cancel(chance: random.Random) -> Step:
     place = chance.randrange(4)
 
     async def act(stage: Stage, orders: list[IntentId]) -> None:
-        working = [each for each in orders if (await stage.desk.order(each))["standing"] == "WORKING"]
+        working = [each for each in orders if (await stage.harness.order(each))["standing"] == "WORKING"]
         if working:
             await stage.cancel(working[place % len(working)])
 
@@ -112,7 +112,7 @@ async def play(script: Script, stage: Stage) -> list[tuple[Any, ...]] | None:
         await step(stage, orders)
         await stage.until(is_still)
         await stage.agree()
-        rows = [await stage.desk.order(intent_id) for intent_id in orders]
+        rows = [await stage.harness.order(intent_id) for intent_id in orders]
         looks.append(tuple(_look(row) for row in rows))
     ends = {row["reason_code"] for row in await stage.actions() if row["intent_id"] in orders}
     return None if NOT_SENT in ends else looks

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from builders import new_id
 from conformance.scenarios import (
     demands_keys,
     has_client_ids,
@@ -13,16 +12,17 @@ from conformance.scenarios import (
     signs_in,
 )
 from conformance.stage import Stage
-from openbell_server.adapters.postgres.market_keeping import PostgresMarketKeeping
-from openbell_server.adapters.postgres.markets import PostgresMarketStore
-from openbell_server.application.keep_markets import KeepMarkets
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_honesty import LookUp
-from openbell_server.domain.broker_orders import Accepted, ReportStatus
-from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
+from openbell_server.adapters.postgres.controls.market_updates import PostgresMarketKeeping
+from openbell_server.adapters.postgres.controls.markets import PostgresMarketStore
+from openbell_server.application.execution.refresh_markets import RefreshMarkets
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, Symbol
-from openbell_server.domain.orders import OrderType, TimeInForce
-from paper_broker import named, new_order
+from openbell_server.domain.orders.broker_guarantees import LookUp
+from openbell_server.domain.orders.broker_reports import Accepted, ReportStatus
+from openbell_server.domain.orders.order_terms import OrderType, TimeInForce
+from support.brokers.paper_broker import named, new_order
+from support.builders.tenant import new_id
 
 LONG_AGO = datetime.fromtimestamp(0, UTC)
 # More than a page of any broker.
@@ -128,11 +128,11 @@ async def a_look_up_shows_the_terms_as_they_are_now(stage: Stage) -> None:
 
 @scenario()
 async def a_list_is_complete_over_all_its_pages(stage: Stage) -> None:
-    stranger = AccountId(new_id())
-    async with stage.beside(stranger) as session:
+    other_organization = AccountId(new_id())
+    async with stage.beside(other_organization) as session:
         order = new_order(
             OrderType.LIMIT,
-            account_id=stranger,
+            account_id=other_organization,
             symbol=stage.symbol,
             quantity=Decimal(1),
             limit_price=Decimal(1),
@@ -141,9 +141,9 @@ async def a_list_is_complete_over_all_its_pages(stage: Stage) -> None:
         assert isinstance(await session.submit(order), Accepted)
         async with stage.ledger.acquire() as connection, connection.transaction():
             await connection.execute("lock table orders, updates in share row exclusive mode")
-            await connection.execute(_COPY, stranger, LISTED)
-            await connection.execute(_TELL, stranger)
-        listed = await session.orders_since(stranger, LONG_AGO)
+            await connection.execute(_COPY, other_organization, LISTED)
+            await connection.execute(_TELL, other_organization)
+        listed = await session.orders_since(other_organization, LONG_AGO)
     assert len({report.broker_order_id for report in listed}) == len(listed) == LISTED + 1
 
 
@@ -188,10 +188,10 @@ async def what_is_traded_is_quoted_and_known(stage: Stage) -> None:
 @scenario()
 async def prices_and_instruments_that_somebody_asks_about_are_kept(stage: Stage) -> None:
     await stage.price("50.00")
-    pool, account = stage.desk.pool, stage.desk.tenant.account
+    pool, account = stage.harness.pool, stage.harness.tenant.account
     assert await PostgresMarketStore(pool).find_price(account, stage.symbol) is None
     follow, sessions = stage.executor.follow, {stage.definition.name: stage.session}
-    keep = KeepMarkets(PostgresMarketKeeping(pool), sessions, follow.sessions, follow.slots, follow.clock)
+    keep = RefreshMarkets(PostgresMarketKeeping(pool), sessions, follow.sessions, follow.slots, follow.clock)
     await keep.sweep()
     assert not keep.failures
     price = await PostgresMarketStore(pool).find_price(account, stage.symbol)

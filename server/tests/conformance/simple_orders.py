@@ -4,7 +4,7 @@ from decimal import Decimal
 
 from conformance.scenarios import scenario, takes, trades_fractions
 from conformance.stage import Stage, value_of
-from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
 
 
 @scenario()

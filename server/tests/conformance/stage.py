@@ -11,19 +11,16 @@ from typing import Any
 
 import asyncpg
 import httpx
-from broker_writes import Write, allowed_repeats
 
-from account_desk import AccountDesk
-from builders import a_tenant
 from conformance.executor import Executor, Hurried, a_session, executing
 from loopbacks import Loopback
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.application.ports.broker import BrokerCapabilities, BrokerDefinition, BrokerSession
-from openbell_server.domain.broker_orders import OrderName
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol, client_order_id
-from openbell_server.domain.intents import ActionType, CancelIntent, CreateIntent, ReplaceIntent
-from openbell_server.domain.order_reports import SIGHTED_LATE
-from openbell_server.domain.orders import (
+from openbell_server.domain.orders.broker_reports import OrderName
+from openbell_server.domain.orders.intents import ActionType, CancelIntent, CreateIntent, ReplaceIntent
+from openbell_server.domain.orders.order_reports import SIGHTED_LATE
+from openbell_server.domain.orders.order_terms import (
     OrderSide,
     OrderSpec,
     OrderType,
@@ -31,8 +28,11 @@ from openbell_server.domain.orders import (
     RouteStrategy,
     TimeInForce,
 )
+from support.brokers.broker_writes import Write, allowed_repeats
+from support.brokers.execution_harness import ExecutionHarness
+from support.builders.tenant import a_tenant
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 LOOK_SECONDS = 0.05
 # What a broker's declaration says of itself, made shorter: a scenario takes seconds. A command hangs for three of them.
 SETTLE_SECONDS = 4.5
@@ -68,7 +68,7 @@ class Stage:
 
     loopback: Loopback
     definition: BrokerDefinition
-    desk: AccountDesk
+    harness: ExecutionHarness
     symbol: Symbol
     ledger: Pool
     # Who may move the engine's prices and ask for faults.
@@ -80,7 +80,7 @@ class Stage:
 
     @property
     def account_id(self) -> AccountId:
-        return self.desk.account.account_id
+        return self.harness.account.account_id
 
     @property
     def able(self) -> BrokerCapabilities:
@@ -163,12 +163,12 @@ class Stage:
 
     async def start(self) -> None:
         """Run the executor until it may send commands of the account."""
-        self.executor = await self._running.enter_async_context(executing(self.desk, self.definition, self.loopback))
+        self.executor = await self._running.enter_async_context(executing(self.harness, self.definition, self.loopback))
         await self.until(self.is_ready)
 
     async def is_ready(self) -> bool:
         """Whether commands of the account may be sent."""
-        return self.executor.follow.ready(self.desk.account)
+        return self.executor.follow.ready(self.harness.account)
 
     def beside(self, account_id: AccountId | None = None) -> AbstractAsyncContextManager[BrokerSession]:
         """A session beside the executor's, of this account or of one that the application does not know."""
@@ -198,13 +198,13 @@ class Stage:
         """Wait until the order stands so and so much of it has filled, with nothing pending or in doubt."""
 
         async def stands() -> bool:
-            row = await self.desk.order(intent_id)
+            row = await self.harness.order(intent_id)
             shown = row["close_reason"] or row["standing"]
             is_still = (row["pending"], row["certainty"]) == ("NONE", "CONFIRMED")
             return shown in standings and is_still and (filled is None or row["filled_quantity"] == Decimal(filled))
 
         await self.until(stands)
-        return await self.desk.order(intent_id)
+        return await self.harness.order(intent_id)
 
     async def until_action(self, *states: str, seconds: float = WAIT_SECONDS) -> asyncpg.Record:
         """Wait until the last action is in one of these states."""
@@ -226,14 +226,14 @@ class Stage:
 
     async def name_of(self, intent_id: IntentId) -> OrderName:
         """All that the broker may know the order by."""
-        row = await self.desk.order(intent_id)
+        row = await self.harness.order(intent_id)
         first = next(action for action in await self.actions() if action["intent_id"] == intent_id)
         own_id = client_order_id(ActionId(first["action_id"]))
         return OrderName(client_order_id=own_id, broker_order_ids=tuple(row["broker_order_ids"]))
 
     async def rows(self, query: str) -> list[asyncpg.Record]:
         """What our database has of the account, which is the query's parameter."""
-        return await self.desk.pool.fetch(query, self.account_id)
+        return await self.harness.pool.fetch(query, self.account_id)
 
     async def actions(self) -> list[asyncpg.Record]:
         """All actions in commit order."""
@@ -282,8 +282,8 @@ class Stage:
         ]
 
     async def _accept(self, command: CreateIntent | ReplaceIntent | CancelIntent) -> IntentId:
-        intent_id = await self.desk.accept(command)
-        self.executor.work.hear(self.account_id)
+        intent_id = await self.harness.accept(command)
+        self.executor.work.notify(self.account_id)
         return intent_id
 
     async def _operate(self, method: str, path: str, body: object) -> None:
@@ -323,8 +323,8 @@ class House:
         while tenant.account.slot in self._slots:
             tenant = await a_tenant(self.pool, broker=definition.name)
         self._slots.add(tenant.account.slot)
-        desk = AccountDesk(self.pool, tenant, clock=time.monotonic)
-        stage = Stage(self.loopback, definition, desk, symbol, self.ledger, self.operator)
+        harness = ExecutionHarness(self.pool, tenant, clock=time.monotonic)
+        stage = Stage(self.loopback, definition, harness, symbol, self.ledger, self.operator)
         try:
             await stage.start()
             yield stage

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from openbell import Client
-from openbell_server.processes.local_platform import LocalPlatform
+from openbell_server.devtools.local_platform import LocalPlatform
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ import pytest
 
 from openbell import Action, Client, Market, OpenbellError
 from openbell_server.application.crash_points import POINTS
-from openbell_server.demo.ledgers import FAULTS, compare
-from openbell_server.processes.children import wait_until
-from openbell_server.processes.local_platform import LocalPlatform
-from openbell_server.processes.stack import PROCESSES
+from openbell_server.devtools.child_processes import wait_until
+from openbell_server.devtools.demo.ledgers import FAULTS, compare
+from openbell_server.devtools.local_platform import LocalPlatform
+from openbell_server.devtools.stack import PROCESSES
 from proof.books import read_books, until_settled
 from proof.load import clients
 

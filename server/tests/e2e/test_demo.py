@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from openbell_server.processes.children import ProcessStamp, wait_until
+from openbell_server.devtools.child_processes import ProcessStamp, wait_until
 
 END_SECONDS = 270
 KILL_SECONDS = 180

@@ -1,6 +1,6 @@
 """What the pages and the examples have a reader do, done beside one `dev`, as a reader would.
 
-README's own blocks run in a fresh clone, in test_front_door.py.
+README's own blocks run in test_front_door.py.
 """
 
 import contextlib
@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from doc_blocks import EXECUTED, ROOT, blocks, pages, program
-from front_door import START_SECONDS, RunningDev, plain_environment, run, running_dev
 from openbell import Client, Limit, Market
-from openbell_server.processes.children import wait_until
-from openbell_server.processes.local_platform import ACME
-from openbell_server.processes.local_postgres import find_postgres
+from openbell_server.devtools.child_processes import wait_until
+from openbell_server.devtools.local_platform import ACME
+from openbell_server.devtools.local_postgres import find_postgres
+from support.environment.doc_blocks import EXECUTED, ROOT, blocks, pages, program
+from support.environment.front_door import START_SECONDS, RunningDev, plain_environment, run, running_dev
 
 SERVER = [sys.executable, "-m", "openbell_server"]
 PAGE_SECONDS = 240
@@ -40,7 +40,7 @@ def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDev]:
 def token(dev: RunningDev) -> str:
     """An admin's, made as the greeting of `dev` says."""
     words = ["tokens", "mint", "--user", "you", "--organization", ACME, "--role", "admin"]
-    return run([*SERVER, *words], dev.folder, 30).strip()
+    return run([*SERVER, *words], dev.folder, 120).strip()
 
 
 @pytest.fixture

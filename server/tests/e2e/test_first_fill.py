@@ -7,11 +7,11 @@ import httpx
 import pytest
 
 from openbell import Client, Invalid, Limit, Market, Stop, StopLimit
-from openbell.orders import Spec
+from openbell.intents.orders import Spec
 from openbell_server.brokers.paper.matching import reference_price
+from openbell_server.devtools.child_processes import wait_until
+from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.processes.children import wait_until
-from openbell_server.processes.local_platform import LocalPlatform
 
 PRICE = reference_price(Symbol("AAPL"))
 

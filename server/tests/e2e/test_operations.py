@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 import httpx
 import pytest
 
-from front_door import ANSWER_SECONDS, answered
 from openbell import Client, Market
-from openbell_server.processes.children import wait_until
-from openbell_server.processes.local_platform import LocalPlatform
-from openbell_server.processes.metrics_page import described_metrics
-from openbell_server.processes.stack import PROCESSES
-from otlp_collector import Collector
+from openbell_server.devtools.child_processes import wait_until
+from openbell_server.devtools.local_platform import LocalPlatform
+from openbell_server.devtools.pages.metrics import described_metrics
+from openbell_server.devtools.stack import PROCESSES
+from support.environment.front_door import ANSWER_SECONDS, answered
+from support.environment.otlp_collector import Collector
 
 ROUTE = "/v1/accounts/{account_id}/intents"
 DOCTOR = [sys.executable, "-m", "openbell_server", "doctor"]
@@ -120,6 +120,6 @@ def test_findings_with_problems_are_readable_in_80_columns_and_show_no_secret(pl
     }
     status, said = on_a_terminal(settings, 80)
     assert status == 1
-    assert "PostgreSQL did not let us in" in said
+    assert "PostgreSQL did not accept" in said
     assert "planted" not in said
     assert max(len(line.rstrip()) for line in said.splitlines()) <= 80

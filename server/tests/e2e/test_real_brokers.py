@@ -16,10 +16,10 @@ from loopbacks import Loopback, loopback
 from openbell import Client, Limit, Market
 from openbell_server.brokers.paper.profiles import PROFILES
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import Environment
+from openbell_server.devtools.child_processes import wait_until
+from openbell_server.devtools.local_platform import LocalPlatform
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.processes.children import wait_until
-from openbell_server.processes.local_platform import LocalPlatform
 
 REAL = sorted(set(BROKERS) - set(PROFILES))
 NOT_ANSWERED = {"unverified", "verification_unanswered"}

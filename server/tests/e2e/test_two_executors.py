@@ -10,10 +10,10 @@ import pytest
 
 from openbell import Action, Client, Limit, Market
 from openbell_server.brokers.paper.matching import reference_price
-from openbell_server.demo.ledgers import FAULTS, compare
+from openbell_server.devtools.child_processes import wait_until
+from openbell_server.devtools.demo.ledgers import FAULTS, compare
+from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.processes.children import wait_until
-from openbell_server.processes.local_platform import LocalPlatform
 from proof.books import read_books, until_settled
 from proof.load import clients, submit_all
 

@@ -4,8 +4,8 @@ import httpx
 import pytest
 
 from openbell import Action, Client, Market
-from openbell_server.processes.children import wait_until
-from openbell_server.processes.local_platform import LocalPlatform
+from openbell_server.devtools.child_processes import wait_until
+from openbell_server.devtools.local_platform import LocalPlatform
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import httpx
 import nats
 from nats.js.errors import NotFoundError
 
-from openbell_server.domain.principals import PrincipalKind
-from openbell_server.processes.children import free_port
-from openbell_server.processes.dev_issuer import DevIssuer, mint
-from openbell_server.processes.local_platform import ACME, IDENTITY_PROVIDER, LocalPlatform
-from paper_broker import until
-from workos_provider import API_KEY, workos
+from openbell_server.devtools.child_processes import free_port
+from openbell_server.devtools.dev_issuer import DevIssuer, mint
+from openbell_server.devtools.local_platform import ACME, IDENTITY_PROVIDER, LocalPlatform
+from openbell_server.domain.access.principals import PrincipalKind
+from support.brokers.paper_broker import until
+from support.identity.workos_provider import API_KEY, workos
 
 
 def test_a_deletion_that_was_asked_for_while_the_provider_was_away_is_finished_by_the_relay(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from decimal import Decimal
 import asyncpg
 import pytest
 
-from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_tenant, accept
-from openbell_server.adapters.postgres.connection import LANE_PLANS, Pool, Role, transaction
-from openbell_server.adapters.postgres.intents import PostgresIntentStore, intent_action
-from openbell_server.adapters.postgres.intents import accept as accept_set
-from openbell_server.application.ports.stores import Submission
+from openbell_server.adapters.postgres.connection import INDEX_PLANS, Pool, Role, transaction
+from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore, intent_action
+from openbell_server.adapters.postgres.intents.intents import accept as accept_set
+from openbell_server.application.ports.accept_step import Submission
 from openbell_server.domain.identifiers import ActionId, IntentId, Symbol, uuid7
-from openbell_server.domain.intents import action_hash
+from openbell_server.domain.orders.intents import action_hash
+from support.builders.tenant import Tenant, a_cancel, a_limit_create, a_market_create, a_tenant, accept
 
 TABLES = ("orders", "intent_actions", "action_states", "receipts", "intent_outbox", "account_events")
 
@@ -204,7 +204,7 @@ async def test_the_keys_of_a_busy_account_are_looked_up_each_by_itself(pool: Poo
         *(tenant.account.organization_id, tenant.account.id),
     )
     async with transaction(pool, Role.ACCEPT) as connection:
-        for name, value in LANE_PLANS.items():
+        for name, value in INDEX_PLANS.items():
             await connection.execute(f"set local {name} = {value}")
         accepted = await accept_set(connection, [tenant.submission(key=f"new {n}") for n in range(10)])
         await connection.execute("reset role")

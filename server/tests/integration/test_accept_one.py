@@ -1,5 +1,6 @@
 """A CREATE alone has a body of its own in the accept step: it must get there what it gets in company."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,12 +8,14 @@ from uuid import UUID
 
 import pytest
 
-from builders import Tenant, a_limit_create, a_market_create, a_tenant, accept
-from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.intents import intent_action
-from openbell_server.application.ports.stores import Acceptance, Submission
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.intents.intents import accept as accept_set
+from openbell_server.adapters.postgres.intents.intents import intent_action
+from openbell_server.application.ports.accept_step import Acceptance, Submission
 from openbell_server.domain.identifiers import AccountId, ActionId, OrganizationId, Symbol, uuid7
-from openbell_server.domain.intents import action_hash
+from openbell_server.domain.orders.intents import action_hash
+from support.brokers.paper_broker import until
+from support.builders.tenant import Tenant, a_limit_create, a_market_create, a_tenant, accept
 
 WRITTEN = (
     *("orders", "intent_actions", "action_states", "receipts", "intent_outbox", "account_events", "idempotency_keys"),
@@ -100,6 +103,21 @@ async def test_a_create_alone_gets_what_it_gets_in_company(pool: Pool, case: Cal
     if by_itself.status != "REPLAYED":
         assert by_itself.intent_id == lone.intent_id
     assert await shape(pool, alone) == await shape(pool, together)
+
+
+async def test_a_create_that_waits_for_the_account_s_lock_has_the_next_number(pool: Pool) -> None:
+    tenant = await a_tenant(pool)
+
+    async def waits() -> bool:
+        waiting = "select exists (select from pg_stat_activity where wait_event_type = 'Lock' and datname = $1)"
+        return bool(await pool.fetchval(waiting, "openbell_test"))
+
+    async with transaction(pool, Role.ACCEPT) as connection:
+        (first,) = await accept_set(connection, [tenant.submission()])
+        accepting = asyncio.ensure_future(accept(pool, tenant.submission()))
+        await until(waits)
+    (second,) = await accepting
+    assert (first.number, second.number) == (1, 2)
 
 
 async def test_an_intent_that_is_there_already_is_refused_alone_and_in_company(pool: Pool) -> None:

@@ -8,13 +8,22 @@ from decimal import Decimal
 import asyncpg
 import pytest
 
-from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_replace, a_tenant, accept, new_id
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.intents import PostgresIntentStore, intent_action
-from openbell_server.application.ports.stores import Submission
+from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore, intent_action
+from openbell_server.application.ports.accept_step import Submission
 from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId
-from openbell_server.domain.intents import CancelIntent, Command, CreateIntent, ReplaceIntent, action_hash
-from openbell_server.domain.orders import OrderType, ReplacementSpec, TimeInForce
+from openbell_server.domain.orders.intents import CancelIntent, Command, CreateIntent, ReplaceIntent, action_hash
+from openbell_server.domain.orders.order_terms import OrderType, ReplacementSpec, TimeInForce
+from support.builders.tenant import (
+    Tenant,
+    a_cancel,
+    a_limit_create,
+    a_market_create,
+    a_replace,
+    a_tenant,
+    accept,
+    new_id,
+)
 
 EXACT_PRICE, EXACT_QUANTITY = "123456789012345678.000000000000000001", "12.500"
 

@@ -9,27 +9,28 @@ from uuid import uuid4
 
 import pytest
 
-from builders import a_limit_create, a_report, a_tenant, accept, an_execution
-from openbell_server.adapters.postgres.accounts import PostgresAccountRecords
+from openbell_server.adapters.postgres.access.accounts import PostgresAccountRecords
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool
-from openbell_server.adapters.postgres.execution import PostgresExecutionStore
-from openbell_server.adapters.postgres.leases import PostgresLeaseStore
-from openbell_server.adapters.postgres.sessions import PostgresSessionStore
-from openbell_server.application.follow_broker import FIND_ACCOUNTS_SECONDS, FollowBroker
-from openbell_server.application.hold_slots import LEASE_SECONDS, HoldSlots
+from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
+from openbell_server.adapters.postgres.execution.sign_ins import PostgresSessionStore
+from openbell_server.adapters.postgres.execution.slot_leases import PostgresLeaseStore
+from openbell_server.application.execution.account_dispatcher import AccountDispatcher
+from openbell_server.application.execution.follow_broker import FIND_ACCOUNTS_SECONDS, FollowBroker
+from openbell_server.application.execution.ports import ExecutionStore
+from openbell_server.application.execution.recover_account import RecoverAccount
+from openbell_server.application.execution.settle_unknown import SettleUnknown
+from openbell_server.application.execution.slot_leases import LEASE_SECONDS, SlotLeases
+from openbell_server.application.ports.account_transaction import BrokerAccount
 from openbell_server.application.ports.broker import FeedItem, NotSignedIn
-from openbell_server.application.ports.execution import BrokerAccount, ExecutionStore
-from openbell_server.application.recover_account import RecoverAccount
-from openbell_server.application.settle_unknown import SettleUnknown
-from openbell_server.application.work_accounts import WorkAccounts
 from openbell_server.brokers.paper.definition import PaperBroker
 from openbell_server.brokers.paper.profiles import PAPER
-from openbell_server.domain.accounts import SessionState
-from openbell_server.domain.broker_orders import OrderReport, ReportStatus
+from openbell_server.domain.access.accounts import SessionState
 from openbell_server.domain.identifiers import AccountId, IntentId
+from openbell_server.domain.orders.broker_reports import OrderReport, ReportStatus
 from openbell_server.processes.executor import _Feeds
-from paper_broker import until
-from scripted_broker import Desk, ScriptedBroker, until_so
+from support.brokers.paper_broker import until
+from support.brokers.scripted_broker import Harness, ScriptedBroker, until_so
+from support.builders.tenant import a_limit_create, a_report, a_tenant, accept, an_execution
 
 
 @dataclass(slots=True)
@@ -95,44 +96,47 @@ async def broker() -> OwnFeeds:
 
 
 @pytest.fixture
-async def desk(pool: Pool, broker: OwnFeeds) -> Desk:
-    return Desk(pool, await a_tenant(pool), broker)
+async def harness(pool: Pool, broker: OwnFeeds) -> Harness:
+    return Harness(pool, await a_tenant(pool), broker)
 
 
 @pytest.fixture
-async def neighbour(desk: Desk) -> Desk:
-    return await a_neighbour(desk)
+async def neighbour(harness: Harness) -> Harness:
+    return await populated_tenant(harness)
 
 
-async def a_neighbour(desk: Desk) -> Desk:
-    return Desk(desk.pool, await a_tenant(desk.pool), desk.broker)
+async def populated_tenant(harness: Harness) -> Harness:
+    return Harness(harness.pool, await a_tenant(harness.pool), harness.broker)
 
 
 def following(
-    desk: Desk,
-    slots: HoldSlots | None = None,
+    harness: Harness,
+    slots: SlotLeases | None = None,
     store: ExecutionStore | None = None,
     echo_seconds: float = 600.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> AbstractAsyncContextManager[FollowBroker]:
-    return desk.following(slots, store, ByAccount(echo_seconds), clock)
+    return harness.following(slots, store, ByAccount(echo_seconds), clock)
 
 
-def ready(follow: FollowBroker, *desks: Desk) -> Callable[[], bool]:
-    return lambda: all(follow.ready(desk.account) for desk in desks)
+def ready(follow: FollowBroker, *harnesses: Harness) -> Callable[[], bool]:
+    return lambda: all(follow.ready(harness.account) for harness in harnesses)
 
 
-async def working_and_found(desk: Desk) -> tuple[IntentId, str]:
+async def working_and_found(harness: Harness) -> tuple[IntentId, str]:
     """An order that its broker acknowledged and finds, and its client order id."""
-    intent, order_id = await desk.working()
-    desk.broker.book[order_id] = a_report(ReportStatus.WORKING, client_order_id=order_id)
+    intent, order_id = await harness.working()
+    harness.broker.book[order_id] = a_report(ReportStatus.WORKING, client_order_id=order_id)
     return intent, order_id
 
 
-def the_work_of(desk: Desk, follow: FollowBroker) -> WorkAccounts:
-    store = PostgresExecutionStore(desk.pool)
-    settle, recover = SettleUnknown(store, desk.track, desk.hints, desk.execute), RecoverAccount(store, desk.track)
-    return WorkAccounts(store, desk.execute, settle, recover, {"paper": follow}, follow.slots)
+def the_work_of(harness: Harness, follow: FollowBroker) -> AccountDispatcher:
+    store = PostgresExecutionStore(harness.pool)
+    settle, recover = (
+        SettleUnknown(store, harness.track, harness.hints, harness.execute),
+        RecoverAccount(store, harness.track),
+    )
+    return AccountDispatcher(store, harness.execute, settle, recover, {"paper": follow}, follow.slots)
 
 
 async def until_asked_again(broker: OwnFeeds) -> None:
@@ -140,121 +144,127 @@ async def until_asked_again(broker: OwnFeeds) -> None:
     await until_so(lambda: len(broker.asked) > asked)
 
 
-async def state_of(desk: Desk) -> str:
+async def state_of(harness: Harness) -> str:
     return str(
-        await desk.pool.fetchval("select state from action_states where account_id = $1", desk.account.account_id)
+        await harness.pool.fetchval("select state from action_states where account_id = $1", harness.account.account_id)
     )
 
 
 async def test_an_account_whose_own_feed_is_away_opens_no_door_and_its_neighbour_does(
-    desk: Desk, neighbour: Desk, broker: OwnFeeds
+    harness: Harness, neighbour: Harness, broker: OwnFeeds
 ) -> None:
-    broker.unheard.add(desk.account.account_id)
-    async with following(desk) as follow:
+    broker.unheard.add(harness.account.account_id)
+    async with following(harness) as follow:
         await until_so(ready(follow, neighbour))
-        work = the_work_of(desk, follow)
-        await accept(desk.pool, desk.tenant.submission(), neighbour.tenant.submission())
-        for each in (desk, neighbour):
-            work.hear(each.account.account_id)
+        work = the_work_of(harness, follow)
+        await accept(harness.pool, harness.tenant.submission(), neighbour.tenant.submission())
+        for each in (harness, neighbour):
+            work.notify(each.account.account_id)
         await until_so(lambda: broker.calls == 1 and not work._working)
-        assert (await state_of(desk), broker.calls) == ("QUEUED", 1)
-        await broker.begin(desk.account.account_id)
-        await until_so(ready(follow, desk))
-        work.hear(desk.account.account_id)
+        assert (await state_of(harness), broker.calls) == ("QUEUED", 1)
+        await broker.begin(harness.account.account_id)
+        await until_so(ready(follow, harness))
+        work.notify(harness.account.account_id)
         await until_so(lambda: broker.calls == 2)
         await work.drain()
     assert follow.take_failures() == []
 
 
 async def test_what_filled_while_its_own_feed_was_away_is_learned_before_a_door_opens(
-    desk: Desk, neighbour: Desk, broker: OwnFeeds
+    harness: Harness, neighbour: Harness, broker: OwnFeeds
 ) -> None:
-    intent, order_id = await working_and_found(desk)
-    async with following(desk) as follow:
-        await until_so(ready(follow, desk, neighbour))
-        broker.unheard.add(desk.account.account_id)
-        assert not follow.ready(desk.account)
+    intent, order_id = await working_and_found(harness)
+    async with following(harness) as follow:
+        await until_so(ready(follow, harness, neighbour))
+        broker.unheard.add(harness.account.account_id)
+        assert not follow.ready(harness.account)
         broker.book[order_id] = a_report(ReportStatus.FILLED, [an_execution(1, 10)], client_order_id=order_id)
         broker.gate.clear()
         asked = len(broker.asked)
-        await broker.begin(desk.account.account_id)
-        await until_so(lambda: len(broker.asked) > asked or follow.ready(desk.account))
-        assert (follow.ready(desk.account), follow.ready(neighbour.account)) == (False, True)
+        await broker.begin(harness.account.account_id)
+        await until_so(lambda: len(broker.asked) > asked or follow.ready(harness.account))
+        assert (follow.ready(harness.account), follow.ready(neighbour.account)) == (False, True)
         broker.gate.set()
-        await until_so(ready(follow, desk))
-        assert (await desk.order(intent))["filled_quantity"] == 10
+        await until_so(ready(follow, harness))
+        assert (await harness.order(intent))["filled_quantity"] == 10
 
 
-async def test_an_account_that_is_not_signed_in_opens_no_door_and_is_no_failure(desk: Desk, broker: OwnFeeds) -> None:
-    await desk.working()
+async def test_an_account_that_is_not_signed_in_opens_no_door_and_is_no_failure(
+    harness: Harness, broker: OwnFeeds
+) -> None:
+    await harness.working()
 
     async def signed_out(name: str) -> OrderReport | None:
         raise NotSignedIn(name)
 
     broker.look_up = signed_out
-    async with following(desk) as follow:
+    async with following(harness) as follow:
         # Asked again, so the first time is over.
         await until_so(lambda: len(broker.asked) > 1)
-        assert not follow.ready(desk.account)
+        assert not follow.ready(harness.account)
         assert follow.take_failures() == []
 
 
-async def test_a_comparison_begun_before_its_own_feed_broke_again_opens_no_door(desk: Desk, broker: OwnFeeds) -> None:
-    await working_and_found(desk)
-    async with following(desk) as follow:
-        await until_so(ready(follow, desk))
+async def test_a_comparison_begun_before_its_own_feed_broke_again_opens_no_door(
+    harness: Harness, broker: OwnFeeds
+) -> None:
+    await working_and_found(harness)
+    async with following(harness) as follow:
+        await until_so(ready(follow, harness))
         first = broker.gate = asyncio.Event()
         asked = len(broker.asked)
-        await broker.begin(desk.account.account_id)
+        await broker.begin(harness.account.account_id)
         await until_so(lambda: len(broker.asked) > asked)
         second = broker.gate = asyncio.Event()
-        await broker.begin(desk.account.account_id)
+        await broker.begin(harness.account.account_id)
         first.set()
-        await until_so(lambda: len(broker.asked) > asked + 1 or follow.ready(desk.account))
-        assert not follow.ready(desk.account)
+        await until_so(lambda: len(broker.asked) > asked + 1 or follow.ready(harness.account))
+        assert not follow.ready(harness.account)
         second.set()
-        await until_so(ready(follow, desk))
+        await until_so(ready(follow, harness))
 
 
-async def test_a_feed_that_begins_while_its_slot_is_compared_is_compared_after_it(desk: Desk, broker: OwnFeeds) -> None:
-    await working_and_found(desk)
+async def test_a_feed_that_begins_while_its_slot_is_compared_is_compared_after_it(
+    harness: Harness, broker: OwnFeeds
+) -> None:
+    await working_and_found(harness)
     first = broker.gate = asyncio.Event()
-    async with following(desk) as follow:
+    async with following(harness) as follow:
         await until_so(lambda: len(broker.asked) == 1)
         second = broker.gate = asyncio.Event()
-        await broker.begin(desk.account.account_id)
+        await broker.begin(harness.account.account_id)
         first.set()
-        await until_so(lambda: len(broker.asked) > 1 or follow.ready(desk.account))
-        assert not follow.ready(desk.account)
+        await until_so(lambda: len(broker.asked) > 1 or follow.ready(harness.account))
+        assert not follow.ready(harness.account)
         second.set()
-        await until_so(ready(follow, desk))
+        await until_so(ready(follow, harness))
 
 
 async def test_an_account_with_nothing_open_is_ready_as_soon_as_it_is_heard_and_costs_no_call(
-    desk: Desk, neighbour: Desk, broker: OwnFeeds
+    harness: Harness, neighbour: Harness, broker: OwnFeeds
 ) -> None:
-    both = [desk.account.account_id, neighbour.account.account_id]
+    both = [harness.account.account_id, neighbour.account.account_id]
     broker.unheard |= {*both}
-    async with following(desk) as follow:
+    async with following(harness) as follow:
         await until_so(lambda: bool(follow.compared))
-        assert not ready(follow, desk)()
+        assert not ready(follow, harness)()
         await broker.begin(*both)
-        await until_so(ready(follow, desk, neighbour))
+        await until_so(ready(follow, harness, neighbour))
         assert (broker.listed, broker.asked) == ([], [])
 
 
 async def test_a_beginning_of_all_while_that_of_an_account_waits_leaves_nobody_behind(
-    desk: Desk, neighbour: Desk, broker: OwnFeeds
+    harness: Harness, neighbour: Harness, broker: OwnFeeds
 ) -> None:
-    await working_and_found(desk)
-    async with following(desk) as follow:
-        await until_so(ready(follow, desk, neighbour))
-        for account_id in (desk.account.account_id, neighbour.account.account_id):
+    await working_and_found(harness)
+    async with following(harness) as follow:
+        await until_so(ready(follow, harness, neighbour))
+        for account_id in (harness.account.account_id, neighbour.account.account_id):
             await broker.feed.put((account_id, None))
         await broker.feed.put(None)
         await broker.feed.join()
-        assert not follow.ready(desk.account)
-        await until_so(ready(follow, desk, neighbour))
+        assert not follow.ready(harness.account)
+        await until_so(ready(follow, harness, neighbour))
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,38 +281,38 @@ class Interrupted(PostgresExecutionStore):
 
 @pytest.mark.parametrize("is_paused", [True, False])
 async def test_a_beginning_that_met_trouble_keeps_its_account_shut_no_longer_than_that(
-    desk: Desk, broker: OwnFeeds, *, is_paused: bool
+    harness: Harness, broker: OwnFeeds, *, is_paused: bool
 ) -> None:
     interrupted = asyncio.Event()
-    slots = await desk.all_slots()
+    slots = await harness.all_slots()
 
     def interrupt() -> None:
         if not interrupted.is_set():
             interrupted.set()
-            desk.clock.seconds += 2 * LEASE_SECONDS if is_paused else 0
+            harness.clock.seconds += 2 * LEASE_SECONDS if is_paused else 0
             if not is_paused:
                 raise ConnectionError
 
-    async with following(desk, slots, Interrupted(desk.pool, interrupt)) as follow:
-        await until_so(ready(follow, desk))
-        await broker.begin(desk.account.account_id)
+    async with following(harness, slots, Interrupted(harness.pool, interrupt)) as follow:
+        await until_so(ready(follow, harness))
+        await broker.begin(harness.account.account_id)
         async with asyncio.timeout(60):
             await interrupted.wait()
         await slots.renew()
-        await until_so(ready(follow, desk))
+        await until_so(ready(follow, harness))
 
 
 async def test_a_mute_account_is_listened_to_again_and_the_feeds_of_others_go_on(
-    desk: Desk, neighbour: Desk, broker: OwnFeeds
+    harness: Harness, neighbour: Harness, broker: OwnFeeds
 ) -> None:
     clock = Hurried()
-    async with following(desk, echo_seconds=0.2, clock=clock) as follow:
-        await until_so(ready(follow, desk, neighbour))
-        connects, work = follow._connects, the_work_of(desk, follow)
-        await desk.accept(a_limit_create())
-        work.hear(desk.account.account_id)
-        await until_so(lambda: broker.again == [desk.account.account_id])
-        assert (follow.ready(desk.account), follow.ready(neighbour.account)) == (False, True)
+    async with following(harness, echo_seconds=0.2, clock=clock) as follow:
+        await until_so(ready(follow, harness, neighbour))
+        connects, work = follow._connects, the_work_of(harness, follow)
+        await harness.accept(a_limit_create())
+        work.notify(harness.account.account_id)
+        await until_so(lambda: broker.again == [harness.account.account_id])
+        assert (follow.ready(harness.account), follow.ready(neighbour.account)) == (False, True)
         # It is being begun anew, which takes longer than its next turn.
         clock.ahead += 120
         await until_asked_again(broker)
@@ -312,25 +322,27 @@ async def test_a_mute_account_is_listened_to_again_and_the_feeds_of_others_go_on
         report = a_report(ReportStatus.WORKING, client_order_id=write.client_order_id)
         broker.book[write.client_order_id] = report
         # What was still on its way ends the silence.
-        await broker.feed.put((desk.account.account_id, report))
-        await broker.begin(desk.account.account_id)
-        await until_so(ready(follow, desk))
-        assert (broker.again, follow._connects) == ([desk.account.account_id], connects)
+        await broker.feed.put((harness.account.account_id, report))
+        await broker.begin(harness.account.account_id)
+        await until_so(ready(follow, harness))
+        assert (broker.again, follow._connects) == ([harness.account.account_id], connects)
         await work.drain()
 
 
-async def test_an_account_of_a_slot_that_was_lost_is_neither_behind_nor_mute(desk: Desk, broker: OwnFeeds) -> None:
-    clock, slots = Hurried(), await desk.all_slots()
-    desks = [desk, *[await a_neighbour(desk) for _ in range(7)]]
-    everybody = {each.account.account_id: each.account.slot for each in desks}
-    for each in desks:
+async def test_an_account_of_a_slot_that_was_lost_is_neither_behind_nor_mute(
+    harness: Harness, broker: OwnFeeds
+) -> None:
+    clock, slots = Hurried(), await harness.all_slots()
+    harnesses = [harness, *[await populated_tenant(harness) for _ in range(7)]]
+    everybody = {each.account.account_id: each.account.slot for each in harnesses}
+    for each in harnesses:
         await working_and_found(each)
-    async with following(desk, slots, clock=clock) as follow:
-        await until_so(ready(follow, *desks))
+    async with following(harness, slots, clock=clock) as follow:
+        await until_so(ready(follow, *harnesses))
         broker.gate.clear()
         await broker.begin(*everybody)
         follow.echoes.mute |= {*everybody}
-        await HoldSlots(PostgresLeaseStore(desk.pool), uuid4(), desk.clock).renew()
+        await SlotLeases(PostgresLeaseStore(harness.pool), uuid4(), harness.clock).renew()
         await slots.renew()
         ours = {account_id for account_id, slot in everybody.items() if slot in slots.held()}
         clock.ahead += FIND_ACCOUNTS_SECONDS
@@ -338,38 +350,38 @@ async def test_an_account_of_a_slot_that_was_lost_is_neither_behind_nor_mute(des
 
 
 async def test_an_account_whose_own_feed_is_away_is_shown_as_degraded(
-    desk: Desk, neighbour: Desk, broker: OwnFeeds
+    harness: Harness, neighbour: Harness, broker: OwnFeeds
 ) -> None:
-    broker.unheard.add(desk.account.account_id)
-    records, slots = PostgresAccountRecords(desk.pool, DatabaseClock(desk.pool)), await desk.all_slots()
+    broker.unheard.add(harness.account.account_id)
+    records, slots = PostgresAccountRecords(harness.pool, DatabaseClock(harness.pool)), await harness.all_slots()
 
-    async def shown(each: Desk) -> SessionState:
+    async def shown(each: Harness) -> SessionState:
         record = await records.find(each.account.organization_id, each.account.account_id)
         assert record is not None
         return record.session_state
 
-    async with following(desk, slots) as follow:
+    async with following(harness, slots) as follow:
         await until_so(ready(follow, neighbour))
-        store = PostgresSessionStore(desk.pool, DatabaseClock(desk.pool))
+        store = PostgresSessionStore(harness.pool, DatabaseClock(harness.pool))
         feeds = _Feeds(store, slots, {"paper": follow}, frozenset)
-        await feeds.tell()
-        assert (await shown(desk), await shown(neighbour)) == (SessionState.DEGRADED, SessionState.READY)
-        await broker.begin(desk.account.account_id)
-        await feeds.tell()
-        assert await shown(desk) is SessionState.READY
+        await feeds.report()
+        assert (await shown(harness), await shown(neighbour)) == (SessionState.DEGRADED, SessionState.READY)
+        await broker.begin(harness.account.account_id)
+        await feeds.report()
+        assert await shown(harness) is SessionState.READY
 
 
 async def test_no_door_opens_while_nobody_reads_the_feed_of_a_broker_that_seems_to_stand(
-    desk: Desk, broker: OwnFeeds
+    harness: Harness, broker: OwnFeeds
 ) -> None:
-    async with following(desk) as follow:
-        await until_so(ready(follow, desk))
+    async with following(harness) as follow:
+        await until_so(ready(follow, harness))
         broker.ends = True
         await broker.feed.put(None)
-        await until_so(lambda: not follow.ready(desk.account))
+        await until_so(lambda: not follow.ready(harness.account))
 
         async def has_ended() -> bool:
             return not [task for task in asyncio.all_tasks() if task.get_coro().__qualname__ == "FollowBroker.run"]  # type: ignore[union-attr]
 
         await until(has_ended)
-        assert (broker.is_connected, follow.ready(desk.account)) == (True, False)
+        assert (broker.is_connected, follow.ready(harness.account)) == (True, False)

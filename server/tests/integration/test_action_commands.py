@@ -4,12 +4,11 @@ import json
 
 import pytest
 
-from builders import a_cancel, a_limit_create, a_replace, a_report, a_tenant
-from command_line import CommandLine, audited
-from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.broker_orders import ReportStatus, Unknown
 from openbell_server.domain.identifiers import IntentId, client_order_id
-from scripted_broker import Desk
+from openbell_server.domain.orders.broker_reports import ReportStatus, Unknown
+from support.brokers.scripted_broker import Harness
+from support.builders.tenant import a_cancel, a_limit_create, a_replace, a_report
+from support.environment.command_line import CommandLine, audited
 
 WHY = ("--because", "seen on the broker's screen", "--by", "olga")
 
@@ -19,23 +18,18 @@ def operator(database: str) -> CommandLine:
     return CommandLine(database)
 
 
-@pytest.fixture
-async def desk(pool: Pool) -> Desk:
-    return Desk(pool, await a_tenant(pool))
-
-
-async def in_doubt(desk: Desk) -> tuple[IntentId, str]:
+async def in_doubt(harness: Harness) -> tuple[IntentId, str]:
     """A create that nobody knows the outcome of: its intent and its id."""
-    intent = await desk.accept(a_limit_create())
-    desk.broker.script.append(Unknown("no answer"))
-    (door,) = await desk.work()
+    intent = await harness.accept(a_limit_create())
+    harness.broker.script.append(Unknown("no answer"))
+    (door,) = await harness.work()
     return intent, str(door.action.action_id)
 
 
-async def test_actions_in_doubt_are_listed_the_oldest_first(operator: CommandLine, desk: Desk) -> None:
-    (_, first), (_, second) = await in_doubt(desk), await in_doubt(desk)
-    await desk.accept()
-    await desk.open_doors()
+async def test_actions_in_doubt_are_listed_the_oldest_first(operator: CommandLine, harness: Harness) -> None:
+    (_, first), (_, second) = await in_doubt(harness), await in_doubt(harness)
+    await harness.accept()
+    await harness.open_doors()
     listed = (await operator.read("actions", "list", "--unknown"))["actions"]
     assert [row["action_id"] for row in listed] == [first, second]
     assert {(row["action_type"], row["broker"], row["writes"], row["look_ups"]) for row in listed} == {
@@ -56,73 +50,73 @@ async def test_actions_in_doubt_are_listed_the_oldest_first(operator: CommandLin
     ],
 )
 async def test_an_order_in_doubt_ends_as_an_operator_says_with_event_and_audit(
-    operator: CommandLine, desk: Desk, ends_as: str, state: str, standing: str, close_reason: str
+    operator: CommandLine, harness: Harness, ends_as: str, state: str, standing: str, close_reason: str
 ) -> None:
-    intent, action = await in_doubt(desk)
+    intent, action = await in_doubt(harness)
     settled = await operator.read("actions", "settle", action, "--as", ends_as, *WHY)
     assert (settled["state"], settled["order_closed_as"], settled["settled_now"]) == (state, close_reason, True)
-    assert await desk.states() == [("CREATE", state, "SETTLED_BY_OPERATOR")]
-    order = await desk.order(intent)
+    assert await harness.states() == [("CREATE", state, "SETTLED_BY_OPERATOR")]
+    order = await harness.order(intent)
     assert (order["standing"], order["close_reason"], order["certainty"]) == (standing, close_reason, "CONFIRMED")
-    told = await desk.told("SETTLED_BY_OPERATOR")
+    told = await harness.told("SETTLED_BY_OPERATOR")
     assert (told["state"], told["reason"]["broker_text"]) == (state, WHY[1])
-    ((operation, object_id, before, after),) = await audited(desk.pool)
+    ((operation, object_id, before, after),) = await audited(harness.pool)
     assert (operation, object_id) == ("actions settle", action)
     assert (before["state"], after["state"], after["because"]) == ("UNKNOWN", state, WHY[1])
 
 
 async def test_an_order_that_the_broker_has_is_acknowledged_by_its_id_there_and_followed(
-    operator: CommandLine, desk: Desk
+    operator: CommandLine, harness: Harness
 ) -> None:
-    intent, action = await in_doubt(desk)
+    intent, action = await in_doubt(harness)
     settled = await operator.read("actions", "settle", action, "--as", "acked", "--broker-order-id", "b7", *WHY)
     assert (settled["state"], settled["broker_order_ids"]) == ("ACKED", ["b7"])
-    order = await desk.order(intent)
+    order = await harness.order(intent)
     assert (order["standing"], order["broker_order_ids"], order["pending"]) == ("WORKING", ["b7"], "NONE")
-    await desk.accept(a_cancel(intent))
-    await desk.work()
-    assert desk.broker.writes[-1].command == "cancel"
+    await harness.accept(a_cancel(intent))
+    await harness.work()
+    assert harness.broker.writes[-1].command == "cancel"
 
 
-async def test_an_order_that_was_given_up_and_shows_is_back(operator: CommandLine, desk: Desk) -> None:
-    intent, action = await in_doubt(desk)
+async def test_an_order_that_was_given_up_and_shows_is_back(operator: CommandLine, harness: Harness) -> None:
+    intent, action = await in_doubt(harness)
     await operator.read("actions", "settle", action, "--as", "abandoned", *WHY)
-    order_id = client_order_id(await desk.pool.fetchval("select action_id from action_states"))
-    await desk.report(a_report(ReportStatus.WORKING, client_order_id=order_id))
-    assert (await desk.states())[0][:2] == ("CREATE", "ACKED")
-    assert (await desk.order(intent))["standing"] == "WORKING"
+    order_id = client_order_id(await harness.pool.fetchval("select action_id from action_states"))
+    await harness.report(a_report(ReportStatus.WORKING, client_order_id=order_id))
+    assert (await harness.states())[0][:2] == ("CREATE", "ACKED")
+    assert (await harness.order(intent))["standing"] == "WORKING"
 
 
 @pytest.mark.parametrize("command", ["REPLACE", "CANCEL"])
 @pytest.mark.parametrize("ends_as", ["acked", "refused", "failed", "abandoned"])
 async def test_a_change_in_doubt_leaves_its_order_working(
-    operator: CommandLine, desk: Desk, command: str, ends_as: str
+    operator: CommandLine, harness: Harness, command: str, ends_as: str
 ) -> None:
-    intent, _ = await desk.working()
-    await desk.accept(a_replace(intent) if command == "REPLACE" else a_cancel(intent))
-    desk.broker.script.append(Unknown("no answer"))
-    (door,) = await desk.work()
+    intent, _ = await harness.working()
+    await harness.accept(a_replace(intent) if command == "REPLACE" else a_cancel(intent))
+    harness.broker.script.append(Unknown("no answer"))
+    (door,) = await harness.work()
     settled = await operator.read("actions", "settle", str(door.action.action_id), "--as", ends_as, *WHY)
     assert (settled["state"], settled["order"]) == (ends_as.upper(), "WORKING")
-    order = await desk.order(intent)
+    order = await harness.order(intent)
     taken = ends_as == "acked"
     assert order["quantity"] == (12 if taken and command == "REPLACE" else 10)
     assert order["pending"] == ("CANCEL" if taken and command == "CANCEL" else "NONE")
 
 
-async def test_the_same_word_twice_is_answered_and_audited_once(operator: CommandLine, desk: Desk) -> None:
-    _, action = await in_doubt(desk)
+async def test_the_same_word_twice_is_answered_and_audited_once(operator: CommandLine, harness: Harness) -> None:
+    _, action = await in_doubt(harness)
     words = ("actions", "settle", action, "--as", "failed", *WHY)
     first, second = await operator.read(*words), await operator.read(*words)
     assert (first["settled_now"], second["settled_now"]) == (True, False)
     assert {name: value for name, value in first.items() if name != "settled_now"} == {
         name: value for name, value in second.items() if name != "settled_now"
     }
-    assert len(await audited(desk.pool)) == 1
+    assert len(await audited(harness.pool)) == 1
 
 
-async def test_only_what_is_unknown_can_be_settled(operator: CommandLine, desk: Desk) -> None:
-    _, action = await in_doubt(desk)
+async def test_only_what_is_unknown_can_be_settled(operator: CommandLine, harness: Harness) -> None:
+    _, action = await in_doubt(harness)
     said = await operator.refused("actions", "settle", action, "--as", "acked", *WHY)
     assert "--broker-order-id" in said
     said = await operator.refused("actions", "settle", action, "--as", "failed", "--broker-order-id", "b1", *WHY)
@@ -136,8 +130,8 @@ async def test_only_what_is_unknown_can_be_settled(operator: CommandLine, desk: 
     assert "UUID" in await operator.refused("actions", "settle", "7", "--as", "failed", *WHY)
 
 
-async def test_settled_actions_are_told_as_json_and_in_words(operator: CommandLine, desk: Desk) -> None:
-    _, action = await in_doubt(desk)
+async def test_settled_actions_are_told_as_json_and_in_words(operator: CommandLine, harness: Harness) -> None:
+    _, action = await in_doubt(harness)
     said = await operator.run("actions", "settle", action, "--as", "abandoned", *WHY)
     assert "RECONCILED_OUT" in said.output
     again = json.loads((await operator.run("actions", "settle", action, "--as", "abandoned", *WHY, "--json")).output)

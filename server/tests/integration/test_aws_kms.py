@@ -6,17 +6,17 @@ from uuid import uuid4
 
 import pytest
 
-from local_kms import LocalKms, local_kms
 from openbell_server.adapters.vault.aws_kms import AwsKmsKey
 from openbell_server.adapters.vault.envelope import EnvelopeOpener, EnvelopeRewrapper, EnvelopeSealer
-from openbell_server.application.ports.vault import Opener, Sealer, VaultError, VaultUnreachable
-from openbell_server.domain.credentials import SecretPlace, Secrets
+from openbell_server.application.access.ports.vault import Opener, Sealer, VaultError, VaultUnreachable
+from openbell_server.devtools.child_processes import free_port
+from openbell_server.domain.access.credentials import SecretPlace, Secrets
 from openbell_server.domain.identifiers import AccountId, OrganizationId
-from openbell_server.processes.children import free_port
-from openbell_server.processes.doctor.findings import Level, a_patient, look_over
+from openbell_server.processes.doctor.findings import Level, look_over, open_target
 from openbell_server.processes.doctor.vault_checks import CHECKS
 from openbell_server.processes.vault import opener, sealer
 from openbell_server.settings import Settings
+from support.identity.local_kms import LocalKms, local_kms
 
 SECRETS = Secrets({"api_key": "AK-canary"})
 PLACE = SecretPlace(OrganizationId(uuid4()), AccountId(uuid4()), uuid4(), 1)
@@ -94,6 +94,6 @@ async def test_a_kms_that_is_not_there_is_said_in_a_sentence_within_a_bound(kms:
 async def test_the_doctor_says_of_an_api_that_it_can_open_what_it_sealed(kms: LocalKms) -> None:
     settings = Settings(vault_key=f"aws-kms:{kms.create_key()}", vault_aws_endpoint=kms.endpoint)
     (check,) = [check for check in CHECKS if check.name == "seals"]
-    async with a_patient(settings, "api") as patient:
-        found = await look_over(patient, [check])
+    async with open_target(settings, "api") as target:
+        found = await look_over(target, [check])
     assert [(finding.level, "kms:Decrypt" in finding.fix) for finding in found] == [(Level.PROBLEM, True)]

@@ -11,49 +11,49 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from refusals import a_refusal, refuse
 
-from builders import a_cancel, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution
-from openbell_server.adapters.postgres.backup import BackupReport, CannotBeChecked, check_backup
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.intents import intent_action
-from openbell_server.domain.broker_orders import ReportStatus
+from openbell_server.adapters.postgres.intents.intents import intent_action
+from openbell_server.adapters.postgres.operators.backup_check import BackupReport, CannotBeChecked, check_backup
+from openbell_server.devtools.local_postgres import find_postgres
+from openbell_server.devtools.local_services import LocalServices
 from openbell_server.domain.identifiers import client_order_id
-from openbell_server.domain.intents import action_hash
-from openbell_server.domain.orders import OrderSide
-from openbell_server.processes.local_postgres import find_postgres
-from openbell_server.processes.local_services import LocalServices
-from scripted_broker import Desk
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.intents import action_hash
+from openbell_server.domain.orders.order_terms import OrderSide
+from support.brokers.scripted_broker import Harness
+from support.builders.refusals import a_refusal, refuse
+from support.builders.tenant import a_cancel, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution
 
 SECRETS = ("a-reference-of-theirs", "a-key-of-theirs")
 ACCOUNTS = 3
 
 
-async def trade(desk: Desk, number: int) -> None:
+async def trade(harness: Harness, number: int) -> None:
     """A history with fills on three sides, a cancel, a set of five that wait, and one past its door."""
-    _, bought = await desk.working()
-    await desk.report(a_report(ReportStatus.FILLED, [an_execution(1, 4), an_execution(2, 6, 3)], None, bought))
-    resting, _ = await desk.working()
-    await desk.accept(a_cancel(resting))
-    await desk.work()
+    _, bought = await harness.working()
+    await harness.report(a_report(ReportStatus.FILLED, [an_execution(1, 4), an_execution(2, 6, 3)], None, bought))
+    resting, _ = await harness.working()
+    await harness.accept(a_cancel(resting))
+    await harness.work()
     for fill, side in ((3, OrderSide.SELL), (4, OrderSide.SELL_SHORT)):
-        await desk.accept(replace(a_market_create("5", "AAPL" if number else "MSFT"), order_side=side))
-        (door,) = await desk.work()
+        await harness.accept(replace(a_market_create("5", "AAPL" if number else "MSFT"), order_side=side))
+        (door,) = await harness.work()
         sold = client_order_id(door.action.action_id)
-        await desk.report(a_report(ReportStatus.WORKING, [an_execution(fill, 2, 7)], None, sold))
-    await desk.accept(a_limit_create())
-    assert len(await desk.open_doors()) == 1
+        await harness.report(a_report(ReportStatus.WORKING, [an_execution(fill, 2, 7)], None, sold))
+    await harness.accept(a_limit_create())
+    assert len(await harness.open_doors()) == 1
     odd = a_market_create(reference=SECRETS[0])
-    await accept(desk.pool, *(desk.tenant.submission(odd, f"{SECRETS[1]}-{place}") for place in range(5)))
+    await accept(harness.pool, *(harness.tenant.submission(odd, f"{SECRETS[1]}-{place}") for place in range(5)))
     for place in range(3):
-        await refuse(desk.pool, desk.tenant, a_refusal(str(place)))
+        await refuse(harness.pool, harness.tenant, a_refusal(str(place)))
 
 
 @pytest.fixture
 async def traded(pool: Pool, database: str) -> str:
     """The URL of a database with a few organizations that trade, and one that does not yet."""
     for number in range(ACCOUNTS - 1):
-        await trade(Desk(pool, await a_tenant(pool)), number)
+        await trade(Harness(pool, await a_tenant(pool)), number)
     await a_tenant(pool)
     return database
 
@@ -62,7 +62,7 @@ async def damage(url: str, statements: str) -> None:
     """Change what no constraint and no trigger would let anybody change."""
     connection = await asyncpg.connect(url, timeout=60, server_settings={"search_path": "openbell, pg_catalog"})
     try:
-        await connection.execute(f"set session_replication_role = replica; {statements}", timeout=30)
+        await connection.execute(f"set session_replication_role = replica; {statements}", timeout=60)
     finally:
         await connection.close()
 
@@ -233,7 +233,7 @@ async def test_the_command_says_whole_or_what_is_not_and_what_to_do(traded: str)
     not_whole = await asyncio.to_thread(run_check, traded)
     assert (not_whole.returncode, not_whole.stdout.count("✓"), not_whole.stdout.count("✗")) == (1, 11, 2)
     assert "restore it again" in not_whole.stdout
-    assert "PostgreSQL cannot read what this needs (UndefinedTableError)." in not_whole.stdout
+    assert "PostgreSQL cannot read the data of this check (UndefinedTableError)." in not_whole.stdout
     assert "This database is NOT whole" in not_whole.stdout
 
 
@@ -259,10 +259,10 @@ async def test_the_command_answers_machines_and_never_names_amounts_or_texts(tra
 async def copy(services: LocalServices) -> AsyncIterator[str]:
     """The URL of a second database, empty."""
     administration = await asyncpg.connect(services.postgres.url(), timeout=60)
-    await administration.execute("drop database if exists openbell_copy with (force)", timeout=30)
-    await administration.execute("create database openbell_copy", timeout=30)
+    await administration.execute("drop database if exists openbell_copy with (force)", timeout=60)
+    await administration.execute("create database openbell_copy", timeout=60)
     yield services.postgres.url("openbell_copy")
-    await administration.execute("drop database openbell_copy with (force)", timeout=30)
+    await administration.execute("drop database openbell_copy with (force)", timeout=60)
     await administration.close()
 
 
@@ -275,10 +275,10 @@ async def test_what_is_no_database_of_ours_cannot_be_checked(copy: str, database
 
 
 async def test_a_schema_of_another_version_cannot_be_checked(database: str) -> None:
-    await damage(database, "update public.alembic_version set version_num = '0001_create_accounts'")
+    await damage(database, "update public.alembic_version set version_num = '0000_before'")
     answer = await asyncio.to_thread(run_check, database)
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert "The schema is of revision 0001_create_accounts" in answer.stderr
+    assert "The schema is of revision 0000_before" in answer.stderr
 
 
 async def test_a_login_that_may_not_read_everything_is_told_which_to_use(traded: str) -> None:

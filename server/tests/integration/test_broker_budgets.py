@@ -10,19 +10,19 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from builders import a_cancel, a_limit_create, a_tenant, accept
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.execution import PostgresExecutionStore
-from openbell_server.application.broker_budget import BrokerBudget, BudgetedSession
-from openbell_server.application.follow_broker import FollowBroker
-from openbell_server.application.recover_account import RecoverAccount
-from openbell_server.application.settle_unknown import SettleUnknown
-from openbell_server.application.work_accounts import Bulkhead, WorkAccounts
+from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
+from openbell_server.application.execution.account_dispatcher import AccountDispatcher, Bulkhead
+from openbell_server.application.execution.broker_budget import BrokerBudget, BudgetedSession
+from openbell_server.application.execution.follow_broker import FollowBroker
+from openbell_server.application.execution.recover_account import RecoverAccount
+from openbell_server.application.execution.settle_unknown import SettleUnknown
 from openbell_server.brokers.paper.definition import PaperBroker
 from openbell_server.brokers.paper.profiles import PAPER
-from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome, Unknown
-from paper_broker import until
-from scripted_broker import Desk, until_so
+from openbell_server.domain.orders.broker_reports import Accepted, NotSent, OrderReport, Outcome, Unknown
+from support.brokers.paper_broker import until
+from support.brokers.scripted_broker import Harness, until_so
+from support.builders.tenant import a_cancel, a_limit_create, a_tenant, accept
 
 
 class NamedBroker(PaperBroker):
@@ -37,11 +37,11 @@ class NamedBroker(PaperBroker):
 class Floor:
     """Desks of brokers, and what works all of them."""
 
-    desks: dict[str, Desk]
-    work: WorkAccounts
+    harnesses: dict[str, Harness]
+    work: AccountDispatcher
 
     async def states(self, name: str) -> list[str]:
-        rows = await self.desks[name].pool.fetch(
+        rows = await self.harnesses[name].pool.fetch(
             "select s.state from action_states s join accounts a using (account_id) where a.broker = $1"
             " order by s.action_no",
             name,
@@ -58,29 +58,29 @@ class Floor:
 @asynccontextmanager
 async def a_floor(pool: Pool, *definitions: NamedBroker) -> AsyncIterator[Floor]:
     """One account at each broker, all followed until the block ends."""
-    desks, brokers, bulkheads = {}, {}, {}
+    harnesses, brokers, bulkheads = {}, {}, {}
     for definition in definitions:
-        desk = Desk(pool, await a_tenant(pool))
+        harness = Harness(pool, await a_tenant(pool))
         await pool.execute(
-            "update accounts set broker = $1 where account_id = $2", definition.name, desk.account.account_id
+            "update accounts set broker = $1 where account_id = $2", definition.name, harness.account.account_id
         )
-        budget = BrokerBudget(definition.capabilities, desk.clock)
-        desks[definition.name], bulkheads[definition.name] = desk, Bulkhead(budget, desk.broker)
-    first = next(iter(desks.values()))
+        budget = BrokerBudget(definition.capabilities, harness.clock)
+        harnesses[definition.name], bulkheads[definition.name] = harness, Bulkhead(budget, harness.broker)
+    first = next(iter(harnesses.values()))
     slots, store = await first.all_slots(), PostgresExecutionStore(pool)
     async with AsyncExitStack() as stack:
         for definition in definitions:
-            desk, bulkhead = desks[definition.name], bulkheads[definition.name]
-            session = BudgetedSession(desk.broker, bulkhead.budget)
+            harness, bulkhead = harnesses[definition.name], bulkheads[definition.name]
+            session = BudgetedSession(harness.broker, bulkhead.budget)
             brokers[definition.name] = FollowBroker(
-                definition, session, store, desk.track, slots, desk.sign_ins, time.monotonic
+                definition, session, store, harness.track, slots, harness.sign_ins, time.monotonic
             )
             stack.push_async_callback(_end, asyncio.ensure_future(brokers[definition.name].run()))
         settle = SettleUnknown(store, first.track, first.hints, first.execute)
         recover = RecoverAccount(store, first.track)
-        work = WorkAccounts(store, first.execute, settle, recover, brokers, slots, bulkheads)
-        await until_so(lambda: all(broker.ready(desks[name].account) for name, broker in brokers.items()))
-        yield Floor(desks, work)
+        work = AccountDispatcher(store, first.execute, settle, recover, brokers, slots, bulkheads)
+        await until_so(lambda: all(broker.ready(harnesses[name].account) for name, broker in brokers.items()))
+        yield Floor(harnesses, work)
         await work.drain()
 
 
@@ -101,21 +101,21 @@ async def test_a_broker_that_takes_half_a_minute_holds_up_no_door_and_no_look_up
         return None
 
     async with a_floor(pool, NamedBroker("slow"), NamedBroker("swift")) as floor:
-        slow, swift = floor.desks["slow"], floor.desks["swift"]
-        neighbours = [Desk(pool, await a_tenant(pool), slow.broker) for _ in range(11)]
-        for desk in neighbours:
-            await pool.execute("update accounts set broker = 'slow' where account_id = $1", desk.account.account_id)
-        for desk in (slow, *neighbours):
-            await accept(pool, *(desk.tenant.submission() for _ in range(4)))
+        slow, swift = floor.harnesses["slow"], floor.harnesses["swift"]
+        neighbours = [Harness(pool, await a_tenant(pool), slow.broker) for _ in range(11)]
+        for harness in neighbours:
+            await pool.execute("update accounts set broker = 'slow' where account_id = $1", harness.account.account_id)
+        for harness in (slow, *neighbours):
+            await accept(pool, *(harness.tenant.submission() for _ in range(4)))
         slow.broker.script.extend([half_a_minute] * 1_000)
         slow.broker.look_up = never_found
-        for desk in (slow, *neighbours):
-            floor.work.hear(desk.account.account_id)
+        for harness in (slow, *neighbours):
+            floor.work.notify(harness.account.account_id)
         await until_so(lambda: slow.broker.calls >= 10)
         # In doubt at both: at the slow one more accounts than are looked at together.
         swift.broker.script.append(Unknown("no answer"))
         await swift.accept()
-        floor.work.hear(swift.account.account_id)
+        floor.work.notify(swift.account.account_id)
         await floor.until_all("swift", "UNKNOWN", 1)
         await pool.execute(
             "update action_states set state = 'UNKNOWN', unknown_since = clock_timestamp(), send_started_at ="
@@ -125,7 +125,7 @@ async def test_a_broker_that_takes_half_a_minute_holds_up_no_door_and_no_look_up
         await floor.work.sweep()
         await accept(pool, *(swift.tenant.submission() for _ in range(creates)))
         began = asyncio.get_running_loop().time()
-        floor.work.hear(swift.account.account_id)
+        floor.work.notify(swift.account.account_id)
         await until_so(lambda: len(swift.broker.writes) == creates + 1 and len(swift.broker.asked) > 0)
         # Far less than one answer of the slow one takes, or one look-up of it at most.
         assert asyncio.get_running_loop().time() - began < 20
@@ -136,44 +136,44 @@ async def test_a_broker_that_takes_half_a_minute_holds_up_no_door_and_no_look_up
 
 async def test_cancels_pass_while_new_orders_are_over_budget_and_all_flows_in_its_time(pool: Pool) -> None:
     async with a_floor(pool, NamedBroker("counted", calls_per_second_max=5, calls_reserved=0.4)) as floor:
-        desk = floor.desks["counted"]
-        working = [await desk.accept(a_limit_create()) for _ in range(2)]
-        await desk.work()
-        await accept(pool, *(desk.tenant.submission() for _ in range(7)))
-        floor.work.hear(desk.account.account_id)
-        await until_so(lambda: len(desk.broker.writes) == 2 + 3)
+        harness = floor.harnesses["counted"]
+        working = [await harness.accept(a_limit_create()) for _ in range(2)]
+        await harness.work()
+        await accept(pool, *(harness.tenant.submission() for _ in range(7)))
+        floor.work.notify(harness.account.account_id)
+        await until_so(lambda: len(harness.broker.writes) == 2 + 3)
         for intent in working:
-            await desk.accept(a_cancel(intent))
-        floor.work.hear(desk.account.account_id)
-        await until_so(lambda: len(desk.broker.writes) == 2 + 3 + 2)
-        assert [write.command for write in desk.broker.writes[-2:]] == ["cancel", "cancel"]
+            await harness.accept(a_cancel(intent))
+        floor.work.notify(harness.account.account_id)
+        await until_so(lambda: len(harness.broker.writes) == 2 + 3 + 2)
+        assert [write.command for write in harness.broker.writes[-2:]] == ["cancel", "cancel"]
         # No door opens for what would have to wait.
         assert (await floor.states("counted")).count("QUEUED") == 4
-        desk.clock.seconds += 1
-        await until_so(lambda: len(desk.broker.writes) == 7 + 3)
-        desk.clock.seconds += 1
+        harness.clock.seconds += 1
+        await until_so(lambda: len(harness.broker.writes) == 7 + 3)
+        harness.clock.seconds += 1
         await floor.until_all("counted", "ACKED", 2 + 7 + 2)
 
 
 async def test_after_a_request_for_calm_new_orders_wait_cancels_pass_and_then_all_flows(pool: Pool) -> None:
     async with a_floor(pool, NamedBroker("busy")) as floor:
-        desk = floor.desks["busy"]
-        intent = await desk.accept(a_limit_create())
-        await desk.work()
-        desk.broker.script.append(NotSent("429", retry_after=3))
-        await desk.accept()
-        floor.work.hear(desk.account.account_id)
+        harness = floor.harnesses["busy"]
+        intent = await harness.accept(a_limit_create())
+        await harness.work()
+        harness.broker.script.append(NotSent("429", retry_after=3))
+        await harness.accept()
+        floor.work.notify(harness.account.account_id)
         await floor.until_all("busy", "FAILED", 1)
         assert floor.work.bulkheads["busy"].budget.is_paused
-        await accept(pool, *(desk.tenant.submission() for _ in range(6)))
-        await desk.accept(a_cancel(intent))
-        floor.work.hear(desk.account.account_id)
+        await accept(pool, *(harness.tenant.submission() for _ in range(6)))
+        await harness.accept(a_cancel(intent))
+        floor.work.notify(harness.account.account_id)
         await floor.until_all("busy", "ACKED", 2)
-        assert [write.command for write in desk.broker.writes] == ["submit", "cancel"]
+        assert [write.command for write in harness.broker.writes] == ["submit", "cancel"]
         assert (await floor.states("busy")).count("QUEUED") == 6
         for _ in range(2):
             # Not longer than the leases of slots last.
-            desk.clock.seconds += 1.5
+            harness.clock.seconds += 1.5
             await floor.work.slots.renew()
         await floor.until_all("busy", "ACKED", 8)
         assert not floor.work.bulkheads["busy"].budget.is_paused
@@ -188,16 +188,16 @@ async def test_one_place_in_flight_is_a_cancel_s(pool: Pool, in_flight: int) -> 
         return Accepted("b1")
 
     async with a_floor(pool, NamedBroker("full", in_flight_max=in_flight)) as floor:
-        desk = floor.desks["full"]
-        intent = await desk.accept(a_limit_create())
-        await desk.work()
-        await accept(pool, *(desk.tenant.submission() for _ in range(6)))
-        desk.broker.script.extend([when_open] * (in_flight - 1))
-        floor.work.hear(desk.account.account_id)
-        await until_so(lambda: desk.broker.calls == in_flight and not floor.work._working)
-        await desk.accept(a_cancel(intent))
-        floor.work.hear(desk.account.account_id)
-        await until_so(lambda: [write.command for write in desk.broker.writes].count("cancel") == 1)
+        harness = floor.harnesses["full"]
+        intent = await harness.accept(a_limit_create())
+        await harness.work()
+        await accept(pool, *(harness.tenant.submission() for _ in range(6)))
+        harness.broker.script.extend([when_open] * (in_flight - 1))
+        floor.work.notify(harness.account.account_id)
+        await until_so(lambda: harness.broker.calls == in_flight and not floor.work._working)
+        await harness.accept(a_cancel(intent))
+        floor.work.notify(harness.account.account_id)
+        await until_so(lambda: [write.command for write in harness.broker.writes].count("cancel") == 1)
         assert (await floor.states("full")).count("DISPATCHING") == in_flight - 1
         gate.set()
         await floor.until_all("full", "ACKED", 8)
@@ -217,9 +217,9 @@ def counted_looks(floor: Floor) -> list[UUID]:
 
 async def test_after_an_answer_nobody_looks_for_doors_where_nothing_waits(pool: Pool) -> None:
     async with a_floor(pool, NamedBroker("only")) as floor:
-        looks, desk = counted_looks(floor), floor.desks["only"]
-        await desk.accept()
-        floor.work.hear(desk.account.account_id)
+        looks, harness = counted_looks(floor), floor.harnesses["only"]
+        await harness.accept()
+        floor.work.notify(harness.account.account_id)
         await floor.until_all("only", "ACKED", 1)
         await floor.work.drain()
         assert len(looks) == 1
@@ -234,13 +234,13 @@ async def test_who_found_every_place_taken_is_looked_after_when_one_is_free(pool
         return Accepted("b1")
 
     async with a_floor(pool, NamedBroker("only", in_flight_max=1)) as floor:
-        looks, desk = counted_looks(floor), floor.desks["only"]
-        desk.broker.script.append(in_time)
-        await desk.accept()
-        floor.work.hear(desk.account.account_id)
+        looks, harness = counted_looks(floor), floor.harnesses["only"]
+        harness.broker.script.append(in_time)
+        await harness.accept()
+        floor.work.notify(harness.account.account_id)
         await asked.wait()
         # As a hint of what is recorded a moment after the answer, which comes before its place is given back.
-        floor.work.hear(desk.account.account_id)
-        await until_so(lambda: desk.account.account_id in floor.work._turned_away)
+        floor.work.notify(harness.account.account_id)
+        await until_so(lambda: harness.account.account_id in floor.work._at_in_flight_limit)
         may_answer.set()
         await until_so(lambda: len(looks) == 2)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from command_line import CommandLine
 from openbell_server.adapters.postgres.connection import Pool
+from support.environment.command_line import CommandLine
 
 WHY = ("--reason", "a storm", "--as", "olga")
 
@@ -51,8 +51,8 @@ async def test_hours_over_midnight_began_the_evening_before(operator: CommandLin
         (("close", "CRYPTO", "2027-03-10", *WHY), "never closes"),
         (("close", "XNYS", "tomorrow", *WHY), "such as 2026-11-27"),
         (("open", "XNYS", "2027-03-10", "9:30", "16:00", *WHY), "such as 09:30"),
-        (("open", "XNYS", "2027-03-10", "09:30", "16:00", "--session", "any", *WHY), "Say which session"),
-        (("reset", "XNYS", "2027-03-11"), "Nothing is changed"),
+        (("open", "XNYS", "2027-03-10", "09:30", "16:00", "--session", "any", *WHY), "Choose the session"),
+        (("reset", "XNYS", "2027-03-11"), "has no changed hours"),
     ],
 )
 async def test_what_cannot_be_done_is_said_in_a_sentence(

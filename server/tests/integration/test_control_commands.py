@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from builders import a_tenant
-from command_line import CommandLine, last_change
 from openbell_server.adapters.postgres.connection import Pool
+from support.builders.tenant import a_tenant
+from support.environment.command_line import CommandLine, last_change
 
 
 @pytest.fixture
@@ -64,7 +64,10 @@ async def test_the_platform_is_halted_and_let_go_on(operator: CommandLine) -> No
         (("set", "NO_SUCH", "{}", "--reason", "r"), "must be one of"),
         (("set", "SYMBOL_DISABLED", "{}", "--reason", "r"), "must be one of"),
         (("set", "SWITCH", '{"state": "OFF"}', "--reason", "r"), "Nothing was changed"),
-        (("set", "SWITCH", '{"state": "HALTED"}', "--reason", "r", "--mode", "shadow"), "lifted by a person"),
+        (
+            ("set", "SWITCH", '{"state": "HALTED"}', "--reason", "r", "--mode", "shadow"),
+            "has no expiry and is always hard",
+        ),
         (("set", "QTY_MAX", '{"quantity": "5"}', "--reason", ""), "printable characters"),
         (("set", "QTY_MAX", '{"quantity": "5"}', "--reason", "r", "--mode", "soft"), "There is no mode called soft"),
         (("set", "QTY_MAX", '{"quantity": "5"}', "--reason", "r", "--expires-at", "noon"), "a time with an offset"),
@@ -72,7 +75,7 @@ async def test_the_platform_is_halted_and_let_go_on(operator: CommandLine) -> No
             ("set", "QTY_MAX", '{"quantity": "5"}', "--reason", "r", "--expires-at", "2020-01-01T00:00:00Z"),
             "expires_at must be later than now",
         ),
-        (("set", "QTY_MAX", '{"quantity": "5"}', "--reason", "r", "--if-version", "3"), "it is not there"),
+        (("set", "QTY_MAX", '{"quantity": "5"}', "--reason", "r", "--if-version", "3"), "the rule is not set"),
         (("remove", "QTY_MAX", "--reason", "r"), "no rule QTY_MAX is set here"),
     ],
 )

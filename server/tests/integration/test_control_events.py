@@ -6,21 +6,21 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from halting import Switchboard, switch_terms
 
-from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool
-from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
-from openbell_server.adapters.postgres.events import PostgresEventStore
-from openbell_server.adapters.postgres.halt_operators import PostgresHaltOperators
-from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
-from openbell_server.domain.account_events import EventKind
-from openbell_server.domain.control_rules import Override, RuleTerms, SwitchState
-from openbell_server.domain.controls import ManualControl, TimeControl
+from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.controls.symbol_controls import PostgresControlStore
+from openbell_server.adapters.postgres.events.events import PostgresEventStore
+from openbell_server.adapters.postgres.operators.halt_operators import PostgresHaltOperators
+from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.controls.rules import Override, RuleTerms, SwitchState
+from openbell_server.domain.controls.symbol_controls import ManualControl, TimeControl
 from openbell_server.domain.errors import Problem
-from openbell_server.domain.findings import Scope
+from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import Symbol
-from scripted_broker import Desk
+from support.brokers.scripted_broker import Harness
+from support.builders.tenant import Tenant, a_tenant
+from support.tenancy.halts import Switchboard, switch_terms
 
 BELOW, ABOVE = (Scope.ACCOUNT, Scope.SYMBOL), (Scope.PLATFORM, Scope.ORGANIZATION, Scope.KEY)
 FIVE = RuleTerms(parameters={"quantity": "5"})
@@ -28,7 +28,7 @@ FIVE = RuleTerms(parameters={"quantity": "5"})
 
 @pytest.fixture
 async def board(pool: Pool) -> Switchboard:
-    return Switchboard(Desk(pool, await a_tenant(pool)))
+    return Switchboard(Harness(pool, await a_tenant(pool)))
 
 
 async def told(pool: Pool, tenant: Tenant) -> list[dict[str, Any]]:
@@ -46,7 +46,7 @@ def changes(bodies: list[dict[str, Any]]) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("scope", BELOW)
 async def test_a_rule_is_told_when_it_is_set_changed_and_removed(board: Switchboard, pool: Pool, scope: Scope) -> None:
-    rules, tenant, where = PostgresRuleStore(pool), board.desk.tenant, board.address(scope)
+    rules, tenant, where = PostgresRuleStore(pool), board.harness.tenant, board.address(scope)
     for change in (FIVE, RuleTerms(parameters={"quantity": "6"}), None):
         await rules.save_rule(where, "QTY_MAX", change, "a drill", tenant.principal, None)
     found = await told(pool, tenant)
@@ -69,7 +69,7 @@ async def test_a_switch_is_told_with_its_state_and_once_however_many_enact_it(
     for act in (board.halt, board.resume):
         await act(scope)
         await asyncio.gather(*(board.sweep() for _ in range(3)))
-    assert changes(await told(pool, board.desk.tenant)) == [
+    assert changes(await told(pool, board.harness.tenant)) == [
         ("SWITCH", "CREATED", 1, "HALTED"),
         ("SWITCH", "CHANGED", 2, "ACTIVE"),
     ]
@@ -79,7 +79,7 @@ async def test_a_switch_is_told_with_its_state_and_once_however_many_enact_it(
 async def test_a_switch_above_the_account_is_told_by_who_enacts_it_once(
     board: Switchboard, pool: Pool, scope: Scope
 ) -> None:
-    tenant = board.desk.tenant
+    tenant = board.harness.tenant
     await board.halt(scope)
     assert await told(pool, tenant) == []
     await asyncio.gather(*(board.sweep() for _ in range(3)))
@@ -105,7 +105,7 @@ async def test_a_halt_whose_time_is_over_is_told_as_expired(board: Switchboard, 
     await board.sweep()
     await pool.execute("update control_rules set override_expires_at = clock_timestamp()")
     await board.sweep()
-    assert changes(await told(pool, board.desk.tenant)) == [
+    assert changes(await told(pool, board.harness.tenant)) == [
         ("SWITCH", "CREATED", 1, "HALTED"),
         ("SWITCH", "EXPIRED", 1, "ACTIVE"),
     ]
@@ -113,15 +113,15 @@ async def test_a_halt_whose_time_is_over_is_told_as_expired(board: Switchboard, 
 
 async def test_an_operator_s_halt_of_an_account_is_told_with_who_and_why(board: Switchboard, pool: Pool) -> None:
     operators = PostgresHaltOperators(pool, "olga")
-    await operators.set_switch(None, board.desk.tenant.account.id, SwitchState.HALTED, "runaway")
-    (body,) = await told(pool, board.desk.tenant)
+    await operators.set_switch(None, board.harness.tenant.account.id, SwitchState.HALTED, "runaway")
+    (body,) = await told(pool, board.harness.tenant)
     assert (body["state"], body["reason"], body["changed_by"]) == ("HALTED", "runaway", "OPERATOR olga")
 
 
 async def test_both_controls_of_a_symbol_are_told_and_the_event_is_about_the_symbol(
     board: Switchboard, pool: Pool
 ) -> None:
-    tenant, controls = board.desk.tenant, PostgresControlStore(pool)
+    tenant, controls = board.harness.tenant, PostgresControlStore(pool)
     account = tenant.account
     where = account.organization_id, account.id, Symbol("AAPL")
     for off in (True, False):
@@ -137,8 +137,8 @@ async def test_both_controls_of_a_symbol_are_told_and_the_event_is_about_the_sym
 
 
 async def test_a_change_that_is_refused_tells_nothing(board: Switchboard, pool: Pool) -> None:
-    tenant = board.desk.tenant
-    with pytest.raises(Problem, match="it is not there"):
+    tenant = board.harness.tenant
+    with pytest.raises(Problem, match="the rule is not set"):
         await PostgresRuleStore(pool).save_rule(
             board.address(Scope.ACCOUNT), "QTY_MAX", FIVE, "a drill", tenant.principal, [7]
         )

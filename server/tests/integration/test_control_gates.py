@@ -8,20 +8,29 @@ from typing import Any
 
 import pytest
 
-from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_replace, a_report, a_tenant, accept
-from openbell_server.adapters.postgres.backup import check_backup
+from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
-from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
-from openbell_server.domain.account_events import EventKind
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import Accepted, Outcome, ReportStatus, Unknown
-from openbell_server.domain.controls import ManualControl, TimeControl
+from openbell_server.adapters.postgres.controls.symbol_controls import PostgresControlStore
+from openbell_server.adapters.postgres.operators.backup_check import check_backup
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.controls.symbol_controls import ManualControl, TimeControl
+from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import Symbol, client_order_id
-from openbell_server.domain.trading_windows import Day
-from raced_commands import race, slipped
-from rest_api import RestApi, create_body, rest_api
-from scripted_broker import Desk
+from openbell_server.domain.markets.trading_windows import Day
+from openbell_server.domain.orders.broker_reports import Accepted, Outcome, ReportStatus, Unknown
+from support.brokers.raced_commands import race, slipped
+from support.brokers.scripted_broker import Harness
+from support.builders.tenant import (
+    Tenant,
+    a_cancel,
+    a_limit_create,
+    a_market_create,
+    a_replace,
+    a_report,
+    a_tenant,
+    accept,
+)
+from support.rest.rest_api import RestApi, create_body, rest_api
 
 AAPL = Symbol("AAPL")
 
@@ -36,17 +45,12 @@ async def set_time(pool: Pool, tenant: Tenant, **fields: Any) -> None:
     await PostgresControlStore(pool).change_time(*where, lambda _: TimeControl(**fields), tenant.principal)
 
 
-async def at_this_epoch(pool: Pool, desk: Desk) -> Desk:
+async def at_this_epoch(pool: Pool, harness: Harness) -> Harness:
     """The desk, with its account as it is now."""
-    account = desk.tenant.account
+    account = harness.tenant.account
     found = await PostgresOrganizationStore(pool).find_account(account.organization_id, account.id)
     assert found is not None
-    return replace(desk, tenant=replace(desk.tenant, account=found))
-
-
-@pytest.fixture
-async def desk(pool: Pool) -> Desk:
-    return Desk(pool, await a_tenant(pool))
+    return replace(harness, tenant=replace(harness.tenant, account=found))
 
 
 async def shut_window(pool: Pool, tenant: Tenant) -> None:
@@ -96,16 +100,16 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", list(CHANGES))
 async def test_what_was_queued_before_a_change_is_skipped_at_the_door_and_its_order_closed(
-    pool: Pool, desk: Desk, change: str
+    pool: Pool, harness: Harness, change: str
 ) -> None:
-    intent = await desk.accept()
-    await CHANGES[change](pool, desk.tenant)
-    assert await desk.work() == []
-    assert desk.broker.calls == 0
-    assert await desk.states() == [("CREATE", "SKIPPED", change.partition(" ")[0])]
-    order = await desk.order(intent)
+    intent = await harness.accept()
+    await CHANGES[change](pool, harness.tenant)
+    assert await harness.work() == []
+    assert harness.broker.calls == 0
+    assert await harness.states() == [("CREATE", "SKIPPED", change.partition(" ")[0])]
+    order = await harness.order(intent)
     assert (order["standing"], order["close_reason"], order["filled_quantity"]) == ("CLOSED", "SKIPPED", 0)
-    assert desk.hints.accounts
+    assert harness.hints.accounts
     kinds = await pool.fetch(
         "select kind from account_events where kind <> $1 order by event_no", EventKind.CONTROL_CHANGED
     )
@@ -113,51 +117,54 @@ async def test_what_was_queued_before_a_change_is_skipped_at_the_door_and_its_or
 
 
 @pytest.mark.parametrize("change", list(CHANGES))
-async def test_a_cancel_goes_whatever_was_switched_off(pool: Pool, desk: Desk, change: str) -> None:
-    intent, _ = await desk.working()
-    await desk.accept(a_cancel(intent))
-    await CHANGES[change](pool, desk.tenant)
-    await desk.work()
-    assert (await desk.states())[1][:2] == ("CANCEL", "ACKED")
+async def test_a_cancel_goes_whatever_was_switched_off(pool: Pool, harness: Harness, change: str) -> None:
+    intent, _ = await harness.working()
+    await harness.accept(a_cancel(intent))
+    await CHANGES[change](pool, harness.tenant)
+    await harness.work()
+    assert (await harness.states())[1][:2] == ("CANCEL", "ACKED")
 
 
 @pytest.mark.parametrize("change", list(CHANGES))
-async def test_a_replace_that_may_not_pass_leaves_the_order_as_it_is(pool: Pool, desk: Desk, change: str) -> None:
-    intent, _ = await desk.working()
-    await desk.accept(a_replace(intent))
-    before = await desk.order(intent)
-    await CHANGES[change](pool, desk.tenant)
-    assert await desk.work() == []
-    assert (await desk.states())[1] == ("REPLACE", "SKIPPED", change.partition(" ")[0])
-    after = await desk.order(intent)
+async def test_a_replace_that_may_not_pass_leaves_the_order_as_it_is(pool: Pool, harness: Harness, change: str) -> None:
+    intent, _ = await harness.working()
+    await harness.accept(a_replace(intent))
+    before = await harness.order(intent)
+    await CHANGES[change](pool, harness.tenant)
+    assert await harness.work() == []
+    assert (await harness.states())[1] == ("REPLACE", "SKIPPED", change.partition(" ")[0])
+    after = await harness.order(intent)
     assert (after["standing"], after["pending"], after["quantity"]) == ("WORKING", "NONE", before["quantity"])
-    assert [write.command for write in desk.broker.writes] == ["submit"]
+    assert [write.command for write in harness.broker.writes] == ["submit"]
 
 
-async def test_a_create_that_may_not_pass_takes_the_replace_behind_it_along(pool: Pool, desk: Desk) -> None:
-    intent = await desk.accept(a_limit_create())
-    await desk.accept(a_replace(intent))
-    await set_manual(pool, desk.tenant, disabled=True)
-    assert await desk.work() == []
-    assert await desk.states() == [("CREATE", "SKIPPED", "SYMBOL_DISABLED"), ("REPLACE", "SKIPPED", "ORDER_TERMINAL")]
+async def test_a_create_that_may_not_pass_takes_the_replace_behind_it_along(pool: Pool, harness: Harness) -> None:
+    intent = await harness.accept(a_limit_create())
+    await harness.accept(a_replace(intent))
+    await set_manual(pool, harness.tenant, disabled=True)
+    assert await harness.work() == []
+    assert await harness.states() == [
+        ("CREATE", "SKIPPED", "SYMBOL_DISABLED"),
+        ("REPLACE", "SKIPPED", "ORDER_TERMINAL"),
+    ]
 
 
 @pytest.mark.parametrize("change", list(CHANGES))
-async def test_what_is_past_its_door_is_never_skipped(pool: Pool, desk: Desk, change: str) -> None:
-    await desk.accept()
-    (door,) = await desk.open_doors()
-    await CHANGES[change](pool, desk.tenant)
-    assert await desk.open_doors() == []
-    await desk.execute.dispatch(desk.broker, door)
-    assert await desk.states() == [("CREATE", "ACKED", None)]
+async def test_what_is_past_its_door_is_never_skipped(pool: Pool, harness: Harness, change: str) -> None:
+    await harness.accept()
+    (door,) = await harness.open_doors()
+    await CHANGES[change](pool, harness.tenant)
+    assert await harness.open_doors() == []
+    await harness.execute.dispatch(harness.broker, door)
+    assert await harness.states() == [("CREATE", "ACKED", None)]
 
 
-async def test_a_control_stops_its_symbol_on_its_account_and_nothing_else(pool: Pool, desk: Desk) -> None:
-    await set_manual(pool, desk.tenant, disabled=True, symbol=Symbol("MSFT"))
-    neighbour = Desk(pool, await a_tenant(pool))
+async def test_a_control_stops_its_symbol_on_its_account_and_nothing_else(pool: Pool, harness: Harness) -> None:
+    await set_manual(pool, harness.tenant, disabled=True, symbol=Symbol("MSFT"))
+    neighbour = Harness(pool, await a_tenant(pool))
     await set_manual(pool, neighbour.tenant, disabled=True)
-    await (await at_this_epoch(pool, desk)).accept()
-    assert len(await desk.work()) == 1
+    await (await at_this_epoch(pool, harness)).accept()
+    assert len(await harness.work()) == 1
 
 
 @pytest.mark.parametrize(
@@ -168,45 +175,47 @@ async def test_a_control_stops_its_symbol_on_its_account_and_nothing_else(pool: 
 async def test_a_live_account_without_controls_sends_nothing_that_waited_for_more_than_a_minute(
     pool: Pool, environment: Environment, seconds: int, state: str
 ) -> None:
-    desk = Desk(pool, await a_tenant(pool, environment=environment))
-    await desk.accept()
+    harness = Harness(pool, await a_tenant(pool, environment=environment))
+    await harness.accept()
     await pool.execute("update action_states set queued_at = queued_at - make_interval(secs => $1)", float(seconds))
-    await desk.work()
-    assert await desk.states() == [("CREATE", state, "STALE_ORDER" if state == "SKIPPED" else None)]
+    await harness.work()
+    assert await harness.states() == [("CREATE", state, "STALE_ORDER" if state == "SKIPPED" else None)]
 
 
 @pytest.mark.parametrize("answer", [Accepted("b1"), Unknown("no answer")])
 async def test_what_passed_its_door_does_not_grow_too_old(pool: Pool, answer: Outcome) -> None:
-    desk = Desk(pool, await a_tenant(pool, environment=Environment.LIVE))
-    await desk.accept()
-    (door,) = await desk.open_doors()
+    harness = Harness(pool, await a_tenant(pool, environment=Environment.LIVE))
+    await harness.accept()
+    (door,) = await harness.open_doors()
     await pool.execute("update action_states set queued_at = queued_at - interval '1 hour'")
-    desk.broker.script.append(answer)
-    await desk.execute.dispatch(desk.broker, door)
-    assert await desk.open_doors() == []
+    harness.broker.script.append(answer)
+    await harness.execute.dispatch(harness.broker, door)
+    assert await harness.open_doors() == []
     if isinstance(answer, Unknown):
         order_id = client_order_id(door.action.action_id)
-        desk.broker.book[order_id] = a_report(ReportStatus.WORKING, client_order_id=order_id)
-        await desk.settle(0)
-    assert await desk.states() == [("CREATE", "ACKED", None)]
+        harness.broker.book[order_id] = a_report(ReportStatus.WORKING, client_order_id=order_id)
+        await harness.settle(0)
+    assert await harness.states() == [("CREATE", "ACKED", None)]
 
 
-async def test_however_many_are_refused_those_behind_them_pass_in_the_same_round(pool: Pool, desk: Desk) -> None:
-    await accept(pool, *(desk.tenant.submission() for _ in range(50)))
-    await set_manual(pool, desk.tenant, disabled=True)
-    await set_manual(pool, desk.tenant, disabled=False, symbol=Symbol("MSFT"))
-    later = await at_this_epoch(pool, desk)
+async def test_however_many_are_refused_those_behind_them_pass_in_the_same_round(pool: Pool, harness: Harness) -> None:
+    await accept(pool, *(harness.tenant.submission() for _ in range(50)))
+    await set_manual(pool, harness.tenant, disabled=True)
+    await set_manual(pool, harness.tenant, disabled=False, symbol=Symbol("MSFT"))
+    later = await at_this_epoch(pool, harness)
     await later.accept(a_market_create(symbol="MSFT"))
-    assert len(await desk.work(free=4)) == 1
-    assert Counter(state for _, state, _ in await desk.states()) == {"SKIPPED": 50, "ACKED": 1}
+    assert len(await harness.work(free=4)) == 1
+    assert Counter(state for _, state, _ in await harness.states()) == {"SKIPPED": 50, "ACKED": 1}
 
 
-async def test_a_database_with_refusals_and_skipped_orders_is_whole(pool: Pool, database: str, desk: Desk) -> None:
-    await desk.accept()
+async def test_a_database_with_refusals_and_skipped_orders_is_whole(
+    pool: Pool, database: str, harness: Harness
+) -> None:
+    await harness.accept()
     async with rest_api(pool) as api:
-        await set_manual(pool, desk.tenant, disabled=True)
-        assert (await api.submit(desk.tenant, create_body())).status_code == 422
-    await desk.work()
+        await set_manual(pool, harness.tenant, disabled=True)
+        assert (await api.submit(harness.tenant, create_body())).status_code == 422
+    await harness.work()
     report = await check_backup(database)
     assert [finding.check.name for finding in report.findings if not finding.holds] == []
     await pool.execute("alter table receipts disable trigger append_only")
@@ -234,11 +243,11 @@ async def test_a_door_costs_no_round_trip_more_for_its_controls(pool: Pool, coun
         tenant = await a_tenant(pool)
         for _ in range(controls):
             await set_manual(pool, tenant, disabled=False)
-        desk = await at_this_epoch(pool, Desk(one, tenant))
+        harness = await at_this_epoch(pool, Harness(one, tenant))
         for _ in range(2):
-            await accept(pool, *(desk.tenant.submission() for _ in range(4)))
+            await accept(pool, *(harness.tenant.submission() for _ in range(4)))
             sent.clear()
-            assert len(await desk.open_doors(free=4)) == 4
+            assert len(await harness.open_doors(free=4)) == 4
             costs.append(len(sent))
     # Begin, lock, cancels, others, doors, commit; and the rules in three, once for their epochs.
     assert costs[2:] == [9, 6] * 3

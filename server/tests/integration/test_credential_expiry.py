@@ -7,15 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from builders import Tenant, a_tenant, new_id
+from openbell_server.adapters.postgres.access.credentials import PostgresCredentialStore
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool
-from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
-from openbell_server.application.ports.credentials import RunningOut
-from openbell_server.application.warn_of_expiry import BATCH_MAX, WarnOfExpiry
-from openbell_server.domain.credentials import NewCredential, SealedSecrets, SecretPlace
-from rest_api import RecordedHints
+from openbell_server.application.access.ports.credentials import RunningOut
+from openbell_server.application.access.warn_before_expiry import BATCH_MAX, WarnOfExpiry
+from openbell_server.domain.access.credentials import NewCredential, SealedSecrets, SecretPlace
+from support.builders.tenant import Tenant, a_tenant, new_id
+from support.rest.rest_api import RecordedHints
 
-Told = list[tuple[str, str, int]]
+Published = list[tuple[str, str, int]]
 
 
 def store_of(pool: Pool) -> PostgresCredentialStore:
@@ -40,7 +40,7 @@ async def runs_out_in(pool: Pool, tenant: Tenant, left: timedelta) -> None:
     )
 
 
-async def told(pool: Pool, tenant: Tenant) -> Told:
+async def told(pool: Pool, tenant: Tenant) -> Published:
     """Reason, status and version of the account, of every event since the credential was made."""
     rows = await pool.fetch(
         "select body from account_events where account_id = $1 and event_no > 1 order by event_no", tenant.account.id
@@ -132,7 +132,7 @@ async def test_what_changed_since_it_was_found_is_left_alone(
     else:
         await pool.execute("update credentials set expires_at = clock_timestamp() + interval '1 year'")
     events = await pool.fetchval("select count(*) from account_events")
-    assert not await store.tell(found)
+    assert not await store.record_warning(found)
     assert await pool.fetchval("select count(*) from account_events") == events
     assert await pool.fetchval("select credential_status from accounts") == "unverified"
 
@@ -169,10 +169,10 @@ async def test_what_fails_for_one_account_holds_up_no_other(pool: Pool, login_po
             assert limit == BATCH_MAX
             return await store.running_out_across_organizations(limit)
 
-        async def tell(self, credential: RunningOut) -> bool:
+        async def record_warning(self, credential: RunningOut) -> bool:
             if credential.account_id == tenant.account.id:
                 raise RuntimeError("broken")
-            return await store.tell(credential)
+            return await store.record_warning(credential)
 
     with pytest.raises(RuntimeError, match="broken"):
         await WarnOfExpiry(Failing(), RecordedHints())()

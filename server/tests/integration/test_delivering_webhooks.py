@@ -9,18 +9,18 @@ from uuid import UUID
 
 import pytest
 
-from builders import Tenant, a_tenant, accept
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.events import PostgresEventStore
-from openbell_server.adapters.postgres.webhook_lanes import (
-    ORGANIZATION_LANES_MAX,
+from openbell_server.adapters.postgres.events.delivery_queue import (
+    ORGANIZATION_QUEUES_MAX,
     WEBHOOK_FAILING_MAX,
-    WEBHOOK_LANES_MAX,
-    PostgresLaneStore,
+    WEBHOOK_QUEUES_MAX,
+    PostgresDeliveryQueueStore,
 )
+from openbell_server.adapters.postgres.events.events import PostgresEventStore
 from openbell_server.adapters.webhooks.posting import WebhookPoster
-from openbell_server.application.deliver_webhooks import DeliverWebhooks, SignAndPost
-from webhook_targets import OK, Target, a_target, a_webhook
+from openbell_server.application.webhooks.deliver_webhooks import DeliverWebhooks, SignAndPost
+from support.builders.tenant import Tenant, a_tenant, accept
+from support.builders.webhook_targets import OK, Target, a_target, a_webhook
 
 FAILING = b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n"
 GONE = b"HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n"
@@ -47,7 +47,7 @@ class Post:
         """Claim once, and let all turns end."""
         await self.deliver()
         while self.deliver._turns:
-            await asyncio.wait(self.deliver._turns, timeout=10)
+            await asyncio.wait(self.deliver._turns, timeout=60)
         assert self.troubles == []
 
     async def lane(self) -> dict[str, object]:
@@ -64,7 +64,7 @@ async def post(pool: Pool) -> AsyncIterator[Post]:
     poster = WebhookPoster(private_allowed=True)
     async with a_target() as target:
         troubles: list[Exception] = []
-        store = PostgresLaneStore(pool)
+        store = PostgresDeliveryQueueStore(pool)
         deliver = DeliverWebhooks(
             store,
             PostgresEventStore(pool),
@@ -77,7 +77,7 @@ async def post(pool: Pool) -> AsyncIterator[Post]:
         )
         one = Post(pool, await a_tenant(pool), target, deliver, troubles)
         await one.add_webhook(one.tenant, target)
-        await store.add_lanes_across_organizations()
+        await store.add_queues_across_organizations()
         yield one
         await poster.close()
 
@@ -145,7 +145,7 @@ async def test_a_lane_that_failed_for_too_long_is_parked_and_skips_nothing(post:
     await post.round()
     lane = await post.lane()
     assert lane["parked_at"] is not None
-    assert (await PostgresLaneStore(post.pool).counts_across_organizations()) == (0, 1)
+    assert (await PostgresDeliveryQueueStore(post.pool).counts_across_organizations()) == (0, 1)
     await post.pool.execute("update webhook_lanes set next_attempt_at = now()")
     await post.round()
     assert len(post.sent()) == 2
@@ -204,7 +204,7 @@ async def test_events_that_are_no_longer_kept_are_told_as_a_gap(post: Post) -> N
 
 async def test_a_holder_who_fell_silent_loses_its_lane_and_then_changes_nothing(post: Post) -> None:
     await post.events(1)
-    store = PostgresLaneStore(post.pool)
+    store = PostgresDeliveryQueueStore(post.pool)
     (silent,) = await store.claim_across_organizations(9, 9)
     assert await store.claim_across_organizations(9, 9) == []
     await post.pool.execute("update webhook_lanes set claimed_until = now() - interval '1 second'")
@@ -252,16 +252,16 @@ async def test_of_a_webhook_and_of_an_organization_only_so_many_lanes_are_worked
         " where a.organization_id = $1 and a.account_id <> c.account_id",
         organization_id,
     )
-    await PostgresLaneStore(pool).add_lanes_across_organizations()
+    await PostgresDeliveryQueueStore(pool).add_queues_across_organizations()
     await pool.execute("update account_counters set event_no = 1")
-    claimed = await PostgresLaneStore(pool).claim_across_organizations(200, 200)
+    claimed = await PostgresDeliveryQueueStore(pool).claim_across_organizations(200, 200)
     webhooks = Counter(lane.webhook_id for lane in claimed if lane.organization_id == organization_id)
-    assert sum(webhooks.values()) == ORGANIZATION_LANES_MAX
-    assert max(webhooks.values()) <= WEBHOOK_LANES_MAX
+    assert sum(webhooks.values()) == ORGANIZATION_QUEUES_MAX
+    assert max(webhooks.values()) <= WEBHOOK_QUEUES_MAX
     assert {lane.organization_id for lane in claimed} == {organization_id, other.account.organization_id}
     await pool.execute("update webhook_lanes set failures = 1, claimed_until = null")
-    claimed = await PostgresLaneStore(pool).claim_across_organizations(200, 200)
+    claimed = await PostgresDeliveryQueueStore(pool).claim_across_organizations(200, 200)
     assert max(Counter(lane.webhook_id for lane in claimed).values()) == WEBHOOK_FAILING_MAX
     await pool.execute("update webhook_lanes set claimed_until = null")
-    few = await PostgresLaneStore(pool).claim_across_organizations(2, 2)
+    few = await PostgresDeliveryQueueStore(pool).claim_across_organizations(2, 2)
     assert len({lane.organization_id for lane in few}) == 2

@@ -11,30 +11,30 @@ import asyncpg
 import httpx
 import pytest
 
-from account_desk import Clock
-from builders import Tenant, a_market_create, a_tenant, accepting, ids
+from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.connection import DOUBTFUL, UNAVAILABLE, Pool, open_pool
-from openbell_server.adapters.postgres.counted_accept import PostgresCountedAcceptStore
-from openbell_server.adapters.postgres.execution import PostgresAccountTransaction, PostgresExecutionStore
-from openbell_server.adapters.postgres.intents import PostgresIntentStore
-from openbell_server.adapters.postgres.markets import PostgresMarketStore
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
-from openbell_server.adapters.postgres.rule_books import PostgresRuleBookStore
-from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
-from openbell_server.application.judge_command import JudgeCommand
+from openbell_server.adapters.postgres.controls.markets import PostgresMarketStore
+from openbell_server.adapters.postgres.controls.rule_books import PostgresRuleBookStore
+from openbell_server.adapters.postgres.controls.symbol_controls import PostgresControlStore
+from openbell_server.adapters.postgres.execution.execution import PostgresAccountTransaction, PostgresExecutionStore
+from openbell_server.adapters.postgres.intents.accept_with_counts import PostgresCountedAcceptStore
+from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore
+from openbell_server.application.controls.check_command import CheckCommand
+from openbell_server.application.execution.record_outcomes import RECORD_SECONDS
+from openbell_server.application.intents.account_cache import RecentAccounts
+from openbell_server.application.intents.submit_intent import SubmitIntent, Submitted
+from openbell_server.application.ports.accept_step import Acceptance, Submission
+from openbell_server.application.ports.account_transaction import BrokerAccount
 from openbell_server.application.ports.broker import BrokerDefinition
-from openbell_server.application.ports.execution import BrokerAccount
-from openbell_server.application.ports.stores import Acceptance, Submission
-from openbell_server.application.recent_accounts import RecentAccounts
-from openbell_server.application.record_answers import RECORD_SECONDS
-from openbell_server.application.submit_intent import SubmitIntent, Submitted
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.broker_orders import Accepted, Outcome, Refused, Unknown
 from openbell_server.domain.errors import Problem
-from openbell_server.domain.intents import CommandRequest
-from rest_api import RecordedHints, RestApi, cancel_body, create_body, problem, rest_api
-from scripted_broker import Desk
-from tcp_proxy import CommitProxy, Cut
+from openbell_server.domain.orders.broker_reports import Accepted, Outcome, Refused, Unknown
+from openbell_server.domain.orders.intents import CommandRequest
+from support.brokers.execution_harness import Clock
+from support.brokers.scripted_broker import Harness
+from support.builders.tenant import Tenant, a_market_create, a_tenant, accepting, ids
+from support.environment.commit_proxy import CommitProxy, Cut
+from support.rest.rest_api import RecordedHints, RestApi, cancel_body, create_body, problem, rest_api
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ async def submit(pool: Pool, tenant: Tenant, cut: str, key: str | None) -> Submi
         intents,
         accepting(intents),
         PostgresControlStore(pool),
-        JudgeCommand(PostgresRuleBookStore(pool), intents, market, counted, None),
+        CheckCommand(PostgresRuleBookStore(pool), intents, market, counted, None),
         ids(pool),
         BROKERS,
         RecordedHints(),
@@ -263,12 +263,12 @@ class CutExecutionStore(PostgresExecutionStore):
             raise self.error
 
 
-async def dispatch(desk: Desk, answer: Outcome, store: PostgresExecutionStore) -> None:
+async def dispatch(harness: Harness, answer: Outcome, store: PostgresExecutionStore) -> None:
     """Take one create through its door, and record the answer in this store."""
-    await desk.accept()
-    (door,) = await desk.open_doors()
-    desk.broker.script.append(answer)
-    await replace(desk.execute, store=store).dispatch(desk.broker, door)
+    await harness.accept()
+    (door,) = await harness.open_doors()
+    harness.broker.script.append(answer)
+    await replace(harness.execute, store=store).dispatch(harness.broker, door)
 
 
 @pytest.mark.parametrize("cut", ["before", "inside", "after"])
@@ -278,33 +278,33 @@ async def dispatch(desk: Desk, answer: Outcome, store: PostgresExecutionStore) -
 async def test_an_answer_is_recorded_once_though_the_database_went_away_for_a_moment(
     pool: Pool, cut: str, answer: Outcome, state: str
 ) -> None:
-    desk = Desk(pool, await a_tenant(pool))
-    await dispatch(desk, answer, CutExecutionStore(pool, desk.clock, [cut]))
-    assert [action_state for _, action_state, _ in await desk.states()] == [state]
-    untroubled = Desk(pool, await a_tenant(pool))
+    harness = Harness(pool, await a_tenant(pool))
+    await dispatch(harness, answer, CutExecutionStore(pool, harness.clock, [cut]))
+    assert [action_state for _, action_state, _ in await harness.states()] == [state]
+    untroubled = Harness(pool, await a_tenant(pool))
     await dispatch(untroubled, answer, PostgresExecutionStore(pool))
     events = "select array_agg(kind order by event_no) from account_events where account_id = $1"
-    assert await pool.fetchval(events, desk.tenant.account.id) == await pool.fetchval(
+    assert await pool.fetchval(events, harness.tenant.account.id) == await pool.fetchval(
         events, untroubled.tenant.account.id
     )
-    assert (desk.broker.calls, len(desk.hints.accounts)) == (1, len(untroubled.hints.accounts))
+    assert (harness.broker.calls, len(harness.hints.accounts)) == (1, len(untroubled.hints.accounts))
 
 
 async def test_an_answer_is_given_up_when_the_database_stays_away(pool: Pool) -> None:
-    desk = Desk(pool, await a_tenant(pool))
+    harness = Harness(pool, await a_tenant(pool))
     cuts = ["before"] * 100
     with pytest.raises(ConnectionResetError):
-        await dispatch(desk, Accepted("b1"), CutExecutionStore(pool, desk.clock, cuts))
+        await dispatch(harness, Accepted("b1"), CutExecutionStore(pool, harness.clock, cuts))
     assert 100 - len(cuts) == RECORD_SECONDS + 1
-    assert await desk.states() == [("CREATE", "DISPATCHING", None)]
-    assert desk.broker.calls == 1
+    assert await harness.states() == [("CREATE", "DISPATCHING", None)]
+    assert harness.broker.calls == 1
 
 
 async def test_an_answer_that_the_database_cannot_hold_is_tried_once(pool: Pool) -> None:
-    desk = Desk(pool, await a_tenant(pool))
+    harness = Harness(pool, await a_tenant(pool))
     cuts = ["before"] * 100
     with pytest.raises(ValueError, match="a bug"):
-        await dispatch(desk, Accepted("b1"), CutExecutionStore(pool, desk.clock, cuts, ValueError("a bug")))
+        await dispatch(harness, Accepted("b1"), CutExecutionStore(pool, harness.clock, cuts, ValueError("a bug")))
     assert len(cuts) == 99
 
 

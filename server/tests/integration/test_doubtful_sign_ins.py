@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from signing_in import Executor, a_desk, a_vault, an_executor, hangs, remove, says
 
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.application.hold_slots import HoldSlots
-from openbell_server.application.keep_sessions import RETRY_SECONDS_MAX
-from openbell_server.domain.credentials import SignedIn
+from openbell_server.application.execution.broker_sign_ins import RETRY_SECONDS_MAX
+from openbell_server.application.execution.slot_leases import SlotLeases
+from openbell_server.domain.access.credentials import SignedIn
 from openbell_server.domain.identifiers import AccountId
-from paper_broker import until
-from scripted_broker import Desk, ScriptedBroker, until_so
+from support.brokers.paper_broker import until
+from support.brokers.scripted_broker import Harness, ScriptedBroker, until_so
+from support.brokers.sign_ins import Executor, a_harness, a_vault, an_executor, hangs, remove, says
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ async def executor(pool: Pool, tmp_path: Path) -> AsyncIterator[Executor]:
 
 
 @pytest.fixture
-async def desk(executor: Executor) -> Desk:
-    return await a_desk(executor)
+async def harness(executor: Executor) -> Harness:
+    return await a_harness(executor)
 
 
 def _somebody_waits(pool: Pool) -> Callable[[], Awaitable[bool]]:
@@ -37,73 +37,77 @@ def _somebody_waits(pool: Pool) -> Callable[[], Awaitable[bool]]:
 
 
 async def test_a_key_that_is_for_another_account_at_the_broker_sends_nothing_before_that_is_on_record(
-    executor: Executor, desk: Desk
+    executor: Executor, harness: Harness
 ) -> None:
-    await executor.vault.put(desk.tenant, desk.pool, "first")
-    await desk.pool.execute("update accounts set external_account_id = 'ours'")
+    await executor.vault.put(harness.tenant, harness.pool, "first")
+    await harness.pool.execute("update accounts set external_account_id = 'ours'")
     says(executor.broker, SignedIn("theirs"))
-    await desk.accept()
-    async with desk.pool.acquire() as connection, connection.transaction():
+    await harness.accept()
+    async with harness.pool.acquire() as connection, connection.transaction():
         await connection.fetch("select 1 from account_counters for no key update")
         # It has the account's lock before whoever writes down what the broker says.
-        door = asyncio.ensure_future(desk.work())
-        await until(_somebody_waits(desk.pool), 60)
-        executor.sessions.hear(desk.account)
-        await until_so(lambda: desk.account.account_id in executor.broker.keys)
+        door = asyncio.ensure_future(harness.work())
+        await until(_somebody_waits(harness.pool), 60)
+        executor.sessions.notify(harness.account)
+        await until_so(lambda: harness.account.account_id in executor.broker.keys)
     await door
     await until_so(lambda: executor.heard != [])
-    await desk.work()
+    await harness.work()
     assert executor.broker.writes == []
 
 
-async def test_a_key_that_was_removed_while_the_broker_was_asked_sends_nothing(executor: Executor, desk: Desk) -> None:
+async def test_a_key_that_was_removed_while_the_broker_was_asked_sends_nothing(
+    executor: Executor, harness: Harness
+) -> None:
     gate = hangs(executor.broker, "first")
-    await executor.vault.put(desk.tenant, desk.pool, "first")
-    executor.sessions.hear(desk.account)
+    await executor.vault.put(harness.tenant, harness.pool, "first")
+    executor.sessions.notify(harness.account)
     await until_so(lambda: executor.broker.sign_ins != [])
-    await remove(desk.tenant, desk.pool)
-    await desk.accept()
+    await remove(harness.tenant, harness.pool)
+    await harness.accept()
     # The broker may let it in at any moment from now on.
-    assert await desk.work() == []
+    assert await harness.work() == []
     gate.set()
     await until_so(lambda: len(executor.heard) == 2)
-    await desk.work()
+    await harness.work()
     assert [write.key_id for write in executor.broker.writes] == [None]
 
 
 async def test_a_broker_that_does_not_let_go_of_one_account_holds_up_no_other(
-    executor: Executor, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    executor: Executor, harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost = await a_desk(executor)
-    await executor.vault.put(lost.tenant, desk.pool, "lost")
+    lost = await a_harness(executor)
+    await executor.vault.put(lost.tenant, harness.pool, "lost")
     await executor.refresh(lost.account)
     ours = executor.slots.held() - {lost.account.slot}
-    monkeypatch.setattr(HoldSlots, "held", lambda _: ours)
+    monkeypatch.setattr(SlotLeases, "held", lambda _: ours)
 
     async def is_away(_: ScriptedBroker, account_id: AccountId) -> None:
         raise ConnectionError(account_id)
 
     monkeypatch.setattr(ScriptedBroker, "sign_out", is_away)
-    other = await a_desk(executor)
+    other = await a_harness(executor)
     while other.account.slot not in ours:
-        other = await a_desk(executor)
-    await executor.vault.put(other.tenant, desk.pool, "other")
+        other = await a_harness(executor)
+    await executor.vault.put(other.tenant, harness.pool, "other")
     await executor.sessions.sweep()
     await until_so(lambda: (other.account.account_id, "other") in executor.broker.sign_ins)
     await until_so(lambda: (lost.account.account_id, "ConnectionError") in executor.sessions.failures)
     monkeypatch.undo()
-    monkeypatch.setattr(HoldSlots, "held", lambda _: ours)
+    monkeypatch.setattr(SlotLeases, "held", lambda _: ours)
     executor.clock.seconds += RETRY_SECONDS_MAX
     await executor.sessions.sweep()
     await until_so(lambda: {*executor.broker.keys} == {other.account.account_id})
 
 
-async def test_who_cannot_open_the_vault_says_which_accounts_are_not_signed_in(executor: Executor, desk: Desk) -> None:
-    await executor.vault.put(desk.tenant, desk.pool, "first")
+async def test_who_cannot_open_the_vault_says_which_accounts_are_not_signed_in(
+    executor: Executor, harness: Harness
+) -> None:
+    await executor.vault.put(harness.tenant, harness.pool, "first")
     executor.sessions.opener = None
     await executor.sessions.begin("paper", executor.slots.held())
     await until_so(lambda: executor.heard != [])
-    assert executor.sessions.signing_in() == {desk.account.account_id}
+    assert executor.sessions.signing_in() == {harness.account.account_id}
     executor.sessions.opener = executor.vault.opener
-    await executor.refresh(desk.account)
+    await executor.refresh(harness.account)
     assert executor.sessions.signing_in() == frozenset()

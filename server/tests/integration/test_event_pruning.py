@@ -4,18 +4,18 @@ import asyncio
 
 import asyncpg
 import pytest
-from halting import Switchboard
 
-from builders import Tenant, a_limit_create, a_report, a_tenant, accept
-from openbell_server.adapters.postgres.backup import check_backup
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
-from openbell_server.adapters.postgres.event_pruning import ROWS_MAX, PruneEvents
-from openbell_server.adapters.postgres.events import PostgresEventStore
-from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.halts import no_working_orders
+from openbell_server.adapters.postgres.events.event_pruning import ROWS_MAX, PruneEvents
+from openbell_server.adapters.postgres.events.events import PostgresEventStore
+from openbell_server.adapters.postgres.operators.backup_check import check_backup
+from openbell_server.domain.controls.halts import no_working_orders
 from openbell_server.domain.identifiers import AccountId
-from scripted_broker import Desk
-from tenancy import Owner
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from support.brokers.scripted_broker import Harness
+from support.builders.tenant import Tenant, a_limit_create, a_report, a_tenant, accept
+from support.tenancy.halts import Switchboard
+from support.tenancy.statements import Owner
 
 DAY_SECONDS = 86_400.0
 
@@ -180,17 +180,17 @@ async def test_the_check_of_a_backup_knows_the_floor(pool: Pool, database: str) 
 
 
 async def test_a_halt_report_says_the_same_when_the_log_no_longer_goes_back_to_the_halt(pool: Pool) -> None:
-    board = Switchboard(Desk(pool, await a_tenant(pool)))
-    desk, account = board.desk, board.desk.tenant.account
-    _, order_id = await desk.working()
-    await desk.accept(a_limit_create())
-    (flying,) = await desk.open_doors()
+    board = Switchboard(Harness(pool, await a_tenant(pool)))
+    harness, account = board.harness, board.harness.tenant.account
+    _, order_id = await harness.working()
+    await harness.accept(a_limit_create())
+    (flying,) = await harness.open_doors()
     await board.halt()
     await board.sweep()
-    await desk.accept(a_limit_create())
-    await desk.work()
-    await desk.report(a_report(ReportStatus.CANCELED, client_order_id=order_id))
-    await desk.reconcile()
+    await harness.accept(a_limit_create())
+    await harness.work()
+    await harness.report(a_report(ReportStatus.CANCELED, client_order_id=order_id))
+    await harness.reconcile()
     before = await board.report()
     (_, figures, in_flight), *_ = before.halts
     assert (figures.cancels_confirmed, figures.skipped, [each.action_id for each in in_flight]) == (

@@ -8,16 +8,16 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from builders import a_limit_create, a_replace, an_execution, some_terms
-from openbell_server.domain.account_events import EventKind
-from openbell_server.domain.action_lifecycle import ActionState
-from openbell_server.domain.broker_orders import ExecutionChange
-from openbell_server.domain.external_orders import ExternalOrder, ExternalStatus
+from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import SLOTS, AccountId, ActionId, Symbol
-from openbell_server.domain.order_aggregate import Certainty, CloseReason, Order, Pending, Standing
-from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
-from paper_broker import until
-from store_benches import Bench
+from openbell_server.domain.orders.action_lifecycle import ActionState
+from openbell_server.domain.orders.broker_reports import ExecutionChange
+from openbell_server.domain.orders.external_orders import ExternalOrder, ExternalStatus
+from openbell_server.domain.orders.order_aggregate import Certainty, CloseReason, Order, Pending, Standing
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
+from support.brokers.paper_broker import until
+from support.builders.tenant import a_limit_create, a_replace, an_execution, some_terms
+from support.environment.store_benches import Bench
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 ALL_SLOTS = range(SLOTS)

@@ -10,18 +10,18 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from builders import a_cancel, a_limit_create, a_replace, an_execution, some_terms
-from openbell_server.application.ports.execution import TrackedAction
-from openbell_server.domain.account_events import EventKind
-from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason
-from openbell_server.domain.broker_orders import ExecutionChange
-from openbell_server.domain.credentials import CredentialStatus
+from openbell_server.application.ports.account_transaction import TrackedAction
+from openbell_server.domain.access.credentials import CredentialStatus
 from openbell_server.domain.errors import IllegalTransition
+from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import ActionId, IntentId, Symbol
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import Certainty, Order, Pending, Standing
-from openbell_server.domain.orders import TimeInForce
-from store_benches import Bench
+from openbell_server.domain.orders.action_lifecycle import SETTLED, ActionState, Reason
+from openbell_server.domain.orders.broker_reports import ExecutionChange
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_aggregate import Certainty, Order, Pending, Standing
+from openbell_server.domain.orders.order_terms import TimeInForce
+from support.builders.tenant import a_cancel, a_limit_create, a_replace, an_execution, some_terms
+from support.environment.store_benches import Bench
 
 ALL: Final[dict[str, Any]] = {"commands": 9, "cancels": True, "cancels_unseen": False}
 LONG_AGO = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -1,13 +1,13 @@
 """The operator's halt: set, listed and lifted with nothing but the database, and audited."""
 
 import pytest
-from halting import Switchboard
 
-from builders import a_limit_create, a_tenant
-from command_line import CommandLine, audited
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.examination import Examination
-from scripted_broker import Desk
+from openbell_server.adapters.postgres.operators.diagnostics import Diagnostics
+from support.brokers.scripted_broker import Harness
+from support.builders.tenant import a_limit_create, a_tenant
+from support.environment.command_line import CommandLine, audited
+from support.tenancy.halts import Switchboard
 
 WHY = ("--reason", "runaway strategy", "--as", "olga")
 
@@ -19,11 +19,11 @@ def operator(database: str) -> CommandLine:
 
 @pytest.fixture
 async def board(pool: Pool) -> Switchboard:
-    return Switchboard(Desk(pool, await a_tenant(pool)))
+    return Switchboard(Harness(pool, await a_tenant(pool)))
 
 
 def where(board: Switchboard, scope: str) -> tuple[str, ...]:
-    account = board.desk.tenant.account
+    account = board.harness.tenant.account
     named = {
         "account": ("--account", str(account.id)),
         "organization": ("--organization", str(account.organization_id)),
@@ -39,13 +39,13 @@ async def test_a_halt_shuts_doors_at_its_scope_until_it_is_lifted(
     assert (done["scope"], done["state"], done["before"], done["cancel_working"]) == (scope, "HALTED", "ACTIVE", True)
     (listed,) = (await operator.read("halt", "status"))["halts"]
     assert (listed["scope"], listed["set_by"], listed["reason"]) == (scope, "OPERATOR olga", "runaway strategy")
-    assert await Examination(pool).halts_in_force() == {scope: 1}
-    await board.desk.accept(a_limit_create())
-    assert await board.desk.work() == []
-    assert await board.desk.states() == [("CREATE", "SKIPPED", "HALTED")]
+    assert await Diagnostics(pool).halts_in_force() == {scope: 1}
+    await board.harness.accept(a_limit_create())
+    assert await board.harness.work() == []
+    assert await board.harness.states() == [("CREATE", "SKIPPED", "HALTED")]
     await operator.read("resume", *where(board, scope), *WHY, "--yes")
     assert (await operator.read("halt", "status"))["halts"] == []
-    await board.desk.working()
+    await board.harness.working()
     if scope != "platform":
         entries = [entry for entry in await audited(pool) if "SWITCH" in str(entry)]
         assert len(entries) == 2
@@ -63,7 +63,7 @@ async def test_a_halt_may_let_reductions_pass_and_leave_working_orders_alone(
 async def test_nothing_is_done_without_a_yes_a_reason_or_a_scope_that_is_there(
     operator: CommandLine, board: Switchboard
 ) -> None:
-    account = board.desk.tenant.account
+    account = board.harness.tenant.account
     both = ("--account", str(account.id), "--organization", str(account.organization_id))
     nobody = "00000000-0000-4000-8000-000000000001"
     assert "not both" in await operator.refused("halt", *both, *WHY, "--yes")

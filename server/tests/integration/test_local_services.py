@@ -18,13 +18,13 @@ import asyncpg
 import nats
 import pytest
 
-from openbell_server.processes import local_nats, local_postgres
-from openbell_server.processes.children import Child, ChildFailed, ProcessStamp, free_port, wait_until
-from openbell_server.processes.local_services import LocalServices
+from openbell_server.devtools import local_nats, local_postgres
+from openbell_server.devtools.child_processes import Child, ChildFailed, ProcessStamp, free_port, wait_until
+from openbell_server.devtools.local_services import LocalServices
 
 OWNER = """
 import time
-from openbell_server.processes.local_services import LocalServices
+from openbell_server.devtools.local_services import LocalServices
 with LocalServices():
     print("up", flush=True)
     time.sleep(60)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from builders import a_tenant, accept
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from support.builders.tenant import a_tenant, accept
 
 ACTIONS, SETS = 64, 30
 # Halving so many takes so many looks.

@@ -6,23 +6,17 @@ from typing import Any
 
 import pytest
 
-from builders import a_tenant
-from openbell_server.adapters.postgres.calendars import PostgresCalendarOperators
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
-from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
-from openbell_server.domain.control_rules import Address, RuleTerms
-from openbell_server.domain.controls import TimeControl
-from openbell_server.domain.findings import Scope
+from openbell_server.adapters.postgres.controls.calendars import PostgresCalendarOperators
+from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.controls.symbol_controls import PostgresControlStore
+from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.controls.rules import Address, RuleTerms
+from openbell_server.domain.controls.symbol_controls import TimeControl
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.market_calendars import Session, SessionChange
-from rest_api import RestApi, create_body, rest_api
-from scripted_broker import Desk
-
-
-@pytest.fixture
-async def desk(pool: Pool) -> Desk:
-    return Desk(pool, await a_tenant(pool))
+from openbell_server.domain.markets.calendars import Session, SessionChange
+from support.brokers.scripted_broker import Harness
+from support.rest.rest_api import RestApi, create_body, rest_api
 
 
 @pytest.fixture
@@ -51,55 +45,55 @@ def rules_of(answer: Any) -> list[dict[str, Any]]:
 
 
 async def test_a_day_that_an_operator_changes_counts_at_once_at_both_gates(
-    pool: Pool, desk: Desk, api: RestApi
+    pool: Pool, harness: Harness, api: RestApi
 ) -> None:
-    account = desk.tenant.account
+    account = harness.tenant.account
     where = Address(organization_id=account.organization_id, scope=Scope.ACCOUNT, account_id=account.id)
     terms = RuleTerms(parameters={"calendar": "XPAR"})
     await hours(pool, "XPAR", -1, 1)
-    await PostgresRuleStore(pool).save_rule(where, "MARKET_CLOSED", terms, None, desk.tenant.principal, None)
-    assert (await api.submit(desk.tenant, create_body())).status_code == 202
-    assert len(await desk.work()) == 1
-    assert (await api.submit(desk.tenant, create_body())).status_code == 202
+    await PostgresRuleStore(pool).save_rule(where, "MARKET_CLOSED", terms, None, harness.tenant.principal, None)
+    assert (await api.submit(harness.tenant, create_body())).status_code == 202
+    assert len(await harness.work()) == 1
+    assert (await api.submit(harness.tenant, create_body())).status_code == 202
     await hours(pool, "XPAR", 1, 2)
-    (rule,) = rules_of(await api.submit(desk.tenant, create_body()))
+    (rule,) = rules_of(await api.submit(harness.tenant, create_body()))
     assert (rule["code"], rule["comparison"]) == ("MARKET_CLOSED", "within")
     assert rule["inputs"]["next_open_at"] in rule["would_pass"]
     assert not any(start <= rule["observed"] < end for start, end in rule["limit"])
-    assert await desk.work() == []
-    assert ("CREATE", "SKIPPED", "MARKET_CLOSED") in await desk.states()
+    assert await harness.work() == []
+    assert ("CREATE", "SKIPPED", "MARKET_CLOSED") in await harness.states()
 
 
 async def test_a_symbol_trades_in_what_is_in_its_window_and_in_the_session(
-    pool: Pool, desk: Desk, api: RestApi
+    pool: Pool, harness: Harness, api: RestApi
 ) -> None:
-    account = desk.tenant.account
+    account = harness.tenant.account
     store = PostgresControlStore(pool)
     start, end = ((datetime.now(UTC) + timedelta(hours=each)).time().replace(microsecond=0) for each in (6, 7))
     control = TimeControl(trading_start=start, trading_end=end, calendar="XETR")
     await hours(pool, "XETR", -1, 1)
     where = (account.organization_id, account.id, Symbol("AAPL"))
-    await store.change_time(*where, lambda _: control, desk.tenant.principal)
-    assert [rule["code"] for rule in rules_of(await api.submit(desk.tenant, create_body()))] == [
+    await store.change_time(*where, lambda _: control, harness.tenant.principal)
+    assert [rule["code"] for rule in rules_of(await api.submit(harness.tenant, create_body()))] == [
         "OUTSIDE_TRADING_WINDOW"
     ]
-    await store.change_time(*where, lambda _: TimeControl(calendar="XETR"), desk.tenant.principal)
-    assert (await api.submit(desk.tenant, create_body())).status_code == 202
+    await store.change_time(*where, lambda _: TimeControl(calendar="XETR"), harness.tenant.principal)
+    assert (await api.submit(harness.tenant, create_body())).status_code == 202
     await hours(pool, "XETR", 1, 2)
-    assert [rule["code"] for rule in rules_of(await api.submit(desk.tenant, create_body()))] == ["MARKET_CLOSED"]
+    assert [rule["code"] for rule in rules_of(await api.submit(harness.tenant, create_body()))] == ["MARKET_CLOSED"]
 
 
-async def test_a_window_without_a_zone_is_in_the_account_s(pool: Pool, desk: Desk, api: RestApi) -> None:
-    account = desk.tenant.account
+async def test_a_window_without_a_zone_is_in_the_account_s(pool: Pool, harness: Harness, api: RestApi) -> None:
+    account = harness.tenant.account
     await pool.execute("update accounts set timezone = 'Asia/Tokyo' where account_id = $1", account.id)
     there = datetime.now(UTC) + timedelta(hours=9)
     start, end = ((there + timedelta(hours=each)).time().replace(microsecond=0) for each in (-1, 1))
     where = (account.organization_id, account.id, Symbol("AAPL"))
     control = TimeControl(trading_start=start, trading_end=end)
-    await PostgresControlStore(pool).change_time(*where, lambda _: control, desk.tenant.principal)
-    answer = await api.submit(desk.tenant, create_body())
+    await PostgresControlStore(pool).change_time(*where, lambda _: control, harness.tenant.principal)
+    answer = await api.submit(harness.tenant, create_body())
     assert answer.status_code == 202, answer.text
     other = TimeControl(trading_start=start, trading_end=end, timezone="UTC")
-    await PostgresControlStore(pool).change_time(*where, lambda _: other, desk.tenant.principal)
-    (rule,) = rules_of(await api.submit(desk.tenant, create_body()))
+    await PostgresControlStore(pool).change_time(*where, lambda _: other, harness.tenant.principal)
+    (rule,) = rules_of(await api.submit(harness.tenant, create_body()))
     assert rule["inputs"]["timezone"] == "UTC"

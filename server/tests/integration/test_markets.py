@@ -6,9 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from builders import Tenant, a_tenant, an_account
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
-from openbell_server.adapters.postgres.markets import (
+from openbell_server.adapters.postgres.controls.markets import (
     INSTRUMENT_SECONDS,
     KEPT_MAX,
     PRICE_SECONDS,
@@ -19,6 +18,7 @@ from openbell_server.adapters.postgres.markets import (
     read_rates,
 )
 from openbell_server.domain.identifiers import Symbol
+from support.builders.tenant import Tenant, a_tenant, an_account
 
 AAPL = Symbol("AAPL")
 
@@ -201,12 +201,12 @@ async def test_a_rate_of_exchange_is_of_its_two_currencies_in_their_order(
 async def test_what_is_kept_in_a_process_is_bounded(
     tenant: Tenant, markets: PostgresMarketStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("openbell_server.adapters.postgres.markets.KEPT_MAX", 2)
+    monkeypatch.setattr("openbell_server.adapters.postgres.controls.markets.KEPT_MAX", 2)
     assert KEPT_MAX > 2
     for symbol in ("A", "B", "C"):
         await markets.find_price(tenant.account, Symbol(symbol))
     assert [symbol for _, symbol in markets._wanted] == ["B", "C"]
-    assert len(markets._prices.kept) == 2
+    assert len(markets._prices.entries) == 2
 
 
 async def test_a_caller_reads_all_of_it_in_its_own_transaction(

@@ -8,12 +8,13 @@ import sys
 import asyncpg
 import pytest
 
-from openbell_server.adapters.postgres.connection import open_pool
+from openbell_server.adapters.postgres.connection import Role, open_pool
 from openbell_server.adapters.postgres.migrate import MIGRATION_LOCK, is_current, migrate, print_sql
 from openbell_server.adapters.postgres.schema import OLDEST, require_schema
+from openbell_server.devtools.local_services import LocalServices
 from openbell_server.domain.errors import OperatorError
-from paper_broker import until
-from tenancy import FILES, broken_statements
+from support.brokers.paper_broker import until
+from support.tenancy.statements import FILES, broken_statements
 
 CATALOGUE = {
     "columns": "select table_schema, table_name, column_name, data_type, is_nullable, column_default, is_identity "
@@ -33,41 +34,8 @@ CATALOGUE = {
     "revision": "select version_num from public.alembic_version",
 }
 
-# Operators' commands ask for the newest schema first; a process that meets an older one says so, and goes on.
-NEEDS_NEWEST = {
-    "broker_feeds",
-    "counted_accept",
-    "stored_rules",
-    "examination",
-    "account_changes",
-    "action_operators",
-    "accounts",
-    "backtest_history",
-    "calendars",
-    "control_rules",
-    "credentials",
-    "event_pruning",
-    "evidence",
-    "halts",
-    "halt_operators",
-    "halt_reports",
-    "markets",
-    "operators",
-    "order_lists",
-    "receipts",
-    "reconciliation",
-    "resting",
-    "sessions",
-    "snapshots",
-    "positions",
-    "outbox_health",
-    "outbox_operators",
-    "outbox_pruning",
-    "unneeded_secrets",
-    "vault_objects",
-    "webhook_lanes",
-    "webhooks",
-}
+# What revision 0002 adds: the relay prunes nothing, and statistics are answered with 503, until the database has it.
+NEEDS_NEWEST = {"event_pruning", "intent_statistics"}
 
 
 async def catalogue(url: str) -> dict[str, list[tuple[object, ...]]]:
@@ -81,7 +49,7 @@ async def catalogue(url: str) -> dict[str, list[tuple[object, ...]]]:
 async def run_script(url: str, script: str) -> None:
     connection = await asyncpg.connect(url, timeout=60)
     try:
-        await connection.execute(script, timeout=30)
+        await connection.execute(script, timeout=60)
     finally:
         await connection.close()
 
@@ -107,8 +75,7 @@ async def test_migrating_twice_changes_nothing(empty: str) -> None:
 
 
 async def test_a_database_at_an_older_revision_is_not_current(empty: str) -> None:
-    await asyncio.to_thread(migrate, empty)
-    await run_script(empty, "update public.alembic_version set version_num = '0001_create_accounts'")
+    await asyncio.to_thread(migrate, empty, OLDEST)
     assert not await asyncio.to_thread(is_current, empty)
 
 
@@ -150,14 +117,50 @@ async def test_migrators_at_once_wait_for_each_other(empty: str, database: str) 
     assert await catalogue(empty) == await catalogue(database)
 
 
-async def test_a_migration_that_fails_leaves_the_revisions_before_it(empty: str) -> None:
+async def test_a_baseline_that_fails_leaves_nothing_behind(empty: str) -> None:
     await run_script(empty, "create schema openbell; create table openbell.intent_actions (x int)")
     with pytest.raises(Exception, match="intent_actions"):
         await asyncio.to_thread(migrate, empty)
-    assert not await asyncio.to_thread(is_current, empty)
-    await run_script(empty, "drop table openbell.intent_actions")
+    await run_script(empty, "drop table openbell.intent_actions; drop schema openbell")
     await asyncio.to_thread(migrate, empty)
     assert await asyncio.to_thread(is_current, empty)
+
+
+async def test_a_migration_that_fails_leaves_the_revisions_before_it_and_its_parts_can_run_again(
+    empty: str, database: str
+) -> None:
+    await asyncio.to_thread(migrate, empty, OLDEST)
+    # The last part of the revision fails, after the others were committed.
+    await run_script(empty, "create table openbell.counted_intents (x int)")
+    with pytest.raises(Exception, match="counted_intents"):
+        await asyncio.to_thread(migrate, empty)
+    assert (await catalogue(empty))["revision"] == [(OLDEST,)]
+    async with await open_pool(empty) as pool:
+        await require_schema(pool)
+    await run_script(empty, "drop table openbell.counted_intents")
+    await asyncio.to_thread(migrate, empty)
+    assert await catalogue(empty) == await catalogue(database)
+    await run_script(empty, f"update public.alembic_version set version_num = '{OLDEST}'")
+    await asyncio.to_thread(migrate, empty)
+    assert await catalogue(empty) == await catalogue(database)
+
+
+async def test_a_login_that_may_create_roles_and_owns_the_database_can_migrate_it(
+    services: LocalServices, empty: str
+) -> None:
+    name = empty.rpartition("/")[2]
+    await run_script(empty, f"create role a_migrator login createrole; alter database {name} owner to a_migrator")
+    # Roles belong to the whole server: this one may grant those that others have made.
+    await run_script(empty, f"grant {', '.join(Role)}, openbell_writer to a_migrator with admin option")
+    try:
+        url = services.postgres.url(name, "a_migrator")
+        await run_script(empty, "grant create on schema public to a_migrator")
+        await asyncio.to_thread(migrate, url, OLDEST)
+        await asyncio.to_thread(migrate, url)
+        assert await asyncio.to_thread(is_current, url)
+    finally:
+        await run_script(empty, "drop owned by a_migrator cascade")
+        await run_script(empty, f"alter database {name} owner to openbell; drop role a_migrator")
 
 
 async def test_every_statement_can_run_on_the_oldest_schema_that_the_code_is_started_on(empty: str) -> None:
@@ -170,13 +173,13 @@ async def test_every_statement_can_run_on_the_oldest_schema_that_the_code_is_sta
 
 
 @pytest.mark.parametrize(
-    ("revision", "says"), [("0005_create_roles", "run `openbell-server migrate`"), ("9999_later", "start a newer one")]
+    ("revision", "message"), [("0000_before", "run `openbell-server migrate`"), ("9999_later", "start a newer one")]
 )
-async def test_a_process_refuses_a_schema_it_does_not_know(empty: str, revision: str, says: str) -> None:
+async def test_a_process_refuses_a_schema_it_does_not_know(empty: str, revision: str, message: str) -> None:
     await asyncio.to_thread(migrate, empty)
     await run_script(empty, f"update public.alembic_version set version_num = '{revision}'")
     async with await open_pool(empty) as pool:
-        with pytest.raises(OperatorError, match=says):
+        with pytest.raises(OperatorError, match=message):
             await require_schema(pool)
 
 
@@ -187,17 +190,17 @@ async def test_a_process_on_an_empty_database_ends_with_a_sentence(empty: str) -
         env={"OPENBELL_DATABASE_URL": empty},
         stderr=asyncio.subprocess.PIPE,
     )
-    _, said = await asyncio.wait_for(process.communicate(), 60)
+    _, printed = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 2
-    assert said.decode().splitlines()[-1].endswith("run `openbell-server migrate`.")
-    assert "Traceback" not in said.decode()
+    assert printed.decode().splitlines()[-1].endswith("run `openbell-server migrate`.")
+    assert "Traceback" not in printed.decode()
 
 
 async def test_an_index_is_built_beside_a_migrator_that_waits_and_one_that_was_left_half_built_is_replaced(
     empty: str, database: str
 ) -> None:
-    await asyncio.to_thread(migrate, empty, "0011_replace_orders")
-    await run_script(empty, "create index intent_actions_of_symbol on openbell.intent_actions (seq)")
+    await asyncio.to_thread(migrate, empty, OLDEST)
+    await run_script(empty, "create index executions_recorded on openbell.executions (quantity)")
     migrators = await start_migrators(empty)
     outputs = await asyncio.gather(*(asyncio.wait_for(migrator.communicate(), 60) for migrator in migrators))
     assert [migrator.returncode for migrator in migrators] == [0, 0, 0], outputs
@@ -206,39 +209,27 @@ async def test_an_index_is_built_beside_a_migrator_that_waits_and_one_that_was_l
 
 async def test_a_migration_gives_way_to_those_who_use_its_tables_and_comes_back(empty: str, database: str) -> None:
     await asyncio.to_thread(migrate, empty, OLDEST)
+    # The lock that every insert takes.
+    write = "lock table openbell.account_events in row exclusive mode"
     user = await asyncpg.connect(empty, timeout=60)
     bystander = await asyncpg.connect(empty, timeout=60)
     try:
-        await user.execute("begin; select from openbell.action_states")
+        await user.execute(f"begin; {write}")
         migrating = asyncio.ensure_future(asyncio.to_thread(migrate, empty))
 
         async def it_waits() -> bool:
             waiting = (
-                "select count(*) from pg_locks where relation = 'openbell.action_states'::regclass and not granted"
+                "select count(*) from pg_locks where relation = 'openbell.account_events'::regclass and not granted"
             )
             return bool(await bystander.fetchval(waiting))
 
         for _ in range(2):
             await until(it_waits, 60)
             # Whoever comes behind the migration waits no longer than it does.
-            assert await bystander.fetchval("select count(*) from openbell.action_states", timeout=5) == 0
+            await bystander.execute(f"begin; {write}; commit", timeout=60)
         await user.execute("commit")
         await asyncio.wait_for(migrating, 60)
     finally:
         await user.close()
         await bystander.close()
     assert await catalogue(empty) == await catalogue(database)
-
-
-async def test_a_login_that_was_made_before_a_role_is_given_it_by_the_revision_that_makes_it(empty: str) -> None:
-    owner = await asyncpg.connect(empty, timeout=60)
-    try:
-        await asyncio.to_thread(migrate, empty, "0012_count_intents")
-        await owner.execute("create role early_login login noinherit; grant openbell_relay to early_login")
-        await asyncio.to_thread(migrate, empty)
-        taken = "select pg_has_role('early_login', 'openbell_health', 'member')"
-        inherited = "select pg_has_role('early_login', 'openbell_health', 'usage')"
-        assert (await owner.fetchval(taken), await owner.fetchval(inherited)) == (True, False)
-    finally:
-        await owner.execute("drop role if exists early_login")
-        await owner.close()

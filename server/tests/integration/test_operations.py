@@ -8,22 +8,22 @@ import sys
 
 import httpx
 import pytest
-from operations_port import looking_at, metrics_of
 
-from builders import new_id
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.devtools.child_processes import free_port
 from openbell_server.domain.errors import OperatorError, RateLimited
 from openbell_server.processes import lifecycle
-from openbell_server.processes.children import free_port
 from openbell_server.processes.execution_metrics import watch_queues
-from openbell_server.processes.limits import watch_limits
 from openbell_server.processes.metrics import watch_requests
-from openbell_server.processes.operations import NotReady, Operations
+from openbell_server.processes.operations_port import NotReady, Operations
+from openbell_server.processes.rate_limits import watch_limits
 from openbell_server.settings import Settings
-from paper_broker import until
-from rest_api import limited, rest_api
-from tenancy import Owner
+from support.brokers.paper_broker import until
+from support.builders.tenant import new_id
+from support.rest.operations_port import looking_at, metrics_of
+from support.rest.rest_api import limited, rest_api
+from support.tenancy.statements import Owner
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ async def test_refusals_are_counted_by_kind() -> None:
 
 
 async def test_a_port_that_is_taken_stops_nothing_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openbell_server.processes.operations.RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("openbell_server.processes.operations_port.RETRY_SECONDS", 0.05)
     port = free_port()
     taken = socket.create_server(("127.0.0.1", port))
     serving = asyncio.ensure_future(Operations("api").run(Settings(operations_port=port)))

@@ -12,18 +12,18 @@ import asyncpg
 import httpx
 import pytest
 
-from builders import Tenant, a_tenant, accept, new_id
-from command_line import ACCOUNT_OPTIONS, KEY_OPTIONS, CommandLine, audited, last_change
-from identity_provider import good_token
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
 from openbell_server.adapters.postgres.schema import OLDEST
-from openbell_server.application.authenticate import CACHE_SECONDS
-from openbell_server.application.ports.stores import AcceptStatus
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.stack import APP_LOGIN
-from paper_broker import until
-from rest_api import RestApi, cancel_body, create_body, intents_of, problem, rest_api
+from openbell_server.application.access.authenticate import CACHE_SECONDS
+from openbell_server.application.ports.accept_step import AcceptStatus
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN
+from support.brokers.paper_broker import until
+from support.builders.tenant import Tenant, a_tenant, accept, new_id
+from support.environment.command_line import ACCOUNT_OPTIONS, KEY_OPTIONS, CommandLine, audited, last_change
+from support.identity.identity_provider import good_token
+from support.rest.rest_api import RestApi, cancel_body, create_body, intents_of, problem, rest_api
 
 
 @pytest.fixture

@@ -7,18 +7,18 @@ from typing import Any
 import asyncpg
 import pytest
 
-from builders import a_cancel, a_market_create, a_replace, accept, new_id
-from neighbours import Neighbour, rows_of
+from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore, add_account
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
-from openbell_server.adapters.postgres.execution import PostgresExecutionStore
-from openbell_server.adapters.postgres.intents import PostgresIntentStore
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore, add_account
-from openbell_server.application.ports.execution import BrokerAccount
-from openbell_server.application.ports.stores import Acceptance, Submission
-from openbell_server.domain.accounts import Environment
+from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
+from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore
+from openbell_server.application.ports.accept_step import Acceptance, Submission
+from openbell_server.application.ports.account_transaction import BrokerAccount
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.domain.intents import Command
-from tenancy import Owner
+from openbell_server.domain.orders.intents import Command
+from support.builders.tenant import a_cancel, a_market_create, a_replace, accept, new_id
+from support.tenancy.populated_tenant import PopulatedTenant, rows_of
+from support.tenancy.statements import Owner
 
 NEW_KEYS = {
     "event_no": 10_000,
@@ -39,7 +39,7 @@ async def tables_where(owner: Owner, privilege: str) -> set[str]:
     return {row["relname"] for row in rows}
 
 
-async def a_row(owner: Owner, table: str, whose: Neighbour) -> dict[str, Any]:
+async def a_row(owner: Owner, table: str, whose: PopulatedTenant) -> dict[str, Any]:
     """One of their rows, without what the database makes by itself."""
     found = await owner.fetchval(
         f"select to_jsonb(t) - '{{command_digest,outbox_id,change_no,adjustment_no}}'::text[] from {table} t"
@@ -49,7 +49,7 @@ async def a_row(owner: Owner, table: str, whose: Neighbour) -> dict[str, Any]:
     return dict(json.loads(found))
 
 
-async def insert(pool: Pool, as_whom: Neighbour, table: str, row: dict[str, Any]) -> tuple[str | None, str]:
+async def insert(pool: Pool, as_whom: PopulatedTenant, table: str, row: dict[str, Any]) -> tuple[str | None, str]:
     """What the database answers."""
     columns = ", ".join(row)
     try:
@@ -64,7 +64,7 @@ async def insert(pool: Pool, as_whom: Neighbour, table: str, row: dict[str, Any]
 
 
 @pytest.fixture
-async def found(owner: Owner, them: Neighbour) -> None:
+async def found(owner: Owner, them: PopulatedTenant) -> None:
     """An order that their broker has and our record does not: so that they have a row in every table."""
     await owner.execute(
         "insert into forgotten_orders (organization_id, account_id, action_id, found_at) values ($1, $2, $3, now())",
@@ -76,7 +76,7 @@ async def found(owner: Owner, them: Neighbour) -> None:
 
 @pytest.mark.usefixtures("found")
 async def test_no_row_is_inserted_for_another_organization(
-    owner: Owner, login_pool: Pool, us: Neighbour, them: Neighbour
+    owner: Owner, login_pool: Pool, us: PopulatedTenant, them: PopulatedTenant
 ) -> None:
     tables = await tables_where(owner, "insert")
     assert tables >= {"organizations", "api_keys", "accounts", "account_counters", "account_events", "executions"}
@@ -89,7 +89,7 @@ async def test_no_row_is_inserted_for_another_organization(
 
 
 async def test_no_row_is_moved_to_another_organization(
-    owner: Owner, login_pool: Pool, us: Neighbour, them: Neighbour
+    owner: Owner, login_pool: Pool, us: PopulatedTenant, them: PopulatedTenant
 ) -> None:
     tables = await tables_where(owner, "update")
     assert tables == {
@@ -115,7 +115,7 @@ async def test_no_row_is_moved_to_another_organization(
 
 @pytest.mark.usefixtures("found")
 async def test_an_insert_that_names_another_s_account_answers_as_for_one_that_is_not_there(
-    owner: Owner, login_pool: Pool, us: Neighbour, them: Neighbour
+    owner: Owner, login_pool: Pool, us: PopulatedTenant, them: PopulatedTenant
 ) -> None:
     """Neither keys that are taken there nor keys that are free there may show."""
     before = await rows_of(owner, them)
@@ -135,7 +135,7 @@ async def test_an_insert_that_names_another_s_account_answers_as_for_one_that_is
 
 
 async def test_a_taken_id_is_refused_without_a_word_about_whose_it_is(
-    login_pool: Pool, us: Neighbour, them: Neighbour
+    login_pool: Pool, us: PopulatedTenant, them: PopulatedTenant
 ) -> None:
     with pytest.raises(asyncpg.UniqueViolationError) as refused:
         async with transaction(login_pool, Role.TENANT, us.organization_id) as connection:
@@ -151,7 +151,7 @@ async def test_a_taken_id_is_refused_without_a_word_about_whose_it_is(
 
 
 async def test_the_accept_step_answers_for_another_s_account_as_for_one_that_is_not_there(
-    owner: Owner, login_pool: Pool, us: Neighbour, them: Neighbour
+    owner: Owner, login_pool: Pool, us: PopulatedTenant, them: PopulatedTenant
 ) -> None:
     await accept(login_pool, them.tenant.submission(key="k"))
     before = await rows_of(owner, them)
@@ -188,7 +188,7 @@ async def test_the_accept_step_answers_for_another_s_account_as_for_one_that_is_
 
 
 async def test_an_intruder_in_the_set_takes_nothing_from_the_account_s_own_command(
-    owner: Owner, login_pool: Pool, us: Neighbour, them: Neighbour
+    owner: Owner, login_pool: Pool, us: PopulatedTenant, them: PopulatedTenant
 ) -> None:
     count_keys = "select count(*) from idempotency_keys"
     keys = await owner.fetchval(count_keys)
@@ -203,7 +203,9 @@ async def test_an_intruder_in_the_set_takes_nothing_from_the_account_s_own_comma
     assert await owner.fetchval(count_keys) == keys
 
 
-async def test_no_read_of_a_store_finds_what_is_another_s(login_pool: Pool, us: Neighbour, them: Neighbour) -> None:
+async def test_no_read_of_a_store_finds_what_is_another_s(
+    login_pool: Pool, us: PopulatedTenant, them: PopulatedTenant
+) -> None:
     account, intents = them.tenant.account, PostgresIntentStore(login_pool)
     where = (us.organization_id, account.id, them.waiting)
     assert await PostgresOrganizationStore(login_pool).find_account(us.organization_id, account.id) is None
@@ -215,7 +217,7 @@ async def test_no_read_of_a_store_finds_what_is_another_s(login_pool: Pool, us: 
 
 @pytest.mark.parametrize("of", ["theirs", "nobody's"])
 async def test_no_transaction_is_opened_on_another_s_account(
-    owner: Owner, login_pool: Pool, us: Neighbour, them: Neighbour, of: str
+    owner: Owner, login_pool: Pool, us: PopulatedTenant, them: PopulatedTenant, of: str
 ) -> None:
     account_id = them.tenant.account.id if of == "theirs" else AccountId(new_id())
     before = await rows_of(owner, them)

@@ -6,15 +6,15 @@ from datetime import timedelta
 from itertools import chain
 
 import pytest
-from queues import LONG_SECONDS, Outbox, ScriptedTeller
 
-from account_desk import Clock
-from builders import a_tenant
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
-from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
-from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox
-from openbell_server.domain.outbox import ATTEMPTS_MAX, HOLD_SECONDS, ClaimedRow, backoff_seconds
-from tenancy import run, statements
+from openbell_server.adapters.postgres.events.outbox import PostgresOutboxStore
+from openbell_server.application.events.relay_outbox import RelayBatch, RelayOutbox
+from openbell_server.domain.events.outbox import ATTEMPTS_MAX, HOLD_SECONDS, ClaimedRow, backoff_seconds
+from support.brokers.execution_harness import Clock
+from support.builders.tenant import a_tenant
+from support.tenancy.outbox_queues import LONG_SECONDS, Outbox, ScriptedTeller
+from support.tenancy.statements import run, statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class SlowStore(PostgresOutboxStore):
     claim_seconds: float = 0.0
 
     async def claim_across_organizations(self, limit: int) -> list[ClaimedRow]:
-        rows = await PostgresOutboxStore(self.lanes, self.queue).claim_across_organizations(limit)
+        rows = await PostgresOutboxStore(self.pool, self.queue).claim_across_organizations(limit)
         self.clock.seconds += self.claim_seconds
         return rows
 

@@ -9,16 +9,16 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from builders import Tenant, a_tenant
-from command_line import CommandLine, audited
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
-from openbell_server.adapters.postgres.outbox_health import count_account_outbox
-from openbell_server.adapters.postgres.outbox_operators import PostgresOutboxOperators
+from openbell_server.adapters.postgres.events.outbox_health import count_account_outbox
+from openbell_server.adapters.postgres.operators.outbox_operators import PostgresOutboxOperators
+from openbell_server.devtools.local_services import LocalServices
 from openbell_server.domain.errors import OperatorError
-from openbell_server.domain.outbox import OutboxStatus, Queue
-from openbell_server.domain.outbox_health import rows_in
-from openbell_server.processes.local_services import LocalServices
-from outbox_rows import TABLES, queue_row
+from openbell_server.domain.events.outbox import OutboxStatus, Queue
+from openbell_server.domain.events.outbox_health import rows_in
+from support.builders.outbox_rows import TABLES, queue_row
+from support.builders.tenant import Tenant, a_tenant
+from support.environment.command_line import CommandLine, audited
 
 REASON = ("--reason", "the broker was away")
 
@@ -162,9 +162,9 @@ async def test_a_row_is_requeued_once_only_even_by_two_at_once(
     operator: CommandLine, pool: Pool, tenant: Tenant
 ) -> None:
     row = str(await queue_row(pool, tenant, status="failed"))
-    desk = PostgresOutboxOperators(pool, "olga")
+    harness = PostgresOutboxOperators(pool, "olga")
     told = await asyncio.gather(
-        *(desk.requeue(Queue.ACCOUNTS, int(row), "why") for _ in range(4)), return_exceptions=True
+        *(harness.requeue(Queue.ACCOUNTS, int(row), "why") for _ in range(4)), return_exceptions=True
     )
     assert sorted(isinstance(answer, OperatorError) for answer in told) == [False, True, True, True]
     assert await pool.fetchval("select count(*) from account_outbox") == 2
@@ -221,8 +221,8 @@ async def test_every_mistake_gets_a_sentence_and_leaves_no_trace(
     mistakes = [
         (["show", "users", "77"], "There is no row 77 in the queue users"),
         (["requeue", "intents", row, *REASON], f"There is no row {row} in the queue intents"),
-        (["requeue", "accounts", *REASON], "Name the row by its ID, or say --all-failed"),
-        (["acknowledge", "accounts", row, "--all-failed", *REASON], "and not both"),
+        (["requeue", "accounts", *REASON], "Name the row by its ID, or use --all-failed"),
+        (["acknowledge", "accounts", row, "--all-failed", *REASON], "one of them, not both"),
         (["acknowledge", "accounts", row, "--reason", " "], "--reason takes 1 to"),
         (["acknowledge", "accounts", row, *REASON, "--as", "\t"], "--as takes 1 to"),
     ]

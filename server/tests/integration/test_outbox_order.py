@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from queues import LONG_SECONDS, Outbox, ScriptedTeller
 
-from account_desk import Clock
 from openbell_server.adapters.postgres.connection import Role, transaction
-from openbell_server.adapters.postgres.outbox import LOOK_AT_ROWS
-from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox, Told
-from openbell_server.domain.outbox import ATTEMPTS_MAX, ClaimedRow
-from tenancy import run, statements
+from openbell_server.adapters.postgres.events.outbox import LOOK_AT_ROWS
+from openbell_server.application.events.relay_outbox import Published, RelayBatch, RelayOutbox
+from openbell_server.domain.events.outbox import ATTEMPTS_MAX, ClaimedRow
+from support.brokers.execution_harness import Clock
+from support.tenancy.outbox_queues import LONG_SECONDS, Outbox, ScriptedTeller
+from support.tenancy.statements import run, statements
 
 
 async def test_all_rows_of_a_busy_account_are_claimed_at_once_and_in_order(outbox: Outbox) -> None:
@@ -108,11 +108,11 @@ class ShakyTeller(ScriptedTeller):
     random: Random = field(default_factory=Random)
     heard: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
-    async def tell(self, rows: Sequence[ClaimedRow], is_late: Callable[[], bool]) -> Told:
+    async def publish(self, rows: Sequence[ClaimedRow], is_late: Callable[[], bool]) -> Published:
         self.broken = {row.outbox_id for row in rows if self.random.random() < 0.1}
         await asyncio.sleep(self.random.random() / 200)
         before = len(self.told)
-        answer = await ScriptedTeller.tell(self, rows, is_late)
+        answer = await ScriptedTeller.publish(self, rows, is_late)
         for row in self.told[before:]:
             self.heard[row.in_order_of].append(row.outbox_id)
         return answer

@@ -5,15 +5,15 @@ from random import Random
 
 import asyncpg
 import pytest
-from queues import LONG_SECONDS, Outbox, ScriptedTeller
 
-from builders import a_tenant
 from openbell_server.adapters.postgres.connection import Pool, open_pool
+from openbell_server.adapters.postgres.events.outbox import QUEUE_SQL, PostgresOutboxStore
 from openbell_server.adapters.postgres.migrate import migrate
-from openbell_server.adapters.postgres.outbox import WORDS, PostgresOutboxStore
 from openbell_server.adapters.postgres.schema import OLDEST
-from openbell_server.application.relay_outbox import RelayBatch
-from openbell_server.domain.outbox import ATTEMPTS_MAX, Queue
+from openbell_server.application.events.relay_outbox import RelayBatch
+from openbell_server.domain.events.outbox import ATTEMPTS_MAX, Queue
+from support.builders.tenant import a_tenant
+from support.tenancy.outbox_queues import LONG_SECONDS, Outbox, ScriptedTeller
 
 BUCKET = 16384
 _COUNTED = """
@@ -35,7 +35,7 @@ from {} where status = 'failed' order by 1
 
 
 async def assert_exact(pool: Pool, queue: Queue) -> None:
-    table = WORDS[queue]["queue"]
+    table = QUEUE_SQL[queue]["queue"]
     assert await rows(pool, _COUNTED, queue) == await rows(pool, _THERE.format(table))
     assert await rows(pool, _FAILURES, queue) == await rows(pool, _FAILED.format(table))
 
@@ -138,7 +138,7 @@ async def test_a_resolved_row_cannot_be_changed_by_anybody(outbox: Outbox, chang
 
 
 @pytest.mark.parametrize("queue", [Queue.INTENTS, Queue.USERS])
-async def test_queues_are_drained_on_the_schema_before_and_what_they_did_is_counted_afterwards(
+async def test_queues_are_drained_and_counted_on_the_schema_before_and_while_it_is_migrated(
     empty: str, queue: Queue
 ) -> None:
     await asyncio.to_thread(migrate, empty, OLDEST)

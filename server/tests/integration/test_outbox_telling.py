@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 from nats.js.client import JetStreamContext
-from queues import Outbox
 
-from account_desk import Clock
 from openbell_server.adapters.jetstream import streams, subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
-from openbell_server.adapters.jetstream.publishing import JetStreamTeller, account_messages, work_messages
+from openbell_server.adapters.jetstream.publishing import JetStreamPublisher, account_messages, work_messages
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox
-from openbell_server.domain.outbox import ClaimedRow, Queue
-from openbell_server.processes.local_services import LocalServices
-from paper_broker import until
-from scripted_broker import until_so
+from openbell_server.application.events.relay_outbox import RelayBatch, RelayOutbox
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.domain.events.outbox import ClaimedRow, Queue
+from support.brokers.execution_harness import Clock
+from support.brokers.paper_broker import until
+from support.brokers.scripted_broker import until_so
+from support.tenancy.outbox_queues import Outbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Telling:
 
     connection: JetStreamConnection
     outbox: Outbox
-    teller: JetStreamTeller
+    teller: JetStreamPublisher
 
     @property
     def jetstream(self) -> JetStreamContext:
@@ -66,7 +66,7 @@ async def telling(pool: Pool, services: LocalServices) -> AsyncIterator[Telling]
     connection = JetStreamConnection(services.nats.url)
     run = asyncio.ensure_future(connection.run())
     await until_so(connection.is_reachable)
-    teller = JetStreamTeller(connection, subjects.ACCOUNT_STREAM, account_messages)
+    teller = JetStreamPublisher(connection, subjects.ACCOUNT_STREAM, account_messages)
     made = Telling(connection, Outbox(pool, Queue.ACCOUNTS), teller)
     await made.make(streams.STREAMS[subjects.ACCOUNT_STREAM])
     yield made
@@ -93,7 +93,7 @@ async def test_a_batch_that_was_told_before_is_told_one_by_one_and_stored_once(t
     held = await telling.outbox.claim()
     await telling.teller.is_ready()
     for _ in range(2):
-        told = await telling.teller.tell(held, lambda: False)
+        told = await telling.teller.publish(held, lambda: False)
         assert told.confirmed == {row.outbox_id for row in held}
     assert await telling.told() == in_order(3, *owners)
 
@@ -139,7 +139,7 @@ async def test_without_batches_rows_are_told_one_by_one_in_order(telling: Tellin
     owners = [await telling.outbox.fill(5) for _ in range(2)]
     rows = await telling.outbox.claim()
     assert not telling.teller._takes_batches
-    assert len((await telling.teller.tell(rows, lambda: False)).confirmed) == 10
+    assert len((await telling.teller.publish(rows, lambda: False)).confirmed) == 10
     told = await telling.told()
     assert [[each for each in told if each[0] == owner] for owner in owners] == [in_order(5, owner) for owner in owners]
 
@@ -147,7 +147,7 @@ async def test_without_batches_rows_are_told_one_by_one_in_order(telling: Tellin
 async def test_nothing_more_is_told_once_it_is_late(telling: Telling) -> None:
     await telling.outbox.fill(5)
     late = iter([False, False, True])
-    told = await telling.teller.tell(await telling.outbox.claim(), lambda: next(late))
+    told = await telling.teller.publish(await telling.outbox.claim(), lambda: next(late))
     assert (len(told.confirmed), told.missed) == (2, frozenset())
 
 

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from uuid import uuid4
 
-from openbell_server.application.hold_slots import run_id
+from openbell_server.application.execution.slot_leases import run_id
+from openbell_server.domain.events.outbox import ATTEMPTS_MAX
 from openbell_server.domain.identifiers import SLOTS
-from openbell_server.domain.outbox import ATTEMPTS_MAX
-from store_benches import Bench
+from support.environment.store_benches import Bench
 
 ALL_SLOTS = range(SLOTS)
 

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from builders import a_tenant
 from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool
-from openbell_server.adapters.postgres.execution import PostgresAccountTransaction, PostgresExecutionStore
-from openbell_server.application import record_answers
-from openbell_server.application.execute_action import ExecuteAction
-from openbell_server.application.ports.execution import BrokerAccount
-from openbell_server.application.record_answers import Door
-from openbell_server.domain.broker_orders import Accepted, Outcome, Refused
-from scripted_broker import Desk, until_so
+from openbell_server.adapters.postgres.execution.execution import PostgresAccountTransaction, PostgresExecutionStore
+from openbell_server.application.execution import record_outcomes
+from openbell_server.application.execution.execute_action import ExecuteAction
+from openbell_server.application.execution.record_outcomes import Door
+from openbell_server.application.ports.account_transaction import BrokerAccount
+from openbell_server.domain.orders.broker_reports import Accepted, Outcome, Refused, ReportStatus
+from openbell_server.domain.orders.order_terms import TimeInForce
+from support.brokers.scripted_broker import Harness, until_so
+from support.builders.tenant import a_replace, a_report, some_terms
 
 OTHERS = 4
 
@@ -41,24 +42,21 @@ class BusyStore(PostgresExecutionStore):
 
 
 @pytest.fixture
-async def desk(pool: Pool) -> Desk:
-    return Desk(pool, await a_tenant(pool))
-
-
-@pytest.fixture
 def store(pool: Pool) -> BusyStore:
     return BusyStore(pool)
 
 
-async def doors_of(desk: Desk) -> list[Door]:
+async def doors_of(harness: Harness) -> list[Door]:
     for _ in range(1 + OTHERS):
-        await desk.accept()
-    return await desk.open_doors(1 + OTHERS)
+        await harness.accept()
+    return await harness.open_doors(1 + OTHERS)
 
 
-async def recorded(desk: Desk, store: BusyStore, answers: Sequence[tuple[Door, Outcome]]) -> list[bool | BaseException]:
+async def recorded(
+    harness: Harness, store: BusyStore, answers: Sequence[tuple[Door, Outcome]]
+) -> list[bool | BaseException]:
     """What each is told; all but the first come while the first is recorded."""
-    execute = ExecuteAction(store, desk.fence, desk.hints, desk.execute.new_id, desk.clock, UNAVAILABLE)
+    execute = ExecuteAction(store, harness.fence, harness.hints, harness.execute.new_id, harness.clock, UNAVAILABLE)
     recording = [asyncio.ensure_future(execute.answers(*answers[0]))]
     await until_so(lambda: len(store.begun) == 1)
     recording += [asyncio.ensure_future(execute.answers(*answer)) for answer in answers[1:]]
@@ -69,49 +67,67 @@ async def recorded(desk: Desk, store: BusyStore, answers: Sequence[tuple[Door, O
     return told
 
 
-async def test_answers_that_come_while_one_is_recorded_are_recorded_together(desk: Desk, store: BusyStore) -> None:
-    doors = await doors_of(desk)
+async def test_answers_that_come_while_one_is_recorded_are_recorded_together(
+    harness: Harness, store: BusyStore
+) -> None:
+    doors = await doors_of(harness)
     answers = [
         (door, Refused("no", "no") if number % 2 else Accepted(f"b{number}")) for number, door in enumerate(doors)
     ]
-    assert await recorded(desk, store, answers) == [False] * len(doors)
+    assert await recorded(harness, store, answers) == [False] * len(doors)
     assert len(store.begun) == 2
-    assert [state for _, state, _ in await desk.states()] == ["ACKED", "REFUSED", "ACKED", "REFUSED", "ACKED"]
-    numbers = await desk.pool.fetch("select event_no from account_events order by event_no")
+    assert [state for _, state, _ in await harness.states()] == ["ACKED", "REFUSED", "ACKED", "REFUSED", "ACKED"]
+    numbers = await harness.pool.fetch("select event_no from account_events order by event_no")
     assert [row["event_no"] for row in numbers] == list(range(1, len(numbers) + 1))
 
 
-async def test_what_comes_twice_for_an_intent_is_judged_by_what_the_first_left(desk: Desk, store: BusyStore) -> None:
-    first, *doors = await doors_of(desk)
+async def test_what_comes_twice_for_an_intent_is_judged_by_what_the_first_left(
+    harness: Harness, store: BusyStore
+) -> None:
+    first, *doors = await doors_of(harness)
     answers = [(first, Accepted("b"))] + [(door, Accepted(f"b{number}")) for number, door in enumerate(doors)]
-    await recorded(desk, store, [*answers, *answers])
+    await recorded(harness, store, [*answers, *answers])
     assert len(store.begun) == 2
-    assert {state for _, state, _ in await desk.states()} == {"ACKED"}
-    told = await desk.pool.fetchval("select count(*) from account_events where body::jsonb ->> 'state' = 'ACKED'")
+    assert {state for _, state, _ in await harness.states()} == {"ACKED"}
+    told = await harness.pool.fetchval("select count(*) from account_events where body::jsonb ->> 'state' = 'ACKED'")
     assert told == len(answers)
 
 
 async def test_one_answer_that_cannot_be_recorded_takes_no_other_with_it(
-    desk: Desk, store: BusyStore, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, store: BusyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    doors = await doors_of(desk)
-    settlement = record_answers._settlement
+    doors = await doors_of(harness)
+    settlement = record_outcomes._settlement
 
     def fails(action: Any, *given: Any) -> Any:
         if action.action_id == doors[2].action.action_id:
             raise ArithmeticError("this one")
         return settlement(action, *given)
 
-    monkeypatch.setattr(record_answers, "_settlement", fails)
-    told = await recorded(desk, store, [(door, Accepted("b")) for door in doors])
+    monkeypatch.setattr(record_outcomes, "_settlement", fails)
+    told = await recorded(harness, store, [(door, Accepted("b")) for door in doors])
     assert [type(each) for each in told] == [bool, bool, ArithmeticError, bool, bool]
-    assert [state for _, state, _ in await desk.states()] == ["ACKED", "ACKED", "DISPATCHING", "ACKED", "ACKED"]
+    assert [state for _, state, _ in await harness.states()] == ["ACKED", "ACKED", "DISPATCHING", "ACKED", "ACKED"]
 
 
 async def test_answers_that_met_a_store_that_was_away_are_recorded_when_it_is_back(
-    desk: Desk, store: BusyStore
+    harness: Harness, store: BusyStore
 ) -> None:
-    doors = await doors_of(desk)
+    doors = await doors_of(harness)
     store.failures.append(ConnectionResetError("away"))
-    assert await recorded(desk, store, [(door, Accepted("b")) for door in doors]) == [False] * len(doors)
-    assert {state for _, state, _ in await desk.states()} == {"ACKED"}
+    assert await recorded(harness, store, [(door, Accepted("b")) for door in doors]) == [False] * len(doors)
+    assert {state for _, state, _ in await harness.states()} == {"ACKED"}
+
+
+async def test_an_answer_that_comes_after_the_evidence_changes_nothing(harness: Harness) -> None:
+    terms = some_terms(12, "1.75", TimeInForce.GOOD_TILL_CANCEL)
+    intent, order_id = await harness.working()
+    await harness.accept(a_replace(intent))
+    (door,) = await harness.open_doors()
+    await harness.report(a_report(ReportStatus.CANCELED, client_order_id=order_id, terms=terms))
+    assert (await harness.states())[1] == ("REPLACE", "ACKED", None)
+    harness.broker.script.append(Refused("order_closed", "CANCELED"))
+    await harness.execute.dispatch(harness.broker, door)
+    assert (await harness.states())[1] == ("REPLACE", "ACKED", None)
+    row = await harness.order(intent)
+    assert some_terms(row["quantity"], row["limit_price"], TimeInForce(row["time_in_force"])) == terms

@@ -16,11 +16,11 @@ from structlog.testing import capture_logs
 from openbell_server.adapters.rate_limits import redis_windows
 from openbell_server.adapters.rate_limits.local_windows import LocalWindows
 from openbell_server.adapters.rate_limits.redis_windows import ANSWER_SECONDS, AWAY_SECONDS, RedisWindows
-from openbell_server.application.ports.rate_limits import Window
-from openbell_server.processes import local_redis
-from openbell_server.processes.children import ChildFailed, free_port
-from openbell_server.processes.local_redis import LocalRedis
-from paper_broker import until
+from openbell_server.application.access.ports.rate_limits import Window
+from openbell_server.devtools import local_redis
+from openbell_server.devtools.child_processes import ChildFailed, free_port
+from openbell_server.devtools.local_redis import LocalRedis
+from support.brokers.paper_broker import until
 
 # Longer than the test: what passed stays counted.
 WINDOWS = (Window(20, 60),)
@@ -41,10 +41,10 @@ def redis(server: LocalRedis) -> LocalRedis:
 
 
 @pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_minute_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits for Redis on a machine that is slow."""
-    monkeypatch.setattr(redis_windows, "ANSWER_SECONDS", 10.0)
-    monkeypatch.setattr(redis_windows, "CONNECT_SECONDS", 10.0)
+    monkeypatch.setattr(redis_windows, "ANSWER_SECONDS", 60.0)
+    monkeypatch.setattr(redis_windows, "CONNECT_SECONDS", 60.0)
 
 
 @asynccontextmanager
@@ -70,7 +70,7 @@ async def uses_redis(process: RedisWindows) -> bool:
     return process.counted_alone == before
 
 
-@pytest.mark.usefixtures("patient")
+@pytest.mark.usefixtures("one_minute_timeouts")
 async def test_processes_share_one_limit(redis: LocalRedis) -> None:
     name = f"name {uuid4()}"
     async with processes(redis, 2) as (one, two):
@@ -83,7 +83,7 @@ async def test_processes_share_one_limit(redis: LocalRedis) -> None:
         assert (one.counted_alone, two.counted_alone) == (0, 0)
 
 
-@pytest.mark.usefixtures("patient")
+@pytest.mark.usefixtures("one_minute_timeouts")
 async def test_calls_at_once_do_not_slip_through(redis: LocalRedis) -> None:
     name = f"name {uuid4()}"
     async with processes(redis, 2) as opened:
@@ -91,7 +91,7 @@ async def test_calls_at_once_do_not_slip_through(redis: LocalRedis) -> None:
         assert sum(counts) == 20
 
 
-@pytest.mark.usefixtures("patient")
+@pytest.mark.usefixtures("one_minute_timeouts")
 async def test_a_full_minute_refuses_even_in_a_fresh_second(redis: LocalRedis) -> None:
     async with processes(redis, 2) as (one, two):
         both = (Window(100, 1), Window(20, 60))

@@ -7,41 +7,43 @@ from decimal import Decimal
 
 import pytest
 
-from builders import a_cancel, a_limit_create, a_replace, a_report, a_tenant, an_execution, some_terms
-from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.application.execute_action import DOOR_SECONDS
-from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome, Refused, ReportStatus, Unknown
+from openbell_server.application.execution.execute_action import DOOR_SECONDS
 from openbell_server.domain.identifiers import IntentId, client_order_id
-from openbell_server.domain.orders import Terms, TimeInForce
-from scripted_broker import Desk
+from openbell_server.domain.orders.broker_reports import (
+    Accepted,
+    NotSent,
+    OrderReport,
+    Outcome,
+    Refused,
+    ReportStatus,
+    Unknown,
+)
+from openbell_server.domain.orders.order_terms import Terms, TimeInForce
+from support.brokers.scripted_broker import Harness
+from support.builders.tenant import a_cancel, a_limit_create, a_replace, a_report, an_execution, some_terms
 
 SETTLE_SECONDS = 0.05
 OLD = some_terms(10, "1.50", TimeInForce.GOOD_TILL_CANCEL)
 NEW = some_terms(12, "1.75", TimeInForce.GOOD_TILL_CANCEL)
 
 
-@pytest.fixture
-async def desk(pool: Pool) -> Desk:
-    return Desk(pool, await a_tenant(pool))
-
-
-async def replacing(desk: Desk, answer: Outcome | Exception | None = None) -> tuple[IntentId, str]:
+async def replacing(harness: Harness, answer: Outcome | Exception | None = None) -> tuple[IntentId, str]:
     """An order whose replace was answered with this, or waits."""
-    intent, order_id = await desk.working()
-    await desk.accept(a_replace(intent))
+    intent, order_id = await harness.working()
+    await harness.accept(a_replace(intent))
     if answer is not None:
-        desk.broker.script.append(answer)
-        await desk.work()
+        harness.broker.script.append(answer)
+        await harness.work()
     return intent, order_id
 
 
-async def terms_of(desk: Desk, intent: IntentId) -> Terms:
-    row = await desk.order(intent)
+async def terms_of(harness: Harness, intent: IntentId) -> Terms:
+    row = await harness.order(intent)
     return some_terms(row["quantity"], row["limit_price"], TimeInForce(row["time_in_force"]))
 
 
-async def stands(desk: Desk, intent: IntentId) -> tuple[str, str | None, str, str]:
-    row = await desk.order(intent)
+async def stands(harness: Harness, intent: IntentId) -> tuple[str, str | None, str, str]:
+    row = await harness.order(intent)
     return row["standing"], row["close_reason"], row["pending"], row["certainty"]
 
 
@@ -49,8 +51,8 @@ def shown(order_id: str, terms: Terms | None, status: ReportStatus = ReportStatu
     return a_report(status, client_order_id=order_id, terms=terms)
 
 
-def commands(desk: Desk) -> list[str]:
-    return [write.command for write in desk.broker.writes]
+def commands(harness: Harness) -> list[str]:
+    return [write.command for write in harness.broker.writes]
 
 
 OUTCOMES = [
@@ -64,21 +66,27 @@ OUTCOMES = [
 
 @pytest.mark.parametrize(("answer", "state", "reason", "terms", "pending", "certainty"), OUTCOMES)
 async def test_a_replace_is_written_once_whatever_the_answer_and_changes_the_order_only_if_taken(
-    desk: Desk, answer: Outcome | Exception, state: str, reason: str | None, terms: Terms, pending: str, certainty: str
+    harness: Harness,
+    answer: Outcome | Exception,
+    state: str,
+    reason: str | None,
+    terms: Terms,
+    pending: str,
+    certainty: str,
 ) -> None:
-    intent, _ = await replacing(desk, answer)
-    assert (await desk.states())[1] == ("REPLACE", state, reason)
-    assert await terms_of(desk, intent) == terms
-    assert await stands(desk, intent) == ("WORKING", None, pending, certainty)
+    intent, _ = await replacing(harness, answer)
+    assert (await harness.states())[1] == ("REPLACE", state, reason)
+    assert await terms_of(harness, intent) == terms
+    assert await stands(harness, intent) == ("WORKING", None, pending, certainty)
     for _ in range(3):
-        assert await desk.work() == []
-    assert commands(desk) == ["submit", "replace"]
+        assert await harness.work() == []
+    assert commands(harness) == ["submit", "replace"]
 
 
-async def test_a_taken_replace_is_told_with_the_new_terms(desk: Desk) -> None:
-    await replacing(desk, Accepted("b1"))
+async def test_a_taken_replace_is_told_with_the_new_terms(harness: Harness) -> None:
+    await replacing(harness, Accepted("b1"))
     body = json.loads(
-        await desk.pool.fetchval("select body from account_events where kind = 2 order by event_no desc limit 1")
+        await harness.pool.fetchval("select body from account_events where kind = 2 order by event_no desc limit 1")
     )
     assert (body["quantity"], body["limit_price"], body["status"], body["leaves_quantity"]) == (
         "12",
@@ -89,13 +97,13 @@ async def test_a_taken_replace_is_told_with_the_new_terms(desk: Desk) -> None:
     assert body["time_in_force"] == "GOOD_TILL_CANCEL"
 
 
-async def test_the_broker_is_told_the_order_s_id_the_replace_s_own_and_the_total(desk: Desk) -> None:
-    intent, order_id = await desk.working()
+async def test_the_broker_is_told_the_order_s_id_the_replace_s_own_and_the_total(harness: Harness) -> None:
+    intent, order_id = await harness.working()
     fill = an_execution(1, 4)
-    await desk.report(a_report(ReportStatus.WORKING, [fill], client_order_id=order_id))
-    await desk.accept(a_replace(intent, quantity="12"))
-    (door,) = await desk.work()
-    replacement = desk.broker.writes[-1].replacement
+    await harness.report(a_report(ReportStatus.WORKING, [fill], client_order_id=order_id))
+    await harness.accept(a_replace(intent, quantity="12"))
+    (door,) = await harness.work()
+    replacement = harness.broker.writes[-1].replacement
     assert replacement is not None
     assert (replacement.order.client_order_id, replacement.client_order_id) == (
         order_id,
@@ -103,72 +111,78 @@ async def test_the_broker_is_told_the_order_s_id_the_replace_s_own_and_the_total
     )
     assert (replacement.terms, replacement.filled_quantity) == (NEW, Decimal(4))
     assert abs((replacement.valid_until - door.opened_at).total_seconds() - DOOR_SECONDS) < 0.5
-    assert replacement.account_id == desk.tenant.account.id
+    assert replacement.account_id == harness.tenant.account.id
 
 
-async def test_what_was_not_sent_before_its_door_closed_leaves_the_order_as_it_was(desk: Desk) -> None:
+async def test_what_was_not_sent_before_its_door_closed_leaves_the_order_as_it_was(harness: Harness) -> None:
     async def late(_: str) -> Outcome:
-        desk.clock.seconds += DOOR_SECONDS
+        harness.clock.seconds += DOOR_SECONDS
         return NotSent("no connection")
 
-    intent, _ = await desk.working()
-    await desk.accept(a_replace(intent))
-    desk.broker.script.append(late)
-    await desk.work()
-    assert (await desk.states())[1] == ("REPLACE", "FAILED", "NOT_SENT")
-    assert (await terms_of(desk, intent), await stands(desk, intent)) == (OLD, ("WORKING", None, "NONE", "CONFIRMED"))
+    intent, _ = await harness.working()
+    await harness.accept(a_replace(intent))
+    harness.broker.script.append(late)
+    await harness.work()
+    assert (await harness.states())[1] == ("REPLACE", "FAILED", "NOT_SENT")
+    assert (await terms_of(harness, intent), await stands(harness, intent)) == (
+        OLD,
+        ("WORKING", None, "NONE", "CONFIRMED"),
+    )
 
 
-async def test_a_total_that_has_filled_meanwhile_is_never_sent(desk: Desk) -> None:
-    intent, order_id = await desk.working()
-    await desk.accept(a_replace(intent, quantity="4"))
-    await desk.report(a_report(ReportStatus.WORKING, [an_execution(1, 4)], client_order_id=order_id))
-    assert await desk.work() == []
-    assert (await desk.states())[1] == ("REPLACE", "SKIPPED", "QUANTITY_NOT_ABOVE_FILLED")
-    assert (await terms_of(desk, intent), await stands(desk, intent)) == (OLD, ("WORKING", None, "NONE", "CONFIRMED"))
-    assert commands(desk) == ["submit"]
-    assert desk.hints.accounts
+async def test_a_total_that_has_filled_meanwhile_is_never_sent(harness: Harness) -> None:
+    intent, order_id = await harness.working()
+    await harness.accept(a_replace(intent, quantity="4"))
+    await harness.report(a_report(ReportStatus.WORKING, [an_execution(1, 4)], client_order_id=order_id))
+    assert await harness.work() == []
+    assert (await harness.states())[1] == ("REPLACE", "SKIPPED", "QUANTITY_NOT_ABOVE_FILLED")
+    assert (await terms_of(harness, intent), await stands(harness, intent)) == (
+        OLD,
+        ("WORKING", None, "NONE", "CONFIRMED"),
+    )
+    assert commands(harness) == ["submit"]
+    assert harness.hints.accounts
 
 
-async def test_a_replace_of_an_order_that_closed_meanwhile_is_never_sent(desk: Desk) -> None:
-    _, order_id = await replacing(desk)
-    await desk.report(a_report(ReportStatus.FILLED, [an_execution(1, 10)], client_order_id=order_id))
-    assert await desk.work() == []
-    assert (await desk.states())[1] == ("REPLACE", "SKIPPED", "ORDER_TERMINAL")
-    assert commands(desk) == ["submit"]
+async def test_a_replace_of_an_order_that_closed_meanwhile_is_never_sent(harness: Harness) -> None:
+    _, order_id = await replacing(harness)
+    await harness.report(a_report(ReportStatus.FILLED, [an_execution(1, 10)], client_order_id=order_id))
+    assert await harness.work() == []
+    assert (await harness.states())[1] == ("REPLACE", "SKIPPED", "ORDER_TERMINAL")
+    assert commands(harness) == ["submit"]
 
 
-async def test_all_replaces_that_wait_for_an_order_that_ended_are_skipped_at_once(desk: Desk) -> None:
-    intent, order_id = await replacing(desk)
+async def test_all_replaces_that_wait_for_an_order_that_ended_are_skipped_at_once(harness: Harness) -> None:
+    intent, order_id = await replacing(harness)
     for quantity in ("13", "14"):
-        await desk.accept(a_replace(intent, quantity=quantity))
-    await desk.report(a_report(ReportStatus.CANCELED, client_order_id=order_id))
-    assert await desk.work() == []
-    assert (await desk.states())[1:] == [("REPLACE", "SKIPPED", "ORDER_TERMINAL")] * 3
+        await harness.accept(a_replace(intent, quantity=quantity))
+    await harness.report(a_report(ReportStatus.CANCELED, client_order_id=order_id))
+    assert await harness.work() == []
+    assert (await harness.states())[1:] == [("REPLACE", "SKIPPED", "ORDER_TERMINAL")] * 3
 
 
-async def filling(desk: Desk, answer: Outcome, filled: int, status: ReportStatus) -> IntentId:
+async def filling(harness: Harness, answer: Outcome, filled: int, status: ReportStatus) -> IntentId:
     """An order of 10 that fills so far while its replace by 12 is in flight."""
-    intent, order_id = await desk.working()
-    await desk.accept(a_replace(intent))
-    (door,) = await desk.open_doors()
-    await desk.report(a_report(status, [an_execution(1, filled)], client_order_id=order_id))
-    desk.broker.script.append(answer)
-    await desk.execute.dispatch(desk.broker, door)
+    intent, order_id = await harness.working()
+    await harness.accept(a_replace(intent))
+    (door,) = await harness.open_doors()
+    await harness.report(a_report(status, [an_execution(1, filled)], client_order_id=order_id))
+    harness.broker.script.append(answer)
+    await harness.execute.dispatch(harness.broker, door)
     return intent
 
 
-async def test_an_order_full_by_its_old_total_works_on_once_its_replace_is_taken(desk: Desk) -> None:
-    intent = await filling(desk, Accepted("b1"), 10, ReportStatus.WORKING)
-    order = await desk.order(intent)
+async def test_an_order_full_by_its_old_total_works_on_once_its_replace_is_taken(harness: Harness) -> None:
+    intent = await filling(harness, Accepted("b1"), 10, ReportStatus.WORKING)
+    order = await harness.order(intent)
     assert (order["filled_quantity"], order["quantity"]) == (10, 12)
-    assert await stands(desk, intent) == ("WORKING", None, "NONE", "CONFIRMED")
+    assert await stands(harness, intent) == ("WORKING", None, "NONE", "CONFIRMED")
 
 
-async def test_an_order_full_by_its_old_total_has_ended_once_its_replace_is_refused(desk: Desk) -> None:
-    intent = await filling(desk, Refused("E1", "filled"), 10, ReportStatus.WORKING)
-    assert await stands(desk, intent) == ("CLOSED", "FILLED", "NONE", "CONFIRMED")
-    assert await terms_of(desk, intent) == OLD
+async def test_an_order_full_by_its_old_total_has_ended_once_its_replace_is_refused(harness: Harness) -> None:
+    intent = await filling(harness, Refused("E1", "filled"), 10, ReportStatus.WORKING)
+    assert await stands(harness, intent) == ("CLOSED", "FILLED", "NONE", "CONFIRMED")
+    assert await terms_of(harness, intent) == OLD
 
 
 @pytest.mark.parametrize(
@@ -176,170 +190,175 @@ async def test_an_order_full_by_its_old_total_has_ended_once_its_replace_is_refu
     [(Accepted("b1"), "ACKED", NEW), (Refused("E", ""), "REFUSED", OLD), (Unknown("no answer"), "UNKNOWN", OLD)],
 )
 async def test_the_end_of_an_order_told_before_the_answer_to_its_replace_stands(
-    desk: Desk, answer: Outcome, state: str, terms: Terms
+    harness: Harness, answer: Outcome, state: str, terms: Terms
 ) -> None:
-    intent = await filling(desk, answer, 12, ReportStatus.FILLED)
-    assert (await desk.states())[1][1] == state
-    assert await stands(desk, intent) == ("CLOSED", "FILLED", "NONE", "CONFIRMED")
-    assert await terms_of(desk, intent) == terms
+    intent = await filling(harness, answer, 12, ReportStatus.FILLED)
+    assert (await harness.states())[1][1] == state
+    assert await stands(harness, intent) == ("CLOSED", "FILLED", "NONE", "CONFIRMED")
+    assert await terms_of(harness, intent) == terms
 
 
-async def test_a_replace_by_less_than_filled_meanwhile_ends_the_order_as_filled(desk: Desk) -> None:
-    intent, order_id = await desk.working()
-    await desk.accept(a_replace(intent, quantity="6"))
-    (door,) = await desk.open_doors()
-    await desk.report(a_report(ReportStatus.WORKING, [an_execution(1, 7)], client_order_id=order_id))
-    await desk.execute.dispatch(desk.broker, door)
-    assert await stands(desk, intent) == ("CLOSED", "FILLED", "NONE", "CONFIRMED")
-    order = await desk.order(intent)
+async def test_a_replace_by_less_than_filled_meanwhile_ends_the_order_as_filled(harness: Harness) -> None:
+    intent, order_id = await harness.working()
+    await harness.accept(a_replace(intent, quantity="6"))
+    (door,) = await harness.open_doors()
+    await harness.report(a_report(ReportStatus.WORKING, [an_execution(1, 7)], client_order_id=order_id))
+    await harness.execute.dispatch(harness.broker, door)
+    assert await stands(harness, intent) == ("CLOSED", "FILLED", "NONE", "CONFIRMED")
+    order = await harness.order(intent)
     assert (order["quantity"], order["filled_quantity"]) == (6, 7)
 
 
-async def test_fills_after_a_replace_end_the_order_at_its_new_total(desk: Desk) -> None:
-    intent, order_id = await replacing(desk, Accepted("b1"))
-    await desk.report(a_report(ReportStatus.WORKING, [an_execution(1, 10)], client_order_id=order_id))
-    assert (await desk.order(intent))["standing"] == "WORKING"
+async def test_fills_after_a_replace_end_the_order_at_its_new_total(harness: Harness) -> None:
+    intent, order_id = await replacing(harness, Accepted("b1"))
+    await harness.report(a_report(ReportStatus.WORKING, [an_execution(1, 10)], client_order_id=order_id))
+    assert (await harness.order(intent))["standing"] == "WORKING"
     fills = [an_execution(1, 10), an_execution(2, 2)]
-    await desk.report(a_report(ReportStatus.WORKING, fills, client_order_id=order_id))
-    assert await stands(desk, intent) == ("CLOSED", "FILLED", "NONE", "CONFIRMED")
+    await harness.report(a_report(ReportStatus.WORKING, fills, client_order_id=order_id))
+    assert await stands(harness, intent) == ("CLOSED", "FILLED", "NONE", "CONFIRMED")
 
 
-async def test_a_report_from_before_a_replace_takes_nothing_back(desk: Desk) -> None:
-    intent, order_id = await replacing(desk, Accepted("b1"))
-    await desk.report(shown(order_id, OLD))
-    assert await terms_of(desk, intent) == NEW
+async def test_a_report_from_before_a_replace_takes_nothing_back(harness: Harness) -> None:
+    intent, order_id = await replacing(harness, Accepted("b1"))
+    await harness.report(shown(order_id, OLD))
+    assert await terms_of(harness, intent) == NEW
 
 
-async def test_replaces_of_one_intent_go_one_after_the_other_and_the_last_stands(desk: Desk) -> None:
-    intent = await desk.accept(a_limit_create())
+async def test_replaces_of_one_intent_go_one_after_the_other_and_the_last_stands(harness: Harness) -> None:
+    intent = await harness.accept(a_limit_create())
     for quantity in ("11", "13", "12"):
-        await desk.accept(a_replace(intent, quantity=quantity))
+        await harness.accept(a_replace(intent, quantity=quantity))
     written = []
-    while doors := await desk.work():
+    while doors := await harness.work():
         assert len(doors) == 1
         written.append(doors[0].action.seq)
     assert written == [1, 2, 3, 4]
-    assert (await desk.order(intent))["quantity"] == 12
-    assert {state for _, state, _ in await desk.states()} == {"ACKED"}
+    assert (await harness.order(intent))["quantity"] == 12
+    assert {state for _, state, _ in await harness.states()} == {"ACKED"}
 
 
-async def test_a_replace_waits_for_a_create_and_for_a_replace_in_doubt_and_other_intents_do_not(desk: Desk) -> None:
-    intent = await desk.accept(a_limit_create())
-    (create,) = await desk.open_doors()
-    await desk.accept(a_replace(intent))
-    assert await desk.open_doors() == []
-    await desk.execute.dispatch(desk.broker, create)
-    desk.broker.script.append(Unknown("no answer"))
-    await desk.work()
-    await desk.accept(a_replace(intent, quantity="15"))
-    other = await desk.accept(a_limit_create())
-    assert [door.action.intent_id for door in await desk.work()] == [other]
+async def test_a_replace_waits_for_a_create_and_for_a_replace_in_doubt_and_other_intents_do_not(
+    harness: Harness,
+) -> None:
+    intent = await harness.accept(a_limit_create())
+    (create,) = await harness.open_doors()
+    await harness.accept(a_replace(intent))
+    assert await harness.open_doors() == []
+    await harness.execute.dispatch(harness.broker, create)
+    harness.broker.script.append(Unknown("no answer"))
+    await harness.work()
+    await harness.accept(a_replace(intent, quantity="15"))
+    other = await harness.accept(a_limit_create())
+    assert [door.action.intent_id for door in await harness.work()] == [other]
 
 
-async def test_a_cancel_supersedes_a_replace_that_was_not_sent(desk: Desk) -> None:
-    intent, _ = await replacing(desk)
-    await desk.accept(a_cancel(intent))
-    await desk.work()
-    assert await desk.states() == [
+async def test_a_cancel_supersedes_a_replace_that_was_not_sent(harness: Harness) -> None:
+    intent, _ = await replacing(harness)
+    await harness.accept(a_cancel(intent))
+    await harness.work()
+    assert await harness.states() == [
         ("CREATE", "ACKED", None),
         ("REPLACE", "SKIPPED", "SUPERSEDED"),
         ("CANCEL", "ACKED", None),
     ]
-    assert commands(desk) == ["submit", "cancel"]
-    assert await stands(desk, intent) == ("WORKING", None, "CANCEL", "CONFIRMED")
+    assert commands(harness) == ["submit", "cancel"]
+    assert await stands(harness, intent) == ("WORKING", None, "CANCEL", "CONFIRMED")
 
 
-async def test_a_cancel_of_an_unsent_order_skips_its_replaces_too(desk: Desk) -> None:
-    intent = await desk.accept(a_limit_create())
-    await desk.accept(a_replace(intent))
-    await desk.accept(a_cancel(intent))
-    await desk.accept(a_replace(intent, quantity="15"))
-    assert await desk.work() == []
-    assert desk.broker.calls == 0
-    assert await desk.states() == [
+async def test_a_cancel_of_an_unsent_order_skips_its_replaces_too(harness: Harness) -> None:
+    intent = await harness.accept(a_limit_create())
+    await harness.accept(a_replace(intent))
+    await harness.accept(a_cancel(intent))
+    await harness.accept(a_replace(intent, quantity="15"))
+    assert await harness.work() == []
+    assert harness.broker.calls == 0
+    assert await harness.states() == [
         ("CREATE", "SKIPPED", "SUPERSEDED"),
         ("REPLACE", "SKIPPED", "SUPERSEDED"),
         ("CANCEL", "SKIPPED", "NOTHING_SENT"),
         ("REPLACE", "SKIPPED", "ORDER_TERMINAL"),
     ]
-    assert await stands(desk, intent) == ("CLOSED", "SKIPPED", "NONE", "CONFIRMED")
+    assert await stands(harness, intent) == ("CLOSED", "SKIPPED", "NONE", "CONFIRMED")
 
 
-async def test_a_cancel_waits_for_a_replace_in_flight_and_shows_meanwhile(desk: Desk) -> None:
-    intent, _ = await replacing(desk)
-    (door,) = await desk.open_doors()
-    await desk.accept(a_cancel(intent))
-    assert await desk.open_doors() == []
-    await desk.execute.dispatch(desk.broker, door)
-    assert await stands(desk, intent) == ("WORKING", None, "CANCEL", "CONFIRMED")
-    await desk.work()
-    assert commands(desk) == ["submit", "replace", "cancel"]
+async def test_a_cancel_waits_for_a_replace_in_flight_and_shows_meanwhile(harness: Harness) -> None:
+    intent, _ = await replacing(harness)
+    (door,) = await harness.open_doors()
+    await harness.accept(a_cancel(intent))
+    assert await harness.open_doors() == []
+    await harness.execute.dispatch(harness.broker, door)
+    assert await stands(harness, intent) == ("WORKING", None, "CANCEL", "CONFIRMED")
+    await harness.work()
+    assert commands(harness) == ["submit", "replace", "cancel"]
 
 
-async def test_a_replace_behind_a_cancel_goes_only_if_the_cancel_was_refused(desk: Desk) -> None:
-    intent, _ = await desk.working()
-    await desk.accept(a_cancel(intent))
-    await desk.accept(a_replace(intent))
-    desk.broker.script.append(Refused("E1", "not now"))
-    await desk.work()
-    assert commands(desk) == ["submit", "cancel"]
-    await desk.work()
-    assert commands(desk) == ["submit", "cancel", "replace"]
-    assert await terms_of(desk, intent) == NEW
+async def test_a_replace_behind_a_cancel_goes_only_if_the_cancel_was_refused(harness: Harness) -> None:
+    intent, _ = await harness.working()
+    await harness.accept(a_cancel(intent))
+    await harness.accept(a_replace(intent))
+    harness.broker.script.append(Refused("E1", "not now"))
+    await harness.work()
+    assert commands(harness) == ["submit", "cancel"]
+    await harness.work()
+    assert commands(harness) == ["submit", "cancel", "replace"]
+    assert await terms_of(harness, intent) == NEW
 
 
-async def settled(desk: Desk) -> tuple[str, str, str | None]:
+async def settled(harness: Harness) -> tuple[str, str, str | None]:
     """Probe, ten times a second, until the replace is no longer in doubt."""
     async with asyncio.timeout(60):
-        while (state := (await desk.states())[1])[1] == "UNKNOWN":
-            await desk.settle(SETTLE_SECONDS)
+        while (state := (await harness.states())[1])[1] == "UNKNOWN":
+            await harness.settle(SETTLE_SECONDS)
             await asyncio.sleep(0.1)
     return state
 
 
-async def test_a_replace_in_doubt_that_its_order_shows_is_acknowledged_and_never_sent_again(desk: Desk) -> None:
-    intent, order_id = await replacing(desk, Unknown("no answer"))
-    desk.broker.book[order_id] = shown(order_id, NEW)
-    assert await settled(desk) == ("REPLACE", "ACKED", None)
-    assert await terms_of(desk, intent) == NEW
-    assert await stands(desk, intent) == ("WORKING", None, "NONE", "CONFIRMED")
-    assert desk.broker.calls == 2
+async def test_a_replace_in_doubt_that_its_order_shows_is_acknowledged_and_never_sent_again(harness: Harness) -> None:
+    intent, order_id = await replacing(harness, Unknown("no answer"))
+    harness.broker.book[order_id] = shown(order_id, NEW)
+    assert await settled(harness) == ("REPLACE", "ACKED", None)
+    assert await terms_of(harness, intent) == NEW
+    assert await stands(harness, intent) == ("WORKING", None, "NONE", "CONFIRMED")
+    assert harness.broker.calls == 2
 
 
-async def test_a_replace_in_doubt_that_its_order_does_not_show_twice_is_failed(desk: Desk) -> None:
-    intent, order_id = await replacing(desk, Unknown("no answer"))
-    desk.broker.book[order_id] = shown(order_id, OLD)
+async def test_a_replace_in_doubt_that_its_order_does_not_show_twice_is_failed(harness: Harness) -> None:
+    intent, order_id = await replacing(harness, Unknown("no answer"))
+    harness.broker.book[order_id] = shown(order_id, OLD)
     begun = time.monotonic()
-    assert await settled(desk) == ("REPLACE", "FAILED", "NOT_AT_BROKER")
+    assert await settled(harness) == ("REPLACE", "FAILED", "NOT_AT_BROKER")
     assert time.monotonic() - begun >= 1.0
-    assert (await terms_of(desk, intent), await stands(desk, intent)) == (OLD, ("WORKING", None, "NONE", "CONFIRMED"))
-    await desk.accept(a_cancel(intent))
-    await desk.work()
-    assert commands(desk) == ["submit", "replace", "cancel"]
+    assert (await terms_of(harness, intent), await stands(harness, intent)) == (
+        OLD,
+        ("WORKING", None, "NONE", "CONFIRMED"),
+    )
+    await harness.accept(a_cancel(intent))
+    await harness.work()
+    assert commands(harness) == ["submit", "replace", "cancel"]
 
 
 @pytest.mark.parametrize("terms", [OLD, NEW], ids=["as it was", "replaced"])
-async def test_what_an_order_shows_before_the_settle_time_proves_nothing(desk: Desk, terms: Terms) -> None:
-    _, order_id = await replacing(desk, Unknown("no answer"))
-    desk.broker.book[order_id] = shown(order_id, terms)
+async def test_what_an_order_shows_before_the_settle_time_proves_nothing(harness: Harness, terms: Terms) -> None:
+    _, order_id = await replacing(harness, Unknown("no answer"))
+    harness.broker.book[order_id] = shown(order_id, terms)
     for _ in range(3):
-        await desk.settle(3600)
-        assert (await desk.states())[1][1] == "UNKNOWN"
+        await harness.settle(3600)
+        assert (await harness.states())[1][1] == "UNKNOWN"
 
 
 @pytest.mark.parametrize("report", ["nothing", "without terms"])
-async def test_a_look_up_that_shows_no_terms_never_settles_a_replace(desk: Desk, report: str) -> None:
-    _, order_id = await replacing(desk, Unknown("no answer"))
+async def test_a_look_up_that_shows_no_terms_never_settles_a_replace(harness: Harness, report: str) -> None:
+    _, order_id = await replacing(harness, Unknown("no answer"))
     if report == "without terms":
-        desk.broker.book[order_id] = shown(order_id, None)
+        harness.broker.book[order_id] = shown(order_id, None)
     begun = time.monotonic()
     while time.monotonic() - begun < 1.5:
-        await desk.settle(0)
-        assert (await desk.states())[1][1] == "UNKNOWN"
+        await harness.settle(0)
+        assert (await harness.states())[1][1] == "UNKNOWN"
         await asyncio.sleep(0.1)
-    desk.broker.book[order_id] = shown(order_id, NEW)
-    await desk.settle(0)
-    assert (await desk.states())[1][1] == "ACKED"
+    harness.broker.book[order_id] = shown(order_id, NEW)
+    await harness.settle(0)
+    assert (await harness.states())[1][1] == "ACKED"
 
 
 @pytest.mark.parametrize(
@@ -349,38 +368,27 @@ async def test_a_look_up_that_shows_no_terms_never_settles_a_replace(desk: Desk,
 )
 @pytest.mark.parametrize("told_first", [False, True])
 async def test_an_order_that_ended_shows_at_once_whether_its_replace_in_doubt_came_first(
-    desk: Desk, terms: Terms, state: tuple[str, str, str | None], *, told_first: bool
+    harness: Harness, terms: Terms, state: tuple[str, str, str | None], *, told_first: bool
 ) -> None:
-    intent, order_id = await replacing(desk, Unknown("no answer"))
+    intent, order_id = await replacing(harness, Unknown("no answer"))
     if told_first:
-        await desk.report(shown(order_id, None, ReportStatus.CANCELED))
-        assert (await desk.states())[1][1] == "UNKNOWN"
-    desk.broker.book[order_id] = shown(order_id, terms, ReportStatus.CANCELED)
-    await desk.settle(3600)
-    assert (await desk.states())[1] == state
-    assert (await terms_of(desk, intent)).quantity == terms.quantity
-    assert await stands(desk, intent) == ("CLOSED", "CANCELED", "NONE", "CONFIRMED")
+        await harness.report(shown(order_id, None, ReportStatus.CANCELED))
+        assert (await harness.states())[1][1] == "UNKNOWN"
+    harness.broker.book[order_id] = shown(order_id, terms, ReportStatus.CANCELED)
+    await harness.settle(3600)
+    assert (await harness.states())[1] == state
+    assert (await terms_of(harness, intent)).quantity == terms.quantity
+    assert await stands(harness, intent) == ("CLOSED", "CANCELED", "NONE", "CONFIRMED")
 
 
-async def test_a_replace_abandoned_past_its_door_is_probed_not_sent(desk: Desk) -> None:
-    intent, order_id = await replacing(desk)
-    await desk.open_doors()
-    desk.broker.book[order_id] = shown(order_id, NEW)
-    await desk.pool.execute(
+async def test_a_replace_abandoned_past_its_door_is_probed_not_sent(harness: Harness) -> None:
+    intent, order_id = await replacing(harness)
+    await harness.open_doors()
+    harness.broker.book[order_id] = shown(order_id, NEW)
+    await harness.pool.execute(
         "update action_states set send_started_at = send_started_at - interval '10 seconds' where state = 'DISPATCHING'"
     )
-    await desk.settle(SETTLE_SECONDS)
-    assert (await desk.states())[1] == ("REPLACE", "ACKED", None)
-    assert await terms_of(desk, intent) == NEW
-    assert commands(desk) == ["submit"]
-
-
-async def test_an_answer_that_comes_after_the_evidence_changes_nothing(desk: Desk) -> None:
-    intent, order_id = await replacing(desk)
-    (door,) = await desk.open_doors()
-    await desk.report(shown(order_id, NEW, ReportStatus.CANCELED))
-    assert (await desk.states())[1] == ("REPLACE", "ACKED", None)
-    desk.broker.script.append(Refused("order_closed", "CANCELED"))
-    await desk.execute.dispatch(desk.broker, door)
-    assert (await desk.states())[1] == ("REPLACE", "ACKED", None)
-    assert await terms_of(desk, intent) == NEW
+    await harness.settle(SETTLE_SECONDS)
+    assert (await harness.states())[1] == ("REPLACE", "ACKED", None)
+    assert await terms_of(harness, intent) == NEW
+    assert commands(harness) == ["submit"]

@@ -11,28 +11,23 @@ from typing import Any
 import httpx
 import pytest
 
-from builders import Tenant, a_limit_create, a_replace, a_tenant, accept
-from openbell_server.adapters.postgres import rule_books
+from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.controls import rule_books
+from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.controls.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.migrate import migrate
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.schema import OLDEST
-from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
-from openbell_server.domain.accounts import TradingAccount
-from openbell_server.domain.control_rules import PLATFORM_ID, Address, OnMissing, Override, RuleTerms
-from openbell_server.domain.controls import ManualControl
-from openbell_server.domain.findings import Mode, Scope
+from openbell_server.domain.access.accounts import TradingAccount
+from openbell_server.domain.controls.findings import Mode, Scope
+from openbell_server.domain.controls.rules import PLATFORM_ID, Address, OnMissing, Override, RuleTerms
+from openbell_server.domain.controls.symbol_controls import ManualControl
 from openbell_server.domain.identifiers import Symbol
-from rest_api import RestApi, cancel_body, create_body, rest_api
-from scripted_broker import Desk
+from support.brokers.scripted_broker import Harness
+from support.builders.tenant import Tenant, a_limit_create, a_replace, a_tenant, accept
+from support.rest.rest_api import RestApi, cancel_body, create_body, rest_api
 
 NOTHING_PASSES: dict[str, Any] = {"quantity": "0.5"}
-
-
-@pytest.fixture
-async def desk(pool: Pool) -> Desk:
-    return Desk(pool, await a_tenant(pool))
 
 
 @pytest.fixture
@@ -73,42 +68,44 @@ def refusals(answer: httpx.Response) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("scope", list(Scope))
-async def test_a_rule_of_any_scope_refuses_at_both_gates(pool: Pool, desk: Desk, api: RestApi, scope: Scope) -> None:
-    await desk.accept()
-    await set_rule(pool, desk.tenant, "QTY_MAX", scope, **NOTHING_PASSES)
-    assert refusals(await api.submit(desk.tenant, create_body())) == [("QTY_MAX", scope)]
-    assert await desk.work() == []
-    assert await desk.states() == [("CREATE", "SKIPPED", "QTY_MAX")]
+async def test_a_rule_of_any_scope_refuses_at_both_gates(
+    pool: Pool, harness: Harness, api: RestApi, scope: Scope
+) -> None:
+    await harness.accept()
+    await set_rule(pool, harness.tenant, "QTY_MAX", scope, **NOTHING_PASSES)
+    assert refusals(await api.submit(harness.tenant, create_body())) == [("QTY_MAX", scope)]
+    assert await harness.work() == []
+    assert await harness.states() == [("CREATE", "SKIPPED", "QTY_MAX")]
 
 
-async def test_a_rule_of_one_key_or_symbol_stops_no_other(pool: Pool, desk: Desk, api: RestApi) -> None:
-    other = replace(desk.tenant, principal=replace(desk.tenant.principal, id="another"))
+async def test_a_rule_of_one_key_or_symbol_stops_no_other(pool: Pool, harness: Harness, api: RestApi) -> None:
+    other = replace(harness.tenant, principal=replace(harness.tenant.principal, id="another"))
     await set_rule(pool, other, "QTY_MAX", Scope.KEY, **NOTHING_PASSES)
-    await set_rule(pool, desk.tenant, "QTY_MAX", Scope.SYMBOL, **NOTHING_PASSES)
-    assert refusals(await api.submit(desk.tenant, create_body())) == [("QTY_MAX", "symbol")]
-    assert (await api.submit(desk.tenant, create_body(symbol="MSFT"))).status_code == 202
+    await set_rule(pool, harness.tenant, "QTY_MAX", Scope.SYMBOL, **NOTHING_PASSES)
+    assert refusals(await api.submit(harness.tenant, create_body())) == [("QTY_MAX", "symbol")]
+    assert (await api.submit(harness.tenant, create_body(symbol="MSFT"))).status_code == 202
 
 
-async def test_an_override_ends_by_itself(pool: Pool, desk: Desk, api: RestApi) -> None:
-    await set_rule(pool, desk.tenant, "QTY_MAX", **NOTHING_PASSES)
+async def test_an_override_ends_by_itself(pool: Pool, harness: Harness, api: RestApi) -> None:
+    await set_rule(pool, harness.tenant, "QTY_MAX", **NOTHING_PASSES)
     soon = datetime.now(UTC) + timedelta(hours=1)
     override = Override(terms=RuleTerms(parameters={"quantity": "1000"}), expires_at=soon)
-    where = place(desk.tenant, Scope.ACCOUNT)
-    await PostgresRuleStore(pool).save_rule(where, "QTY_MAX", override, None, desk.tenant.principal, None)
-    assert (await api.submit(desk.tenant, create_body())).status_code == 202
+    where = place(harness.tenant, Scope.ACCOUNT)
+    await PostgresRuleStore(pool).save_rule(where, "QTY_MAX", override, None, harness.tenant.principal, None)
+    assert (await api.submit(harness.tenant, create_body())).status_code == 202
     # No change of a rule, and so no epoch: the book that was read holds both.
     await pool.execute("update control_rules set override_expires_at = clock_timestamp()")
     async with rest_api(pool) as fresh:
-        assert refusals(await fresh.submit(desk.tenant, create_body())) == [("QTY_MAX", "account")]
-    assert await desk.work() == []
+        assert refusals(await fresh.submit(harness.tenant, create_body())) == [("QTY_MAX", "account")]
+    assert await harness.work() == []
 
 
 async def test_a_rule_in_shadow_mode_refuses_nothing_and_says_what_it_would(
-    pool: Pool, desk: Desk, api: RestApi
+    pool: Pool, harness: Harness, api: RestApi
 ) -> None:
-    await set_rule(pool, desk.tenant, "QTY_MAX", mode=Mode.SHADOW, **NOTHING_PASSES)
-    assert (await api.submit(desk.tenant, create_body())).status_code == 202
-    assert len(await desk.work()) == 1
+    await set_rule(pool, harness.tenant, "QTY_MAX", mode=Mode.SHADOW, **NOTHING_PASSES)
+    assert (await api.submit(harness.tenant, create_body())).status_code == 202
+    assert len(await harness.work()) == 1
     (body,) = await bodies(pool)
     assert [(rule["verdict"], body["verdict"]) for rule in body["rules"]] == [("WOULD_REFUSE", "PASSED")]
 
@@ -120,25 +117,25 @@ async def bodies(pool: Pool) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("terms", ["not JSON", '{"mode":"hard","on_missing":null,"parameters":{"quantity":5}}'])
 async def test_a_rule_that_nobody_can_read_lets_nothing_pass_but_cancels(
-    pool: Pool, desk: Desk, api: RestApi, terms: str
+    pool: Pool, harness: Harness, api: RestApi, terms: str
 ) -> None:
-    intent, _ = await desk.working()
-    await desk.accept()
-    await set_rule(pool, desk.tenant, "QTY_MAX", quantity="1000")
+    intent, _ = await harness.working()
+    await harness.accept()
+    await set_rule(pool, harness.tenant, "QTY_MAX", quantity="1000")
     await pool.execute("update control_rules set terms = $1", terms)
-    answer = await api.submit(desk.tenant, create_body())
+    answer = await api.submit(harness.tenant, create_body())
     assert refusals(answer) == [("QTY_MAX", "account")]
     assert "CONTROL_INPUT_UNAVAILABLE" in answer.json()["detail"]
-    assert await desk.work() == []
-    assert (await desk.states())[1] == ("CREATE", "SKIPPED", "CONTROL_INPUT_UNAVAILABLE")
-    assert (await api.submit(desk.tenant, cancel_body(intent))).status_code == 202
+    assert await harness.work() == []
+    assert (await harness.states())[1] == ("CREATE", "SKIPPED", "CONTROL_INPUT_UNAVAILABLE")
+    assert (await api.submit(harness.tenant, cancel_body(intent))).status_code == 202
 
 
-async def test_refusals_at_both_gates_are_numbered_and_chained(pool: Pool, desk: Desk, api: RestApi) -> None:
-    intent = await desk.accept()
-    await set_rule(pool, desk.tenant, "QTY_MAX", **NOTHING_PASSES)
-    assert (await api.submit(desk.tenant, create_body())).status_code == 422
-    await desk.work()
+async def test_refusals_at_both_gates_are_numbered_and_chained(pool: Pool, harness: Harness, api: RestApi) -> None:
+    intent = await harness.accept()
+    await set_rule(pool, harness.tenant, "QTY_MAX", **NOTHING_PASSES)
+    assert (await api.submit(harness.tenant, create_body())).status_code == 422
+    await harness.work()
     rows = await pool.fetch(
         "select refusal_no, intent_id, seq, body, hash from receipts where verdict = 'REFUSED' order by refusal_no"
     )
@@ -151,13 +148,13 @@ async def test_refusals_at_both_gates_are_numbered_and_chained(pool: Pool, desk:
     assert await pool.fetchval("select refusal_head from account_counters") == head
 
 
-async def test_a_replace_that_reduces_risk_passes_both_gates(pool: Pool, desk: Desk, api: RestApi) -> None:
-    intent, _ = await desk.working()
-    await set_rule(pool, desk.tenant, "QTY_MAX", **NOTHING_PASSES)
+async def test_a_replace_that_reduces_risk_passes_both_gates(pool: Pool, harness: Harness, api: RestApi) -> None:
+    intent, _ = await harness.working()
+    await set_rule(pool, harness.tenant, "QTY_MAX", **NOTHING_PASSES)
     less, more = replace_body(str(intent), "5"), replace_body(str(intent), "15")
-    assert refusals(await api.submit(desk.tenant, more)) == [("QTY_MAX", "account")]
-    assert (await api.submit(desk.tenant, less)).status_code == 202
-    assert len(await desk.work()) == 1
+    assert refusals(await api.submit(harness.tenant, more)) == [("QTY_MAX", "account")]
+    assert (await api.submit(harness.tenant, less)).status_code == 202
+    assert len(await harness.work()) == 1
     told = (await bodies(pool))[-1]
     assert (told["exempt"], told["command"]["before"]["quantity"], told["rules"]) == ("REDUCES_RISK", "10", [])
 
@@ -167,32 +164,32 @@ def replace_body(intent: str, quantity: str) -> dict[str, Any]:
     return {"command": {"type": "REPLACE", "payload": {"ref_intent_id": intent, "spec": spec}}}
 
 
-async def test_a_replace_is_judged_at_the_door_beside_the_order_as_it_is_then(pool: Pool, desk: Desk) -> None:
-    intent, _ = await desk.working()
-    await desk.accept(a_replace(intent, quantity="12"))
-    await set_rule(pool, desk.tenant, "QTY_MAX", quantity="11")
-    assert await desk.work() == []
-    assert (await desk.states())[1] == ("REPLACE", "SKIPPED", "QTY_MAX")
+async def test_a_replace_is_judged_at_the_door_beside_the_order_as_it_is_then(pool: Pool, harness: Harness) -> None:
+    intent, _ = await harness.working()
+    await harness.accept(a_replace(intent, quantity="12"))
+    await set_rule(pool, harness.tenant, "QTY_MAX", quantity="11")
+    assert await harness.work() == []
+    assert (await harness.states())[1] == ("REPLACE", "SKIPPED", "QTY_MAX")
 
 
 async def test_open_orders_count_those_that_wait_and_at_the_door_only_those_before(
-    pool: Pool, desk: Desk, api: RestApi
+    pool: Pool, harness: Harness, api: RestApi
 ) -> None:
-    await set_rule(pool, desk.tenant, "OPEN_ORDERS_MAX", count=2, per="account")
-    tenant = desk.tenant
+    await set_rule(pool, harness.tenant, "OPEN_ORDERS_MAX", count=2, per="account")
+    tenant = harness.tenant
     assert [(await api.submit(tenant, create_body())).status_code for _ in range(3)] == [202, 202, 422]
-    assert len(await desk.work()) == 2
+    assert len(await harness.work()) == 2
     third = await accept(pool, (await as_it_is(pool, tenant)).submission(a_limit_create()))
     assert third[0].status == "ACCEPTED"
-    assert await desk.work() == []
-    assert (await desk.states())[2] == ("CREATE", "SKIPPED", "OPEN_ORDERS_MAX")
+    assert await harness.work() == []
+    assert (await harness.states())[2] == ("CREATE", "SKIPPED", "OPEN_ORDERS_MAX")
 
 
 async def test_an_equal_order_is_a_duplicate_unless_its_caller_says_otherwise(
-    pool: Pool, desk: Desk, api: RestApi
+    pool: Pool, harness: Harness, api: RestApi
 ) -> None:
-    await set_rule(pool, desk.tenant, "DUPLICATE", window_millis=60_000)
-    tenant = desk.tenant
+    await set_rule(pool, harness.tenant, "DUPLICATE", window_millis=60_000)
+    tenant = harness.tenant
     first = await api.submit(tenant, create_body(), key="k")
     again = await api.submit(tenant, create_body(), key="k")
     assert (first.status_code, again.status_code) == (202, 202)
@@ -205,10 +202,12 @@ async def test_an_equal_order_is_a_duplicate_unless_its_caller_says_otherwise(
 
 
 @pytest.mark.parametrize("scope", list(Scope))
-async def test_rates_count_what_was_refused_and_no_replay(pool: Pool, desk: Desk, api: RestApi, scope: Scope) -> None:
-    await set_rule(pool, desk.tenant, "RATE_ORDERS", scope, count=3, window_millis=3_600_000)
-    await set_rule(pool, desk.tenant, "QTY_MAX", quantity="100")
-    tenant = desk.tenant
+async def test_rates_count_what_was_refused_and_no_replay(
+    pool: Pool, harness: Harness, api: RestApi, scope: Scope
+) -> None:
+    await set_rule(pool, harness.tenant, "RATE_ORDERS", scope, count=3, window_millis=3_600_000)
+    await set_rule(pool, harness.tenant, "QTY_MAX", quantity="100")
+    tenant = harness.tenant
     assert (await api.submit(tenant, create_body(), key="k")).status_code == 202
     for _ in range(5):
         assert (await api.submit(tenant, create_body(), key="k")).status_code == 202
@@ -219,38 +218,40 @@ async def test_rates_count_what_was_refused_and_no_replay(pool: Pool, desk: Desk
     assert [(row["scope"], len(row["judged"])) for row in judged] == [(scope, 4)]
 
 
-async def test_a_deadline_is_kept_at_both_gates(pool: Pool, desk: Desk, api: RestApi) -> None:
+async def test_a_deadline_is_kept_at_both_gates(pool: Pool, harness: Harness, api: RestApi) -> None:
     past, later = "2026-01-05T12:00:00Z", "2100-01-05T12:00:00+02:00"
-    assert refusals(await api.submit(desk.tenant, create_body() | {"deadline": past})) == [("STALE_ORDER", "platform")]
-    accepted = await api.submit(desk.tenant, create_body() | {"deadline": later})
+    assert refusals(await api.submit(harness.tenant, create_body() | {"deadline": past})) == [
+        ("STALE_ORDER", "platform")
+    ]
+    accepted = await api.submit(harness.tenant, create_body() | {"deadline": later})
     assert accepted.status_code == 202
     await pool.execute("update action_states set deadline = clock_timestamp() - interval '1 millisecond'")
-    assert await desk.work() == []
-    assert await desk.states() == [("CREATE", "SKIPPED", "STALE_ORDER")]
+    assert await harness.work() == []
+    assert await harness.states() == [("CREATE", "SKIPPED", "STALE_ORDER")]
 
 
-async def test_a_position_counts_only_by_the_broker_s_word(pool: Pool, desk: Desk, api: RestApi) -> None:
+async def test_a_position_counts_only_by_the_broker_s_word(pool: Pool, harness: Harness, api: RestApi) -> None:
     terms = RuleTerms(on_missing=OnMissing.DENY, parameters={"quantity": "15"})
-    where = place(desk.tenant, Scope.ACCOUNT)
-    await PostgresRuleStore(pool).save_rule(where, "POSITION_MAX", terms, None, desk.tenant.principal, None)
-    answer = await api.submit(desk.tenant, create_body())
+    where = place(harness.tenant, Scope.ACCOUNT)
+    await PostgresRuleStore(pool).save_rule(where, "POSITION_MAX", terms, None, harness.tenant.principal, None)
+    answer = await api.submit(harness.tenant, create_body())
     assert "CONTROL_INPUT_UNAVAILABLE" in answer.json()["detail"]
     await pool.execute("update account_counters set positions_as_of = clock_timestamp()")
-    assert (await api.submit(desk.tenant, create_body())).status_code == 202
-    assert refusals(await api.submit(desk.tenant, create_body())) == [("POSITION_MAX", "account")]
+    assert (await api.submit(harness.tenant, create_body())).status_code == 202
+    assert refusals(await api.submit(harness.tenant, create_body())) == [("POSITION_MAX", "account")]
 
 
 @pytest.mark.parametrize(
     ("code", "parameters"), [("OPEN_ORDERS_MAX", {"count": 3}), ("POSITION_MAX", {"quantity": "30"})]
 )
 async def test_commands_at_once_never_get_past_a_limit_together(
-    pool: Pool, desk: Desk, api: RestApi, code: str, parameters: dict[str, Any]
+    pool: Pool, harness: Harness, api: RestApi, code: str, parameters: dict[str, Any]
 ) -> None:
-    await set_rule(pool, desk.tenant, code, **parameters)
+    await set_rule(pool, harness.tenant, code, **parameters)
     await pool.execute("update account_counters set positions_as_of = clock_timestamp()")
-    answers = await asyncio.gather(*(api.submit(desk.tenant, create_body()) for _ in range(12)))
+    answers = await asyncio.gather(*(api.submit(harness.tenant, create_body()) for _ in range(12)))
     assert sorted(answer.status_code for answer in answers) == [202] * 3 + [422] * 9
-    assert len(await desk.work(free=12)) == 3
+    assert len(await harness.work(free=12)) == 3
 
 
 @pytest.fixture
@@ -292,17 +293,17 @@ async def test_rules_that_count_nothing_cost_a_submit_no_round_trip(
 async def test_both_gates_work_on_the_oldest_schema_with_the_controls_of_symbols(empty: str) -> None:
     await asyncio.to_thread(migrate, empty, OLDEST)
     async with await open_pool(empty) as old, rest_api(old) as api:
-        desk = Desk(old, await a_tenant(old))
-        await desk.accept()
-        assert len(await desk.work()) == 1
-        assert (await api.submit(desk.tenant, create_body())).status_code == 202
-        where = (desk.tenant.account.organization_id, desk.tenant.account.id, Symbol("AAPL"))
+        harness = Harness(old, await a_tenant(old))
+        await harness.accept()
+        assert len(await harness.work()) == 1
+        assert (await api.submit(harness.tenant, create_body())).status_code == 202
+        where = (harness.tenant.account.organization_id, harness.tenant.account.id, Symbol("AAPL"))
         off = ManualControl(manually_disabled=True)
-        await PostgresControlStore(old).set_manual(*where, off, desk.tenant.principal)
-        assert refusals(await api.submit(desk.tenant, create_body())) == [("SYMBOL_DISABLED", "symbol")]
-        assert await desk.work() == []
-        assert (await desk.states())[1] == ("CREATE", "SKIPPED", "SYMBOL_DISABLED")
-        assert await old.fetchval("select count(*) from receipts where verdict = 'REFUSED'") == 1
+        await PostgresControlStore(old).set_manual(*where, off, harness.tenant.principal)
+        assert refusals(await api.submit(harness.tenant, create_body())) == [("SYMBOL_DISABLED", "symbol")]
+        assert await harness.work() == []
+        assert (await harness.states())[1] == ("CREATE", "SKIPPED", "SYMBOL_DISABLED")
+        assert await old.fetchval("select count(*) from receipts where verdict = 'REFUSED'") == 2
 
 
 async def test_the_books_of_only_so_many_accounts_are_kept(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
-from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
-from openbell_server.domain.control_rules import PLATFORM_ID, Address, OnMissing, Override, RuleTerms, StoredRule
+from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
+from openbell_server.domain.access.principals import Principal, PrincipalKind
+from openbell_server.domain.controls.findings import Mode, Scope
+from openbell_server.domain.controls.rules import PLATFORM_ID, Address, OnMissing, Override, RuleTerms, StoredRule
 from openbell_server.domain.errors import InvalidCommand, Problem
-from openbell_server.domain.findings import Mode, Scope
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.principals import Principal, PrincipalKind
-from paper_broker import until
+from support.brokers.paper_broker import until
+from support.builders.tenant import Tenant, a_tenant
 
 CODE = "QTY_MAX"
 # Of this database: the server has others, at work on tests of their own.
@@ -178,7 +178,7 @@ async def test_a_rule_that_was_only_for_a_time_is_not_there_after_it(pool: Pool,
         return await store.find_rule(where, CODE) is None and await store.list_rules(where) == []
 
     await until(it_is_gone, 60)
-    with pytest.raises(Problem, match="it is not there"):
+    with pytest.raises(Problem, match="the rule is not set"):
         await save(pool, tenant, terms(1), Scope.SYMBOL, expected={1})
 
 

@@ -5,22 +5,22 @@ import time
 from uuid import UUID, uuid4
 
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool
-from openbell_server.adapters.postgres.leases import PostgresLeaseStore
+from openbell_server.adapters.postgres.execution.sign_ins import PostgresSessionStore
+from openbell_server.adapters.postgres.execution.slot_leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
-from openbell_server.adapters.postgres.sessions import PostgresSessionStore
-from openbell_server.application.hold_slots import LEASE_SECONDS, HoldSlots, run_id
+from openbell_server.application.execution.slot_leases import LEASE_SECONDS, SlotLeases, run_id
 from openbell_server.domain.identifiers import SLOTS
-from openbell_server.processes.executor import _Feeds, _hold
-from paper_broker import until
+from openbell_server.processes.executor import _Feeds, _renew_leases
+from support.brokers.paper_broker import until
 
 ALL = frozenset(range(SLOTS))
 
 
-def an_executor(pool: Pool, name: str | None = None) -> HoldSlots:
-    return HoldSlots(PostgresLeaseStore(pool), run_id(name, uuid4()) if name else uuid4(), time.monotonic)
+def an_executor(pool: Pool, name: str | None = None) -> SlotLeases:
+    return SlotLeases(PostgresLeaseStore(pool), run_id(name, uuid4()) if name else uuid4(), time.monotonic)
 
 
-async def expire(pool: Pool, executor: HoldSlots) -> None:
+async def expire(pool: Pool, executor: SlotLeases) -> None:
     """As if it had not renewed for long."""
     await pool.execute("update slot_leases set held_until = now() where holder = $1", executor.executor_id)
     await pool.execute(
@@ -72,7 +72,7 @@ async def test_a_successor_of_the_same_name_takes_over_at_once(pool: Pool) -> No
     assert successor.held() == ALL
 
 
-async def two_runs_of_one_name(pool: Pool) -> tuple[HoldSlots, HoldSlots]:
+async def two_runs_of_one_name(pool: Pool) -> tuple[SlotLeases, SlotLeases]:
     """A predecessor that still renews beside its successor."""
     predecessor, successor = an_executor(pool, "one"), an_executor(pool, "one")
     await predecessor.renew()
@@ -124,7 +124,7 @@ async def test_racing_runs_of_one_name_end_with_one_holder_for_every_slot(pool: 
 
 async def test_an_executor_that_was_paused_holds_nothing_until_it_has_asked(pool: Pool) -> None:
     clock = [0.0]
-    paused = HoldSlots(PostgresLeaseStore(pool), uuid4(), lambda: clock[0])
+    paused = SlotLeases(PostgresLeaseStore(pool), uuid4(), lambda: clock[0])
     await paused.renew()
     assert paused.held() == ALL
     clock[0] += LEASE_SECONDS
@@ -153,9 +153,9 @@ async def test_whatever_goes_wrong_once_the_slots_are_held_again(pool: Pool) -> 
                 raise failures.pop()
             return await super().renew(executor_id, seconds)
 
-    executor = HoldSlots(FailsOnce(pool), uuid4(), time.monotonic)
+    executor = SlotLeases(FailsOnce(pool), uuid4(), time.monotonic)
     feeds = _Feeds(PostgresSessionStore(pool, DatabaseClock(pool)), executor, {}, frozenset)
-    holding = asyncio.ensure_future(_hold(executor, PostgresRecoveryStore(pool), feeds))
+    holding = asyncio.ensure_future(_renew_leases(executor, PostgresRecoveryStore(pool), feeds))
 
     async def holds_all() -> bool:
         return executor.held() == ALL

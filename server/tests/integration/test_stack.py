@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from openbell_server.processes.children import ChildFailed, ProcessStamp, wait_until
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.stack import APP_LOGIN, EXECUTOR_LOGIN, PROCESSES, Stack, platform_command
+from openbell_server.devtools.child_processes import ChildFailed, ProcessStamp, wait_until
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN, EXECUTOR_LOGIN, PROCESSES, Stack, platform_command
 
 # Stands in for a process of the platform: says that it is ready, waits for SIGTERM, says that it has drained.
 STAND_IN = """

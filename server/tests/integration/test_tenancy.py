@@ -8,12 +8,12 @@ from collections.abc import Collection
 import asyncpg
 import pytest
 
-from neighbours import ID_PARAMETERS, Neighbour, fresh_values, rows_of, values_of
 from openbell_server.adapters.postgres.connection import EXECUTOR_ROLES, PROCESS_ROLES, Pool, Role, transaction
 from openbell_server.adapters.postgres.migrate import allow_login
-from openbell_server.processes.stack import APP_LOGIN
-from statement_roles import MAY_RUN
-from tenancy import Owner, all_statements, faults_of_catalogue, run
+from openbell_server.devtools.stack import APP_LOGIN
+from support.tenancy.populated_tenant import ID_PARAMETERS, PopulatedTenant, fresh_values, rows_of, values_of
+from support.tenancy.statement_roles import MAY_RUN
+from support.tenancy.statements import Owner, all_statements, faults_of_catalogue, run
 
 # Roles whose transactions name an organization.
 NAMING = (Role.TENANT, Role.OPERATOR, Role.VAULT)
@@ -157,7 +157,7 @@ async def test_a_login_that_was_there_before_inherits_nothing_either_however_man
 
 
 async def test_each_role_runs_its_statements_and_no_other(
-    owner: Owner, pool: Pool, login_pool: Pool, us: Neighbour
+    owner: Owner, pool: Pool, login_pool: Pool, us: PopulatedTenant
 ) -> None:
     values = await values_of(owner, us)
     seen: dict[str, set[Role]] = {statement.name: set() for statement in all_statements()}
@@ -297,9 +297,9 @@ LOOKING_UP = {
     "api_key_records.list_api_key_records",
     # Switches only, which operators list.
     "control_rules.list_rules",
-    "stored_rules.rules_of_account",
-    "callers.find_caller_across_organizations",
-    "callers.find_organization_across_organizations",
+    "rule_books.rules_of_account",
+    "token_callers.find_caller_across_organizations",
+    "token_callers.find_organization_across_organizations",
     "events.heads",
     "events.list_followed",
     "organizations.read_organization",
@@ -320,7 +320,7 @@ LOOKING_UP = {
 
 
 async def test_an_operator_changes_the_organization_it_names_and_no_other(
-    owner: Owner, pool: Pool, us: Neighbour, them: Neighbour
+    owner: Owner, pool: Pool, us: PopulatedTenant, them: PopulatedTenant
 ) -> None:
     before = await rows_of(owner, them)
     values = await values_of(owner, them) | {"disabled": True, "revoked": True}

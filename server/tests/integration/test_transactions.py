@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 import asyncpg
 import pytest
 
-from builders import accept, new_id
-from neighbours import Neighbour
 from openbell_server.adapters.postgres import connection as connection_module
+from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool, Role, check_writing, open_pool, transaction
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.stack import APP_LOGIN
-from paper_broker import until
-from rest_api import rest_api
-from tenancy import Owner
+from support.brokers.paper_broker import until
+from support.builders.tenant import accept, new_id
+from support.rest.rest_api import rest_api
+from support.tenancy.populated_tenant import PopulatedTenant
+from support.tenancy.statements import Owner
 
 ACCOUNTS = "select organization_id from accounts"
 
@@ -193,13 +193,13 @@ async def test_readiness_tells_whether_the_database_takes_a_write(owner: Owner, 
 
 
 async def test_a_plan_made_for_one_role_and_organization_never_serves_another(
-    owner: Owner, one: Pool, us: Neighbour, them: Neighbour
+    owner: Owner, one: Pool, us: PopulatedTenant, them: PopulatedTenant
 ) -> None:
     everyone = {row[0] for row in await owner.fetch(ACCOUNTS)}
     own = ({us.organization_id}, {them.organization_id})
     assert everyone == own[0] | own[1]
 
-    async def seen(role: Role, neighbour: Neighbour | None, query: str) -> set[Any]:
+    async def seen(role: Role, neighbour: PopulatedTenant | None, query: str) -> set[Any]:
         async with transaction(one, role, neighbour.organization_id if neighbour else None) as connection:
             return {row[0] for row in await connection.fetch(query)}
 
@@ -218,7 +218,7 @@ async def test_a_plan_made_for_one_role_and_organization_never_serves_another(
 
 
 @pytest.mark.parametrize("named", ["", " ", "garbage", "null", "{}"])
-async def test_a_setting_that_is_no_organization_shows_nothing(one: Pool, us: Neighbour, named: str) -> None:
+async def test_a_setting_that_is_no_organization_shows_nothing(one: Pool, us: PopulatedTenant, named: str) -> None:
     del us
     try:
         async with transaction(one, Role.TENANT) as connection:
@@ -228,7 +228,7 @@ async def test_a_setting_that_is_no_organization_shows_nothing(one: Pool, us: Ne
         pass
 
 
-async def test_a_temporary_table_takes_no_real_one_s_place(one: Pool, us: Neighbour) -> None:
+async def test_a_temporary_table_takes_no_real_one_s_place(one: Pool, us: PopulatedTenant) -> None:
     """One that a connection was left with must not answer for ours, neither to a statement nor to the accept step."""
     names = ("accounts", "organizations", "account_counters", "orders")
     async with one.acquire() as connection:

@@ -7,55 +7,49 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from builders import a_cancel, a_limit_create, a_report, a_tenant, accept, an_execution
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
-from openbell_server.adapters.jetstream.publishing import JetStreamTeller, work_messages
+from openbell_server.adapters.jetstream.publishing import JetStreamPublisher, work_messages
 from openbell_server.adapters.jetstream.subjects import WORK_STREAM
-from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.execution import ROUND_MAX
-from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
-from openbell_server.application.execute_action import DOOR_SECONDS
-from openbell_server.application.relay_outbox import RelayOutbox
-from openbell_server.application.settle_unknown import MISS_SPACING_SECONDS
+from openbell_server.adapters.postgres.events.outbox import PostgresOutboxStore
+from openbell_server.adapters.postgres.execution.execution import ROUND_MAX
+from openbell_server.application.events.relay_outbox import RelayOutbox
+from openbell_server.application.execution.execute_action import DOOR_SECONDS
+from openbell_server.application.execution.settle_unknown import MISS_SPACING_SECONDS
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.brokers.paper.wire import DUPLICATE_ID, REFUSALS
-from openbell_server.domain.broker_orders import NotSent, OrderReport, Outcome, ReportStatus, Unknown
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.domain.events.outbox import Queue
 from openbell_server.domain.identifiers import client_order_id
-from openbell_server.domain.outbox import Queue
-from openbell_server.processes.local_services import LocalServices
-from paper_broker import resting, until
-from scripted_broker import Desk, until_so
+from openbell_server.domain.orders.broker_reports import NotSent, OrderReport, Outcome, ReportStatus, Unknown
+from support.brokers.paper_broker import resting, until
+from support.brokers.scripted_broker import Harness, until_so
+from support.builders.tenant import a_cancel, a_limit_create, a_report, accept, an_execution
 
 SETTLE_SECONDS = 0.1
 
 
-@pytest.fixture
-async def desk(pool: Pool) -> Desk:
-    return Desk(pool, await a_tenant(pool))
-
-
-async def in_doubt(desk: Desk) -> str:
+async def in_doubt(harness: Harness) -> str:
     """The client order id of a create that got no answer."""
-    await desk.accept(a_limit_create())
-    desk.broker.script.append(Unknown("no answer"))
-    (door,) = await desk.work()
+    await harness.accept(a_limit_create())
+    harness.broker.script.append(Unknown("no answer"))
+    (door,) = await harness.work()
     return client_order_id(door.action.action_id)
 
 
-async def test_no_cancel_stays_queued_however_many_unsent_creates_are_cancelled(desk: Desk) -> None:
-    accepted = await accept(desk.pool, *(desk.tenant.submission() for _ in range(3 * ROUND_MAX)))
+async def test_no_cancel_stays_queued_however_many_unsent_creates_are_cancelled(harness: Harness) -> None:
+    accepted = await accept(harness.pool, *(harness.tenant.submission() for _ in range(3 * ROUND_MAX)))
     cancelled = [create.intent_id for create in accepted[: 2 * ROUND_MAX + 1]]
-    await accept(desk.pool, *(desk.tenant.submission(a_cancel(intent)) for intent in cancelled))
+    await accept(harness.pool, *(harness.tenant.submission(a_cancel(intent)) for intent in cancelled))
     for _ in range(3):
-        await desk.work(free=1)
-    cancels = [state for kind, state, _ in await desk.states() if kind == "CANCEL"]
+        await harness.work(free=1)
+    cancels = [state for kind, state, _ in await harness.states() if kind == "CANCEL"]
     assert len(cancels) == len(cancelled)
     assert set(cancels) <= {"SKIPPED", "ACKED"}
-    assert len(desk.broker.writes) <= 3
+    assert len(harness.broker.writes) <= 3
 
 
-async def test_a_look_up_that_fails_keeps_no_other_from_being_asked(desk: Desk) -> None:
-    poisoned, other = await in_doubt(desk), await in_doubt(desk)
+async def test_a_look_up_that_fails_keeps_no_other_from_being_asked(harness: Harness) -> None:
+    poisoned, other = await in_doubt(harness), await in_doubt(harness)
     filled = a_report(ReportStatus.FILLED, [an_execution(1, 10)], client_order_id=other)
 
     async def fails_for_one(order_id: str) -> OrderReport | None:
@@ -63,68 +57,70 @@ async def test_a_look_up_that_fails_keeps_no_other_from_being_asked(desk: Desk) 
             raise TimeoutError
         return filled
 
-    desk.broker.look_up = fails_for_one
+    harness.broker.look_up = fails_for_one
     with pytest.raises(TimeoutError):
-        await desk.settle(0)
-    assert desk.broker.asked == [poisoned, other]
-    assert await desk.states() == [("CREATE", "UNKNOWN", "NO_ANSWER"), ("CREATE", "ACKED", None)]
+        await harness.settle(0)
+    assert harness.broker.asked == [poisoned, other]
+    assert await harness.states() == [("CREATE", "UNKNOWN", "NO_ANSWER"), ("CREATE", "ACKED", None)]
 
 
-async def until_the_database_is_past(desk: Desk, seconds: float) -> None:
+async def until_the_database_is_past(harness: Harness, seconds: float) -> None:
     """Wait until so many seconds after the door of the first action."""
 
     async def is_past() -> bool:
-        age = await desk.pool.fetchval("select clock_timestamp() - send_started_at from action_states limit 1")
+        age = await harness.pool.fetchval("select clock_timestamp() - send_started_at from action_states limit 1")
         return bool(age > timedelta(seconds=seconds))
 
     await until(is_past)
 
 
-async def test_a_look_up_begun_before_the_settle_time_proves_nothing_however_late_it_is_recorded(desk: Desk) -> None:
+async def test_a_look_up_begun_before_the_settle_time_proves_nothing_however_late_it_is_recorded(
+    harness: Harness,
+) -> None:
     gate = asyncio.Event()
-    await in_doubt(desk)
+    await in_doubt(harness)
 
     async def misses_and_pauses(_: str) -> OrderReport | None:
         await gate.wait()
         return None
 
-    desk.broker.look_up = misses_and_pauses
-    paused = asyncio.ensure_future(desk.settle(SETTLE_SECONDS))
-    await until_so(lambda: len(desk.broker.asked) == 1)
-    desk.broker.look_up = None
-    await until_the_database_is_past(desk, SETTLE_SECONDS)
-    await desk.settle(SETTLE_SECONDS)
-    await until_the_database_is_past(desk, SETTLE_SECONDS + MISS_SPACING_SECONDS + 0.2)
+    harness.broker.look_up = misses_and_pauses
+    paused = asyncio.ensure_future(harness.settle(SETTLE_SECONDS))
+    await until_so(lambda: len(harness.broker.asked) == 1)
+    harness.broker.look_up = None
+    await until_the_database_is_past(harness, SETTLE_SECONDS)
+    await harness.settle(SETTLE_SECONDS)
+    await until_the_database_is_past(harness, SETTLE_SECONDS + MISS_SPACING_SECONDS + 0.2)
     gate.set()
     # A machine so slow that the look-up ran out of time has proved nothing either.
     await asyncio.gather(paused, return_exceptions=True)
-    assert await desk.states() == [("CREATE", "UNKNOWN", "NO_ANSWER")]
+    assert await harness.states() == [("CREATE", "UNKNOWN", "NO_ANSWER")]
 
 
-async def test_an_order_called_failed_that_is_seen_working_is_shown_as_working(desk: Desk) -> None:
-    order_id = await in_doubt(desk)
+async def test_an_order_called_failed_that_is_seen_working_is_shown_as_working(harness: Harness) -> None:
+    order_id = await in_doubt(harness)
 
     async def is_failed() -> bool:
-        await desk.settle(0)
-        return (await desk.states())[0][1] == "FAILED"
+        await harness.settle(0)
+        return (await harness.states())[0][1] == "FAILED"
 
     await until(is_failed)
-    await desk.report(a_report(ReportStatus.WORKING, client_order_id=order_id))
-    (order,) = await desk.pool.fetch("select * from orders")
+    await harness.report(a_report(ReportStatus.WORKING, client_order_id=order_id))
+    (order,) = await harness.pool.fetch("select * from orders")
     assert (order["standing"], order["close_reason"], order["broker_order_ids"]) == ("WORKING", None, ["b1"])
-    await desk.accept(a_cancel(order["order_id"]))
-    await desk.work()
-    assert (desk.broker.writes[-1].command, desk.broker.writes[-1].client_order_id) == ("cancel", order_id)
+    await harness.accept(a_cancel(order["order_id"]))
+    await harness.work()
+    assert (harness.broker.writes[-1].command, harness.broker.writes[-1].client_order_id) == ("cancel", order_id)
 
 
-async def test_a_queued_create_whose_order_is_at_the_broker_is_not_sent(desk: Desk) -> None:
-    intent = await desk.accept()
-    order_id = client_order_id(await desk.pool.fetchval("select action_id from action_states"))
-    await desk.report(a_report(ReportStatus.FILLED, [an_execution(1, 10)], client_order_id=order_id))
-    assert await desk.work() == []
-    assert desk.broker.writes == []
-    assert await desk.states() == [("CREATE", "ACKED", None)]
-    order = await desk.order(intent)
+async def test_a_queued_create_whose_order_is_at_the_broker_is_not_sent(harness: Harness) -> None:
+    intent = await harness.accept()
+    order_id = client_order_id(await harness.pool.fetchval("select action_id from action_states"))
+    await harness.report(a_report(ReportStatus.FILLED, [an_execution(1, 10)], client_order_id=order_id))
+    assert await harness.work() == []
+    assert harness.broker.writes == []
+    assert await harness.states() == [("CREATE", "ACKED", None)]
+    order = await harness.order(intent)
     assert (order["close_reason"], order["filled_quantity"]) == ("FILLED", 10)
 
 
@@ -138,32 +134,34 @@ async def test_an_id_that_the_broker_already_has_is_in_doubt_not_refused() -> No
     await session.close()
 
 
-async def test_a_cancel_after_one_that_was_never_sent_is_a_new_action(desk: Desk) -> None:
-    intent, order_id = await desk.working()
-    await desk.accept(a_cancel(intent))
+async def test_a_cancel_after_one_that_was_never_sent_is_a_new_action(harness: Harness) -> None:
+    intent, order_id = await harness.working()
+    await harness.accept(a_cancel(intent))
 
     async def too_late(_: str) -> Outcome:
-        desk.clock.seconds += DOOR_SECONDS
+        harness.clock.seconds += DOOR_SECONDS
         return NotSent("no connection")
 
-    desk.broker.script.append(too_late)
-    await desk.work()
-    assert (await desk.states())[1:] == [("CANCEL", "FAILED", "NOT_SENT")]
-    await desk.accept(a_cancel(intent))
-    await desk.work()
-    assert (await desk.states())[1:] == [("CANCEL", "FAILED", "NOT_SENT"), ("CANCEL", "ACKED", None)]
-    assert (desk.broker.writes[-1].command, desk.broker.writes[-1].client_order_id) == ("cancel", order_id)
+    harness.broker.script.append(too_late)
+    await harness.work()
+    assert (await harness.states())[1:] == [("CANCEL", "FAILED", "NOT_SENT")]
+    await harness.accept(a_cancel(intent))
+    await harness.work()
+    assert (await harness.states())[1:] == [("CANCEL", "FAILED", "NOT_SENT"), ("CANCEL", "ACKED", None)]
+    assert (harness.broker.writes[-1].command, harness.broker.writes[-1].client_order_id) == ("cancel", order_id)
 
 
-async def test_an_execution_counts_for_one_order_and_another_that_claims_it_is_asked_about(desk: Desk) -> None:
-    first, second = await desk.working(), await desk.working()
+async def test_an_execution_counts_for_one_order_and_another_that_claims_it_is_asked_about(
+    harness: Harness,
+) -> None:
+    first, second = await harness.working(), await harness.working()
     fill = [an_execution(1, 10)]
     claims = [a_report(ReportStatus.FILLED, fill, client_order_id=order_id) for _, order_id in (first, second)]
-    assert await desk.report(claims[0]) == []
-    assert await desk.report(claims[1]) == [claims[1]]
-    orders = [await desk.order(intent) for intent, _ in (first, second)]
+    assert await harness.report(claims[0]) == []
+    assert await harness.report(claims[1]) == [claims[1]]
+    orders = [await harness.order(intent) for intent, _ in (first, second)]
     assert [(order["standing"], order["filled_quantity"]) for order in orders] == [("CLOSED", 10), ("WORKING", 0)]
-    assert await desk.pool.fetchval("select quantity from positions") == 10
+    assert await harness.pool.fetchval("select quantity from positions") == 10
 
 
 @pytest.fixture
@@ -177,23 +175,23 @@ async def jetstream(services: LocalServices) -> AsyncIterator[JetStreamConnectio
 
 
 async def test_a_work_stream_that_is_deleted_is_made_anew_before_a_notice_is_given_up(
-    desk: Desk, jetstream: JetStreamConnection
+    harness: Harness, jetstream: JetStreamConnection
 ) -> None:
     assert jetstream.client is not None
     streams = jetstream.client.jetstream()
     await streams.delete_stream(WORK_STREAM)
-    await desk.accept()
+    await harness.accept()
     relay = RelayOutbox(
-        PostgresOutboxStore(desk.pool, Queue.INTENTS),
-        JetStreamTeller(jetstream, WORK_STREAM, work_messages),
+        PostgresOutboxStore(harness.pool, Queue.INTENTS),
+        JetStreamPublisher(jetstream, WORK_STREAM, work_messages),
         lambda: 0.0,
-        desk.clock,
+        harness.clock,
     )
 
     async def is_resolved() -> bool:
         await relay()
-        return await desk.pool.fetchval("select status from intent_outbox") in ("completed", "failed")
+        return await harness.pool.fetchval("select status from intent_outbox") in ("completed", "failed")
 
     await until(is_resolved)
-    assert await desk.pool.fetchval("select status from intent_outbox") == "completed"
+    assert await harness.pool.fetchval("select status from intent_outbox") == "completed"
     assert (await streams.stream_info(WORK_STREAM)).state.messages == 1

@@ -4,10 +4,10 @@ from uuid import UUID
 
 import pytest
 
-from builders import Tenant, a_tenant, new_id
-from openbell_server.adapters.postgres.accounts import PostgresAccountRecords
+from openbell_server.adapters.postgres.access.accounts import PostgresAccountRecords
+from openbell_server.adapters.postgres.access.orphaned_secrets import destroy_orphaned_across_organizations
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool
-from openbell_server.adapters.postgres.unneeded_secrets import destroy_unneeded_across_organizations
+from support.builders.tenant import Tenant, a_tenant, new_id
 
 
 async def a_credential(pool: Pool, tenant: Tenant, version: int) -> UUID:
@@ -36,7 +36,7 @@ async def test_older_versions_go_and_the_current_and_newer_ones_stay(pool: Pool,
     for version in (1, 2, 3):
         await seal(pool, tenant, credential_id, version)
     for _ in range(2):
-        await destroy_unneeded_across_organizations(pool, [tenant.account.id])
+        await destroy_orphaned_across_organizations(pool, [tenant.account.id])
         left = await pool.fetch("select version from vault_objects order by 1")
         assert [row["version"] for row in left] == [version for version in (1, 2, 3) if version >= current]
 
@@ -48,11 +48,11 @@ async def test_those_of_a_credential_that_is_gone_go_and_other_accounts_keep_the
     # The account had another credential before this one.
     await seal(pool, one, new_id(), 7)
     await seal(pool, other, new_id(), 1)
-    await destroy_unneeded_across_organizations(pool, [one.account.id])
+    await destroy_orphaned_across_organizations(pool, [one.account.id])
     left = {row["account_id"]: row["credential_id"] for row in await pool.fetch("select * from vault_objects")}
     assert left.keys() == {one.account.id, other.account.id}
     assert left[one.account.id] == kept
-    await destroy_unneeded_across_organizations(pool, [other.account.id])
+    await destroy_orphaned_across_organizations(pool, [other.account.id])
     assert await pool.fetchval("select count(*) from vault_objects") == 1
 
 
@@ -61,7 +61,7 @@ async def test_an_account_that_is_closed_keeps_no_credential_and_no_secrets(pool
     await seal(pool, tenant, await a_credential(pool, tenant, 1), 1)
     await pool.execute("update accounts set credential_status = 'valid', credential_version = 1")
     assert await PostgresAccountRecords(pool, DatabaseClock(pool)).close(tenant.principal, tenant.account.id, None)
-    await destroy_unneeded_across_organizations(pool, [tenant.account.id])
+    await destroy_orphaned_across_organizations(pool, [tenant.account.id])
     left = "select (select count(*) from credentials), (select count(*) from vault_objects)"
     assert tuple(await pool.fetchrow(left) or ()) == (0, 0)
     standing = await pool.fetchrow("select credential_status, credential_version from accounts")

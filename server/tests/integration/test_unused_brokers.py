@@ -5,15 +5,15 @@ from typing import cast
 
 import pytest
 
-from builders import a_tenant, new_id
+from openbell_server.adapters.postgres.access.organizations import add_account
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, transaction
-from openbell_server.adapters.postgres.organizations import add_account
-from openbell_server.adapters.postgres.sessions import PostgresSessionStore
-from openbell_server.application.follow_broker import FollowBroker
+from openbell_server.adapters.postgres.execution.sign_ins import PostgresSessionStore
+from openbell_server.application.execution.follow_broker import FollowBroker
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import Environment
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.executor import _follow
+from support.builders.tenant import a_tenant, new_id
 
 
 class Follower:

@@ -6,19 +6,19 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from account_desk import Clock
-from builders import a_tenant
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
-from openbell_server.adapters.jetstream.publishing import JetStreamTeller, user_messages
+from openbell_server.adapters.jetstream.publishing import JetStreamPublisher, user_messages
+from openbell_server.adapters.postgres.access.user_deletions import PostgresUserDeletionStore
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
-from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
-from openbell_server.application.delete_user import UserDeletion
-from openbell_server.application.relay_outbox import RelayOutbox
-from openbell_server.domain.outbox import Queue
-from openbell_server.processes.local_services import LocalServices
-from paper_broker import until
+from openbell_server.adapters.postgres.events.outbox import PostgresOutboxStore
+from openbell_server.application.access.delete_user import UserDeletion
+from openbell_server.application.events.relay_outbox import RelayOutbox
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.domain.events.outbox import Queue
+from support.brokers.execution_harness import Clock
+from support.brokers.paper_broker import until
+from support.builders.tenant import a_tenant
 
 
 @pytest.fixture
@@ -45,11 +45,11 @@ async def test_a_deletion_is_told_once_on_its_subject_however_often_it_is_publis
     deletion = UserDeletion(tenant.account.organization_id, "dev", "auth|7")
     await PostgresUserDeletionStore(pool).request(deletion)
     await PostgresUserDeletionStore(pool).finish(deletion)
-    teller = JetStreamTeller(jetstream, subjects.USER_STREAM, user_messages)
+    teller = JetStreamPublisher(jetstream, subjects.USER_STREAM, user_messages)
     claimed = await PostgresOutboxStore(pool, Queue.USERS).claim_across_organizations(10)
     # As if the relay had died before it could say that it was done.
     for _ in range(2):
-        assert (await teller.tell(claimed, lambda: False)).confirmed == {row.outbox_id for row in claimed}
+        assert (await teller.publish(claimed, lambda: False)).confirmed == {row.outbox_id for row in claimed}
     stream = await streams.stream_info(subjects.USER_STREAM)
     assert stream.state.messages == 1
     told = await streams.get_last_msg(subjects.USER_STREAM, "users.user.deleted")
@@ -65,7 +65,7 @@ async def test_a_stream_that_is_deleted_is_made_anew(pool: Pool, jetstream: JetS
     await PostgresUserDeletionStore(pool).finish(deletion)
     relay = RelayOutbox(
         PostgresOutboxStore(pool, Queue.USERS),
-        JetStreamTeller(jetstream, subjects.USER_STREAM, user_messages),
+        JetStreamPublisher(jetstream, subjects.USER_STREAM, user_messages),
         lambda: 0.0,
         Clock(),
     )

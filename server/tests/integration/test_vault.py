@@ -9,18 +9,18 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from builders import a_tenant
-from command_line import CommandLine
+from openbell_server.adapters.postgres.access.vault_objects import PostgresVaultObjects
 from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool, Role, open_pool, transaction
-from openbell_server.adapters.postgres.vault_objects import PostgresVaultObjects
-from openbell_server.application.ports.vault import Rewrapped, VaultObjects, VaultUnreachable
-from openbell_server.application.rotate_vault import BATCH, RotateVault, Rotation
-from openbell_server.domain.credentials import SealedSecrets, SecretPlace
+from openbell_server.application.access.ports.vault import Rewrapped, VaultObjects, VaultUnreachable
+from openbell_server.application.access.rotate_vault_keys import BATCH, RotateVault, Rotation
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN, EXECUTOR_LOGIN, platform_command
+from openbell_server.domain.access.credentials import SealedSecrets, SecretPlace
 from openbell_server.domain.identifiers import OrganizationId
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.stack import APP_LOGIN, EXECUTOR_LOGIN, platform_command
-from sealed_objects import SECRETS, KeyFiles, keep_sealed
-from tenancy import Owner
+from support.builders.sealed_objects import SECRETS, KeyFiles, keep_sealed
+from support.builders.tenant import a_tenant
+from support.environment.command_line import CommandLine
+from support.tenancy.statements import Owner
 
 
 @pytest.fixture
@@ -322,7 +322,7 @@ async def test_a_process_with_the_key_file_of_another_does_not_start(
 
 async def test_executors_get_a_login_of_their_own_by_a_command(services: LocalServices, database: str) -> None:
     command = CommandLine(database)
-    assert "another one" in await command.refused("migrate", "--login", "same", "--executor-login", "same")
+    assert "another name" in await command.refused("migrate", "--login", "same", "--executor-login", "same")
     await command.say("migrate", "--login", APP_LOGIN, "--executor-login", EXECUTOR_LOGIN)
     for login, may in ((APP_LOGIN, False), (EXECUTOR_LOGIN, True)):
         async with await open_pool(services.postgres.url("openbell_test", login), connections_max=1) as pool:

@@ -5,21 +5,22 @@ import json
 from typing import Any, cast
 
 import pytest
-from operations_port import metrics_of
 
-from builders import Tenant, a_tenant, accept
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.event_wakes import EventWakes
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.examination import Examination
-from openbell_server.processes.doctor.findings import Level, Patient, look_over
+from openbell_server.adapters.postgres.operators.diagnostics import Diagnostics
+from openbell_server.processes.doctor.findings import Level, look_over
+from openbell_server.processes.doctor.findings import Target as DoctorTarget
 from openbell_server.processes.doctor.work_checks import CHECKS
-from openbell_server.processes.operations import Operations
+from openbell_server.processes.operations_port import Operations
 from openbell_server.processes.webhooks import deliver_webhooks
 from openbell_server.settings import Settings
-from paper_broker import until
-from tenancy import Owner
-from webhook_targets import Target, a_target, a_webhook
+from support.brokers.paper_broker import until
+from support.builders.tenant import Tenant, a_tenant, accept
+from support.builders.webhook_targets import Target, a_target, a_webhook
+from support.rest.operations_port import metrics_of
+from support.tenancy.statements import Owner
 
 FAILING = b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n"
 OUTCOMES = ("delivered", "failed")
@@ -45,7 +46,7 @@ async def test_the_doctor_warns_of_lanes_that_are_parked(
     login_pool: Pool, owner: Owner, pool: Pool, tenant: Tenant
 ) -> None:
     (check,) = [check for check in CHECKS if check.name == "webhooks"]
-    patient = Patient(Settings(), "relay", cast("Any", None), Examination(login_pool))
+    patient = DoctorTarget(Settings(), "relay", cast("Any", None), Diagnostics(login_pool))
     await a_webhook(pool, tenant, NOBODY)
     (finding,) = await look_over(patient, [check])
     assert finding.level is Level.OK

@@ -6,13 +6,12 @@ from importlib import import_module
 from types import ModuleType
 from typing import Protocol
 
-from broker_writes import Write
-
 from openbell_server.application.ports.broker import BrokerDefinition
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.credentials import Secrets
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.settings import Settings
+from support.brokers.broker_writes import Write
 
 
 class Loopback(Protocol):

@@ -9,7 +9,6 @@ from uuid import UUID
 
 import httpx
 import msgspec
-from broker_writes import Write
 
 from loopbacks import Loopback
 from loopbacks.alpaca_books import Books, books
@@ -32,11 +31,12 @@ from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.brokers.paper.exchange import ClientLeft, Exchange, Message, Receive, Send
 from openbell_server.brokers.paper.venue import Refusal
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.credentials import Secrets
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.domain.intents import ActionType
+from openbell_server.domain.orders.intents import ActionType
 from openbell_server.settings import Settings
+from support.brokers.broker_writes import Write
 
 _ORDERS: Final = "/v2/orders"
 # Longer than the engine lets anybody hang.

@@ -11,8 +11,8 @@ from uuid import UUID
 import asyncpg
 
 from loopbacks.alpaca_orders import Fill, History, Member, Step
-from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.orders import OrderType, TimeInForce
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.order_terms import OrderType, TimeInForce
 
 _TIMEOUT_SECONDS: Final = 5
 # An order of the ledger shows its last terms only, and Alpaca shows the first ones for ever.

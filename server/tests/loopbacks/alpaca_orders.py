@@ -8,8 +8,8 @@ from typing import Any, Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from openbell_server.brokers.paper.wire import decimal_text
-from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.orders import EXACT, OrderType, TimeInForce, exact_total
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.order_terms import EXACT, OrderType, TimeInForce, exact_total
 
 Json = dict[str, Any]
 

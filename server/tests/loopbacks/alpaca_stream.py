@@ -15,7 +15,7 @@ from loopbacks.serving import CUT
 from openbell_server.brokers.paper.exchange import Message, Receive, Send
 from openbell_server.brokers.paper.ledger import number_of
 from openbell_server.brokers.paper.wire import FeedLine
-from openbell_server.domain.accounts import Environment
+from openbell_server.domain.access.accounts import Environment
 
 _STREAM: Final = "trade_updates"
 _SILENCE_SECONDS: Final = 20

@@ -15,9 +15,9 @@ from loopbacks.alpaca_orders import History, Json, activities, asset_id, order_j
 from loopbacks.alpaca_wire import Caller, Refused, check
 from openbell_server.brokers.paper.exchange import Exchange
 from openbell_server.brokers.paper.wire import AccountBody, OrderPage, PositionBody, QuotedBody, decimal_text
-from openbell_server.domain.accounts import Environment
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import canonical_symbol
-from openbell_server.domain.orders import EXACT, exact_total
+from openbell_server.domain.orders.order_terms import EXACT, exact_total
 
 _ORDERS_DEFAULT, _ORDERS_MAX = 50, 500
 _ACTIVITIES_MAX: Final = 100

@@ -13,8 +13,8 @@ import msgspec
 
 from openbell_server.brokers.paper.keys import Key, signature
 from openbell_server.brokers.paper.wire import decimal_text
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.orders import EXACT
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.orders.order_terms import EXACT
 
 PREFIXES: Final = {Environment.PAPER: "PK", Environment.LIVE: "AK"}
 # A key that ends so belongs to an account which was closed.

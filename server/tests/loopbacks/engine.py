@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from openbell_server.settings import Settings
-from paper_broker import serving, settings_of
+from support.brokers.paper_broker import serving, settings_of
 
 
 @asynccontextmanager

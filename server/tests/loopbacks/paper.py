@@ -4,17 +4,16 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from broker_socket import BrokerSocket
-from broker_writes import Write
-
 from loopbacks import Loopback
 from loopbacks.engine import engine
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.brokers.paper.definition import PAPER_BROKERS
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.credentials import Secrets
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.settings import Settings
+from support.brokers.broker_writes import Write
+from support.brokers.recording_proxy import BrokerSocket
 
 
 @dataclass(frozen=True, slots=True)

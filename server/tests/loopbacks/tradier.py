@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 
 import httpx
 import msgspec
-from broker_writes import Write
 
 from loopbacks import Loopback
 from loopbacks.engine import engine
@@ -44,11 +43,12 @@ from openbell_server.brokers.paper.wire import (
     QuotedBody,
 )
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.credentials import Secrets
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets
 from openbell_server.domain.identifiers import AccountId, canonical_symbol
-from openbell_server.domain.intents import ActionType
+from openbell_server.domain.orders.intents import ActionType
 from openbell_server.settings import Settings
+from support.brokers.broker_writes import Write
 
 # Longer than the engine lets anybody hang.
 _ENGINE_SECONDS: Final = 15

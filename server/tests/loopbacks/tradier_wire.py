@@ -11,9 +11,9 @@ import httpx
 import msgspec
 
 from openbell_server.brokers.paper.wire import LedgerOrderBody
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.orders import EXACT, OrderSide, OrderType, TimeInForce, exact_total
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.order_terms import EXACT, OrderSide, OrderType, TimeInForce, exact_total
 
 Json = dict[str, Any]
 

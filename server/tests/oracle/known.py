@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from openbell_server.brokers.paper.matching import Quote
-from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
 from oracle.ours import Outcome
 from oracle.scripts import Cancel, Command, Replace, Submit
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from openbell_server.brokers.paper.matching import MarketOrder, Match, Quote, after, end, match, replaced
-from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.orders import TimeInForce
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.order_terms import TimeInForce
 from oracle.scripts import Cancel, Command, Replace, Script, Submit
 
 

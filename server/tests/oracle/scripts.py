@@ -6,7 +6,7 @@ from decimal import Decimal
 from random import Random
 
 from openbell_server.brokers.paper.matching import Quote
-from openbell_server.domain.orders import OrderSide, OrderSpec, OrderType, Terms, TimeInForce
+from openbell_server.domain.orders.order_terms import OrderSide, OrderSpec, OrderType, Terms, TimeInForce
 
 ORDERS_MAX = 6
 _STEPS = 14

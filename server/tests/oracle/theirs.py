@@ -24,8 +24,8 @@ from nautilus_trader.model.objects import Money, Price, Quantity
 from nautilus_trader.trading.strategy import Strategy
 
 from openbell_server.brokers.paper.matching import Quote
-from openbell_server.domain import orders as our
-from openbell_server.domain.broker_orders import ReportStatus
+from openbell_server.domain.orders import order_terms as our
+from openbell_server.domain.orders.broker_reports import ReportStatus
 from oracle.ours import Outcome
 from oracle.scripts import Cancel, Command, Replace, Script, Submit
 

@@ -13,10 +13,10 @@ from time import monotonic
 import asyncpg
 import uvloop
 
-from builders import a_limit_create
-from openbell_server.domain.receipts import Receipt
+from openbell_server.domain.controls.receipts import Receipt
 from proof.figures import Figures
 from proof.speed_bench import SpeedBench, accepting, account_id, remembered_tenant
+from support.builders.tenant import a_limit_create
 
 ACCOUNTS = 50
 # Processes, and how many commands each has under way.

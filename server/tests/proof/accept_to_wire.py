@@ -13,13 +13,13 @@ import httpx
 import nats
 from nats.js.api import StreamConfig
 
+from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.domain.identifiers import ActionId, client_order_id
-from openbell_server.processes.local_platform import LocalPlatform
-from paper_broker import until
 from proof.books import rows
 from proof.engines import Engines, create_floor
 from proof.figures import Figures
-from rest_api import create_body
+from support.brokers.paper_broker import until
+from support.rest.rest_api import create_body
 
 PAIRS = 5
 ACCOUNTS = 20

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 
 import asyncpg
 
-from authorization_answers import Cell, all_cells, expected
-from authorization_calls import Calls, Reply, fits, open_door
-from authorization_table import Object
-from authorization_world import Members, World
 from openbell_server.adapters.postgres.connection import open_pool
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.services_keeper import create_databases
-from openbell_server.processes.stack import APP_LOGIN
+from openbell_server.devtools.background_services import create_databases
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN
 from openbell_server.telemetry.logs import configure_logging
 from proof.figures import Figures
-from tenancy import Owner
+from support.authorization.calls import Calls, Reply, fits, open_door
+from support.authorization.expected_answers import Cell, all_cells, expected
+from support.authorization.table import Object
+from support.authorization.world import Members, World
+from support.tenancy.statements import Owner
 
 AT_ONCE = 16
 SHOWN_MAX = 20

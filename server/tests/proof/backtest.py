@@ -8,35 +8,35 @@ from typing import Any
 
 import uvloop
 
-from builders import Tenant, a_tenant, accepting, ids
 from openbell_server.adapters.calendars.table import load_calendars
-from openbell_server.adapters.postgres.backtest_history import PostgresHistoryStore
-from openbell_server.adapters.postgres.calendars import PostgresSessionChanges
+from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.connection import DOUBTFUL, UNAVAILABLE, Pool, open_pool
-from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
-from openbell_server.adapters.postgres.counted_accept import PostgresCountedAcceptStore
-from openbell_server.adapters.postgres.intents import PostgresIntentStore
-from openbell_server.adapters.postgres.markets import PostgresMarketStore
+from openbell_server.adapters.postgres.controls.backtest_history import PostgresHistoryStore
+from openbell_server.adapters.postgres.controls.calendars import PostgresSessionChanges
+from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.controls.markets import PostgresMarketStore
+from openbell_server.adapters.postgres.controls.rule_books import PostgresRuleBookStore
+from openbell_server.adapters.postgres.controls.symbol_controls import PostgresControlStore
+from openbell_server.adapters.postgres.intents.accept_with_counts import PostgresCountedAcceptStore
+from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.migrate import migrate
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
-from openbell_server.adapters.postgres.rule_books import PostgresRuleBookStore
-from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
-from openbell_server.application.backtest_rules import Backtested, BacktestRequest, BacktestRules, ProposedRule
-from openbell_server.application.judge_command import JudgeCommand
+from openbell_server.application.controls.backtest_rules import Backtested, BacktestRequest, BacktestRules, ProposedRule
+from openbell_server.application.controls.check_command import CheckCommand
+from openbell_server.application.intents.account_cache import RecentAccounts
+from openbell_server.application.intents.submit_intent import SubmitIntent
 from openbell_server.application.ports.broker import BrokerDefinition
-from openbell_server.application.recent_accounts import RecentAccounts
-from openbell_server.application.submit_intent import SubmitIntent
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.control_rules import Address, RuleTerms
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.domain.controls.evaluate import exemption
+from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.controls.rules import Address, RuleTerms
 from openbell_server.domain.errors import ControlsRefused
-from openbell_server.domain.evaluate_controls import exemption
-from openbell_server.domain.findings import Scope
-from openbell_server.domain.intents import CancelIntent, Command, CommandRequest
-from openbell_server.processes.lifecycle import collect_less_often
-from openbell_server.processes.local_services import LocalServices
+from openbell_server.domain.orders.intents import CancelIntent, Command, CommandRequest
+from openbell_server.processes.lifecycle import tune_garbage_collection
 from proof.figures import Figures
 from proof.recording import ANALYZE_SECONDS, SET_MAX, Recorder
-from rest_api import RecordedHints
+from support.builders.tenant import Tenant, a_tenant, accepting, ids
+from support.rest.rest_api import RecordedHints
 
 Rules = dict[str, dict[str, object]]
 
@@ -76,7 +76,7 @@ def prove(figures: Figures) -> None:
         url = services.postgres.url()
         migrate(url)
         # As the api runs.
-        collect_less_often()
+        tune_garbage_collection()
         uvloop.run(_prove(figures, url))
 
 
@@ -141,7 +141,7 @@ async def _submit(pool: Pool, tenant: Tenant, recorder: Recorder, commands: int)
     """Commands one after the other through the use case itself; what refused them."""
     organizations, intents = PostgresOrganizationStore(pool), PostgresIntentStore(pool)
     counted = PostgresCountedAcceptStore(pool)
-    judge = JudgeCommand(PostgresRuleBookStore(pool), intents, PostgresMarketStore(pool), counted, None)
+    judge = CheckCommand(PostgresRuleBookStore(pool), intents, PostgresMarketStore(pool), counted, None)
     submit = SubmitIntent(
         RecentAccounts(organizations, ids(pool).now),
         intents,

@@ -5,13 +5,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from builders import a_tenant, accept
 from openbell import Market
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.processes.local_platform import LocalPlatform
+from openbell_server.devtools.local_platform import LocalPlatform
 from proof.books import until_settled
 from proof.figures import Figures
 from proof.load import clients
+from support.builders.tenant import a_tenant, accept
 
 SECONDS = 3.0
 WRITERS = 8
@@ -48,7 +48,7 @@ async def _whole_path(figures: Figures, platform: LocalPlatform) -> None:
         posted = sum(await asyncio.gather(*(post(number) for number in range(CONNECTIONS))))
     figures.shown(f"POST, {CONNECTIONS} connections, with the whole stack working, requests/s", round(posted / SECONDS))
     begun = time.monotonic()
-    left = await until_settled(platform, 120)
+    left = await until_settled(platform)
     figures.shown("intents left unfilled", left)
     figures.shown("whole path, fills/s", round(posted / (SECONDS + time.monotonic() - begun)))
 

@@ -1,22 +1,22 @@
 """Reads what a platform and its broker say, for judging them against each other."""
 
-import asyncio
 from uuid import UUID
 
 import asyncpg
 
 from openbell import Action, AsyncClient
-from openbell_server.demo import reading
-from openbell_server.demo.ledgers import Books
-from openbell_server.processes.local_platform import LocalPlatform
-
-POLL_SECONDS = 0.2
+from openbell_server.devtools.demo import read_ledgers
+from openbell_server.devtools.demo.ledgers import Books
+from openbell_server.devtools.local_platform import LocalPlatform
+from proof.waiting import END_SECONDS, until_none_left
 
 
 async def read_books(platform: LocalPlatform, client: AsyncClient, accepted: list[Action]) -> Books:
     """Both ledgers, as the demo reads them."""
     accounts = [str(account_id) for account_id in platform.seeded.account_ids]
-    return await reading.read_books(client, platform.paper_url, accounts, [action.intent_id for action in accepted])
+    return await read_ledgers.read_books(
+        client, platform.paper_url, accounts, [action.intent_id for action in accepted]
+    )
 
 
 _FLAGGED = (
@@ -25,24 +25,39 @@ _FLAGGED = (
 )
 
 
-async def until_settled(platform: LocalPlatform, seconds: float, *, but_flagged: bool = False) -> int:
-    """Wait until no order is open and no action unsettled; how many still are when time is up.
+async def until_settled(platform: LocalPlatform, seconds: float = END_SECONDS, *, but_flagged: bool = False) -> int:
+    """Wait until no order is open and no action unsettled; how many still are after so many seconds without progress.
 
     On request, but for those whose intent waits for a person.
     """
     orders, actions = (_FLAGGED.format("o", "order_id"), _FLAGGED.format("s", "intent_id")) if but_flagged else ("", "")
     connection = await asyncpg.connect(platform.owner_url, timeout=60)
-    try:
-        left = -1
-        deadline = asyncio.get_running_loop().time() + seconds
-        while left != 0 and asyncio.get_running_loop().time() < deadline:
-            left = await connection.fetchval(
-                f"select (select count(*) from openbell.orders o where standing <> 'CLOSED'{orders})"
-                f" + (select count(*) from openbell.action_states s where settled_at is null{actions})"
-            )
-            if left:
-                await asyncio.sleep(POLL_SECONDS)
+
+    async def unsettled() -> int:
+        left: int = await connection.fetchval(
+            f"select (select count(*) from openbell.orders o where standing <> 'CLOSED'{orders})"
+            f" + (select count(*) from openbell.action_states s where settled_at is null{actions})"
+        )
         return left
+
+    try:
+        return await until_none_left(unsettled, seconds)
+    finally:
+        await connection.close()
+
+
+async def until_at_rest(platform: LocalPlatform) -> None:
+    """Wait until no action is unsettled but those that wait for a person; orders may rest at the broker."""
+    connection = await asyncpg.connect(platform.owner_url, timeout=60)
+
+    async def unsettled() -> int:
+        left: int = await connection.fetchval(
+            "select count(*) from openbell.action_states where settled_at is null and flagged_at is null"
+        )
+        return left
+
+    try:
+        await until_none_left(unsettled)
     finally:
         await connection.close()
 

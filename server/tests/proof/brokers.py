@@ -13,7 +13,7 @@ SCRIPTS = {"full": 500, "gate": 4}
 PAYLOADS = {"full": 250, "gate": 20}
 EXCHANGES = {"full": 1_000, "gate": 20}
 ALIKE = ("paper", "alpaca")
-WORDS = {
+TITLES = {
     "crashes": "crashes",
     "hangs": "hangs",
     "unbounded": "unbounded reads",
@@ -66,7 +66,7 @@ def payloads(figures: Figures) -> None:
     figures.shown("fewest hostile payloads at an adapter", min(each.payloads for each in tried.values()))
     for what in ("crashes", "hangs", "unbounded", "wrong", "unusable"):
         lines = [f"{broker}: {line}" for broker, each in tried.items() for line in getattr(each, what)]
-        figures.exactly(f"hostile payloads: {WORDS[what]}", len(lines), 0)
+        figures.exactly(f"hostile payloads: {TITLES[what]}", len(lines), 0)
         for line in lines:
             print(line[:500], flush=True)
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import asyncpg
 import httpx
 
-from openbell_server.processes.local_platform import LocalPlatform
+from openbell_server.devtools.local_platform import LocalPlatform
 from proof.figures import Figures
-from rest_api import create_body
-from tcp_proxy import CommitProxy, Cut
+from support.environment.commit_proxy import CommitProxy, Cut
+from support.rest.rest_api import create_body
 
 ROUNDS = {"full": 10, "gate": 1}
 CUTS_PER_ROUND = 20

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from proof.figures import Figures
-from seed_contract import OPEN_POINTS, ROOT, Outcome, Statement, outcome_of, outcomes, statements
+from support.history.contract_statements import OPEN_POINTS, ROOT, Outcome, Statement, outcome_of, outcomes, statements
 
 RUN_SECONDS = 540
 PLUGINS = ("-p", "pytest_asyncio.plugin", "-p", "pytest_timeout")

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import BLOCKED, Pool, open_pool
-from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
-from openbell_server.adapters.postgres.symbol_controls import PostgresControlStore
-from openbell_server.domain.control_rules import PLATFORM_ID, SWITCH, Address, RuleTerms
-from openbell_server.domain.controls import ManualControl
-from openbell_server.domain.findings import Scope
+from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.controls.symbol_controls import PostgresControlStore
+from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.controls.rules import PLATFORM_ID, SWITCH, Address, RuleTerms
+from openbell_server.domain.controls.symbol_controls import ManualControl
 from openbell_server.domain.identifiers import Symbol
 from proof.figures import Figures
-from raced_commands import race
-from rest_api import RestApi
+from support.brokers.raced_commands import race
+from support.builders.tenant import Tenant, a_tenant
+from support.rest.rest_api import RestApi
 
 TRIES_MAX = 20
 COMMITS = {"full": 5_000, "gate": 32}

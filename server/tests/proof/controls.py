@@ -2,20 +2,20 @@
 
 from itertools import product
 
-from control_cases import CASES
-from control_commands import SPELLINGS, Case, judge, repeated, spelled_around
-from control_oracle import disagreements
 from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.control_rules import OnMissing
-from openbell_server.domain.controls_catalogue import CATALOGUE
-from openbell_server.domain.findings import CONTROL_INPUT_UNAVAILABLE, Finding, Mode, Verdict
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.services_keeper import create_databases
+from openbell_server.devtools.background_services import create_databases
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.controls.catalogue import CATALOGUE
+from openbell_server.domain.controls.findings import CONTROL_INPUT_UNAVAILABLE, Finding, Mode, Verdict
+from openbell_server.domain.controls.rules import OnMissing
 from openbell_server.telemetry.logs import configure_logging
 from proof import control_races, submit_rates, trading_times
 from proof.figures import Figures
+from support.builders.control_cases import CASES
+from support.builders.control_commands import SPELLINGS, Case, judge, repeated, spelled_around
+from support.builders.control_oracle import disagreements
 
 ORDERS = {"full": 20_000, "gate": 100}
 SEED = 20260306

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from openbell_server.application.crash_points import POINTS
-from openbell_server.domain.broker_honesty import LookUp
-from openbell_server.domain.intents import ActionType
+from openbell_server.domain.orders.broker_guarantees import LookUp
+from openbell_server.domain.orders.intents import ActionType
 from proof import restart
 from proof.figures import Figures
 from simulation.crashes import COMMANDS, MOODS

@@ -18,8 +18,8 @@ import asyncpg
 import httpx
 
 from openbell import AsyncClient, Conflict
+from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.domain.identifiers import ActionId, client_order_id
-from openbell_server.processes.local_platform import LocalPlatform
 from proof.figures import Figures
 from proof.load import clients, submit_mixed
 
@@ -28,7 +28,7 @@ ACCOUNTS = 8
 LOAD_CLIENTS = 4
 # Intents a second over all accounts.
 RATE = 20
-ARRIVE_SECONDS = 60
+ARRIVE_SECONDS = 120
 DISABLED_SECONDS = 0.4
 POLL_SECONDS = 0.01
 VERIFY_TRIES = 5

@@ -20,9 +20,9 @@ from openbell import Market
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.jetstream import subjects
-from openbell_server.processes.children import free_port
-from openbell_server.processes.local_platform import LocalPlatform
-from openbell_server.processes.operations import Operations
+from openbell_server.devtools.child_processes import free_port
+from openbell_server.devtools.local_platform import LocalPlatform
+from openbell_server.processes.operations_port import Operations
 from openbell_server.settings import Settings
 from openbell_server.telemetry.tracing import open_tracing
 from proof import sinks as at
@@ -51,7 +51,7 @@ class Decoys:
         await self._plant_in_services()
         environment = platform.client_environment()
         async with httpx.AsyncClient(
-            base_url=environment["OPENBELL_URL"], transport=RecordingTransport(sinks), timeout=10
+            base_url=environment["OPENBELL_URL"], transport=RecordingTransport(sinks), timeout=60
         ) as client:
             for sink in (at.LOGS, at.REPLIES):
                 named = {"x-api-key": environment["OPENBELL_API_KEY"], "x-request-id": words[sink]}

@@ -22,24 +22,24 @@ from nats.js.api import DiscardPolicy, StorageType, StreamConfig
 from openbell_server.adapters.jetstream.streams import STREAMS
 from openbell_server.adapters.postgres.connection import PROCESS_ROLES, Role
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.schema import OLDEST
 from openbell_server.adapters.vault.envelope import EnvelopeSealer
 from openbell_server.adapters.vault.key_file import KeyFile, create_key_files
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.credentials import SecretPlace, Secrets
-from openbell_server.processes.children import Child, free_port, wait_until
-from openbell_server.processes.doctor.examine import examine, report
-from openbell_server.processes.local_nats import find_nats
-from openbell_server.processes.local_platform import LocalPlatform
-from openbell_server.processes.local_postgres import LocalPostgres
-from openbell_server.processes.stack import PROCESSES
+from openbell_server.devtools.child_processes import Child, free_port, wait_until
+from openbell_server.devtools.local_nats import find_nats
+from openbell_server.devtools.local_platform import LocalPlatform
+from openbell_server.devtools.local_postgres import LocalPostgres
+from openbell_server.devtools.stack import PROCESSES
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import SecretPlace, Secrets
+from openbell_server.processes.doctor.run_checks import report, run_checks
 from openbell_server.settings import Settings
 from openbell_server.telemetry.logs import configure_logging
 from proof.figures import Figures
 
-COMMAND_SECONDS = 60
+COMMAND_SECONDS = 120
 SHIFT_SECONDS = 45
-BEHIND = "0016_keep_credentials"
 CANARY = "planted-password-93c1"
 Report = Mapping[str, Any]
 
@@ -93,7 +93,7 @@ def _look(platform: LocalPlatform, process: str, settings: Mapping[str, str] | N
     """What the doctor finds with a process's settings, some of them changed."""
     with _environment(platform.stack.environment_of(process) | dict(settings or {})):
         chosen = Settings()
-    return report(process, asyncio.run(examine(chosen, process)))
+    return report(process, asyncio.run(run_checks(chosen, process)))
 
 
 @contextlib.contextmanager
@@ -188,7 +188,7 @@ def _of_logins(platform: LocalPlatform) -> Sequence[Plant]:
 def _of_databases(platform: LocalPlatform, careless: LocalPostgres) -> Sequence[Plant]:
     asyncio.run(_own(platform.owner_url, "create database planted_behind"))
     behind = platform.services.postgres.url("planted_behind")
-    migrate(behind, BEHIND)
+    migrate(behind, OLDEST)
     allow_login(behind, "openbell_app")
     asyncio.run(_own(behind, "alter table openbell.orders no force row level security"))
     older = {"OPENBELL_DATABASE_URL": platform.services.postgres.url("planted_behind", "openbell_app")}
@@ -287,7 +287,7 @@ def _bad_nats(folder: Path) -> Iterator[tuple[str, str]]:
     )
     server = Child([find_nats(), "-c", config], log=folder / "nats.log")
     try:
-        assert wait_until(lambda: "Server is ready" in (folder / "nats.log").read_text(), 20), server.log_tail()
+        assert wait_until(lambda: "Server is ready" in (folder / "nats.log").read_text(), 60), server.log_tail()
         yield f"nats://127.0.0.1:{port}", f"http://127.0.0.1:{monitor}"
     finally:
         server.stop(5)
@@ -303,12 +303,12 @@ def _careless_postgres(folder: Path) -> Iterator[LocalPostgres]:
         yield server
     finally:
         server.stop()
-        subprocess.run(["rm", "-r", home], check=True, timeout=30)
+        subprocess.run(["rm", "-r", home], check=True, timeout=60)
 
 
 async def _own(url: str, *statements: str) -> None:
     """As the owner."""
-    connection = await asyncpg.connect(url, timeout=60, command_timeout=30)
+    connection = await asyncpg.connect(url, timeout=60, command_timeout=60)
     try:
         for statement in statements:
             await connection.execute(statement)

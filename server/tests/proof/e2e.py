@@ -7,8 +7,8 @@ from pathlib import Path
 from uuid import UUID
 
 from openbell import Market
-from openbell_server.demo.ledgers import FAULTS, Finding, compare
-from openbell_server.processes.local_platform import LocalPlatform
+from openbell_server.devtools.demo.ledgers import FAULTS, Finding, compare
+from openbell_server.devtools.local_platform import LocalPlatform
 from proof.books import accept_to_fill_millis, event_heads, read_books, until_settled
 from proof.figures import Figures
 from proof.load import Follower, clients, followers, submit_all, until_followed
@@ -18,8 +18,6 @@ SIZES = {
     "gate": {"intents": 150, "accounts": 8, "clients": 16, "without_nats": 60, "seconds_at_rate": 2},
 }
 RATE = 50
-SETTLE_SECONDS = 120
-FOLLOW_SECONDS = 120
 CUT_EVERY = 29
 
 
@@ -33,7 +31,7 @@ async def _prove(figures: Figures, platform: LocalPlatform, size: dict[str, int]
     async with followers(platform, CUT_EVERY) as following, clients(platform, 1) as (client,):
         await _latency(figures, platform, size["seconds_at_rate"])
         accepted = await submit_all(platform, size["intents"], size["clients"])
-        left = await until_settled(platform, SETTLE_SECONDS)
+        left = await until_settled(platform)
         figures.exactly("intents terminal", len(accepted) - left, size["intents"])
         comparison = compare(await read_books(platform, client, accepted))
         for fault in FAULTS:
@@ -46,7 +44,7 @@ async def _prove(figures: Figures, platform: LocalPlatform, size: dict[str, int]
         await stopped.wait()
         platform.services.nats.stop()
         accepted += await load
-        left = await until_settled(platform, SETTLE_SECONDS)
+        left = await until_settled(platform)
         figures.exactly("intents missing with NATS stopped half-way", left, 0)
         platform.services.nats.start()
 
@@ -58,7 +56,7 @@ async def _prove(figures: Figures, platform: LocalPlatform, size: dict[str, int]
 
 async def _events(figures: Figures, platform: LocalPlatform, following: list[Follower]) -> None:
     heads = await event_heads(platform)
-    await until_followed(following, heads, FOLLOW_SECONDS)
+    await until_followed(following, heads)
     expected = {follower.account_id: list(range(1, heads[UUID(follower.account_id)] + 1)) for follower in following}
     wrong = [
         follower
@@ -76,7 +74,7 @@ async def _latency(figures: Figures, platform: LocalPlatform, seconds: int) -> N
     async with clients(platform, 8) as opened:
         # A database that never saw a statement plans it first; that is a start, not a pace.
         await asyncio.gather(*(opened[0].buy("AAPL", Market(1), account_id=account) for account in accounts))
-        await until_settled(platform, SETTLE_SECONDS)
+        await until_settled(platform)
         begun = loop.time()
         posts = []
         for number in range(RATE * seconds):
@@ -85,7 +83,7 @@ async def _latency(figures: Figures, platform: LocalPlatform, seconds: int) -> N
             client, account = opened[number % len(opened)], accounts[number % len(accounts)]
             posts.append(asyncio.ensure_future(client.buy("AAPL", Market(1), account_id=account)))
         intents = [action.intent_id for action in await asyncio.gather(*posts)]
-    await until_settled(platform, SETTLE_SECONDS)
+    await until_settled(platform)
     millis = await accept_to_fill_millis(platform, intents)
     for name, share in (("p50", 0.5), ("p99", 0.99)):
         figures.shown(f"accept to fill {name} ms at {RATE}/s", round(millis[math.ceil(share * len(millis)) - 1], 1))

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import asyncpg
 
-from openbell_server.adapters.postgres.connection import LANE_PLANS, Role
-from openbell_server.processes.children import ChildFailed
-from openbell_server.processes.local_postgres import LocalPostgres, find_postgres
+from openbell_server.adapters.postgres.connection import INDEX_PLANS, Role
+from openbell_server.devtools.child_processes import ChildFailed
+from openbell_server.devtools.local_postgres import LocalPostgres, find_postgres
 
 CLIENTS = 8
 _RATE = re.compile(r"^tps = ([0-9.]+)", re.MULTILINE)
@@ -116,7 +116,7 @@ class Engines:
             "plan_cache_mode": "force_generic_plan",
             "jit": "off",
         }
-        options = " ".join(f"-c {name}={value}" for name, value in {**settings, **LANE_PLANS}.items())
+        options = " ".join(f"-c {name}={value}" for name, value in {**settings, **INDEX_PLANS}.items())
         return self._pgbench("same", script, CLIENTS, seconds, "openbell", options)
 
     def claim_and_complete(self, seconds: float) -> float:

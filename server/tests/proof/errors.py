@@ -4,13 +4,13 @@ import asyncio
 import sys
 from pathlib import Path
 
-from mistakes_made import made_mistakes, mistakes_page
 from openbell_server.adapters.postgres.connection import open_pool
 from openbell_server.adapters.postgres.migrate import migrate
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.services_keeper import create_databases
+from openbell_server.devtools.background_services import create_databases
+from openbell_server.devtools.local_services import LocalServices
 from proof.figures import Figures
-from rest_api import rest_api
+from support.rest.mistake_answers import made_mistakes, mistakes_page
+from support.rest.rest_api import rest_api
 
 PAGE = Path(__file__).parents[3] / "docs/mistakes.md"
 MISTAKES_MIN = 30

@@ -5,21 +5,21 @@ import contextlib
 from dataclasses import dataclass, field
 
 import asyncpg
-from event_streams import event_stream
 
-from builders import Tenant, a_tenant, accept, new_id
 from openbell import AsyncClient, EventMissed
 from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool, open_pool
-from openbell_server.adapters.postgres.event_pruning import PruneEvents
-from openbell_server.adapters.postgres.events import PostgresEventStore
+from openbell_server.adapters.postgres.events.event_pruning import PruneEvents
+from openbell_server.adapters.postgres.events.events import PostgresEventStore
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
-from openbell_server.application.ports.stores import AcceptStatus, Submission
+from openbell_server.application.ports.accept_step import AcceptStatus, Submission
+from openbell_server.devtools.background_services import create_databases
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.services_keeper import create_databases
-from openbell_server.processes.stack import APP_LOGIN
 from proof.figures import Figures
-from scripted_broker import until_so
+from support.brokers.scripted_broker import until_so
+from support.builders.tenant import Tenant, a_tenant, accept, new_id
+from support.rest.event_streams import event_stream
 
 SIZES = {"full": {"events": 30_000, "logs": 4}, "gate": {"events": 480, "logs": 3}}
 WRITERS = 16
@@ -28,13 +28,13 @@ BATCH_MAX = 12
 READ_MAX = 500
 # Readers leave the writers room.
 PAUSE_SECONDS = 0.01
-ACCEPT_SECONDS = 60
+ACCEPT_SECONDS = 120
 TURNS_LOST_MAX = 100
 # Old enough to go, while it is followed, and how long a follower stays away that leaves after so many events.
 KEEP_SECONDS = 0.1
 AWAY_SECONDS = 0.3
 LEAVES_AFTER = 20
-FOLLOW_SECONDS = 60
+FOLLOW_SECONDS = 120
 _SEEN = """
 select c.event_floor, c.event_no, count(e.event_no) as there, min(e.event_no) as first, max(e.event_no) as last
 from openbell.account_counters c left join openbell.account_events e using (organization_id, account_id)

@@ -10,22 +10,21 @@ from typing import Final
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from stream_cutter import ReadMessage, StreamCutter, read_chunks, read_http2
-
 from openbell import AsyncClient, Market
-from openbell.subscriptions import Transport
-from openbell_server.processes.local_platform import LocalPlatform
+from openbell.events.subscriptions import Transport
+from openbell_server.devtools.local_platform import LocalPlatform
 from proof.books import event_heads, until_settled
 from proof.event_log import prove_log
 from proof.figures import Figures
 from proof.load import accounts_of, clients, submit_all
 from proof.primed import prove_primed
+from proof.waiting import until_none_left
+from support.environment.stream_cutter import ReadMessage, StreamCutter, read_chunks, read_http2
 
 SIZES = {
     "full": {"cut_at": 1000, "primed": 300, "intents": 600, "accounts": 10, "clients": 16},
     "gate": {"cut_at": 24, "primed": 6, "intents": 40, "accounts": 4, "clients": 8},
 }
-SETTLE_SECONDS = 120
 FOLLOW_SECONDS = 300
 # The word that the subscription stands, and one event.
 MESSAGES_PER_CONNECTION = 2
@@ -70,14 +69,15 @@ async def following(client: AsyncClient, made: list[Following]) -> AsyncIterator
 
 
 async def until_whole(platform: LocalPlatform, made: list[Following]) -> int:
-    """How many followers have not every event once and in order when time is up."""
-    deadline = asyncio.get_running_loop().time() + FOLLOW_SECONDS
-    while True:
+    """Wait for events; how many followers have not every event once and in order when no more of them come."""
+
+    async def missing() -> int:
         heads = await event_heads(platform)
-        late = [each for each in made if len(each.numbers) < heads[UUID(each.account_id)] - each.began_at]
-        if not late or asyncio.get_running_loop().time() > deadline:
-            return sum(not each.is_whole(heads[UUID(each.account_id)]) for each in made)
-        await asyncio.sleep(POLL_SECONDS)
+        return sum(max(0, heads[UUID(each.account_id)] - each.began_at - len(each.numbers)) for each in made)
+
+    await until_none_left(missing)
+    heads = await event_heads(platform)
+    return sum(not each.is_whole(heads[UUID(each.account_id)]) for each in made)
 
 
 async def _prove(figures: Figures, platform: LocalPlatform, size: dict[str, int]) -> None:
@@ -100,7 +100,7 @@ async def _cut_everywhere(figures: Figures, platform: LocalPlatform, count: int)
         first, at_once = max(each.began_at for each in made), min(10, count // 8)
         while (await event_heads(platform))[UUID(account_id)] - first < count:
             await asyncio.gather(*(direct.buy("AAPL", Market(1), account_id=account_id) for _ in range(at_once)))
-            await until_settled(platform, SETTLE_SECONDS)
+            await until_settled(platform)
         await until_whole(platform, made)
     head = (await event_heads(platform))[UUID(account_id)]
     for each, cutter in zip(made, (grpc_cutter, sse_cutter), strict=True):
@@ -153,7 +153,7 @@ async def _wiped(figures: Figures, platform: LocalPlatform, size: dict[str, int]
         nats.wipe()
         nats.start()
         accepted = await load
-        left = await until_settled(platform, SETTLE_SECONDS)
+        left = await until_settled(platform)
         broken = await until_whole(platform, made)
     figures.shown("events followed while JetStream was wiped", sum(len(each.numbers) for each in made))
     figures.exactly("intents accepted although JetStream was wiped", len(accepted), size["intents"])

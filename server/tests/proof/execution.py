@@ -13,22 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from broker_socket import BrokerSocket
-from broker_writes import Write, excess_writes
-
-from history import Call
-from history_checker import check
-from history_recorder import read_history
 from openbell_server.brokers.paper.profiles import PROFILES
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.demo.ledgers import Books
-from openbell_server.domain.intents import ActionType
-from openbell_server.processes.local_platform import LocalPlatform
+from openbell_server.devtools.demo.ledgers import Books
+from openbell_server.devtools.local_platform import LocalPlatform
+from openbell_server.domain.orders.intents import ActionType
 from proof.books import event_heads, rows
 from proof.figures import Figures
 from proof.load import accounts_of, clients, followers, until_followed
 from proof.nemesis import Kill, Nemesis
 from proof.persistent_load import SENTENCES_MAX, Load, end_what_rests, load_through, show_findings, show_load
+from support.brokers.broker_writes import Write, excess_writes
+from support.brokers.recording_proxy import BrokerSocket
+from support.history.checker import check
+from support.history.history import Call
+from support.history.recorder import read_history
 
 EXECUTORS = ("executor", "executor-2", "executor-3")
 # As often as they matter here: whoever passes doors and whoever is behind them.
@@ -91,7 +90,6 @@ SIZES = {
 }
 STOP_PAUSE_SECONDS = 0.5
 REST_SECONDS = 2.0
-FOLLOW_SECONDS = 120
 READS_MAX = 20
 CUT_EVERY = 97
 LOGS = Path("build/proof/execution-logs")
@@ -124,7 +122,7 @@ async def _prove(figures: Figures, platform: LocalPlatform, at_broker: BrokerSoc
         (client,) = await stack.enter_async_context(clients(platform, 1))
         for _ in range(READS_MAX):
             heads = await event_heads(platform)
-            await until_followed(following, heads, FOLLOW_SECONDS)
+            await until_followed(following, heads)
             history = await read_history(platform, client, calls, following)
             # What is flagged may still be settled, and then what was read is of two moments.
             if await event_heads(platform) == heads:

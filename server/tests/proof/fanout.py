@@ -12,18 +12,18 @@ from datetime import UTC
 from pathlib import Path
 
 import grpc
-from fanout_programs import Program
 
-from builders import Tenant, a_key, a_tenant, accept
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.services_keeper import create_databases
-from openbell_server.processes.stack import APP_LOGIN, Stack
+from openbell_server.devtools.background_services import create_databases
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN, Stack
 from openbell_server.transport.stream.event_messages import KINDS
 from proof.figures import Figures
+from support.builders.tenant import Tenant, a_key, a_tenant, accept
+from support.environment.fanout_programs import Program
 
 LOGS = Path("build/proof/fanout-logs")
 RATIO_MIN = 0.85

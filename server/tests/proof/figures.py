@@ -1,15 +1,14 @@
-"""Figures of one proof part: measured in this run, printed as they come, written at the end."""
+"""Figures of one proof part: measured in this run and printed as they come."""
 
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
 
 Number = int | float | str
 
 
 @dataclass
 class Figures:
-    """One JSON line per figure; a figure without a bar is only shown."""
+    """One JSON line per figure; a figure without a bar is informational."""
 
     part: str
     size: str
@@ -35,8 +34,3 @@ class Figures:
         row: dict[str, Number | bool | None] = {"figure": figure, "value": value, "bar": bar, "ok": ok}
         self.rows.append(row)
         print(json.dumps(row), flush=True)
-
-    def write(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        body = {"part": self.part, "size": self.size, "figures": self.rows}
-        (folder / f"{self.part}.json").write_text(json.dumps(body, indent=1) + "\n")

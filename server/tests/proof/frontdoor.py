@@ -6,9 +6,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from doc_blocks import ROOT
-from front_door import RunningDev, clone, left_after_interrupt, readme_blocks, run, running_dev
 from proof.figures import Figures
+from support.environment.doc_blocks import ROOT
+from support.environment.front_door import RunningDev, clone, left_after_interrupt, readme_blocks, run, running_dev
 
 HELP_RUNS = {"full": 9, "gate": 1}
 IDLE_SECONDS = {"full": 10, "gate": 1}
@@ -26,7 +26,7 @@ def prove(figures: Figures) -> None:
         with running_dev(here, [server, "dev"]) as dev, running_dev(Path(second), [server, "dev"]) as beside:
             begun = time.monotonic()
             for platform in (dev, beside):
-                filled = run([server.replace("openbell-server", "openbell"), *FILL], here, 30, platform.environment)
+                filled = run([server.replace("openbell-server", "openbell"), *FILL], here, 120, platform.environment)
                 assert "FILLED" in filled
             seconds = dev.seconds_to_ready + (time.monotonic() - begun) / 2
             if figures.size == "full":
@@ -81,7 +81,7 @@ def _help(figures: Figures, server: str) -> None:
     times = []
     for _ in range(HELP_RUNS[figures.size]):
         begun = time.monotonic()
-        run([program, "--help"], ROOT, 10)
+        run([program, "--help"], ROOT, 60)
         times.append(time.monotonic() - begun)
     figure, median = "seconds for openbell --help, median", round(statistics.median(times), 3)
     if figures.size == "full":

@@ -10,14 +10,11 @@ from typing import Any, Final
 
 import grpc
 import structlog
-from event_streams import event_stream
 
-from builders import accept
-from identity_provider import PEOPLE, good_token
 from openbell.wire import trading_pb2 as pb
 from openbell_server.adapters.postgres.connection import open_pool
 from openbell_server.adapters.postgres.migrate import migrate
-from openbell_server.processes.local_services import LocalServices
+from openbell_server.devtools.local_services import LocalServices
 from proof.figures import Figures
 from proof.malformed_messages import (
     SUBSCRIBE,
@@ -32,6 +29,9 @@ from proof.malformed_messages import (
     varint,
 )
 from proof.stream_talks import TALKS, listen
+from support.builders.tenant import accept
+from support.identity.identity_provider import PEOPLE, good_token
+from support.rest.event_streams import event_stream
 
 SIZES = {"full": 2_000, "gate": 200}
 AT_ONCE: Final = 8

@@ -15,20 +15,20 @@ from urllib.parse import quote
 
 import httpx
 
-from bad_keys import joined, parts_of
-from identity_provider import MACHINES
-from loopback_issuers import bearer
 from openbell_server.adapters.vault.key_file import add_key, create_key_files
-from openbell_server.domain import api_keys
-from openbell_server.domain.accounts import Environment
-from openbell_server.processes.children import ChildFailed, free_port
-from openbell_server.processes.local_platform import ACME, LocalPlatform
-from openbell_server.processes.stack import PROCESSES
+from openbell_server.devtools.child_processes import ChildFailed, free_port
+from openbell_server.devtools.local_platform import ACME, LocalPlatform
+from openbell_server.devtools.stack import PROCESSES
+from openbell_server.domain.access import api_keys
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.processes.vault import FILE
-from paper_broker import until
 from proof.canaries import Canaries
 from proof.load import clients, submit_mixed
 from proof.sinks import SHOWS_KEY, RecordingTransport, Sinks
+from support.brokers.paper_broker import until
+from support.identity.bad_keys import joined, parts_of
+from support.identity.identity_provider import MACHINES
+from support.identity.loopback_issuers import bearer
 
 SERVER = (sys.executable, "-m", "openbell_server")
 CALL_SECONDS = 60.0

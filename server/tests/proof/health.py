@@ -13,23 +13,22 @@ import asyncpg
 import httpx
 import structlog
 
-from bearers import Headers, as_service, as_user, as_user_without_organization
-from builders import Tenant, a_tenant
-from identity_provider import Verifier
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
-from openbell_server.domain.outbox import Queue
-from openbell_server.processes.api import rest_app
-from openbell_server.processes.children import free_port
+from openbell_server.devtools.child_processes import free_port
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN
+from openbell_server.domain.events.outbox import Queue
 from openbell_server.processes.execution_metrics import watch_queues
 from openbell_server.processes.http_server import serve_http
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.operations import Operations
-from openbell_server.processes.stack import APP_LOGIN
-from outbox_rows import queue_row
+from openbell_server.processes.operations_port import Operations
+from openbell_server.processes.rest_wiring import rest_app
 from proof.figures import Figures
 from proof.queue_states import compare_states
-from rest_api import CURSOR_KEY, RecordedHints, RememberedPlans, RestApi, limited, rest_api
+from support.builders.outbox_rows import queue_row
+from support.builders.tenant import Tenant, a_tenant
+from support.identity.bearers import Headers, as_service, as_user, as_user_without_organization
+from support.rest.rest_api import RestApi, limited, rest_api, rest_dependencies
 
 SIZES = {
     "full": {"states": 300, "hostile": 1_000, "few": 10_000, "many": 1_000_000, "pairs": 15, "requests": 60},
@@ -119,9 +118,7 @@ async def _grow(owner: Pool, rows: int) -> None:
 async def _served(login: Pool) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the application behind a socket."""
     stopping, port = asyncio.Event(), free_port()
-    app = rest_app(
-        login, RecordedHints(), CURSOR_KEY, Verifier().tokens, limited(), "dev", None, None, RememberedPlans()
-    )
+    app = rest_app(rest_dependencies(login))
     serving = asyncio.ensure_future(
         serve_http(app, "127.0.0.1", port, stopping, connections_max=64, ready=lambda: None)
     )

@@ -8,16 +8,16 @@ from uuid import UUID
 
 import asyncpg
 
-from neighbours import ID_PARAMETERS, a_neighbour, fresh_values, rows_of, values_of
 from openbell_server.adapters.postgres.connection import PROCESS_ROLES, Pool, Role, open_pool, transaction
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.services_keeper import create_databases
-from openbell_server.processes.stack import APP_LOGIN
+from openbell_server.devtools.background_services import create_databases
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN
 from proof.figures import Figures
 from proof.pool_fuzz import fuzz
-from statement_roles import MAY_RUN
-from tenancy import Owner, Statement, all_statements, faults_of_catalogue, run
+from support.tenancy.populated_tenant import ID_PARAMETERS, fresh_values, populated_tenant, rows_of, values_of
+from support.tenancy.statement_roles import MAY_RUN
+from support.tenancy.statements import Owner, Statement, all_statements, faults_of_catalogue, run
 
 TASKS = {"full": 10_000, "gate": 1_000}
 # Nobody here was restored, replaced or dead for a minute, and an account has its counters from its first moment on.
@@ -30,14 +30,14 @@ NOTHING_FOR_ITS_OWNER = {
     # Their orders are as they were first asked for.
     "execution.replacements",
     "backtest_history.replaces_at",
-    "leases.forget_the_dead",
-    "leases.replace_namesakes",
+    "slot_leases.remove_expired_executors",
+    "slot_leases.remove_earlier_runs",
     "organizations.create_counters",
     # Their account has its lane, and nobody holds the claim that is named.
-    "webhook_lanes.add_lanes_across_organizations",
-    *(f"webhook_lanes.{name}" for name in ("save_lane", "release_lane", "fail_lane", "end_webhook")),
+    "delivery_queue.add_lanes_across_organizations",
+    *(f"delivery_queue.{name}" for name in ("save_lane", "release_lane", "fail_lane", "end_webhook")),
     # No table is without protection.
-    "examination.unprotected_tables",
+    "diagnostics.unprotected_tables",
     "outbox_operators.requeue_intents_row",
     "outbox_operators.requeue_users_row",
     # Their first row is in somebody's hands, and those behind it wait for it.
@@ -54,10 +54,10 @@ NOTHING_FOR_ITS_OWNER = {
         for queue in ("accounts", "intents", "users")
         for prune in ("take_counts", "remove_completed")
     ),
-    "unneeded_secrets.destroy_across_organizations",
+    "orphaned_secrets.destroy_across_organizations",
     # Nobody has the last attempt of an action in doubt in hand; nothing was skipped, nobody halted, and no order has
     # a longest life.
-    "evidence.record_resend",
+    "unknown_outcomes.record_resend",
     "reconciliation.skipped_among",
     "operators.resume_account",
     # What is on record of their halts was lifted, and something of theirs is open.
@@ -66,14 +66,12 @@ NOTHING_FOR_ITS_OWNER = {
     # Nothing of theirs was in flight an hour ago.
     "halt_reports.in_flight",
     "halts.accounts_to_compare_across_organizations",
-    "calendars.accounts_closing_across_organizations",
-    "calendars.orders_to_close",
+    "resting_orders.accounts_closing_across_organizations",
+    "resting_orders.orders_to_close",
     # No operator changed a day.
     "calendars.session_changes",
-    "calendars.save_market",
-    "resting.accounts_resting_across_organizations",
-    "resting.resting_too_long",
-    "resting.save_resting_limit",
+    "resting_orders.accounts_resting_across_organizations",
+    "resting_orders.resting_too_long",
 }
 # What they look for is damage, and there is none.
 DAMAGE = {"dangling_keys", "false_receipts", "miscounted", "misnumbered", "unmatched"}
@@ -114,7 +112,7 @@ class Reached:
 
 
 async def _statements(figures: Figures, owner: Owner, pool: Pool, operator_pool: Pool) -> None:
-    us, them = await a_neighbour(pool), await a_neighbour(pool)
+    us, them = await populated_tenant(pool), await populated_tenant(pool)
     theirs = await values_of(owner, them)
     figures.shown("named statements", len(all_statements()))
 

@@ -11,19 +11,20 @@ from uuid import UUID
 import grpc
 import httpx
 
-from builders import a_key
 from openbell import Action, AsyncClient, Limit, Market
 from openbell.connection import DEFAULT_TIMEOUT
-from openbell.requests import SubmitOptions
+from openbell.intents.requests import SubmitOptions
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import open_pool
-from openbell_server.application.open_streams import STREAMS_OF_CALLER_MAX
-from openbell_server.processes.local_platform import LocalPlatform
+from openbell_server.application.events.open_streams import STREAMS_OF_CALLER_MAX
+from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.transport.stream.event_messages import KINDS
+from proof.waiting import until_none_left
+from support.builders.tenant import a_key
 
 SYMBOLS = ("AAPL", "MSFT", "NVDA", "BRK.B", "SPY")
-FRAME_SECONDS = 30
+FRAME_SECONDS = 120
 RECONNECT_SECONDS = 0.2
 # One caller may have only so many, and one that was cut may not have ended when the next begins.
 STREAMS_OF_KEY = STREAMS_OF_CALLER_MAX // 2
@@ -199,10 +200,10 @@ async def followers(platform: LocalPlatform, cut_every: int) -> AsyncIterator[li
                     follower.faults.append(repr(end))
 
 
-async def until_followed(following: Sequence[Follower], heads: Mapping[UUID, int], seconds: float) -> None:
-    """Wait until every follower has as many events as its account, or time is up."""
-    deadline = asyncio.get_running_loop().time() + seconds
-    while asyncio.get_running_loop().time() < deadline:
-        if all(len(follower.frames) >= heads[UUID(follower.account_id)] for follower in following):
-            break
-        await asyncio.sleep(0.1)
+async def until_followed(following: Sequence[Follower], heads: Mapping[UUID, int]) -> None:
+    """Wait until every follower has as many events as its account, or gets no more of them."""
+
+    async def missing() -> int:
+        return sum(max(0, heads[UUID(each.account_id)] - len(each.frames)) for each in following)
+
+    await until_none_left(missing)

@@ -11,19 +11,18 @@ from dataclasses import dataclass, field
 import asyncpg
 import httpx
 
-from builders import Tenant, a_tenant, accept
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
-from openbell_server.domain.cursors import seal
-from openbell_server.domain.intent_statistics import TimeWindow
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.stack import APP_LOGIN
+from openbell_server.adapters.postgres.schema import OLDEST
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN
+from openbell_server.domain.events.cursors import seal
+from openbell_server.domain.orders.intent_statistics import TimeWindow
 from proof.figures import Figures
-from rest_api import CURSOR_KEY, RestApi, create_body, rest_api
-from roll_ups import miscounted
+from support.builders.tenant import Tenant, a_tenant, accept
+from support.environment.statistics_check import miscounted
+from support.rest.rest_api import CURSOR_KEY, RestApi, create_body, rest_api
 
-# The schema before the counts: the long history is counted afterwards, as it is when a platform is upgraded.
-UNCOUNTED = "0011_replace_orders"
 UNSETTLED = 50
 ROUNDS_PER_PAIR = 5
 RATIO_MAX = 1.5
@@ -68,6 +67,20 @@ _MONTH = (
     select organization_id, account_id, n, 1, intent_id, 1, created_at from ({_PAST}) p""",
     """update account_counters set action_no = $3, event_no = $3
     where organization_id = $1 and account_id = $2 and slot = $4""",
+    # The triggers that count are off while the history is written.
+    f"""insert into intent_counts (organization_id, account_id, span, starts_at, dimension, value, count)
+    select f.organization_id, f.account_id, s.span, s.starts_at, f.dimension, f.value, count(*)
+    from (
+        select p.*, 'ACTION' as dimension, concat_ws(' ', symbol, 'BUY', 'CREATE') as value from ({_PAST}) p
+        union all
+        select p.*, 'OUTCOME', outcome_value('ACKED', p.created_at, a.send_started_at)
+        from ({_PAST}) p join action_states a on a.account_id = p.account_id and a.action_id = p.action_id
+    ) f
+    cross join lateral spans_of(f.created_at) s
+    group by 1, 2, 3, 4, 5, 6""",
+    """insert into intent_counted (organization_id, account_id, actions_to)
+    select organization_id, account_id, $3 from account_counters
+    where organization_id = $1 and account_id = $2 and slot = $4""",
 )
 
 
@@ -90,8 +103,8 @@ async def rest_database(services: LocalServices, name: str, revision: str) -> As
 async def compare_histories(figures: Figures, services: LocalServices, few: int, many: int, pairs: int) -> None:
     """What a caller waits for with a few actions in an account, and with many."""
     async with (
-        rest_database(services, "few", UNCOUNTED) as (few_pool, few_api),
-        rest_database(services, "many", UNCOUNTED) as (many_pool, many_api),
+        rest_database(services, "few", OLDEST) as (few_pool, few_api),
+        rest_database(services, "many", OLDEST) as (many_pool, many_api),
     ):
         short = await _grow(services.postgres.url("few"), few_pool, few)
         begun = time.monotonic()
@@ -109,10 +122,11 @@ async def _grow(owner_url: str, pool: Pool, actions: int) -> Tenant:
     owner = await asyncpg.connect(owner_url, timeout=60, server_settings={"search_path": "openbell, pg_catalog"})
     # Row by row the foreign keys would be asked for what is so by construction.
     await owner.execute("set session_replication_role = replica")
-    for statement in _MONTH:
-        await owner.execute(
-            statement, tenant.account.organization_id, tenant.account.id, actions, tenant.account.slot, timeout=300
-        )
+    account = tenant.account
+    # One transaction, so that now() is the same in every table.
+    async with owner.transaction():
+        for statement in _MONTH:
+            await owner.execute(statement, account.organization_id, account.id, actions, account.slot, timeout=300)
     await owner.execute("vacuum analyze", timeout=300)
     await asyncio.to_thread(migrate, owner_url)
     # What a server does by itself within minutes; which plan a statement keeps must not depend on when it did.

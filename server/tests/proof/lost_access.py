@@ -10,19 +10,19 @@ from typing import Any
 
 import grpc
 
-from bearers import external_id_of
-from builders import Tenant, a_tenant, accept
-from identity_provider import MACHINES, PEOPLE
-from loopback_issuers import bearer
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.operators import PostgresOperatorStore, operator_store
-from openbell_server.domain.access_tokens import LEEWAY_SECONDS
-from openbell_server.processes.local_platform import IDENTITY_PROVIDER
-from openbell_server.processes.stack import Stack
+from openbell_server.adapters.postgres.operators.operators import PostgresOperatorStore, operator_store
+from openbell_server.devtools.local_platform import IDENTITY_PROVIDER
+from openbell_server.devtools.stack import Stack
+from openbell_server.domain.access.access_tokens import LEEWAY_SECONDS
 from openbell_server.transport.stream.event_messages import KINDS
 from proof.figures import Figures
+from support.builders.tenant import Tenant, a_tenant, accept
+from support.identity.bearers import external_id_of
+from support.identity.identity_provider import MACHINES, PEOPLE
+from support.identity.loopback_issuers import bearer
 
 LOSS_SECONDS_MAX = 1.0
 READ_SECONDS = 120

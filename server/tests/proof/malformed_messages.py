@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import grpc
 
-from builders import Tenant, a_key, a_tenant, an_account
 from openbell.wire import trading_pb2 as pb
 from openbell_server.adapters.postgres.connection import Pool
+from support.builders.tenant import Tenant, a_key, a_tenant, an_account
 
 SUBSCRIBE: Final = "/trading.TradingService/SubscribeEvents"
 STREAM: Final = "/trading.TradingService/StreamEvents"

@@ -8,12 +8,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from openbell_server.processes.children import ChildFailed
-from openbell_server.processes.local_platform import LocalPlatform
+from openbell_server.devtools.child_processes import ChildFailed
+from openbell_server.devtools.local_platform import LocalPlatform
 
 POLL_SECONDS = 0.05
 READY_SECONDS = 180
-POINT_SECONDS = 25
+POINT_SECONDS = 60
 TRIES_MAX = 4
 # Longer than a lease, so that a paused executor wakes up to find its work in other hands.
 STOP_SECONDS = (5.5, 8.0)

@@ -17,17 +17,17 @@ from uuid import UUID
 import nats
 from nats.errors import Error as NatsError
 
-from builders import Tenant, a_tenant
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.streams import MESSAGE_BYTES_MAX
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
-from openbell_server.processes.children import ChildFailed
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.services_keeper import create_databases
-from openbell_server.processes.stack import APP_LOGIN, Stack
-from paper_broker import until
+from openbell_server.devtools.background_services import create_databases
+from openbell_server.devtools.child_processes import ChildFailed
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN, Stack
 from proof.figures import Figures
+from proof.waiting import until_none_left
+from support.builders.tenant import Tenant, a_tenant
 
 RELAYS = ("relay", "relay-2", "relay-3")
 PAUSE_SECONDS = (5.5, 8.0)
@@ -92,7 +92,7 @@ SIZES = {
         end_seconds=330,
     ),
     "gate": Size(
-        accounts=20, rows=600, poisoned_rows=60, kills=3, pauses=2, silent_seconds=2, attempts_max=3, end_seconds=60
+        accounts=20, rows=600, poisoned_rows=60, kills=3, pauses=2, silent_seconds=2, attempts_max=3, end_seconds=120
     ),
 }
 
@@ -180,17 +180,12 @@ class Load:
                 await client.close()
 
     async def until_none(self, condition: str, seconds: float) -> int:
-        """Wait; how many such rows are left."""
+        """Wait; how many such rows are left after so many seconds without progress."""
 
-        async def is_none() -> bool:
-            return await self._count(condition) == 0
+        async def count() -> int:
+            return int(await self.pool.fetchval(f"select count(*) from account_outbox where {condition}"))
 
-        with contextlib.suppress(TimeoutError):
-            await until(is_none, seconds)
-        return await self._count(condition)
-
-    async def _count(self, condition: str) -> int:
-        return int(await self.pool.fetchval(f"select count(*) from account_outbox where {condition}"))
+        return await until_none_left(count, seconds)
 
 
 async def _ignore(_: Exception) -> None:
@@ -262,7 +257,7 @@ class Trouble:
 async def _outage(figures: Figures, services: LocalServices, load: Load, size: Size) -> None:
     """JetStream answers nothing, then is gone, then is back; rows go on coming."""
     # What the troubled relays held is in other hands by then.
-    await load.until_none("status = 'processing'", 10)
+    await load.until_none("status = 'processing'", 60)
     failed = "select count(*) from account_outbox where status = 'failed' and length(payload) < 1000"
     before = await load.pool.fetchval(failed)
     tries = await _tries(load)
@@ -381,7 +376,7 @@ async def _read_stream(services: LocalServices) -> list[tuple[str, int]]:
         told: list[tuple[str, int]] = []
         while len(told) < count:
             try:
-                messages = await reading.fetch(500, timeout=5)
+                messages = await reading.fetch(500, timeout=60)
             except TimeoutError:
                 break
             for message in messages:

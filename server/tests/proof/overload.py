@@ -7,11 +7,11 @@ from time import monotonic, perf_counter
 
 import httpx
 
-from openbell_server.application.accept_together import WAITING_MAX
+from openbell_server.application.intents.group_commit import WAITING_MAX
 from proof.figures import Figures
 from proof.posting import Posted, post
 from proof.speed_bench import SpeedBench
-from rest_api import cancel_body, create_body
+from support.rest.rest_api import cancel_body, create_body
 
 SECONDS = 60
 CALM_SECONDS = 5

@@ -13,15 +13,15 @@ from uuid import UUID
 import asyncpg
 import structlog
 
-from builders import Tenant, a_cancel, a_market_create, a_tenant, accept, an_account
 from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.devtools.local_services import LocalServices
 from openbell_server.domain.identifiers import IntentId
-from openbell_server.domain.intents import Command
-from openbell_server.processes.local_services import LocalServices
+from openbell_server.domain.orders.intents import Command
 from proof.figures import Figures
 from proof.long_history import compare_histories, rest_database
-from rest_api import RestApi
-from tenancy import Owner
+from support.builders.tenant import Tenant, a_cancel, a_market_create, a_tenant, accept, an_account
+from support.rest.rest_api import RestApi
+from support.tenancy.statements import Owner
 
 SIZES = {
     "full": {"writers": 16, "accounts": 4, "actions": 30_000, "few": 10_000, "many": 1_000_000, "pairs": 9},

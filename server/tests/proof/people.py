@@ -9,12 +9,11 @@ import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from endpoint_calls import CALLS
-from endpoint_requests import OPERATIONS, asked_by_clients, asked_by_command
-
-from doc_blocks import EXECUTED, ROOT, blocks, pages
-from front_door import clone, run, running_dev
 from proof.figures import Figures
+from support.environment.doc_blocks import EXECUTED, ROOT, blocks, pages
+from support.environment.front_door import clone, run, running_dev
+from support.rest.endpoint_calls import CALLS
+from support.rest.endpoint_requests import OPERATIONS, asked_by_clients, asked_by_command
 
 QUICKSTART = "docs/quickstart.md"
 COMMANDS_MAX = 5

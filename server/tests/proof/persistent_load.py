@@ -10,15 +10,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
 
-from history import Call, Finding, History, Kind, Operation, Result
-from history_recorder import RecordingTransport
 from openbell import Action, AsyncClient, Conflict, Invalid, Market, OpenbellError, OutcomeUnknown, Unreachable
-from openbell_server.demo import ledgers
-from openbell_server.processes.local_platform import LocalPlatform
-from proof.books import resting_orders, until_settled
+from openbell_server.devtools.demo import ledgers
+from openbell_server.devtools.local_platform import LocalPlatform
+from proof.books import resting_orders, until_at_rest, until_settled
 from proof.figures import Figures
 from proof.load import Follower, clients, submit_mixed
 from proof.nemesis import Nemesis
+from support.history.history import Call, Finding, History, Kind, Operation, Result
+from support.history.recorder import RecordingTransport
 
 READERS = 2
 READ_SECONDS = 0.1
@@ -27,6 +27,7 @@ CALL_SECONDS = 3.0
 TRIES_MAX = 60
 BACKOFF_SECONDS_MAX = 1.0
 TROUBLE_SECONDS = 480
+# How long an order may take to end whose commands are all settled: what has not ended by then rests at the broker.
 SETTLE_SECONDS = 5
 CANCEL_ROUNDS_MAX = 20
 SENTENCES_MAX = 30
@@ -144,6 +145,7 @@ async def _recorded_clients(platform: LocalPlatform, calls: list[Call], count: i
 
 async def end_what_rests(platform: LocalPlatform, calls: list[Call], *, but_flagged: bool = False) -> int:
     """Wait until all is settled, and cancel what a failed cancel or replace left working; how much is left."""
+    await until_at_rest(platform)
     left = await until_settled(platform, SETTLE_SECONDS, but_flagged=but_flagged)
     async with _recorded_clients(platform, calls, 1) as (client,):
         for turn in range(CANCEL_ROUNDS_MAX):
@@ -156,6 +158,7 @@ async def end_what_rests(platform: LocalPlatform, calls: list[Call], *, but_flag
                     await client.cancel_intent(
                         intent_id, account_id=account, idempotency_key=key, client_reference_id=key
                     )
+            await until_at_rest(platform)
             left = await until_settled(platform, SETTLE_SECONDS, but_flagged=but_flagged)
     return left
 

@@ -12,21 +12,21 @@ from functools import partial
 from typing import Any
 
 import asyncpg
-from queues import relay_store
 
-from builders import accept
-from neighbours import Neighbour, a_neighbour
+from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.connection import UNAVAILABLE, Connection, Pool, Role, open_pool, transaction
-from openbell_server.adapters.postgres.events import PostgresEventStore
-from openbell_server.adapters.postgres.execution import PostgresExecutionStore
-from openbell_server.adapters.postgres.intents import PostgresIntentStore
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
-from openbell_server.application.ports.execution import BrokerAccount
-from openbell_server.domain.account_events import EventKind
-from openbell_server.domain.outbox import Queue
-from openbell_server.processes.stack import APP_LOGIN
+from openbell_server.adapters.postgres.events.events import PostgresEventStore
+from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
+from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore
+from openbell_server.application.ports.account_transaction import BrokerAccount
+from openbell_server.devtools.stack import APP_LOGIN
+from openbell_server.domain.events.account_events import EventKind
+from openbell_server.domain.events.outbox import Queue
 from proof.figures import Figures
-from tenancy import Owner
+from support.builders.tenant import accept
+from support.tenancy.outbox_queues import relay_store
+from support.tenancy.populated_tenant import PopulatedTenant, populated_tenant
+from support.tenancy.statements import Owner
 
 ORGANIZATIONS = 4
 CONNECTIONS = 6
@@ -74,7 +74,7 @@ class Fuzz:
     """Picks what is done for whom, and how it ends."""
 
     pool: Pool
-    neighbours: list[Neighbour]
+    neighbours: list[PopulatedTenant]
     chance: random.Random
     ends: Counter[str] = field(default_factory=Counter)
     leaks: int = 0
@@ -132,11 +132,11 @@ class Fuzz:
         )
         self.leaks += left_open or row is None or tuple(row) != (APP_LOGIN, "")
 
-    def hear(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def notify(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """The driver rolls back what comes back to the pool open, and says so here; the rest are cut connects."""
         self.leaks += "active transaction" in context["message"]
 
-    async def _look_around(self, neighbour: Neighbour, _: Neighbour) -> None:
+    async def _look_around(self, neighbour: PopulatedTenant, _: PopulatedTenant) -> None:
         """No condition but row security's."""
         async with transaction(self.pool, Role.TENANT, neighbour.organization_id) as connection:
             row = await connection.fetchrow("select current_user, current_setting('openbell.organization_id')::uuid")
@@ -147,7 +147,7 @@ class Fuzz:
             if self.chance.random() < 0.2:
                 await connection.fetch("select 1 / 0")
 
-    async def _read_intents(self, neighbour: Neighbour, other: Neighbour) -> None:
+    async def _read_intents(self, neighbour: PopulatedTenant, other: PopulatedTenant) -> None:
         own, intents = neighbour.organization_id, PostgresIntentStore(self.pool)
         organizations = PostgresOrganizationStore(self.pool)
         account = await organizations.find_account(own, neighbour.tenant.account.id)
@@ -158,13 +158,13 @@ class Fuzz:
         self.foreign += len(await intents.list_actions(own, other.tenant.account.id, 0, READ))
         self.foreign += await intents.find_execution(own, other.tenant.account.id, other.waiting) is not None
 
-    async def _read_events(self, neighbour: Neighbour, other: Neighbour) -> None:
+    async def _read_events(self, neighbour: PopulatedTenant, other: PopulatedTenant) -> None:
         events, own = PostgresEventStore(self.pool), neighbour.organization_id
         seen = await events.read_after(own, neighbour.tenant.account.id, 0, READ)
         self.foreign += [event.number for event in seen] != list(range(1, len(seen) + 1))
         self.foreign += len(await events.read_after(own, other.tenant.account.id, 0, READ))
 
-    async def _execute(self, neighbour: Neighbour, other: Neighbour) -> None:
+    async def _execute(self, neighbour: PopulatedTenant, other: PopulatedTenant) -> None:
         account = BrokerAccount(neighbour.organization_id, neighbour.tenant.account.id, "paper", 0)
         async with PostgresExecutionStore(self.pool).account_transaction(account) as working:
             found = await working.of_intents([neighbour.waiting, other.waiting])
@@ -173,11 +173,11 @@ class Fuzz:
             if self.chance.random() < 0.3:
                 raise Broken
 
-    async def _accept(self, neighbour: Neighbour, other: Neighbour) -> None:
+    async def _accept(self, neighbour: PopulatedTenant, other: PopulatedTenant) -> None:
         submissions = neighbour.tenant.submission(), other.tenant.submission()
         assert {answer.status for answer in await accept(self.pool, *submissions)} == {"ACCEPTED"}
 
-    async def _cross(self, neighbour: Neighbour, _: Neighbour) -> None:
+    async def _cross(self, neighbour: PopulatedTenant, _: PopulatedTenant) -> None:
         """The roles that see all organizations, on the connections that tenants use."""
         execution, slot = PostgresExecutionStore(self.pool), neighbour.tenant.account.slot
         found = await execution.find_account_across_organizations(neighbour.tenant.account.id)
@@ -196,9 +196,9 @@ async def fuzz(figures: Figures, owner: Owner, url: str, tasks: int) -> None:
     seed = int.from_bytes(os.urandom(4))
     figures.shown("seed of the cancellations", seed)
     async with await open_pool(url, connections_max=CONNECTIONS) as pool:
-        neighbours = [await a_neighbour(pool) for _ in range(ORGANIZATIONS)]
+        neighbours = [await populated_tenant(pool) for _ in range(ORGANIZATIONS)]
         run = Fuzz(pool, neighbours, random.Random(seed))
-        asyncio.get_running_loop().set_exception_handler(run.hear)
+        asyncio.get_running_loop().set_exception_handler(run.notify)
         numbers = iter(range(tasks))
 
         async def work() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from openbell_server.processes.children import ChildFailed
+from openbell_server.devtools.child_processes import ChildFailed
 
 _SCRIPT = """
 local accounts, key, mark = {}, "%(key)s", "%(mark)s"

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 from openbell import AsyncClient, Event, Limit
-from openbell.event_records import BrokerOrder
-from openbell.mirror import AsyncMirror, Book
-from openbell.subscriptions import Transport
-from openbell_server.processes.local_platform import LocalPlatform
+from openbell.events.mirror import AsyncMirror, Book
+from openbell.events.records import BrokerOrder
+from openbell.events.subscriptions import Transport
+from openbell_server.devtools.local_platform import LocalPlatform
 from proof.books import event_heads, resting_orders
 from proof.figures import Figures
 from proof.load import accounts_of, clients, submit_mixed
@@ -31,7 +31,7 @@ POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Published:
     """What a book said was open and held after an event."""
 
     account_seq: int
@@ -45,7 +45,7 @@ class Log:
 
     account_id: str
     events: list[Event] = field(default_factory=list)
-    told: list[Told] = field(default_factory=list)
+    told: list[Published] = field(default_factory=list)
 
     grown: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -151,20 +151,20 @@ async def _at_rest(platform: LocalPlatform, client: AsyncClient, logs: list[Log]
     return wrong
 
 
-async def _listed(client: AsyncClient, account_id: str) -> Told:
+async def _listed(client: AsyncClient, account_id: str) -> Published:
     """What the lists say; that of positions tells after which event."""
     held = await client.positions(account_id=account_id)
     orders = [order async for order in client.orders(account_id=account_id, status="WORKING")]
-    return Told(
+    return Published(
         held.account_seq,
         {order.intent_id: _words(order) for order in orders},
         {each.symbol: each.quantity for each in held.data if each.quantity},
     )
 
 
-def _told(book: Book | AsyncMirror) -> Told:
+def _told(book: Book | AsyncMirror) -> Published:
     orders = {intent_id: _words(order) for intent_id, order in book.orders.items()}
-    return Told(book.account_seq, orders, dict(book.positions))
+    return Published(book.account_seq, orders, dict(book.positions))
 
 
 def _words(order: BrokerOrder) -> dict[str, Any]:

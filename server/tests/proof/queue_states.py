@@ -9,14 +9,14 @@ from typing import Any
 
 import asyncpg
 
-from bearers import as_service
-from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
-from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
-from openbell_server.adapters.postgres.outbox_operators import PostgresOutboxOperators
-from openbell_server.domain.outbox import ClaimedRow, Queue
+from openbell_server.adapters.postgres.events.outbox import PostgresOutboxStore
+from openbell_server.adapters.postgres.operators.outbox_operators import PostgresOutboxOperators
+from openbell_server.domain.events.outbox import ClaimedRow, Queue
 from proof.figures import Figures
-from rest_api import RestApi
+from support.builders.tenant import Tenant, a_tenant
+from support.identity.bearers import as_service
+from support.rest.rest_api import RestApi
 
 HEALTH = "/v1/accounts/outbox/health"
 TYPES = tuple(f"{what}.{done}" for what in ("account", "credential") for done in ("created", "updated", "deleted"))

@@ -8,11 +8,11 @@ from functools import partial
 from multiprocessing import get_context
 from random import Random
 
-from abstract_broker import Habits
-from order_machine import OPERATIONS, PICK_MAX, OrderMachine, Step, recorded_steps
 from proof.figures import Figures
-from replace_matrices import MATRICES, REFUSED_AT_ONCE, wrong_rows
-from shuffled_reports import DEPTH_MAX, a_history, followed, is_true, order_hash, shuffled
+from support.brokers.order_model import OPERATIONS, PICK_MAX, OrderMachine, Step, recorded_steps
+from support.brokers.replace_matrices import MATRICES, REFUSED_AT_ONCE, wrong_rows
+from support.brokers.shuffled_reports import DEPTH_MAX, a_history, followed, is_true, order_hash, shuffled
+from support.brokers.single_order_broker import Habits
 
 STEPS = 60
 # Runs of the machine; histories, and shuffles of each.

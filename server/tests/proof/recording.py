@@ -9,21 +9,21 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from uuid import uuid4
 
-from builders import Tenant, a_report, an_execution
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
-from openbell_server.adapters.postgres.counted_accept import keep_refusal
-from openbell_server.adapters.postgres.execution import PostgresExecutionStore
-from openbell_server.adapters.postgres.intents import PostgresIntentStore
-from openbell_server.application.ports.execution import BrokerAccount
-from openbell_server.application.ports.stores import AcceptStatus, Submission
-from openbell_server.application.track_orders import TrackOrders
-from openbell_server.domain.broker_orders import BrokerExecution, OrderReport, ReportStatus
-from openbell_server.domain.control_facts import Asked, Exposure, Facts, Gate
-from openbell_server.domain.control_rules import RuleBook
-from openbell_server.domain.evaluate_controls import evaluate, exemption
+from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
+from openbell_server.adapters.postgres.intents.accept_with_counts import keep_refusal
+from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore
+from openbell_server.application.execution.track_orders import TrackOrders
+from openbell_server.application.ports.accept_step import AcceptStatus, Submission
+from openbell_server.application.ports.account_transaction import BrokerAccount
+from openbell_server.domain.controls.evaluate import evaluate, exemption
+from openbell_server.domain.controls.facts import CommandFacts, Exposure, Facts, Gate
+from openbell_server.domain.controls.receipts import Evaluation, cancel_facts, command_facts, receipt_of
+from openbell_server.domain.controls.rules import RuleBook
 from openbell_server.domain.identifiers import ActionId, IntentId, Symbol, client_order_id
-from openbell_server.domain.intents import ActionType, CancelIntent, Command, CreateIntent, ReplaceIntent
-from openbell_server.domain.orders import (
+from openbell_server.domain.orders.broker_reports import BrokerExecution, OrderReport, ReportStatus
+from openbell_server.domain.orders.intents import ActionType, CancelIntent, Command, CreateIntent, ReplaceIntent
+from openbell_server.domain.orders.order_terms import (
     OrderSide,
     OrderSpec,
     OrderType,
@@ -32,8 +32,8 @@ from openbell_server.domain.orders import (
     Terms,
     TimeInForce,
 )
-from openbell_server.domain.receipts import Evaluation, asked_facts, cancel_facts, receipt_of
-from rest_api import RecordedHints
+from support.builders.tenant import Tenant, a_report, an_execution
+from support.rest.rest_api import RecordedHints
 
 SYMBOLS = tuple(
     Symbol(name) for name in ("AAPL", "AMZN", "BRK.B", "GOOG", "META", "MSFT", "NVDA", "SPY", "TSLA", "XOM")
@@ -98,7 +98,7 @@ class Live:
     sells: dict[str, Decimal]
     orders: Counter[tuple[str, OrderSide]]
 
-    def exposure(self, asked: Asked, own: Working | None) -> Exposure:
+    def exposure(self, asked: CommandFacts, own: Working | None) -> Exposure:
         symbol, side = asked.symbol, asked.order_side
         buys, sells, mine = self.buys[symbol], self.sells[symbol], int(own is not None)
         if own is not None and side is OrderSide.BUY:
@@ -115,7 +115,7 @@ class Live:
             open_orders_of_side=self.orders[symbol, side] - mine,
         )
 
-    def add(self, asked: Asked, own: Working | None) -> None:
+    def add(self, asked: CommandFacts, own: Working | None) -> None:
         more = asked.terms.quantity if own is None else max(Decimal(0), asked.terms.quantity - own.terms.quantity)
         book = self.buys if asked.order_side is OrderSide.BUY else self.sells
         book[asked.symbol] += more
@@ -159,7 +159,7 @@ class Recorder:
 
     async def _set(self, size: int) -> None:
         live, free = await self._live(), self.free()
-        pending: list[tuple[Submission, Asked | None]] = []
+        pending: list[tuple[Submission, CommandFacts | None]] = []
         for place in range(size):
             command = self.command(free)
             now = live.now + timedelta(microseconds=place)
@@ -207,7 +207,9 @@ class Recorder:
         )
         return self.last
 
-    def _judged(self, command: Command, live: Live, now: datetime) -> tuple[Submission, Asked | None, Working | None]:
+    def _judged(
+        self, command: Command, live: Live, now: datetime
+    ) -> tuple[Submission, CommandFacts | None, Working | None]:
         own = None if isinstance(command, CreateIntent) else self.working[command.ref_intent_id]
         if isinstance(command, CancelIntent):
             evaluation = Evaluation(command=cancel_facts(), evaluated_at=now, exempt="CANCEL")
@@ -226,7 +228,7 @@ class Recorder:
             )
             findings = evaluate(self.book, asked, facts, Gate.ACCEPT)
             self.judged.appendleft(now)
-        facts_of_command = asked_facts(asked)
+        facts_of_command = command_facts(asked)
         if isinstance(command, ReplaceIntent):
             facts_of_command["intent_id"] = str(command.ref_intent_id)
         evaluation = Evaluation(command=facts_of_command, evaluated_at=now, findings=findings, exempt=exempt)
@@ -237,14 +239,14 @@ class Recorder:
             self.accepted[_likeness(asked)] = now
         return submission, asked, own
 
-    def asked(self, command: CreateIntent | ReplaceIntent) -> Asked:
+    def asked(self, command: CreateIntent | ReplaceIntent) -> CommandFacts:
         """A command as rules see it."""
         own = None if isinstance(command, CreateIntent) else self.working[command.ref_intent_id]
         created = command if isinstance(command, CreateIntent) else self.working[command.ref_intent_id].command
         terms = created.spec.terms
         if isinstance(command, ReplaceIntent) and own is not None:
             terms = replace(own.terms, quantity=command.spec.quantity)
-        return Asked(
+        return CommandFacts(
             action_type=ActionType.CREATE if own is None else ActionType.REPLACE,
             symbol=created.symbol,
             order_side=created.order_side,
@@ -273,7 +275,7 @@ class Recorder:
             orders=orders,
         )
 
-    async def _accept(self, pending: Sequence[tuple[Submission, Asked | None]]) -> None:
+    async def _accept(self, pending: Sequence[tuple[Submission, CommandFacts | None]]) -> None:
         if not pending:
             return
         answers = await PostgresIntentStore(self.pool).accept_across_organizations([each for each, _ in pending])
@@ -282,7 +284,7 @@ class Recorder:
             self.took(submission.command, submission.action_id, submission.intent_id, asked, answer.created_at)
 
     def took(
-        self, command: Command, action_id: ActionId, intent_id: IntentId, asked: Asked | None, at: datetime
+        self, command: Command, action_id: ActionId, intent_id: IntentId, asked: CommandFacts | None, at: datetime
     ) -> None:
         """A command is on record: it is on its way to the broker."""
         self.recorded[type(command).__name__] += 1
@@ -352,5 +354,5 @@ class Recorder:
         return replace(report, broker_order_id=own.order_id)
 
 
-def _likeness(asked: Asked) -> tuple[object, ...]:
+def _likeness(asked: CommandFacts) -> tuple[object, ...]:
     return asked.symbol, asked.order_side, asked.order_type, asked.terms

@@ -8,17 +8,17 @@ import uvloop
 
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
-from openbell_server.adapters.jetstream.publishing import JetStreamTeller, work_messages
-from openbell_server.adapters.postgres.connection import QUEUE_LANE, Role, open_lanes
-from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
-from openbell_server.application.relay_outbox import RelayOutbox
-from openbell_server.domain.outbox import Queue
+from openbell_server.adapters.jetstream.publishing import JetStreamPublisher, work_messages
+from openbell_server.adapters.postgres.connection import RELAY_POOL_SETTINGS, Role, open_role_pool
+from openbell_server.adapters.postgres.events.outbox import PostgresOutboxStore
+from openbell_server.application.events.relay_outbox import RelayOutbox
+from openbell_server.domain.events.outbox import Queue
 from openbell_server.processes.relay import LANES, ROUNDS_MAX
-from paper_broker import until
 from proof.speed_bench import SpeedBench
+from support.brokers.paper_broker import until
 
 ROWS = 8_192
-CONNECT_SECONDS = 10
+CONNECT_SECONDS = 60
 
 
 def relay_rate(bench: SpeedBench) -> float:
@@ -30,8 +30,8 @@ async def _relay_rate(bench: SpeedBench) -> float:
     connection = JetStreamConnection(bench.services.nats.url)
     running = asyncio.ensure_future(connection.run())
     try:
-        async with await open_lanes(bench.url, Role.RELAY, LANES, QUEUE_LANE) as lanes:
-            teller = JetStreamTeller(connection, subjects.WORK_STREAM, work_messages)
+        async with await open_role_pool(bench.url, Role.RELAY, LANES, RELAY_POOL_SETTINGS) as lanes:
+            teller = JetStreamPublisher(connection, subjects.WORK_STREAM, work_messages)
             relay = RelayOutbox(PostgresOutboxStore(lanes, Queue.INTENTS), teller, lambda: 1.0, monotonic)
             await until(teller.is_ready, CONNECT_SECONDS)
             await relay()

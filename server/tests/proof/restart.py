@@ -6,16 +6,16 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from history import Call
-from history_checker import check
-from history_recorder import read_history
 from openbell_server.application.crash_points import POINTS
-from openbell_server.processes.local_platform import LocalPlatform
+from openbell_server.devtools.local_platform import LocalPlatform
 from proof.books import event_heads
 from proof.figures import Figures
 from proof.load import accounts_of, clients, followers, until_followed
 from proof.nemesis import Kill, Nemesis
 from proof.persistent_load import Load, end_what_rests, load_through, show_findings, show_load
+from support.history.checker import check
+from support.history.history import Call
+from support.history.recorder import read_history
 
 PROCESSES = ("executor", "api", "paper", "relay", "stream")
 # Every point, in the order in which it is died at. The doubts follow a death past the door, which leaves one behind.
@@ -86,7 +86,6 @@ SIZES = {
 }
 SERVICES = {"postgres": "PostgreSQL killed", "nats": "NATS killed", "wipe": "JetStream wiped"}
 KILLERS = 2
-FOLLOW_SECONDS = 120
 CUT_EVERY = 53
 LOGS = Path("build/proof/restart-logs")
 
@@ -109,7 +108,7 @@ async def _prove(figures: Figures, platform: LocalPlatform, size: Size) -> None:
         calls: list[Call] = []
         await _run(platform, nemesis, size, calls)
         left = await end_what_rests(platform, calls)
-        await until_followed(following, await event_heads(platform), FOLLOW_SECONDS)
+        await until_followed(following, await event_heads(platform))
         async with clients(platform, 1) as (client,):
             history = await read_history(platform, client, calls, following)
     _show_trouble(figures, nemesis, size)

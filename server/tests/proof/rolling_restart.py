@@ -4,14 +4,13 @@ import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
-from tcp_balancer import TcpBalancer
-
-from builders import Tenant, a_key, a_tenant, accept
 from openbell import AsyncClient
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.processes.stack import Stack
+from openbell_server.devtools.stack import Stack
 from proof.figures import Figures
 from proof.waiting import until_or_late
+from support.builders.tenant import Tenant, a_key, a_tenant, accept
+from support.environment.tcp_balancer import TcpBalancer
 
 SIZES = {"full": {"accounts": 5, "followers": 40, "rounds": 3}, "gate": {"accounts": 2, "followers": 8, "rounds": 1}}
 SERVERS = ("stream", "stream-2")

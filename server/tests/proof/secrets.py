@@ -11,16 +11,15 @@ from urllib.parse import quote
 import asyncpg
 import redis
 
-from loopback_issuers import LoopbackIssuers
 from openbell_server.adapters.postgres.connection import PROCESS_ROLES, Role
 from openbell_server.adapters.vault.envelope import EnvelopeOpener
 from openbell_server.adapters.vault.key_file import KeyFile
-from openbell_server.application.ports.vault import VaultError
-from openbell_server.domain.credentials import SealedSecrets, SecretPlace
-from openbell_server.processes.children import free_port
-from openbell_server.processes.local_platform import LocalPlatform
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.stack import APP_LOGIN, EXECUTOR_LOGIN
+from openbell_server.application.access.ports.vault import VaultError
+from openbell_server.devtools.child_processes import free_port
+from openbell_server.devtools.local_platform import LocalPlatform
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN, EXECUTOR_LOGIN
+from openbell_server.domain.access.credentials import SealedSecrets, SecretPlace
 from openbell_server.processes.vault import FILE
 from openbell_server.telemetry.logs import configure_logging
 from proof import sinks as at
@@ -31,11 +30,11 @@ from proof.figures import Figures
 from proof.handling_secrets import ACCOUNTS, Handling
 from proof.load import followers, until_followed
 from proof.sinks import Sinks, collector, read_streams, taps
-from workos_provider import workos
+from support.identity.loopback_issuers import LoopbackIssuers
+from support.identity.workos_provider import workos
 
 CANARIES = 40
 CUT_EVERY = 50
-FOLLOW_SECONDS = 120
 SHOWN_MAX = 30
 # Kept after the run, so that a finding can be traced.
 KEPT = Path("build/proof/secrets-sinks")
@@ -104,7 +103,7 @@ async def _prove(figures: Figures, handling: Handling, decoys: Decoys, workos_po
         await handling.run()
         await _who_may_open(figures, platform)
         await decoys.plant()
-        await until_followed(following, await event_heads(platform), FOLLOW_SECONDS)
+        await until_followed(following, await event_heads(platform))
     _show_handling(figures, handling)
     figures.at_least("events read from the stream", sinks.keep_events(following), 1)
     figures.at_least("messages read from JetStream", await read_streams(sinks, platform), 1)

@@ -19,13 +19,13 @@ from nats.aio.msg import Msg
 
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
-from openbell_server.processes.children import ProcessStamp
-from openbell_server.processes.local_platform import LocalPlatform
+from openbell_server.devtools.child_processes import ProcessStamp
+from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.transport.stream.event_messages import KINDS
 from proof.load import Follower
 
 PAGES = ("/metrics", "/readyz", "/healthz")
-PAGE_SECONDS = 5.0
+PAGE_SECONDS = 60.0
 COMMAND_SECONDS = 60
 # What a reply carries that must show a secret: a new API key, once.
 SHOWS_KEY = "shows_key"
@@ -187,7 +187,7 @@ def collector(sinks: Sinks) -> Iterator[int]:
 async def taps(sinks: Sinks, platform: LocalPlatform) -> AsyncIterator[None]:
     """Keep what goes through NATS, and every command that Redis runs."""
 
-    async def hear(message: Msg) -> None:
+    async def notify(message: Msg) -> None:
         sinks.add(NATS, "all", f"{message.subject} {message.headers}\n".encode() + message.data)
 
     async def say_nothing(_: Exception) -> None:
@@ -196,7 +196,7 @@ async def taps(sinks: Sinks, platform: LocalPlatform) -> AsyncIterator[None]:
     client = await nats.connect(
         platform.services.nats.url, max_reconnect_attempts=-1, reconnect_time_wait=0.2, error_cb=say_nothing
     )
-    await client.subscribe(">", cb=hear)
+    await client.subscribe(">", cb=notify)
     reader, writer = await redis_connection(platform)
     writer.write(b"MONITOR\r\n")
 

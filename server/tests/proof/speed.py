@@ -11,9 +11,9 @@ from time import monotonic, perf_counter
 import structlog
 import uvloop
 
-from openbell_server.application.accept_together import AcceptTogether
-from openbell_server.domain.accounts import TradingAccount
-from openbell_server.processes.local_services import LocalServices
+from openbell_server.application.intents.group_commit import GroupCommit
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.domain.access.accounts import TradingAccount
 from proof import accept_races, accept_to_wire, overload
 from proof.engines import require_programs
 from proof.figures import Figures
@@ -147,7 +147,7 @@ async def _accept_rate(bench: SpeedBench, accounts: int, callers: int, seconds: 
 
 async def _accept_for(
     bench: SpeedBench,
-    accept: AcceptTogether,
+    accept: GroupCommit,
     accounts: Sequence[TradingAccount],
     callers: int,
     seconds: float,

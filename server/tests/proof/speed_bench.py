@@ -11,28 +11,28 @@ from pathlib import Path
 from time import monotonic
 from uuid import UUID
 
-from builders import Tenant, a_tenant, a_trading_account
 from openbell_server.adapters.postgres.connection import (
-    ACCEPT_LANE,
+    ACCEPT_POOL_SETTINGS,
     BLOCKED,
     DOUBTFUL,
     Pool,
     Role,
-    open_lanes,
     open_pool,
+    open_role_pool,
 )
-from openbell_server.adapters.postgres.intents import PostgresIntentStore, accept_in_lane
+from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore, accept_in_pool
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
-from openbell_server.application.accept_together import LANES, AcceptTogether
-from openbell_server.application.ports.stores import Acceptance, Submission
-from openbell_server.domain.accounts import Environment
+from openbell_server.application.intents.group_commit import BATCH_SLOTS, GroupCommit
+from openbell_server.application.ports.accept_step import Acceptance, Submission
+from openbell_server.devtools.background_services import create_databases
+from openbell_server.devtools.child_processes import free_port
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN, Stack
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.principals import PERMISSIONS, Principal, PrincipalKind
 from openbell_server.domain.identifiers import AccountId, OrganizationId, slot_of
-from openbell_server.domain.principals import PERMISSIONS, Principal, PrincipalKind
-from openbell_server.processes.children import free_port
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.services_keeper import create_databases
-from openbell_server.processes.stack import APP_LOGIN, Stack
 from proof.engines import Engines, create_floor
+from support.builders.tenant import Tenant, a_tenant, a_trading_account
 
 ACCOUNTS = 5_000
 # Accounts are numbered, so that pgbench can name one.
@@ -103,17 +103,20 @@ def account_id(number: int) -> AccountId:
 
 
 @contextlib.asynccontextmanager
-async def accepting(url: str) -> AsyncIterator[tuple[AcceptTogether, Callable[[], int]]]:
+async def accepting(url: str) -> AsyncIterator[tuple[GroupCommit, Callable[[], int]]]:
     """The accept step as a process of the platform has it, and how many commands it tried again alone."""
     again = 0
-    async with await open_pool(url) as pool, await open_lanes(url, Role.ACCEPT, LANES, ACCEPT_LANE) as lanes:
+    async with (
+        await open_pool(url) as pool,
+        await open_role_pool(url, Role.ACCEPT, BATCH_SLOTS, ACCEPT_POOL_SETTINGS) as accept_pool,
+    ):
 
         async def alone(submissions: Sequence[Submission]) -> list[Acceptance]:
             nonlocal again
             again += len(submissions)
             return await PostgresIntentStore(pool).accept_across_organizations(submissions)
 
-        yield AcceptTogether(partial(accept_in_lane, lanes), alone, DOUBTFUL, BLOCKED, monotonic), lambda: again
+        yield GroupCommit(partial(accept_in_pool, accept_pool), alone, DOUBTFUL, BLOCKED, monotonic), lambda: again
 
 
 def remembered_tenant(facts: Mapping[str, str]) -> Tenant:

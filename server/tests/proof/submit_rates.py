@@ -9,15 +9,15 @@ from typing import Any
 
 import uvloop
 
-from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
-from openbell_server.adapters.postgres.markets import PostgresMarketStore
-from openbell_server.domain.control_rules import Address, RuleTerms
-from openbell_server.domain.findings import Scope
+from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.controls.markets import PostgresMarketStore
+from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.controls.rules import Address, RuleTerms
 from openbell_server.domain.identifiers import Symbol
 from proof.figures import Figures
-from rest_api import RestApi, create_body, rest_api
+from support.builders.tenant import Tenant, a_tenant
+from support.rest.rest_api import RestApi, create_body, rest_api
 
 # Rounds, and seconds of each kind in a round.
 SIZES = {"full": (9, 2.0), "gate": (1, 0.3)}

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -10,21 +11,22 @@ from typing import Any
 
 import grpc
 
-from builders import Tenant, a_key, a_tenant
-from loopback_issuers import LoopbackIssuers
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
-from openbell_server.processes.children import free_port
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.services_keeper import create_databases
-from openbell_server.processes.stack import APP_LOGIN, Stack
+from openbell_server.devtools.background_services import create_databases
+from openbell_server.devtools.child_processes import free_port
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN, Stack
+from openbell_server.domain.identifiers import AccountId
 from openbell_server.transport.stream.event_messages import KINDS
 from proof.figures import Figures
 from proof.lost_access import prove_lost_access
 from proof.rolling_restart import prove_rolling_restart
 from proof.waiting import until_or_late
+from support.builders.tenant import Tenant, a_key, a_tenant
+from support.identity.loopback_issuers import LoopbackIssuers
 
 LOGS = Path("build/proof/subscribers-logs")
 # Fewer than a caller may have.
@@ -98,6 +100,8 @@ class Reader:
     channel: grpc.aio.Channel
     began_at: int = -1
     numbers: list[int] = field(default_factory=list)
+    # By number, a hash of everything in an event but the token with which this stream would resume.
+    contents: dict[int, int] = field(default_factory=dict)
     # Events that named another before them than the one that came before them.
     unlinked: int = 0
     cut: dict[str, str] | None = None
@@ -116,6 +120,7 @@ class Reader:
                 if frame.event_id:
                     self.unlinked += frame.prev_seq != last
                     self.numbers.append(frame.account_seq)
+                    self.contents[frame.account_seq] = _content(frame)
                 last = frame.account_seq
                 if self.began_at < 0:
                     self.began_at = last
@@ -134,6 +139,22 @@ class Reader:
     @property
     def doubled(self) -> int:
         return len(self.numbers) - len(set(self.numbers))
+
+
+def _content(frame: pb.TradingEvent) -> int:
+    same = pb.TradingEvent()
+    same.CopyFrom(frame)
+    same.ClearField("resume_token")
+    return hash(same.SerializeToString(deterministic=True))
+
+
+def _differing(readers: list[Reader]) -> int:
+    """How many events are not the same on all streams of their account."""
+    seen: dict[tuple[AccountId, int], set[int]] = defaultdict(set)
+    for reader in readers:
+        for number, content in reader.contents.items():
+            seen[reader.tenant.account.id, number].add(content)
+    return sum(len(contents) > 1 for contents in seen.values())
 
 
 def memory_mb(pid: int) -> tuple[float, float]:
@@ -214,6 +235,7 @@ async def _prove_stalls(figures: Figures, stack: Stack, pool: Pool, size: Size) 
         lost = sum(reader.missing(heads[reader.tenant.account.id]) for reader in some)
         figures.exactly(f"streams {which}: events missing", lost, 0)
     figures.exactly("streams that read on: events doubled", sum(reader.doubled for reader in others), 0)
+    figures.exactly("events that were not the same on all streams of an account", _differing(readers), 0)
     figures.exactly("events that named a wrong one before them", sum(reader.unlinked for reader in readers), 0)
 
 

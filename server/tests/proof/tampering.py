@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 
-from openbell_server.domain.credentials import SealedSecrets, SecretPlace
+from openbell_server.domain.access.credentials import SealedSecrets, SecretPlace
 
 Objects = Mapping[SecretPlace, SealedSecrets]
 

@@ -8,22 +8,22 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 
 import asyncpg
-from authorization_callers import PAPER
 
-from authorization_answers import Cell, all_cells, expected
-from authorization_calls import Calls, Door, Target, open_door
-from authorization_table import ENTITLEMENT_SETS, Object
-from authorization_world import Members, Place, World
-from bad_keys import BAD_KEYS, Headers, Ring, an_unknown_key
-from bad_tokens import BAD_TOKENS
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
-from openbell_server.domain.principals import PERMISSIONS
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.services_keeper import create_databases
-from openbell_server.processes.stack import APP_LOGIN
+from openbell_server.devtools.background_services import create_databases
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN
+from openbell_server.domain.access.principals import PERMISSIONS
 from openbell_server.telemetry.logs import configure_logging
 from proof.figures import Figures
+from support.authorization.callers import PAPER
+from support.authorization.calls import Calls, Door, Target, open_door
+from support.authorization.expected_answers import Cell, all_cells, expected
+from support.authorization.table import ENTITLEMENT_SETS, Object
+from support.authorization.world import Members, Place, World
+from support.identity.bad_keys import BAD_KEYS, Headers, Ring, an_unknown_key
+from support.identity.bad_tokens import BAD_TOKENS
 
 AT_ONCE = 16
 SHOWN_MAX = 20

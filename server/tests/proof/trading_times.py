@@ -8,11 +8,11 @@ from importlib import resources
 from typing import Final
 
 from openbell_server.adapters.calendars.table import ALWAYS_OPEN, load_calendars
-from openbell_server.domain.market_calendars import Market, Session
+from openbell_server.domain.markets.calendars import Market, Session
+from openbell_server.domain.markets.trading_windows import DAYS, Day, TradingWindow
 from openbell_server.domain.time_zones import TZDATA_VERSION, zone_of
-from openbell_server.domain.trading_windows import DAYS, Day, TradingWindow
 from proof.figures import Figures
-from tzif_oracle import DAY, ZoneFile, days_since_1970, opened_on, read_zone, zone_names
+from support.builders.tzif_oracle import DAY, ZoneFile, days_since_1970, opened_on, read_zone, zone_names
 
 FIRST_YEAR, LAST_YEAR = 2020, 2037
 # One zone in so many, and one session in so many.

@@ -11,21 +11,21 @@ from pathlib import Path
 import asyncpg
 import httpx
 
-from builders import a_tenant, accept, new_id
 from openbell import Action, AsyncClient, Market, OpenbellError
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
 from openbell_server.adapters.postgres.schema import OLDEST
-from openbell_server.demo.ledgers import FAULTS, Books, compare
-from openbell_server.demo.reading import read_books
+from openbell_server.devtools.demo.ledgers import FAULTS, Books, compare
+from openbell_server.devtools.demo.read_ledgers import read_books
+from openbell_server.devtools.local_platform import LocalPlatform
+from openbell_server.devtools.local_postgres import find_postgres
+from openbell_server.devtools.stack import EXECUTOR_LOGIN, PROCESSES
 from openbell_server.domain.identifiers import action_of
-from openbell_server.processes.local_platform import LocalPlatform
-from openbell_server.processes.local_postgres import find_postgres
-from openbell_server.processes.stack import EXECUTOR_LOGIN, PROCESSES
-from paper_broker import until
 from proof.books import until_settled
 from proof.figures import Figures
 from proof.load import SYMBOLS, clients
+from support.brokers.paper_broker import until
+from support.builders.tenant import a_tenant, accept, new_id
 
 # What pauses leave of a client's load is enough to migrate under, and leaves the migration a processor.
 SIZES = {
@@ -41,6 +41,13 @@ SIZES = {
     "gate": {"accounts": 4, "actions": 300, "clients": 4, "pause_millis": 100, "before": 10, "after": 30, "moving": 15},
 }
 SET = 64
+SETTLE = (
+    "update orders set standing = 'CLOSED', close_reason = 'SKIPPED', pending = 'NONE' where account_id = $1",
+    (
+        "update action_states set state = 'SKIPPED', reason_code = 'SUPERSEDED', settled_at = clock_timestamp()"
+        " where account_id = $1"
+    ),
+)
 SETTLE_SECONDS = 120
 RETRIES_MAX = 60
 
@@ -101,10 +108,10 @@ async def _fill(pool: Pool, platform: LocalPlatform, size: dict[str, int]) -> No
     for first in range(0, size["actions"], SET):
         numbers = range(first, min(size["actions"], first + SET))
         await accept(pool, *(tenants[n % len(tenants)].submission(key=f"past-{n}") for n in numbers))
-    await pool.execute(
-        "update orders set standing = 'CLOSED', close_reason = 'SKIPPED', pending = 'NONE';"
-        " update action_states set state = 'SKIPPED', reason_code = 'SUPERSEDED', settled_at = clock_timestamp()"
-    )
+    # Account by account: one statement over all of them would take longer than the pool allows.
+    for tenant in tenants:
+        for statement in SETTLE:
+            await pool.execute(statement, tenant.account.id)
     platform.stack.start("executor")
     platform.stack.wait_ready("executor")
 

@@ -16,25 +16,25 @@ from uuid import uuid4
 
 import asyncpg
 
-from builders import a_tenant, an_account
-from local_kms import LocalKms, local_kms
+from openbell_server.adapters.postgres.access.vault_objects import PostgresVaultObjects, add_vault_object
 from openbell_server.adapters.postgres.connection import EXECUTOR_ROLES, Pool, Role, open_pool, transaction
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
-from openbell_server.adapters.postgres.vault_objects import PostgresVaultObjects, add_vault_object
 from openbell_server.adapters.vault.aws_kms import AwsKmsKey
 from openbell_server.adapters.vault.envelope import EnvelopeOpener, EnvelopeSealer
 from openbell_server.adapters.vault.key_file import KeyFile
-from openbell_server.application.ports.vault import Opener, Sealer, VaultError
-from openbell_server.domain.accounts import TradingAccount
-from openbell_server.domain.credentials import SealedSecrets, SecretPlace, Secrets
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.services_keeper import create_databases
-from openbell_server.processes.stack import APP_LOGIN, EXECUTOR_LOGIN
-from paper_broker import until
+from openbell_server.application.access.ports.vault import Opener, Sealer, VaultError
+from openbell_server.devtools.background_services import create_databases
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN, EXECUTOR_LOGIN
+from openbell_server.domain.access.accounts import TradingAccount
+from openbell_server.domain.access.credentials import SealedSecrets, SecretPlace, Secrets
 from proof.figures import Figures
 from proof.tampering import KINDS, tamper
-from sealed_objects import KeyFiles
-from tenancy import Owner
+from support.brokers.paper_broker import until
+from support.builders.sealed_objects import KeyFiles
+from support.builders.tenant import a_tenant, an_account
+from support.identity.local_kms import LocalKms, local_kms
+from support.tenancy.statements import Owner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,24 +11,26 @@ import struct
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from uuid import UUID
 
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from builders import Tenant, a_tenant, accept, new_id
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
 from openbell_server.adapters.webhooks.posting import WebhookPoster
-from openbell_server.application.ports.posting import NotDelivered
-from openbell_server.domain.webhooks import secret_of
-from openbell_server.processes.local_services import LocalServices
-from openbell_server.processes.services_keeper import create_databases
-from openbell_server.processes.stack import APP_LOGIN, Stack
-from paper_broker import until
+from openbell_server.application.webhooks.ports.posting import NotDelivered
+from openbell_server.devtools.background_services import create_databases
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN, Stack
+from openbell_server.domain.events.webhooks import secret_of
 from proof.figures import Figures
-from webhook_targets import a_target, answering
+from proof.waiting import until_none_left
+from support.brokers.paper_broker import until
+from support.builders.tenant import Tenant, a_tenant, accept, new_id
+from support.builders.webhook_targets import a_target, answering
 
 LOGS = Path("build/proof/webhooks-logs")
 KEY = secrets.token_hex(32)
@@ -82,7 +84,7 @@ SIZES = {
         hurried=True,
         stalls=False,
         park_seconds=3,
-        end_seconds=60,
+        end_seconds=120,
     ),
 }
 
@@ -212,15 +214,13 @@ async def _prove(figures: Figures, url: str, stack: Stack, size: Size) -> None:
             await _ready(stack, relay)
         killed = await _trouble(pool, stack, tenants, size)
 
-        async def is_done() -> bool:
+        async def undelivered() -> int:
             living = [lane for lane in targets.lanes.values() if not lane.is_dead]
             open_lanes = "select count(*) from webhook_lanes where parked_at is null and position < $1"
-            return all(len(lane.numbers) == size.events for lane in living) and not await pool.fetchval(
-                open_lanes, size.events
-            )
+            missing = sum(max(0, size.events - len(lane.numbers)) for lane in living)
+            return missing + int(await pool.fetchval(open_lanes, size.events))
 
-        with contextlib.suppress(TimeoutError):
-            await until(is_done, size.end_seconds)
+        await until_none_left(undelivered, size.end_seconds)
         await _judge(figures, pool, targets, size, dead)
         figures.at_least("relays killed while they had lanes in hand", killed, 1)
         figures.exactly("relays that ended by themselves", len(stack.watch()), 0)
@@ -239,7 +239,7 @@ async def _trouble(pool: Pool, stack: Stack, tenants: list[Tenant], size: Size) 
         if burst < size.kills:
             relay = size.relays[burst % len(size.relays)]
             with contextlib.suppress(TimeoutError):
-                await until(lambda: _is_delivering(pool), 5)
+                await until(partial(_is_busy_or_done, pool, size.events - left), 60)
             stack.kill(relay)
             killed += await _is_delivering(pool)
             if size.hurried:
@@ -247,6 +247,11 @@ async def _trouble(pool: Pool, stack: Stack, tenants: list[Tenant], size: Size) 
             stack.start(relay)
             await _ready(stack, relay)
     return killed
+
+
+async def _is_busy_or_done(pool: Pool, events: int) -> bool:
+    behind = "select exists (select from webhook_lanes where parked_at is null and position < $1)"
+    return await _is_delivering(pool) or not await pool.fetchval(behind, events)
 
 
 async def _is_delivering(pool: Pool) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
 
-from openbell_server.application.relay_outbox import Told
-from openbell_server.domain.outbox import ClaimedRow
+from openbell_server.application.events.relay_outbox import Published
+from openbell_server.domain.events.outbox import ClaimedRow
 from simulation.loop import Process, is_alive
 
 PUBLISH_SECONDS = 2.0
@@ -59,8 +59,8 @@ class Bus:
 
 
 @dataclass(slots=True)
-class BusTeller:
-    """Implements Teller: one notice per account says all there is to say."""
+class BusPublisher:
+    """Implements Publisher: one notice per account says all there is to say."""
 
     bus: Bus
 
@@ -69,7 +69,7 @@ class BusTeller:
         await asyncio.sleep(0)
         return asyncio.get_running_loop().time() >= self.bus.silent_until
 
-    async def tell(self, rows: Sequence[ClaimedRow], is_late: Callable[[], bool]) -> Told:
+    async def publish(self, rows: Sequence[ClaimedRow], is_late: Callable[[], bool]) -> Published:
         """Tell of the rows, account by account."""
         confirmed: set[int] = set()
         missed: set[int] = set()
@@ -84,7 +84,7 @@ class BusTeller:
             (confirmed if taken else missed).update(row.outbox_id for row in some)
             if not taken:
                 break
-        return Told(frozenset(confirmed), frozenset(missed))
+        return Published(frozenset(confirmed), frozenset(missed))
 
 
 @dataclass(slots=True)

@@ -10,18 +10,18 @@ from enum import StrEnum
 from functools import cache
 from itertools import pairwise
 
-from openbell_server.application.execute_action import DOOR_SECONDS
-from openbell_server.domain.account_events import EventKind
-from openbell_server.domain.action_lifecycle import PAST_DOOR, SETTLED, ActionState
-from openbell_server.domain.broker_honesty import RESENDS_MAX
-from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.broker_trades import TradeKind
+from openbell_server.application.execution.execute_action import DOOR_SECONDS
+from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import ActionId, IntentId, Symbol
 from openbell_server.domain.identifiers import client_order_id as make_client_order_id
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import Certainty, CloseReason, Order, Standing
-from openbell_server.domain.order_reports import SIGHTED_LATE
-from openbell_server.domain.orders import OrderSide, exact_total
+from openbell_server.domain.orders.action_lifecycle import PAST_DOOR, SETTLED, ActionState
+from openbell_server.domain.orders.broker_guarantees import RESENDS_MAX
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.broker_trades import TradeKind
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_aggregate import Certainty, CloseReason, Order, Standing
+from openbell_server.domain.orders.order_reports import SIGHTED_LATE
+from openbell_server.domain.orders.order_terms import OrderSide, exact_total
 from simulation.memory_database import ActionRow, Book
 from simulation.venue import VenueOrder
 from simulation.world import World

@@ -5,10 +5,10 @@ import random
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from openbell_server.application.ports.execution import BrokerAccount
+from openbell_server.application.ports.account_transaction import BrokerAccount
 from openbell_server.domain.identifiers import ActionId, IntentId, Symbol
-from openbell_server.domain.intents import CancelIntent, Command, CreateIntent, ReplaceIntent
-from openbell_server.domain.orders import (
+from openbell_server.domain.orders.intents import CancelIntent, Command, CreateIntent, ReplaceIntent
+from openbell_server.domain.orders.order_terms import (
     OrderSide,
     OrderSpec,
     OrderType,

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from openbell_server.application.ports.execution import BrokerAccount, OrderTerms
-from openbell_server.domain.account_events import EventKind
+from openbell_server.application.ports.account_transaction import BrokerAccount, OrderTerms
+from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import ActionId, IntentId
-from openbell_server.domain.intents import ActionType, CancelIntent, Command, CreateIntent, ReplaceIntent
-from openbell_server.domain.order_aggregate import Certainty, Order, Pending, Standing
-from openbell_server.domain.orders import OrderSpec, ReplacementSpec, Terms
+from openbell_server.domain.orders.intents import ActionType, CancelIntent, Command, CreateIntent, ReplaceIntent
+from openbell_server.domain.orders.order_aggregate import Certainty, Order, Pending, Standing
+from openbell_server.domain.orders.order_terms import OrderSpec, ReplacementSpec, Terms
 from simulation.memory_database import ActionRow, Book, Event, MemoryDatabase, Transaction
 from simulation.memory_queues import MemoryOutboxStore
 

@@ -9,17 +9,17 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID
 
-from openbell_server.application.ports.execution import BrokerAccount, Hold, OrderTerms
-from openbell_server.domain.account_events import EventKind
-from openbell_server.domain.action_lifecycle import ActionState, Reason
-from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange
-from openbell_server.domain.controls import SymbolControls
-from openbell_server.domain.credentials import CredentialStatus
-from openbell_server.domain.external_orders import ExternalOrder
+from openbell_server.application.ports.account_transaction import BrokerAccount, Hold, OrderTerms
+from openbell_server.domain.access.credentials import CredentialStatus
+from openbell_server.domain.controls.symbol_controls import SymbolControls
+from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import Order
-from openbell_server.domain.orders import Terms
+from openbell_server.domain.orders.action_lifecycle import ActionState, Reason
+from openbell_server.domain.orders.broker_reports import BrokerExecution, ExecutionChange
+from openbell_server.domain.orders.external_orders import ExternalOrder
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_aggregate import Order
+from openbell_server.domain.orders.order_terms import Terms
 
 LOCK_SECONDS = 2.0
 

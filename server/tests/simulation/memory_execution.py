@@ -6,24 +6,20 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
-from openbell_server.application.ports.execution import (
-    AccountStanding,
-    Hold,
-    TrackedAction,
-)
-from openbell_server.domain.account_events import EventKind
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance
-from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange
-from openbell_server.domain.control_facts import Asked, Facts, Need
-from openbell_server.domain.control_rules import Rule, RuleBook
-from openbell_server.domain.control_times import rules_by_default, rules_of_symbol
-from openbell_server.domain.controls import SYMBOL_DISABLED, DoorFacts, SymbolControls
-from openbell_server.domain.findings import Mode, Scope
+from openbell_server.application.ports.account_transaction import AccountStanding, Hold, TrackedAction
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.controls.facts import CommandFacts, Facts, Need
+from openbell_server.domain.controls.findings import Mode, Scope
+from openbell_server.domain.controls.kinds.times import rules_by_default, rules_of_symbol
+from openbell_server.domain.controls.receipts import Receipt
+from openbell_server.domain.controls.rules import Rule, RuleBook
+from openbell_server.domain.controls.symbol_controls import SYMBOL_DISABLED, DoorFacts, SymbolControls
+from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol, client_order_id
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import Order, Standing
-from openbell_server.domain.receipts import Receipt
+from openbell_server.domain.orders.action_lifecycle import SETTLED, ActionState, Reason, advance
+from openbell_server.domain.orders.broker_reports import BrokerExecution, ExecutionChange
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_aggregate import Order, Standing
 from simulation.memory_database import ActionRow, Event
 from simulation.memory_reconciliation import ReconcilingTransaction
 
@@ -108,7 +104,7 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         return RuleBook(organization_epoch=epochs[0], account_epoch=epochs[1], rules=rules)
 
     async def facts_at_door(
-        self, action: TrackedAction, asked: Asked, rules: Sequence[Rule], needs: frozenset[Need]
+        self, action: TrackedAction, asked: CommandFacts, rules: Sequence[Rule], needs: frozenset[Need]
     ) -> Facts:
         """No rule here needs any but the time."""
         del asked, rules

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from openbell_server.application.ports.execution import BrokerAccount
-from openbell_server.application.ports.sessions import StoredCredential
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.credentials import (
+from openbell_server.application.execution.ports import StoredCredential
+from openbell_server.application.ports.account_transaction import BrokerAccount
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import (
     CredentialStatus,
     SealedSecrets,
     SecretPlace,
@@ -16,8 +16,8 @@ from openbell_server.domain.credentials import (
     SignedIn,
     SignInRefused,
 )
+from openbell_server.domain.events.outbox import ATTEMPTS_MAX, ClaimedRow, OutboxStatus
 from openbell_server.domain.identifiers import SLOTS
-from openbell_server.domain.outbox import ATTEMPTS_MAX, ClaimedRow, OutboxStatus
 from simulation.memory_database import MemoryDatabase, Transaction
 
 CLAIM_SECONDS = 5

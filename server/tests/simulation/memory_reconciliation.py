@@ -4,11 +4,11 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from openbell_server.application.ports.execution import HeldPositions, LastReconciliation
-from openbell_server.domain.action_lifecycle import ActionState
-from openbell_server.domain.external_orders import ExternalOrder
+from openbell_server.application.ports.account_transaction import HeldPositions, LastReconciliation
 from openbell_server.domain.identifiers import ActionId, Symbol
-from openbell_server.domain.orders import exact_total
+from openbell_server.domain.orders.action_lifecycle import ActionState
+from openbell_server.domain.orders.external_orders import ExternalOrder
+from openbell_server.domain.orders.order_terms import exact_total
 from simulation.memory_database import Transaction
 
 
@@ -17,7 +17,7 @@ class ReconcilingTransaction(Transaction):
 
     __slots__ = ()
 
-    async def last_reconciliation(self) -> LastReconciliation | None:
+    async def last_reconciliation(self) -> LastReconciliation:
         """How far the account was compared."""
         await self.statement()
         return LastReconciliation(len(self.book.events), self.book.reconciled_at, None)

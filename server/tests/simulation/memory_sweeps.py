@@ -6,9 +6,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from openbell_server.application.ports.execution import AccountTransaction, BrokerAccount
-from openbell_server.domain.action_lifecycle import ActionState
+from openbell_server.application.ports.account_transaction import AccountTransaction, BrokerAccount
 from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.orders.action_lifecycle import ActionState
 from simulation.memory_database import ActionRow, Book, MemoryDatabase
 from simulation.memory_execution import MemoryAccountTransaction, is_open, is_queued, is_to_flag
 
@@ -96,7 +96,9 @@ class MemoryExecutionStore:
         await self.database.trip()
         return [book.account for book in self._at(broker, slots) if len(book.events) > book.reconciled_event]
 
-    async def accounts_untold_across_organizations(self, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
+    async def accounts_without_positions_across_organizations(
+        self, broker: str, slots: Collection[int]
+    ) -> list[BrokerAccount]:
         """None: no account here has a rule."""
         del broker, slots
         await self.database.trip()

@@ -10,11 +10,11 @@ from openbell_server.application.ports.broker import (
     CredentialForm,
     ReplaceSupport,
 )
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_honesty import IdClass, LookUp
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.orders import OrderType, RouteStrategy, TimeInForce
+from openbell_server.domain.orders.broker_guarantees import IdClass, LookUp
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import OrderType, RouteStrategy, TimeInForce
 
 # After door, way, and whatever a broker may dawdle, nothing can arrive any more, nor stay hidden.
 LATE_SECONDS_MAX: Final = 4.0

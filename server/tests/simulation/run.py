@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from shlex import quote
 from uuid import UUID
 
-from openbell_server.application.ports.execution import BrokerAccount
-from openbell_server.domain.credentials import CredentialStatus
+from openbell_server.application.ports.account_transaction import BrokerAccount
+from openbell_server.domain.access.credentials import CredentialStatus
 from openbell_server.domain.identifiers import AccountId, OrganizationId, slot_of
 from simulation.bus import BusFaults
 from simulation.checker import Checker, Finding

@@ -9,28 +9,24 @@ from typing import Any, Final
 from unittest import mock
 from uuid import UUID
 
-from openbell_server.application import execute_action, flag_unknown, settle_unknown, track_orders
-from openbell_server.application.execute_action import _write
+from openbell_server.application.events.relay_outbox import Published
+from openbell_server.application.execution import execute_action, flag_unknown, settle_unknown, track_orders
+from openbell_server.application.execution.execute_action import _write
+from openbell_server.application.execution.ports import ExecutionStore
+from openbell_server.application.execution.reconcile_account import ReconcileAccount, ReconciliationResult
+from openbell_server.application.execution.record_outcomes import Door
+from openbell_server.application.execution.track_orders import TrackOrders
+from openbell_server.application.ports.account_transaction import AccountTransaction, BrokerAccount, TrackedAction
 from openbell_server.application.ports.broker import BrokerReplacement
-from openbell_server.application.ports.execution import (
-    AccountTransaction,
-    BrokerAccount,
-    ExecutionStore,
-    TrackedAction,
-)
-from openbell_server.application.reconcile_account import Pass, ReconcileAccount
-from openbell_server.application.record_answers import Door
-from openbell_server.application.relay_outbox import Told
-from openbell_server.application.track_orders import TrackOrders
-from openbell_server.domain import action_outcomes, order_aggregate, order_reports
-from openbell_server.domain.action_lifecycle import PAST_DOOR, ActionState
-from openbell_server.domain.action_outcomes import after_absence
-from openbell_server.domain.broker_orders import NotSent, OrderReport, Refused, ReportStatus
 from openbell_server.domain.identifiers import ActionId, client_order_id
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import Ended, Order
-from openbell_server.domain.orders import OrderSide, exact_total
-from simulation.bus import BusTeller
+from openbell_server.domain.orders import action_outcomes, order_aggregate, order_reports
+from openbell_server.domain.orders.action_lifecycle import PAST_DOOR, ActionState
+from openbell_server.domain.orders.action_outcomes import after_absence
+from openbell_server.domain.orders.broker_reports import NotSent, OrderReport, Refused, ReportStatus
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_aggregate import Ended, Order
+from openbell_server.domain.orders.order_terms import OrderSide, exact_total
+from simulation.bus import BusPublisher
 from simulation.memory_database import MemoryDatabase
 from simulation.memory_execution import MemoryAccountTransaction
 from simulation.memory_sweeps import MemoryExecutionStore
@@ -144,11 +140,11 @@ def _resend_on_miss() -> list[Change]:
 
 
 def _told_untold() -> list[Change]:
-    async def tell(self: BusTeller, rows: Sequence[Any], is_late: Callable[[], bool]) -> Told:
+    async def publish(self: BusPublisher, rows: Sequence[Any], is_late: Callable[[], bool]) -> Published:
         del self, is_late
-        return Told(frozenset(row.outbox_id for row in rows), frozenset())
+        return Published(frozenset(row.outbox_id for row in rows), frozenset())
 
-    return [(BusTeller, "tell", tell), _nobody("accounts_waiting_across_organizations")]
+    return [(BusPublisher, "publish", publish), _nobody("accounts_waiting_across_organizations")]
 
 
 def _every_fill_is_new() -> list[Change]:
@@ -242,10 +238,10 @@ def _unlocked_reports() -> list[Change]:
 
 
 def _nothing_compared() -> list[Change]:
-    async def compare(self: ReconcileAccount, *_: object, **__: object) -> Pass:
+    async def compare(self: ReconcileAccount, *_: object, **__: object) -> ReconciliationResult:
         del self
         await asyncio.sleep(0)
-        return Pass(is_complete=True, left=(), is_open=False)
+        return ReconciliationResult(is_complete=True, left=(), is_open=False)
 
     return [(ReconcileAccount, "__call__", compare)]
 

@@ -9,7 +9,9 @@ from datetime import datetime
 from decimal import Decimal
 
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
-from openbell_server.domain.broker_orders import (
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.markets.instruments import BrokerPosition
+from openbell_server.domain.orders.broker_reports import (
     Accepted,
     BrokerExecution,
     ExecutionChange,
@@ -21,9 +23,7 @@ from openbell_server.domain.broker_orders import (
     ReportStatus,
     Unknown,
 )
-from openbell_server.domain.identifiers import AccountId, Symbol
-from openbell_server.domain.instruments import BrokerPosition
-from openbell_server.domain.orders import EXACT, OrderSide, OrderType, Terms, exact_total
+from openbell_server.domain.orders.order_terms import EXACT, OrderSide, OrderType, Terms, exact_total
 from simulation.profiles import Profile
 
 PRICE = Decimal("1.5")

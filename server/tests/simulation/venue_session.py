@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import NotSent, OrderName, OrderReport, Outcome
-from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, Symbol
-from openbell_server.domain.instruments import BrokerPosition, Instrument, Quote
+from openbell_server.domain.markets.instruments import BrokerPosition, Instrument, Quote
+from openbell_server.domain.orders.broker_reports import NotSent, OrderName, OrderReport, Outcome
 from simulation.loop import PROCESS, is_alive
 from simulation.venue import Reply, Venue, Write
 

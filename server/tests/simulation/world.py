@@ -9,18 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from openbell_server.application.broker_budget import BrokerBudget, BudgetedSession
-from openbell_server.application.execute_action import ExecuteAction
-from openbell_server.application.follow_broker import FollowBroker
-from openbell_server.application.hold_slots import RENEW_SECONDS, HoldSlots, run_id
-from openbell_server.application.keep_sessions import KeepSessions
-from openbell_server.application.recover_account import RecoverAccount
-from openbell_server.application.relay_outbox import RelayOutbox
-from openbell_server.application.settle_unknown import SettleUnknown
-from openbell_server.application.track_orders import TrackOrders
-from openbell_server.application.work_accounts import SWEEP_SECONDS, Bulkhead, WorkAccounts
+from openbell_server.application.events.relay_outbox import RelayOutbox
+from openbell_server.application.execution.account_dispatcher import SWEEP_SECONDS, Bulkhead
+from openbell_server.application.execution.broker_budget import BrokerBudget
+from openbell_server.application.execution.slot_leases import RENEW_SECONDS, SlotLeases, run_id
+from openbell_server.application.execution.wiring import ExecutorDependencies, build_executor
 from openbell_server.domain.identifiers import AccountId, uuid7
-from simulation.bus import Bus, BusFaults, BusTeller, NoHints
+from simulation.bus import Bus, BusFaults, BusPublisher, NoHints
 from simulation.loop import PROCESS, Process, SimulatedLoop
 from simulation.memory_database import DatabaseAway, MemoryDatabase
 from simulation.memory_queues import MemoryLeaseStore, MemoryOutboxStore, MemorySessionStore
@@ -118,7 +113,7 @@ class World:
         self.living[name] = process
         if name.startswith("relay"):
             relay = RelayOutbox(
-                self.outbox, BusTeller(self.bus), lambda: self.chance("jitter").uniform(0.8, 1.2), self.loop.time
+                self.outbox, BusPublisher(self.bus), lambda: self.chance("jitter").uniform(0.8, 1.2), self.loop.time
             )
             process.start(self._for_ever(relay, POLL_SECONDS))
         else:
@@ -143,46 +138,37 @@ class World:
 
     def _start_executor(self, process: Process) -> None:
         """As the executor's own process does it."""
-        store, hints = MemoryExecutionStore(self.database), NoHints()
-        slots = HoldSlots(self.leases, run_id(process.name, self.new_id()), self.loop.time)
-        track = TrackOrders(store, hints)
-        feed = VenueSession(self.venue, locked=self._locked())
-        budget = BrokerBudget(self.profile.capabilities, self.loop.time)
-        session = BudgetedSession(feed, budget)
-        kept = MemorySessionStore(self.database)
-        sessions = KeepSessions(
-            kept,
-            kept,
-            kept,
-            {self.profile.name: session},
-            slots,
-            hints,
-            self.loop.time,
-            lambda account_id: desk.hear(account_id),
+        slots = SlotLeases(self.leases, run_id(process.name, self.new_id()), self.loop.time)
+        feed, kept = VenueSession(self.venue, locked=self._locked()), MemorySessionStore(self.database)
+        name = self.profile.name
+        parts = build_executor(
+            ExecutorDependencies(
+                store=MemoryExecutionStore(self.database),
+                session_store=kept,
+                sealed=kept,
+                opener=kept,
+                slots=slots,
+                hints=NoHints(),
+                definitions={name: self.profile},
+                bulkheads={name: Bulkhead(BrokerBudget(self.profile.capabilities, self.loop.time), feed)},
+                monotonic=self.loop.time,
+                new_id=self.new_id,
+                unavailable=(DatabaseAway,),
+            )
         )
-        follow = FollowBroker(self.profile, session, store, track, slots, sessions, self.loop.time)
-        execute = ExecuteAction(store, sessions, hints, self.new_id, self.loop.time, (DatabaseAway,))
-        desk = WorkAccounts(
-            store,
-            execute,
-            SettleUnknown(store, track, hints, execute),
-            RecoverAccount(store, track),
-            {self.profile.name: follow},
-            slots,
-            {self.profile.name: Bulkhead(budget, feed)},
-        )
+        dispatcher, follow = parts.dispatcher, parts.brokers[name]
 
         async def sweep() -> None:
-            await desk.sweep()
-            await sessions.sweep()
-            self._look_at([*desk.failures, *follow.take_failures()])
-            desk.failures.clear()
+            await dispatcher.sweep()
+            await parts.sign_ins.sweep()
+            self._look_at([*dispatcher.failures, *follow.take_failures()])
+            dispatcher.failures.clear()
 
-        def hear(slot: int, account_id: str) -> None:
+        def notify(slot: int, account_id: str) -> None:
             if slot in slots.held():
-                desk.hear(AccountId(UUID(account_id)))
+                dispatcher.notify(AccountId(UUID(account_id)))
 
-        self.bus.listen(process, hear)
+        self.bus.listen(process, notify)
         self.feeds[process] = feed
         feed.connect()
         process.start(self._for_ever(slots.renew, RENEW_SECONDS))

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import yaml
 
-from doc_blocks import ROOT, TAGS, Block, blocks, blocks_of, pages, program
+from support.environment.doc_blocks import ROOT, TAGS, Block, blocks, blocks_of, pages, program
 
 BLOCKS = [block for page in pages() for block in blocks(page)]
 

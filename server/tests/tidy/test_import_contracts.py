@@ -31,13 +31,33 @@ VIOLATIONS = {
     ),
     "No cycles inside a layer": (
         "server/src/openbell_server/domain/errors.py",
-        "import openbell_server.domain.intents",
+        "import openbell_server.domain.orders.intents",
+    ),
+    "Application features import in one direction": (
+        "server/src/openbell_server/application/access/authenticate.py",
+        "import openbell_server.application.intents.submit_intent",
+    ),
+    "Domain features import in one direction": (
+        "server/src/openbell_server/domain/orders/intents.py",
+        "import openbell_server.domain.events.outbox",
+    ),
+    "PostgreSQL features import in one direction": (
+        "server/src/openbell_server/adapters/postgres/access/accounts.py",
+        "import openbell_server.adapters.postgres.operators.operators",
+    ),
+    "REST features import in one direction": (
+        "server/src/openbell_server/transport/rest/intents/routes.py",
+        "import openbell_server.transport.rest.events.webhooks",
     ),
     "Workers carry no transport": (
         "server/src/openbell_server/processes/relay.py",
         "import openbell_server.transport.rest",
     ),
     "The client never imports the server": ("sdk/src/openbell/__init__.py", "import openbell_server"),
+    "Client features import in one direction": (
+        "sdk/src/openbell/events/records.py",
+        "import openbell.intents.order_lists",
+    ),
 }
 
 

@@ -4,13 +4,13 @@ import inspect
 import re
 from typing import Any
 
-from authorization_callers import CALLERS
 from litestar import Litestar
 
-from authorization_answers import all_cells
-from authorization_table import OPEN_ROUTES, ROWS
 from openbell.wire import trading_pb2 as pb
-from rest_api import rest_api
+from support.authorization.callers import CALLERS
+from support.authorization.expected_answers import all_cells
+from support.authorization.table import OPEN_ROUTES, ROWS
+from support.rest.rest_api import rest_api
 
 # What a framework answers about a route, not an operation of ours.
 FRAMEWORK_METHODS = {"OPTIONS"}

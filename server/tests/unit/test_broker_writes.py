@@ -7,17 +7,17 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from broker_socket import Requests
-from broker_writes import Write, excess_writes
 
-from ledger_books import ACCOUNT, create, shown
 from openbell import Action
 from openbell_server.application.ports.broker import BrokerCapabilities
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.demo.ledgers import Books
-from openbell_server.domain.broker_honesty import IdClass
+from openbell_server.devtools.demo.ledgers import Books
 from openbell_server.domain.identifiers import ActionId, client_order_id
-from openbell_server.domain.intents import ActionType
+from openbell_server.domain.orders.broker_guarantees import IdClass
+from openbell_server.domain.orders.intents import ActionType
+from support.brokers.broker_writes import Write, excess_writes
+from support.brokers.recording_proxy import Requests
+from support.builders.ledger_books import ACCOUNT, create, shown
 
 ACCOUNT_ID = str(ACCOUNT)
 ORDER_ID = client_order_id(ActionId(UUID(int=1)))

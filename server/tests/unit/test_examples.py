@@ -4,7 +4,7 @@ import runpy
 from decimal import Decimal
 from types import SimpleNamespace
 
-from doc_blocks import ROOT
+from support.environment.doc_blocks import ROOT
 
 
 class FillsWhileOneLooks:

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from history import Call, Finding, History, Kind, LoggedEvent, Operation, Result, Sight
-from history_checker import check
-from ledger_books import order
-from made_history import make_history
 from openbell import Action
-from openbell_server.domain.broker_orders import ReportStatus
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from support.builders.ledger_books import order
+from support.history.checker import check
+from support.history.generator import make_history
+from support.history.history import Call, Finding, History, Kind, LoggedEvent, Operation, Result, Sight
 
 SEEDS = range(20)
 # An intent of each story; all of one story are on one account.

@@ -2,8 +2,8 @@
 
 import pytest
 
+from openbell_server.domain.access.principals import PrincipalKind
 from openbell_server.domain.errors import OperatorError
-from openbell_server.domain.principals import PrincipalKind
 from openbell_server.settings import Settings
 
 ISSUER = '{"name":"n","jwks_address":"https://p.test/keys","audience":"a","token_type":"JWT","kind":"SERVICE"}'

@@ -1,4 +1,4 @@
-"""The command line `openbell`: what a person needs to submit, follow, replace and cancel intents from a terminal."""
+"""The command line `openbell`."""
 
 import os
 import sys
@@ -10,9 +10,7 @@ from openbell.cli import (
     accounts,
     brokers,
     calendars,
-    controls,
     events,
-    halts,
     intents,
     keys,
     operations,
@@ -21,11 +19,11 @@ from openbell.cli import (
     prices,
     profiles,
     receipts,
-    rules,
     watch,
     webhooks,
 )
-from openbell.cli.outcomes import OUTCOME_UNKNOWN, told_plainly
+from openbell.cli.controls import halts, rules, symbols
+from openbell.cli.outcomes import OUTCOME_UNKNOWN, errors_as_messages
 
 app = typer.Typer(
     help="Trade through Openbell: submit intents, follow, replace and cancel them.",
@@ -39,7 +37,7 @@ app.add_typer(events.app, name="events")
 app.add_typer(orders.app, name="orders")
 app.add_typer(orders.executions_app, name="executions")
 app.add_typer(orders.positions_app, name="positions")
-app.add_typer(controls.app, name="controls")
+app.add_typer(symbols.app, name="controls")
 app.add_typer(receipts.app, name="receipts")
 app.add_typer(paper.app, name="paper")
 app.add_typer(prices.app, name="prices")
@@ -66,25 +64,23 @@ def choose(
         typer.Option("--profile", envvar="OPENBELL_PROFILE", help="See `openbell profiles`.", show_default=False),
     ] = None,
 ) -> None:
-    """Say who calls, and where."""
-    # Profiles are kept with themselves, also where one of them cannot be used.
+    # `openbell profiles` must also work if a profile cannot be used.
     if context.invoked_subcommand != "profiles":
-        with told_plainly(as_json=False):
+        with errors_as_messages(as_json=False):
             profiles.apply_profile(profile)
 
 
 def main() -> None:
-    """Entry point."""
     try:
         app()
     except OSError as error:
-        sys.stderr.write(f"The output could not be written: {error}\nGive it another place to go.\n")
+        sys.stderr.write(f"The output could not be written: {error}\nWrite it to another place.\n")
         sys.exit(OUTCOME_UNKNOWN)
     except Exception as error:
         if os.environ.get("OPENBELL_DEBUG"):
             raise
         sys.stderr.write(
             f"openbell itself failed: {type(error).__name__}: {error}\n"
-            "This is a defect: run it again with OPENBELL_DEBUG=1 and report what it prints.\n"
+            "This is a defect: run it again with OPENBELL_DEBUG=1 and report the output.\n"
         )
         sys.exit(OUTCOME_UNKNOWN)

@@ -7,40 +7,39 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from openbell.cli.orders import order_text
 from openbell.cli.plain_text import plain, printable
 from openbell.cli.tables import cell, state_of
-from openbell.event_records import BrokerOrder, BrokerTrade, ExternalOrder
-from openbell.mirror import Book
+from openbell.events.mirror import Book
+from openbell.events.records import BrokerOrder, BrokerTrade, ExternalOrder
 
 
 def blotter(book: Book, trades: Iterable[BrokerTrade]) -> Group:
-    """All of a book, with its last trades."""
     parts = [("Open orders", _orders(book.orders.values())), ("Holds", _positions(book.positions))]
     if book.external_orders:
-        parts.append(("Open orders that nobody asked for here", _external(book.external_orders.values())))
+        parts.append(("Open orders that were not submitted here", _external(book.external_orders.values())))
     parts.append(("Last trades", _trades(trades)))
     shown = [each for title, table in parts for each in (Text(title, style="bold"), table, Text())]
-    return Group(*shown, Text(f"After event {book.account_seq}. Ctrl-C ends it.", style="dim"))
+    return Group(*shown, Text(f"After event {book.account_seq}. Press Ctrl-C to stop.", style="dim"))
 
 
 def _orders(orders: Iterable[BrokerOrder]) -> Table:
     table = _table("intent", "order", "status", "filled", "average", "notices")
     for order in orders:
         prices = " ".join(plain(price) for price in (order.stop_price, order.limit_price) if price is not None)
-        asked = f"{order.order_side} {plain(order.quantity)} {order.symbol} {order.order_type} {prices}"
+        terms = f"{order_text(order)} {prices}"
         status = state_of(order.status, order.reason)
         if order.pending and order.pending != "NONE":
             status.append(f", {printable(order.pending)}", style="cyan")
         filled, average = plain(order.filled_quantity), plain(order.average_price)
-        table.add_row(cell(order.intent_id), cell(asked), status, filled, average, cell(" ".join(order.notices)))
+        table.add_row(cell(order.intent_id), cell(terms), status, filled, average, cell(" ".join(order.notices)))
     return table
 
 
 def _external(orders: Iterable[ExternalOrder]) -> Table:
     table = _table("at the broker", "order", "status", "filled")
     for order in orders:
-        asked = f"{order.order_side} {plain(order.quantity)} {order.symbol} {order.order_type}"
-        cells = (cell(order.broker_order_id), cell(asked), state_of(order.status, None))
+        cells = (cell(order.broker_order_id), cell(order_text(order)), state_of(order.status, None))
         table.add_row(*cells, plain(order.filled_quantity))
     return table
 

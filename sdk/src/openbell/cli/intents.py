@@ -1,48 +1,52 @@
 """The commands under `openbell intents`."""
 
-from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from uuid import uuid4
 
 import typer
 
+from openbell.cli.calls import Call, connected
 from openbell.cli.options import (
     Account,
     AllowDuplicate,
+    AtMost,
     Deadline,
     DryRun,
     IdempotencyKey,
-    Json,
-    Key,
+    IntentId,
+    OnlySymbol,
     Reference,
-    Url,
+    Symbol,
     Yes,
-    client_for,
-    confirm_live,
+    group,
     moment_of,
 )
-from openbell.cli.outcomes import DONE, REFUSED, interrupted_as_unknown, told_plainly
+from openbell.cli.outcomes import DONE, REFUSED, interrupted_as_unknown
 from openbell.errors import NotFinal, OpenbellError
-from openbell.orders import ActionType, Limit, Market, Side, Spec, Stop, StopLimit, TimeInForce, TimeWindow
+from openbell.intents.orders import ActionType, Limit, Market, Side, Spec, Stop, StopLimit, TimeInForce, TimeWindow
 
 if TYPE_CHECKING:
-    from openbell.client import Client
+    from collections.abc import Iterable
+
+    from openbell.intents.requests import CreateOptions, ReplaceOptions
     from openbell.models import Action
-    from openbell.receipts import Evaluation
-    from openbell.requests import CreateOptions, ReplaceOptions
+    from openbell.receipts.records import Evaluation
 
-app = typer.Typer(
-    help="Submit, list, show, count, replace and cancel intents.", no_args_is_help=True, rich_markup_mode=None
-)
+app = group("Submit, list, show, count, replace and cancel intents.")
 
-# An order that ends so never traded, so a script that waits for it must not go on.
+# These orders never traded, so a script that uses --wait must stop.
 _REFUSED_STATES: Final = frozenset({"REJECTED", "SKIPPED", "FAILED"})
+
+_about_account = connected(account=Account)
 
 
 @app.command()
+@_about_account
 def create(
-    symbol: Annotated[str, typer.Argument(metavar="SYMBOL", help="Such as AAPL.")],
+    call: Call,
+    symbol: Symbol,
     side: Annotated[Side, typer.Argument(metavar="BUY|SELL|SELL_SHORT", case_sensitive=False)],
     quantity: Annotated[str, typer.Argument(metavar="QUANTITY", help="A plain decimal, such as 10 or 0.5.")],
     limit: Annotated[str | None, typer.Option("--limit", help="Limit price.")] = None,
@@ -57,47 +61,43 @@ def create(
     dry_run: DryRun = False,
     yes: Yes = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the order is final.")] = False,
-    wait_seconds: Annotated[float, typer.Option("--wait-seconds", min=0, help="How long --wait waits.")] = 30.0,
-    account: Account = None,
-    url: Url = None,
-    api_key: Key = None,
-    as_json: Json = False,
+    wait_seconds: Annotated[
+        float, typer.Option("--wait-seconds", min=0, help="The longest time that --wait waits.")
+    ] = 30.0,
 ) -> None:
-    """Ask for a new order: a market order unless --limit or --stop is given."""
-    with told_plainly(as_json=as_json):
-        spec = _spec(quantity, limit, stop, time_in_force)
-        from openbell.requests import new_idempotency_key
-
-        key = new_idempotency_key() if idempotency_key is None else idempotency_key
-        options: CreateOptions = {
-            "idempotency_key": key,
-            "client_reference_id": reference,
-            "deadline": moment_of("--deadline", deadline),
-            "allow_duplicate": allow_duplicate,
-        }
-        with client_for(url, api_key, account) as client:
-            if dry_run:
-                _end_dry_run(client.evaluate(symbol=symbol, side=side, spec=spec, **options), as_json=as_json)
-            confirm_live(client, f"{side} {quantity} {symbol}", yes=yes, key=api_key)
-            with interrupted_as_unknown(key):
-                action = client.create_intent(symbol=symbol, side=side, spec=spec, **options)
-            # Whatever becomes of the wait, the intent is recorded and the caller must learn its id.
-            try:
-                action = client.wait(action.intent_id, wait_seconds) if wait else action
-            except NotFinal as error:
-                action = error.action
-                raise
-            finally:
-                _show(action, as_json=as_json)
-                _show_shadows(client, action, as_json=as_json)
+    """Submit a new order: a market order unless --limit or --stop is given."""
+    spec = _spec(quantity, limit, stop, time_in_force)
+    key = uuid4().hex if idempotency_key is None else idempotency_key
+    options: CreateOptions = {
+        "idempotency_key": key,
+        "client_reference_id": reference,
+        "deadline": moment_of("--deadline", deadline),
+        "allow_duplicate": allow_duplicate,
+    }
+    if dry_run:
+        _end_dry_run(call, call.client.evaluate(symbol=symbol, side=side, spec=spec, **options))
+    call.confirm_live(f"{side} {quantity} {symbol}", yes=yes)
+    with interrupted_as_unknown(key):
+        action = call.client.create_intent(symbol=symbol, side=side, spec=spec, **options)
+    # The intent is recorded, so its id is shown also if the wait fails.
+    try:
+        action = call.client.wait(action.intent_id, wait_seconds) if wait else action
+    except NotFinal as error:
+        action = error.action
+        raise
+    finally:
+        _show(call, action)
+        _show_shadows(call, action)
     if wait and action.execution is not None and action.execution.state in _REFUSED_STATES:
         raise typer.Exit(REFUSED)
 
 
 @app.command()
+@_about_account
 def replace(
-    intent_id: Annotated[str, typer.Argument(metavar="ID", help="The intent's id.")],
-    quantity: Annotated[str, typer.Option("--quantity", help="The new total, with what has filled.")],
+    call: Call,
+    intent_id: IntentId,
+    quantity: Annotated[str, typer.Option("--quantity", help="The new total, including what has filled.")],
     limit: Annotated[str | None, typer.Option("--limit", "--price", help="Limit price.")] = None,
     stop: Annotated[str | None, typer.Option("--stop", help="Stop price.")] = None,
     time_in_force: Annotated[
@@ -108,116 +108,82 @@ def replace(
     deadline: Deadline = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-    account: Account = None,
-    url: Url = None,
-    api_key: Key = None,
-    as_json: Json = False,
 ) -> None:
-    """Ask that an intent's order be changed; give every price that its kind has."""
-    with told_plainly(as_json=as_json):
-        spec = _spec(quantity, limit, stop, time_in_force)
-        from openbell.requests import new_idempotency_key
-
-        key = new_idempotency_key() if idempotency_key is None else idempotency_key
-        options: ReplaceOptions = {
-            "idempotency_key": key,
-            "client_reference_id": reference,
-            "deadline": moment_of("--deadline", deadline),
-        }
-        with client_for(url, api_key, account) as client:
-            if dry_run:
-                _end_dry_run(client.evaluate_replace(intent_id, spec, **options), as_json=as_json)
-            confirm_live(client, f"change intent {intent_id} to {quantity}", yes=yes, key=api_key)
-            with interrupted_as_unknown(key):
-                action = client.replace_intent(intent_id, spec, **options)
-            _show(action, as_json=as_json)
-            _show_shadows(client, action, as_json=as_json)
+    """Replace an intent's order. Pass every price that its order type has."""
+    spec = _spec(quantity, limit, stop, time_in_force)
+    key = uuid4().hex if idempotency_key is None else idempotency_key
+    options: ReplaceOptions = {
+        "idempotency_key": key,
+        "client_reference_id": reference,
+        "deadline": moment_of("--deadline", deadline),
+    }
+    if dry_run:
+        _end_dry_run(call, call.client.evaluate_replace(intent_id, spec, **options))
+    call.confirm_live(f"change intent {intent_id} to {quantity}", yes=yes)
+    with interrupted_as_unknown(key):
+        action = call.client.replace_intent(intent_id, spec, **options)
+    _show(call, action)
+    _show_shadows(call, action)
 
 
 @app.command()
+@_about_account
 def cancel(
-    intent_id: Annotated[str, typer.Argument(metavar="ID", help="The intent's id.")],
-    idempotency_key: IdempotencyKey = None,
-    reference: Reference = None,
-    account: Account = None,
-    url: Url = None,
-    api_key: Key = None,
-    as_json: Json = False,
+    call: Call, intent_id: IntentId, idempotency_key: IdempotencyKey = None, reference: Reference = None
 ) -> None:
-    """Ask that an intent's order be cancelled."""
-    with told_plainly(as_json=as_json):
-        from openbell.requests import new_idempotency_key
-
-        key = new_idempotency_key() if idempotency_key is None else idempotency_key
-        with client_for(url, api_key, account) as client, interrupted_as_unknown(key):
-            action = client.cancel_intent(intent_id, idempotency_key=key, client_reference_id=reference)
-        _show(action, as_json=as_json)
+    """Cancel an intent's order."""
+    key = uuid4().hex if idempotency_key is None else idempotency_key
+    with interrupted_as_unknown(key):
+        action = call.client.cancel_intent(intent_id, idempotency_key=key, client_reference_id=reference)
+    _show(call, action)
 
 
 @app.command()
-def show(
-    intent_id: Annotated[str, typer.Argument(metavar="ID", help="The intent's id.")],
-    account: Account = None,
-    url: Url = None,
-    api_key: Key = None,
-    as_json: Json = False,
-) -> None:
-    """Show where an intent stands, and what is known where nobody can say."""
-    with told_plainly(as_json=as_json), client_for(url, api_key, account) as client:
-        _show(client.intent(intent_id), as_json=as_json)
+@_about_account
+def show(call: Call, intent_id: IntentId) -> None:
+    """Show the latest action of an intent and its execution, with the evidence if the outcome is unknown."""
+    _show(call, call.client.intent(intent_id))
 
 
 @app.command()
-def history(
-    intent_id: Annotated[str, typer.Argument(metavar="ID", help="The intent's id.")],
-    account: Account = None,
-    url: Url = None,
-    api_key: Key = None,
-    as_json: Json = False,
-) -> None:
-    """List every action of an intent, oldest first."""
-    with told_plainly(as_json=as_json), client_for(url, api_key, account) as client:
-        _show_all(client.actions(intent_id), as_json=as_json)
+@_about_account
+def history(call: Call, intent_id: IntentId) -> None:
+    """List every action of an intent, the oldest first."""
+    _show_all(call, call.client.actions(intent_id))
 
 
 @app.command(name="list")
+@_about_account
 def list_actions(
-    symbol: Annotated[str | None, typer.Option("--symbol", help="Only of this symbol.")] = None,
+    call: Call,
+    symbol: OnlySymbol = None,
     action_type: Annotated[
         ActionType | None, typer.Option("--type", help="Only CREATE, REPLACE or CANCEL.", case_sensitive=False)
     ] = None,
     reference: Annotated[str | None, typer.Option("--reference", help="Only with this reference.")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.")] = None,
-    account: Account = None,
-    url: Url = None,
-    api_key: Key = None,
-    as_json: Json = False,
+    limit: AtMost = None,
 ) -> None:
-    """List the recorded actions of the account, oldest first."""
-    with told_plainly(as_json=as_json), client_for(url, api_key, account) as client:
-        actions = client.intents(symbol=symbol, action_type=action_type, client_reference_id=reference)
-        _show_all(islice(actions, limit), as_json=as_json)
+    """List the recorded actions of the account, the oldest first."""
+    actions = call.client.intents(symbol=symbol, action_type=action_type, client_reference_id=reference)
+    _show_all(call, islice(actions, limit))
 
 
 @app.command()
+@_about_account
 def stats(
+    call: Call,
     window: Annotated[
         TimeWindow, typer.Option("--window", help="last_hour, last_day, last_week, last_month or all.")
     ] = "last_day",
-    account: Account = None,
-    url: Url = None,
-    api_key: Key = None,
-    as_json: Json = False,
 ) -> None:
-    """Count what was asked in a time window, and what came of it."""
-    with told_plainly(as_json=as_json), client_for(url, api_key, account) as client:
-        statistics = client.stats(window)
-        if as_json:
-            typer.echo(statistics.to_json())
-            return
-        from openbell.cli.tables import show_statistics
+    """Count the intents of a time window, by action, side, symbol and outcome."""
+    statistics = call.client.stats(window)
+    if call.as_json:
+        typer.echo(statistics.to_json())
+        return
+    from openbell.cli.tables import show_statistics
 
-        show_statistics(statistics)
+    show_statistics(statistics)
 
 
 def _spec(quantity: str, limit: str | None, stop: str | None, time_in_force: TimeInForce | None) -> Spec:
@@ -230,8 +196,8 @@ def _spec(quantity: str, limit: str | None, stop: str | None, time_in_force: Tim
     return Market(quantity, time_in_force=time_in_force)
 
 
-def _show(action: "Action", *, as_json: bool) -> None:
-    if as_json:
+def _show(call: Call, action: "Action") -> None:
+    if call.as_json:
         typer.echo(action.to_json())
         return
     from openbell.cli.tables import show_action
@@ -239,8 +205,8 @@ def _show(action: "Action", *, as_json: bool) -> None:
     show_action(action)
 
 
-def _end_dry_run(evaluation: "Evaluation", *, as_json: bool) -> NoReturn:
-    if as_json:
+def _end_dry_run(call: Call, evaluation: "Evaluation") -> NoReturn:
+    if call.as_json:
         typer.echo(evaluation.to_json())
     else:
         from openbell.cli.receipt_tables import show_evaluation
@@ -249,18 +215,18 @@ def _end_dry_run(evaluation: "Evaluation", *, as_json: bool) -> NoReturn:
     raise typer.Exit(REFUSED if evaluation.verdict == "REFUSED" else DONE)
 
 
-def _show_shadows(client: "Client", action: "Action", *, as_json: bool) -> None:
-    """What rules in shadow mode would have refused; whoever may not read receipts, or cannot now, goes without."""
-    if as_json:
+def _show_shadows(call: Call, action: "Action") -> None:
+    """Show what rules in shadow mode would have refused; skipped if the receipt cannot be read."""
+    if call.as_json:
         return
     from openbell.cli.receipt_tables import show_shadows
 
     with suppress(OpenbellError):
-        show_shadows(client.receipt(action.receipt_id))
+        show_shadows(call.client.receipt(action.receipt_id))
 
 
-def _show_all(actions: Iterable["Action"], *, as_json: bool) -> None:
-    if as_json:
+def _show_all(call: Call, actions: "Iterable[Action]") -> None:
+    if call.as_json:
         for action in actions:
             typer.echo(action.to_json())
         return

@@ -1,4 +1,4 @@
-"""How a command ends: exit codes, and errors in words a person understands."""
+"""How a command ends: exit codes, and error messages for people."""
 
 import json
 import sys
@@ -16,28 +16,26 @@ REFUSED: Final = 1
 WRONG_USAGE: Final = 2
 OUTCOME_UNKNOWN: Final = 3
 
-_COMMAND_LINE_WORDS: Final = {
-    "Pass api_key,": "Pass --api-key,",
-    "Pass account_id,": "Pass --account,",
-}
+# Arguments of the library, as options of the command line.
+_OPTIONS: Final = {"Pass api_key,": "Pass --api-key,", "Pass account_id,": "Pass --account,"}
 
 
 @contextmanager
-def told_plainly(*, as_json: bool) -> Iterator[None]:
-    """Turn whatever goes wrong inside into a few lines on stderr and an exit code."""
+def errors_as_messages(*, as_json: bool) -> Iterator[None]:
+    """Print an error on stderr, as a few lines or as JSON, and exit with its code."""
     try:
         yield
     except OpenbellError as error:
-        _tell(error, as_json=as_json)
+        _report(error, as_json=as_json)
         raise typer.Exit(_exit_code(error)) from error
     except ValueError as error:
-        _tell(NotConfigured(str(error), "See --help for what this command takes."), as_json=as_json)
+        _report(NotConfigured(str(error), "Run the command with --help to see its options."), as_json=as_json)
         raise typer.Exit(WRONG_USAGE) from error
 
 
 @contextmanager
 def interrupted_as_unknown(idempotency_key: str) -> Iterator[None]:
-    """An interrupted submit may have been recorded, so Ctrl-C must not lose its key."""
+    """Report the key at Ctrl-C, because an interrupted command may have been recorded."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -54,12 +52,12 @@ def _remedy(error: OpenbellError) -> str:
     if isinstance(error, OutcomeUnknown):
         return f"Run the same command again with --key {error.idempotency_key}: it is recorded at most once."
     remedy = error.remedy
-    for name, option in _COMMAND_LINE_WORDS.items():
+    for name, option in _OPTIONS.items():
         remedy = remedy.replace(name, option)
     return remedy
 
 
-def _tell(error: OpenbellError, *, as_json: bool) -> None:
+def _report(error: OpenbellError, *, as_json: bool) -> None:
     request_id = getattr(error, "request_id", None)
     if as_json:
         sys.stderr.write(json.dumps({"error": _as_object(error, request_id)}) + "\n")
@@ -68,9 +66,9 @@ def _tell(error: OpenbellError, *, as_json: bool) -> None:
     if isinstance(error, ApiError):
         _write(*(f"  {problem.pointer}: {problem.message}" for problem in error.errors))
         if error.receipt is not None:
-            from openbell.cli.receipt_tables import tell_refusal
+            from openbell.cli.receipt_tables import show_refusal
 
-            tell_refusal(error.receipt)
+            show_refusal(error.receipt)
     _write(_remedy(error), *([f"Request id: {request_id}"] if request_id else []))
 
 

@@ -1,4 +1,4 @@
-"""Profiles: named sets of what the environment else says, in a file that only its owner can read."""
+"""Profiles: named sets of connection settings, in a file that only its owner can read."""
 
 import json
 import os
@@ -9,12 +9,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from openbell.cli.outcomes import told_plainly
+from openbell.cli.options import group
+from openbell.cli.outcomes import errors_as_messages
 from openbell.cli.plain_text import printable
 
-app = typer.Typer(help="Keep what to connect to, and with which key.", no_args_is_help=True, rich_markup_mode=None)
+app = group("Store addresses, accounts and keys under a name.")
 
-# What a profile may say, and the variable that says it else.
+# Each setting of a profile, and the environment variable that it replaces.
 SETTINGS: Final = {
     "url": "OPENBELL_URL",
     "stream": "OPENBELL_STREAM",
@@ -23,28 +24,28 @@ SETTINGS: Final = {
     "access_token": "OPENBELL_ACCESS_TOKEN",
 }
 _SECRET: Final = frozenset({"api_key", "access_token"})
-_OTHERS_MAY: Final = 0o077
+_GROUP_AND_OTHERS: Final = 0o077
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The profile's name.")]
 
 
 def apply_profile(name: str | None) -> None:
-    """Let a profile speak in place of the environment; the default one only where that has no key or token.
+    """Set the environment variables of a profile; the default profile only if the environment has no key or token.
 
-    A profile that is named speaks as a whole: the key of one place and the address of another must not meet.
+    A named profile replaces all five variables, so that a key is never sent to the address of another profile.
     """
     if name is None and any(os.environ.get(SETTINGS[secret]) for secret in _SECRET):
         return
-    kept = _read()
-    chosen = name or kept["default"]
+    stored = _read()
+    chosen = name or stored["default"]
     if chosen is None:
         return
-    if chosen not in kept["profiles"]:
-        known = ", ".join(sorted(kept["profiles"])) or "none"
+    if chosen not in stored["profiles"]:
+        known = ", ".join(sorted(stored["profiles"])) or "none"
         raise ValueError(f"There is no profile {chosen}; there are: {known}.")
-    said = kept["profiles"][chosen]
+    settings = stored["profiles"][chosen]
     for setting, variable in SETTINGS.items():
-        if setting in said:
-            os.environ[variable] = said[setting]
+        if setting in settings:
+            os.environ[variable] = settings[setting]
         elif name is not None:
             os.environ.pop(variable, None)
 
@@ -55,52 +56,59 @@ def set_profile(
     url: Annotated[str | None, typer.Option("--url", help="The platform's address.")] = None,
     stream: Annotated[str | None, typer.Option("--stream", help="The event stream, host:port.")] = None,
     account: Annotated[str | None, typer.Option("--account", help="The trading account's id.")] = None,
-    with_key: Annotated[bool, typer.Option("--key", help="Ask for the API key, or read it from a pipe.")] = False,
+    with_key: Annotated[
+        bool, typer.Option("--key", help="Prompt for the API key, or read it from standard input.")
+    ] = False,
 ) -> None:
-    """Make a profile or change one; what is left out stays."""
-    with told_plainly(as_json=False):
-        kept = _read()
-        given = {"url": url, "stream": stream, "account": account, "api_key": _asked("API key") if with_key else None}
-        said = kept["profiles"].setdefault(name, {})
-        said |= {setting: value for setting, value in given.items() if value is not None}
-        kept["default"] = kept["default"] or name
-        _write(kept)
-        typer.echo(printable(f"{name} is kept in {_path()}"))
+    """Create a profile or change one. Options that are left out stay as they are."""
+    with errors_as_messages(as_json=False):
+        stored = _read()
+        given = {
+            "url": url,
+            "stream": stream,
+            "account": account,
+            "api_key": _prompted("API key") if with_key else None,
+        }
+        settings = stored["profiles"].setdefault(name, {})
+        settings |= {setting: value for setting, value in given.items() if value is not None}
+        stored["default"] = stored["default"] or name
+        _write(stored)
+        typer.echo(printable(f"{name} is stored in {_path()}"))
 
 
 @app.command("list")
 def list_profiles() -> None:
-    """List the profiles; keys are not shown."""
-    with told_plainly(as_json=False):
-        kept = _read()
-        for name, said in sorted(kept["profiles"].items()):
-            shown = (f"{key}={'…' if key in _SECRET else value}" for key, value in said.items())
-            typer.echo(printable(f"{'*' if name == kept['default'] else ' '} {name}  {'  '.join(shown)}"))
+    """List the profiles, without their keys."""
+    with errors_as_messages(as_json=False):
+        stored = _read()
+        for name, settings in sorted(stored["profiles"].items()):
+            shown = (f"{key}={'…' if key in _SECRET else value}" for key, value in settings.items())
+            typer.echo(printable(f"{'*' if name == stored['default'] else ' '} {name}  {'  '.join(shown)}"))
 
 
 @app.command()
 def use(name: Name) -> None:
-    """Let this one speak where none is named."""
-    with told_plainly(as_json=False):
-        kept = _read()
-        if name not in kept["profiles"]:
-            raise ValueError(f"There is no profile {name}: make it with `openbell profiles set {name}`.")
-        kept["default"] = name
-        _write(kept)
+    """Make this the default profile."""
+    with errors_as_messages(as_json=False):
+        stored = _read()
+        if name not in stored["profiles"]:
+            raise ValueError(f"There is no profile {name}: create it with `openbell profiles set {name}`.")
+        stored["default"] = name
+        _write(stored)
 
 
 @app.command()
 def remove(name: Name) -> None:
-    """Forget a profile, and its key."""
-    with told_plainly(as_json=False):
-        kept = _read()
-        kept["profiles"].pop(name, None)
-        kept["default"] = None if kept["default"] == name else kept["default"]
-        _write(kept)
+    """Delete a profile and its key."""
+    with errors_as_messages(as_json=False):
+        stored = _read()
+        stored["profiles"].pop(name, None)
+        stored["default"] = None if stored["default"] == name else stored["default"]
+        _write(stored)
 
 
-def _asked(what: str) -> str:
-    """A secret from whoever sits there, unseen, or from a pipe; never from the command line, which others can see."""
+def _prompted(what: str) -> str:
+    """A secret from a prompt or standard input; the command line would show it in the process list."""
     text = str(typer.prompt(what, hide_input=True, err=True)) if sys.stdin.isatty() else sys.stdin.readline()
     return text.strip()
 
@@ -115,24 +123,25 @@ def _read() -> dict[str, Any]:
     path = _path()
     try:
         mode = path.stat().st_mode
-        if os.name == "posix" and mode & _OTHERS_MAY:
-            raise ValueError(f"{path} holds keys and others may read it: chmod 600 {path}")
-        kept = json.loads(path.read_text())
+        if os.name == "posix" and mode & _GROUP_AND_OTHERS:
+            raise ValueError(f"{path} holds keys and other users may read it: chmod 600 {path}")
+        stored = json.loads(path.read_text())
         profiles = {
-            name: {key: str(said[key]) for key in SETTINGS if key in said} for name, said in kept["profiles"].items()
+            name: {key: str(settings[key]) for key in SETTINGS if key in settings}
+            for name, settings in stored["profiles"].items()
         }
-        return {"default": kept.get("default"), "profiles": profiles}
+        return {"default": stored.get("default"), "profiles": profiles}
     except FileNotFoundError:
         return {"default": None, "profiles": {}}
     except (OSError, KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} cannot be read as profiles ({error}): mend or remove it.") from error
+        raise ValueError(f"{path} cannot be read as profiles ({error}): correct or remove it.") from error
 
 
-def _write(kept: dict[str, Any]) -> None:
-    """Whole or not at all, and readable by its owner only from its first byte on."""
+def _write(stored: dict[str, Any]) -> None:
+    """Replace the file atomically; mkstemp creates it readable by its owner only."""
     path = _path()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(descriptor, "w") as file:
-        json.dump(kept, file, indent=2)
+        json.dump(stored, file, indent=2)
     Path(name).replace(path)

@@ -1,4 +1,4 @@
-"""Receipts as tables for a person: what each rule said, readable at a glance."""
+"""Receipts as tables for people: the result of each rule."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -8,77 +8,70 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from openbell.cli.plain_text import printable
-from openbell.cli.tables import PIPE_WIDTH, console, told_at
-from openbell.receipts import Evaluation, Finding, Receipt, findings_of
+from openbell.cli.plain_text import printable, time_text
+from openbell.cli.tables import PIPE_WIDTH, cell, console, facts_table
+from openbell.receipts.records import Evaluation, Finding, Receipt, findings_of
 
-# Longer ones are in --json.
+# Longer lists are shown in full by --json only.
 VALUES_MAX: Final = 6
 _STYLES: Final = {"REFUSED": "bold red", "WOULD_REFUSE": "yellow", "PASSED": "green", "EXCEEDED": "yellow"}
 _LINE: Final = ("verdict", "code", "scope", "limit", "observed", "version", "what would pass")
+_COMPARISONS: Final = {
+    "at_most": "at most",
+    "at_least": "at least",
+    "multiple_of": "a multiple of",
+    "one_of": "one of",
+    "none_of": "none of",
+    "within": "within",
+}
 
 
 def show_receipt(receipt: Receipt) -> None:
-    """One receipt: what it is about, and every rule."""
-    table = Table(box=None, show_header=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row("receipt", _cell(receipt.id))
-    table.add_row("verdict", Text(printable(receipt.verdict), style=_STYLES.get(receipt.verdict, "")))
+    table = facts_table()
+    table.add_row("receipt", cell(receipt.id))
+    table.add_row("verdict", _verdict(receipt.verdict))
     at = "at the door" if receipt.gate == "door" else "as it was submitted"
     number = "" if receipt.refusal_no is None else f", refusal {receipt.refusal_no}"
-    table.add_row("evaluated", _cell(f"{told_at(receipt.created_at)}, {at}{number}"))
+    table.add_row("evaluated", cell(f"{time_text(receipt.created_at)}, {at}{number}"))
     if receipt.intent_id is not None:
-        table.add_row("intent", _cell(f"{receipt.intent_id}, action {receipt.seq}"))
-    table.add_row("command", _cell(command_line(receipt.body.get("command", {}))))
+        table.add_row("intent", cell(f"{receipt.intent_id}, action {receipt.seq}"))
+    table.add_row("command", cell(command_line(receipt.body.get("command", {}))))
     if exempt := receipt.body.get("exempt"):
-        table.add_row("exempt", _cell(str(exempt)))
+        table.add_row("exempt", cell(str(exempt)))
     if receipt.body.get("watched_only"):
-        table.add_row("only watched", "the organization lets paper accounts pass")
-    table.add_row("hash", _cell(receipt.hash))
-    screen = console()
-    screen.print(table)
-    if receipt.findings:
-        screen.print(_findings(receipt.findings))
-    else:
-        screen.print("No rule spoke about it.")
+        table.add_row("only watched", "the organization does not enforce its rules on paper accounts")
+    table.add_row("hash", cell(receipt.hash))
+    console().print(table)
+    _show_findings(receipt.findings)
 
 
 def show_evaluation(evaluation: Evaluation) -> None:
-    """What the controls would say, and every rule."""
-    screen = console()
-    verdict = Text(printable(evaluation.verdict), style=_STYLES.get(evaluation.verdict, ""))
-    screen.print(
-        verdict.append(f": {printable(command_line(evaluation.receipt.get('command')))}; nothing was recorded")
-    )
-    if evaluation.findings:
-        screen.print(_findings(evaluation.findings))
-    else:
-        screen.print("No rule speaks about it.")
+    command = printable(command_line(evaluation.receipt.get("command")))
+    console().print(_verdict(evaluation.verdict).append(f": {command}; nothing was recorded"))
+    _show_findings(evaluation.findings)
 
 
 def show_refusals(receipts: Iterable[Receipt]) -> None:
-    """One line per rule that refused."""
-    names = ("when", "no", "gate", "code", "scope", "limit", "observed", "what would pass", "receipt")
-    table = _table(names)
+    """One row per rule that refused."""
+    table = _table(("when", "no", "gate", "code", "scope", "limit", "observed", "what would pass", "receipt"))
     for receipt in receipts:
         for finding in receipt.findings:
             if finding.verdict == "REFUSED":
                 table.add_row(
-                    told_at(receipt.created_at),
-                    _cell(str(receipt.refusal_no)),
-                    _cell(receipt.gate),
-                    _code(finding),
-                    _cell(finding.scope),
-                    _cell(value_text(finding.limit)),
+                    time_text(receipt.created_at),
+                    cell(str(receipt.refusal_no)),
+                    cell(receipt.gate),
+                    cell(finding.code),
+                    cell(finding.scope),
+                    cell(value_text(finding.limit)),
                     _observed(finding),
-                    _cell(_brief(finding.would_pass or "")),
-                    _cell(receipt.id),
+                    cell(_brief(finding.would_pass or "")),
+                    cell(receipt.id),
                 )
     console().print(table)
 
 
-def tell_refusal(receipt: Mapping[str, Any]) -> None:
+def show_refusal(receipt: Mapping[str, Any]) -> None:
     """The rules that refused a command, on standard error."""
     refusing = [finding for finding in findings_of(dict(receipt)) if finding.verdict == "REFUSED"]
     if refusing:
@@ -89,7 +82,7 @@ def tell_refusal(receipt: Mapping[str, Any]) -> None:
 
 
 def show_shadows(receipt: Receipt) -> None:
-    """What rules in shadow mode would have refused of an accepted command, if anything."""
+    """What rules in shadow mode would have refused; nothing if there is none."""
     shadows = [finding for finding in receipt.findings if finding.verdict == "WOULD_REFUSE"]
     if shadows:
         screen = console()
@@ -98,7 +91,7 @@ def show_shadows(receipt: Receipt) -> None:
 
 
 def command_line(command: Any) -> str:  # noqa: ANN401 - any JSON
-    """The command in one phrase, as the receipt has it."""
+    """The command of a receipt in one phrase."""
     if not isinstance(command, Mapping):
         return ""
     names = ("action_type", "order_side", "quantity", "symbol", "order_type", "stop_price", "limit_price")
@@ -106,7 +99,7 @@ def command_line(command: Any) -> str:  # noqa: ANN401 - any JSON
 
 
 def value_text(value: Any) -> str:  # noqa: ANN401 - any JSON
-    """A limit, or what was observed."""
+    """A limit or an observed value."""
     if not isinstance(value, list):
         return "" if value is None else _brief(str(value))
     parts = [" to ".join(map(str, each)) if isinstance(each, list) else str(each) for each in value[:VALUES_MAX]]
@@ -115,58 +108,47 @@ def value_text(value: Any) -> str:  # noqa: ANN401 - any JSON
 
 
 def _brief(text: str) -> str:
-    # Receipts have times to the microsecond, so that they sort as text; a person does without the zeros.
+    # Receipts have times to the microsecond, so that they sort as text; people do not need the zeros.
     return text.replace(".000000Z", "Z")
 
 
 def _table(names: Iterable[str]) -> Table:
-    # What is wide goes on in the next line: a limit that is cut says something else. A code stays in one piece.
+    # A long cell continues in the next line, because a limit that is cut off would be misread.
     whole = ("verdict", "code", "version", "no")
     columns = (Column(name, overflow="fold", no_wrap=name in whole) for name in names)
     return Table(*columns, box=None, header_style="bold")
+
+
+def _show_findings(findings: Iterable[Finding]) -> None:
+    console().print(_findings(findings) if findings else "No rule applies to it.")
 
 
 def _findings(findings: Iterable[Finding]) -> Table:
     table = _table(_LINE)
     for finding in findings:
         table.add_row(
-            Text(printable(finding.verdict), style=_STYLES.get(finding.verdict, "")),
-            _code(finding),
-            _cell(finding.scope if finding.mode == "hard" else f"{finding.scope}, {finding.mode}"),
-            _cell(_limit(finding)),
+            _verdict(finding.verdict),
+            cell(finding.code),
+            cell(finding.scope if finding.mode == "hard" else f"{finding.scope}, {finding.mode}"),
+            cell(_limit(finding)),
             _observed(finding),
-            _cell("default" if finding.control_version is None else str(finding.control_version)),
-            _cell(_brief(finding.would_pass or "")),
+            cell("default" if finding.control_version is None else str(finding.control_version)),
+            cell(_brief(finding.would_pass or "")),
         )
     return table
 
 
-_WORDS: Final = {
-    "at_most": "at most",
-    "at_least": "at least",
-    "multiple_of": "a multiple of",
-    "one_of": "one of",
-    "none_of": "none of",
-    "within": "within",
-}
+def _verdict(verdict: str) -> Text:
+    return Text(printable(verdict), style=_STYLES.get(verdict, ""))
 
 
 def _limit(finding: Finding) -> str:
-    # Some limits are made of an input; without it there is none.
+    # A limit that is computed from an input does not exist without that input.
     limit = value_text(finding.limit)
-    return f"{_WORDS.get(finding.comparison or '', '')} {limit}".strip() if limit else ""
-
-
-def _code(finding: Finding) -> Text:
-    return _cell(finding.code)
+    return f"{_COMPARISONS.get(finding.comparison or '', '')} {limit}".strip() if limit else ""
 
 
 def _observed(finding: Finding) -> Text:
     if finding.missing is not None:
-        return _cell(f"missing: {finding.missing}")
-    return _cell(value_text(finding.observed))
-
-
-def _cell(text: str) -> Text:
-    # A Text is shown as it is: in a plain string rich would read [brackets] as markup.
-    return Text(printable(text))
+        return cell(f"missing: {finding.missing}")
+    return cell(value_text(finding.observed))

@@ -3,97 +3,83 @@
 import json
 import os
 import re
+from dataclasses import asdict
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from openbell.cli.options import Account, AccountArgument, Json, Key, Url, client_for
-from openbell.cli.outcomes import REFUSED, told_plainly
+from openbell.cli.calls import Call, connected
+from openbell.cli.options import Account, AccountArgument, AtMost, Json, group
+from openbell.cli.outcomes import REFUSED, errors_as_messages
 from openbell.cli.plain_text import printable
 
 if TYPE_CHECKING:
-    from openbell.verification import KnownHead, Verification
+    from openbell.receipts.verification import KnownHead, Verification
 
-app = typer.Typer(
-    help="Read why commands passed or were refused, and prove it offline.", no_args_is_help=True, rich_markup_mode=None
-)
-# More of a single receipt than this is none.
+app = group("Read why commands passed or were refused, and verify it offline.")
+# A longer file is not a single receipt.
 RECEIPT_BYTES_MAX: Final = 16 * 1024 * 1024
 FLAWS_SHOWN: Final = 20
 _HEAD: Final = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 
 @app.command()
+@connected(account=Account)
 def show(
+    call: Call,
     receipt_id: Annotated[str | None, typer.Argument(metavar="RECEIPT", help="The receipt's id.")] = None,
-    intent: Annotated[str | None, typer.Option("--intent", help="All of this intent instead.")] = None,
-    account: Account = None,
-    url: Url = None,
-    api_key: Key = None,
-    as_json: Json = False,
+    intent: Annotated[str | None, typer.Option("--intent", help="All receipts of this intent instead.")] = None,
 ) -> None:
-    """Show a receipt, or those of an intent: each rule, its limit, what was observed, and the verdict."""
-    with told_plainly(as_json=as_json):
-        if (receipt_id is None) == (intent is None):
-            raise ValueError("Give the id of a receipt, or --intent and the id of an intent.")
-        with client_for(url, api_key, account) as client:
-            if intent is not None:
-                receipts = client.receipts_of_intent(intent)
-            else:
-                receipts = iter([client.receipt(str(receipt_id))])
-            for receipt in receipts:
-                if as_json:
-                    typer.echo(receipt.to_json())
-                    continue
-                from openbell.cli.receipt_tables import show_receipt
+    """Show a receipt, or those of an intent: each rule, its limit, the observed value, and the verdict."""
+    if (receipt_id is None) == (intent is None):
+        raise ValueError("Pass the id of a receipt, or --intent and the id of an intent.")
+    if intent is not None:
+        receipts = call.client.receipts_of_intent(intent)
+    else:
+        receipts = iter([call.client.receipt(str(receipt_id))])
+    for receipt in receipts:
+        if call.as_json:
+            typer.echo(receipt.to_json())
+            continue
+        from openbell.cli.receipt_tables import show_receipt
 
-                show_receipt(receipt)
+        show_receipt(receipt)
 
 
 @app.command()
-def refusals(
-    account: AccountArgument = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.")] = None,
-    url: Url = None,
-    api_key: Key = None,
-    as_json: Json = False,
-) -> None:
-    """List what controls refused, oldest first: which rule, its limit, what was observed, and what would pass."""
-    with told_plainly(as_json=as_json), client_for(url, api_key, account) as client:
-        found = islice(client.refusals(), limit)
-        if as_json:
-            for receipt in found:
-                typer.echo(receipt.to_json())
-            return
-        from openbell.cli.receipt_tables import show_refusals
+@connected(account=AccountArgument)
+def refusals(call: Call, limit: AtMost = None) -> None:
+    """List what controls refused, the oldest first: the rule, its limit, the observed value, and what would pass."""
+    found = islice(call.client.refusals(), limit)
+    if call.as_json:
+        for receipt in found:
+            typer.echo(receipt.to_json())
+        return
+    from openbell.cli.receipt_tables import show_refusals
 
-        show_refusals(found)
+    show_refusals(found)
 
 
 @app.command()
+@connected(account=AccountArgument)
 def export(
-    output: Annotated[Path, typer.Option("--output", help="The file to write, one JSON object per line.")],
-    account: AccountArgument = None,
-    url: Url = None,
-    api_key: Key = None,
-    as_json: Json = False,
+    call: Call, output: Annotated[Path, typer.Option("--output", help="The file to write, one JSON object per line.")]
 ) -> None:
-    """Write every action with its receipt and every refusal to a file that verifies without the platform."""
-    with told_plainly(as_json=as_json), client_for(url, api_key, account) as client:
-        from openbell.receipts import export_lines
+    """Write every action with its receipt and every refusal to a file that can be verified offline."""
+    from openbell.receipts.records import export_lines
 
-        heads = client.chain()
-        # A file that is not whole must not look like one that is.
-        unfinished = output.with_name(f"{output.name}.part")
-        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
-            for line in export_lines(heads, client.chained_actions(), client.refusals()):
-                file.write(f"{line.to_json()}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(output)
-    if as_json:
+    heads = call.client.chain()
+    # The file gets its name when it is complete, so an interrupted export cannot be mistaken for a complete one.
+    unfinished = output.with_name(f"{output.name}.part")
+    with unfinished.open("w", encoding="utf-8", newline="\n") as file:
+        for line in export_lines(heads, call.client.chained_actions(), call.client.refusals()):
+            file.write(f"{line.to_json()}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(output)
+    if call.as_json:
         typer.echo(heads.to_json())
         return
     typer.echo(f"{heads.actions} actions and {heads.refusals} refusals are in {output}.")
@@ -106,27 +92,27 @@ def verify(
         Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="An export, or one receipt as JSON.")
     ],
     chain_head: Annotated[
-        str | None, typer.Option("--chain-head", help="NUMBER:HASH that you wrote down of the actions.")
+        str | None, typer.Option("--chain-head", help="NUMBER:HASH of the actions, from an earlier export.")
     ] = None,
     refusal_head: Annotated[
-        str | None, typer.Option("--refusal-head", help="NUMBER:HASH that you wrote down of the refusals.")
+        str | None, typer.Option("--refusal-head", help="NUMBER:HASH of the refusals, from an earlier export.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Verify a file offline: every hash, both chains, and every verdict. Exits with 1 if anything is wrong."""
-    with told_plainly(as_json=as_json):
+    with errors_as_messages(as_json=as_json):
         known = _known("--chain-head", chain_head), _known("--refusal-head", refusal_head)
         with file.open("rb") as opened:
             result, is_export = _verified(opened, *known)
     if as_json:
-        typer.echo(json.dumps(_as_object(result)))
+        typer.echo(json.dumps({"holds": result.holds, **asdict(result)}))
     elif is_export:
         _show_export(result)
     else:
         _show_flaws(result)
         if result.holds:
-            only = "Its hash is right; one so old says no more." if result.checked_by_hash_only else "It proves itself."
-            typer.echo(only)
+            old = "Its hash is right. Receipts of version 1 cannot be checked further."
+            typer.echo(old if result.checked_by_hash_only else "Its hash and every verdict are right.")
     raise typer.Exit(0 if result.holds else REFUSED)
 
 
@@ -142,7 +128,7 @@ def _known(option: str, text: str | None) -> "KnownHead | None":
 def _verified(
     file: IO[bytes], chain_head: "KnownHead | None", refusal_head: "KnownHead | None"
 ) -> "tuple[Verification, bool]":
-    from openbell.verification import verify_export, verify_receipt
+    from openbell.receipts.verification import verify_export, verify_receipt
 
     first = file.readline(RECEIPT_BYTES_MAX)
     try:
@@ -177,17 +163,3 @@ def _show_flaws(result: "Verification") -> None:
 def _show_heads(chain_head: str, refusal_head: str) -> None:
     typer.echo(f"chain head    {chain_head}")
     typer.echo(f"refusal head  {refusal_head}")
-
-
-def _as_object(result: "Verification") -> dict[str, object]:
-    return {
-        "holds": result.holds,
-        "account_id": result.account_id,
-        "actions": result.actions,
-        "chain_head": result.chain_head,
-        "refusals": result.refusals,
-        "refusal_head": result.refusal_head,
-        "checked_by_hash_only": result.checked_by_hash_only,
-        "found": result.found,
-        "flaws": [{"where": flaw.where, "what": flaw.what} for flaw in result.flaws],
-    }

@@ -1,21 +1,20 @@
-"""Records as tables for a person."""
+"""Records as tables for people."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Final
 
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from openbell.cli.plain_text import plain, printable
-from openbell.event_records import BrokerTrade, Event
+from openbell.cli.plain_text import plain, printable, time_text
+from openbell.events.records import BrokerTrade, Event
 from openbell.models import Action, Execution, Reason, Statistics
 
-# Rich cuts columns at 80 where there is no terminal; an id that is cut is of no use in a pipe.
+# Without a terminal rich cuts columns off at 80 characters; a pipe needs whole ids.
 PIPE_WIDTH: Final = 240
-_DOUBT: Final = "nobody knows yet whether it reached the broker"
-_ATTENTION: Final = "it did not settle by itself, and a person should look at it"
+_DOUBT: Final = "it is not known yet whether it reached the broker"
+_ATTENTION: Final = "it did not settle by itself; an operator must check it"
 
 _STYLES: Final = {
     "FILLED": "green",
@@ -31,17 +30,24 @@ _STYLES: Final = {
 
 
 def console() -> Console:
-    """Standard output; colours only where it is a terminal."""
+    """Standard output; with colours only on a terminal."""
     screen = Console(highlight=False)
     return screen if screen.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
 
 
+def facts_table() -> Table:
+    """A table with one fact per row: its name and its value."""
+    table = Table(box=None, show_header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
 def show_actions(actions: Iterable[Action]) -> None:
-    """One line per action."""
     table = Table("recorded", "intent", "seq", "action", "order", "state", "reference", box=None, header_style="bold")
     for action in actions:
         table.add_row(
-            cell(told_at(action.created_at)),
+            cell(time_text(action.created_at)),
             Text(printable(action.intent_id), no_wrap=True),
             cell(str(action.seq)),
             cell(action.action_type),
@@ -53,7 +59,7 @@ def show_actions(actions: Iterable[Action]) -> None:
 
 
 def show_rows(names: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """Rows of plain texts under their names; what is wide goes on in the next line, and is never cut."""
+    """A long cell continues in the next line; it is never cut off."""
     table = Table(*(Column(name, overflow="fold") for name in names), box=None, header_style="bold")
     for row in rows:
         table.add_row(*(cell(text) for text in row))
@@ -61,13 +67,10 @@ def show_rows(names: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
 
 
 def show_action(action: Action) -> None:
-    """One action with its execution, one fact per line."""
-    table = Table(box=None, show_header=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+    table = facts_table()
     table.add_row("intent", cell(action.intent_id))
     table.add_row("order", cell(order_line(action)))
-    table.add_row("action", cell(f"{action.seq} {action.action_type}, recorded {told_at(action.created_at)}"))
+    table.add_row("action", cell(f"{action.seq} {action.action_type}, recorded {time_text(action.created_at)}"))
     table.add_row("state", state_of(action.state, action.reason))
     table.add_row("receipt", cell(action.receipt_id))
     if action.client_reference_id:
@@ -80,12 +83,9 @@ def show_action(action: Action) -> None:
 
 
 def show_statistics(statistics: Statistics) -> None:
-    """Counts, one kind per line."""
     window, latency = statistics.window, statistics.dispatch_latency_ms
-    table = Table(box=None, show_header=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row("window", cell(f"{told_at(window.since)} to {told_at(window.until)}"))
+    table = facts_table()
+    table.add_row("window", cell(f"{time_text(window.since)} to {time_text(window.until)}"))
     table.add_row("intents", str(statistics.intents))
     for name, counts in (
         ("actions", statistics.actions),
@@ -93,17 +93,16 @@ def show_statistics(statistics: Statistics) -> None:
         ("outcomes", statistics.outcomes),
         ("symbols", {entry.symbol: entry.actions for entry in statistics.symbols}),
     ):
-        table.add_row(name, cell(", ".join(f"{word} {count}" for word, count in counts.items() if count) or "none"))
+        table.add_row(name, cell(", ".join(f"{key} {count}" for key, count in counts.items() if count) or "none"))
     table.add_row("refused by controls", str(statistics.control_refusals))
     waits = {"p50": latency.p50, "p95": latency.p95, "p99": latency.p99}
-    told = ", ".join(f"{name} {wait:g} ms" for name, wait in waits.items() if wait is not None)
-    table.add_row("sent after", cell(told or "nothing was sent"))
+    shown = ", ".join(f"{name} {wait:g} ms" for name, wait in waits.items() if wait is not None)
+    table.add_row("sent after", cell(shown or "nothing was sent"))
     console().print(table)
 
 
 def show_event(event: Event) -> None:
-    """One event on one line."""
-    line = Text(f"{event.account_seq:>6}  {told_at(event.occurred_at)}  ")
+    line = Text(f"{event.account_seq:>6}  {time_text(event.occurred_at)}  ")
     if event.broker_order is not None:
         order = event.broker_order
         line.append(f"order   {printable(order.intent_id)}  {printable(order.symbol)}  ")
@@ -115,7 +114,7 @@ def show_event(event: Event) -> None:
         line.append(f"action  {printable(action.intent_id)}  {action.seq} {printable(action.action_type)}  ")
         line.append_text(state_of(action.state, action.reason))
         if action.unknown is not None:
-            line.append(f"  since {told_at(action.unknown.since)}, written {action.unknown.writes}x")
+            line.append(f"  since {time_text(action.unknown.since)}, written {action.unknown.writes}x")
     elif event.broker_trade is not None:
         _add_trade(line, event.broker_trade)
     else:
@@ -132,12 +131,11 @@ def _add_trade(line: Text, trade: BrokerTrade) -> None:
 
 
 def _add_account_event(line: Text, event: Event) -> None:
-    """What is about no intent."""
     if event.account_changed is not None:
         account = event.account_changed
         line.append(f"account {printable(', '.join(account.changed) or 'notice')}  version {account.version}  ")
         line.append_text(state_of(f"credential {account.credential_status}", account.reason))
-        line.append(f"  expires {told_at(account.expires_at)}" if account.expires_at is not None else "")
+        line.append(f"  expires {time_text(account.expires_at)}" if account.expires_at is not None else "")
     elif event.external_order is not None:
         other = event.external_order
         line.append(f"not ours {printable(other.broker_order_id)}  {printable(other.order_side)} ")
@@ -151,11 +149,11 @@ def _add_account_event(line: Text, event: Event) -> None:
     elif event.broker_position is not None:
         line.append(f"holds   {printable(event.broker_position.symbol)}  {plain(event.broker_position.quantity)}")
     elif event.primed is not None:
-        line.append("so far  this is what stands; what follows happened after it")
+        line.append("so far  this is the current state; later events follow")
     elif event.control_changed is not None:
         control = event.control_changed
-        words = (control.scope, control.subject, control.code, control.change, control.state)
-        line.append(f"control {printable(' '.join(word for word in words if word))}")
+        parts = (control.scope, control.subject, control.code, control.change, control.state)
+        line.append(f"control {printable(' '.join(filter(None, parts)))}")
         line.append(f"  by {printable(control.changed_by)}" if control.changed_by else "")
         line.append(f": {printable(control.reason)}" if control.reason else "")
 
@@ -174,15 +172,15 @@ def _add_execution(table: Table, execution: Execution) -> None:
     table.add_row("filled", f"{plain(execution.filled_quantity)}{price}, {plain(execution.leaves_quantity)} open")
     if execution.broker_order_ids:
         table.add_row("broker order", cell(", ".join(execution.broker_order_ids)))
-    table.add_row("updated", told_at(execution.updated_at))
+    table.add_row("updated", time_text(execution.updated_at))
     if execution.unknown is not None:
         unknown = execution.unknown
-        table.add_row("unknown since", told_at(unknown.since))
+        table.add_row("unknown since", time_text(unknown.since))
         if unknown.flagged_at is not None:
-            table.add_row("needs attention", cell(f"since {told_at(unknown.flagged_at)}: {_ATTENTION}"))
+            table.add_row("needs attention", cell(f"since {time_text(unknown.flagged_at)}: {_ATTENTION}"))
         table.add_row("written", "once" if unknown.writes == 1 else f"{unknown.writes} times, with the same id")
         for probe in unknown.probes:
-            table.add_row("looked", cell(f"{told_at(probe.at)}, found: {_found(probe.found)}"))
+            table.add_row("looked", cell(f"{time_text(probe.at)}, found: {_found(probe.found)}"))
         if unknown.settles_by:
             table.add_row("settles by", cell(unknown.settles_by))
 
@@ -194,22 +192,16 @@ def _found(found: bool | str | None) -> str:
 
 
 def state_of(state: str, reason: Reason | None) -> Text:
-    """A state, in its colour, with what is to be said about it."""
+    """A state in its colour, with its reason."""
     text = Text(printable(state), style=_STYLES.get(state, ""))
     if state == "UNKNOWN":
         text.append(f": {_DOUBT}")
     if reason is not None:
-        words = " ".join(word for word in (reason.code, reason.broker_code, reason.broker_text) if word)
-        text.append(f" ({printable(words)})", style="dim")
+        parts = (reason.code, reason.broker_code, reason.broker_text)
+        text.append(f" ({printable(' '.join(filter(None, parts)))})", style="dim")
     return text
 
 
 def cell(text: str) -> Text:
-    """A text in a table, as it is."""
-    # A Text is shown as it is: in a plain string rich would read [brackets] as markup.
+    # Rich reads [brackets] in a plain string as markup, but not in a Text.
     return Text(printable(text))
-
-
-def told_at(moment: datetime) -> str:
-    """A time, in UTC to the second."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")

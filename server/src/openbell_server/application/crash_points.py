@@ -1,4 +1,4 @@
-"""Named places at which a process can be made to die: no-ops unless armed, so that tests can kill at each of them."""
+"""Named points at which a test can kill the process; without a test they do nothing."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ POINTS: Final = frozenset(
 
 
 def _end_this_process() -> None:
-    """As a power cut would have it: no clean-up, no flush."""
+    # SIGKILL, as a power cut: no clean-up, no flush.
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -41,7 +41,7 @@ _die: Callable[[], None] = _end_this_process
 
 
 def arm(name: str, die: Callable[[], None] = _end_this_process) -> None:
-    """Die at this point; an empty name arms nothing."""
+    """Kill the process at this point; an empty name disarms."""
     global _armed, _die
     if name and name not in POINTS:
         raise ValueError(f"there is no crash point {name}")
@@ -49,6 +49,5 @@ def arm(name: str, die: Callable[[], None] = _end_this_process) -> None:
 
 
 def crash_point(name: str) -> None:
-    """Die here if armed."""
     if _armed == name:
         _die()

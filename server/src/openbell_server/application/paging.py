@@ -1,16 +1,28 @@
 """Pages of any list: how many rows, where the next begins, and cursors that open only for their own list."""
 
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
 
-from openbell_server.domain.cursors import seal, unseal
 from openbell_server.domain.errors import FieldProblem, InvalidParameter, Problem
+from openbell_server.domain.events.cursors import seal, unseal
 
 LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 100
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Row]):
+    """next_cursor is None on the last page; last_cursor continues after the last row of this one."""
+
+    rows: list[Row]
+    next_cursor: str | None
+    last_cursor: str | None
 
 
 def bounded(limit: int | None) -> int:
-    """How many rows a page has."""
+    """How many rows a page has; raises InvalidParameter outside 1 to LIMIT_MAX."""
     if limit is None:
         return LIMIT_DEFAULT
     if not 1 <= limit <= LIMIT_MAX:
@@ -19,7 +31,7 @@ def bounded(limit: int | None) -> int:
 
 
 def start_of(cursor_key: bytes, scope: str, cursor: str | None) -> int:
-    """The number after which the page begins."""
+    """The row number after which the page begins; raises Problem for a cursor of another list."""
     if cursor is None:
         return 0
     number = unseal(cursor_key, scope, cursor)
@@ -29,14 +41,11 @@ def start_of(cursor_key: bytes, scope: str, cursor: str | None) -> int:
     return number
 
 
-def cursors_of(
-    cursor_key: bytes, scope: str, cursor: str | None, numbers: list[int], rows: int
-) -> tuple[str | None, str | None]:
-    """Next cursor, absent on the last page, and last cursor, which goes on from the last row of this one.
-
-    The numbers are those of the rows that were found, of which there is one more than shown if there are more.
-    """
-    shown = numbers[:rows]
-    # An empty page goes on from where it began: who follows a list never loses its place.
-    last = seal(cursor_key, scope, shown[-1]) if shown else cursor
-    return (last if len(numbers) > rows else None), last
+def page_of(
+    cursor_key: bytes, scope: str, cursor: str | None, rows: int, found: Sequence[tuple[int, Row]]
+) -> Page[Row]:
+    """A page of numbered rows; the caller reads one row more than it shows, to know whether more follow."""
+    shown = found[:rows]
+    # An empty page returns the cursor it began at, so a client that polls a list keeps its position.
+    last = seal(cursor_key, scope, shown[-1][0]) if shown else cursor
+    return Page([row for _, row in shown], last if len(found) > rows else None, last)

@@ -1,1 +1,1 @@
-"""One folder per broker. None knows another; the registry has one line for each."""
+"""Broker adapters: one folder per broker, none imports another, and the registry lists them all."""

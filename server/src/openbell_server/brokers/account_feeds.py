@@ -1,45 +1,41 @@
-"""Accounts that are signed in, each with a feed of its own, read as one."""
+"""Merges the separate feeds of all signed-in accounts into one stream of reports."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from typing import Final, Generic, Protocol, TypeVar
 
 from openbell_server.application.ports.broker import FeedItem, NotSignedIn
-from openbell_server.domain.credentials import Secrets
+from openbell_server.domain.access.credentials import Secrets
 from openbell_server.domain.identifiers import AccountId
 
 REPORTS_WAITING_MAX: Final = 1_000
 SIGNED_OUT: Final = "the account is not signed in"
 
-Tell = Callable[[FeedItem], Awaitable[None]]
+Publish = Callable[[FeedItem], Awaitable[None]]
 
 
 class SignedInAccount(Protocol):
-    """An account with what it signs in with, and the one host that this is for."""
+    """An account with its credentials and the only host that they may be sent to."""
 
     @property
-    def account_id(self) -> AccountId:
-        """Which one."""
+    def account_id(self) -> AccountId: ...
 
     @property
-    def host(self) -> object:
-        """Where it is signed in."""
+    def host(self) -> object: ...
 
     @property
-    def secrets(self) -> Secrets:
-        """With what."""
+    def secrets(self) -> Secrets: ...
 
 
 class OwnFeed(Protocol):
-    """One account's feed: it tells where it begins, then reports, and begins anew by itself until it is cancelled."""
+    """One account's feed: it publishes None when connected, then reports, and reconnects until it is cancelled."""
 
     is_connected: bool
-    # From the moment on that its beginning was given out, not only written into a queue; the feed itself ends it when
-    # it breaks.
-    is_heard: bool
+    # True once the reader has received the start of the feed, not only when it was queued. The feed itself resets it
+    # when it breaks.
+    is_announced: bool
 
-    async def run(self) -> None:
-        """Listen."""
+    async def run(self) -> None: ...
 
 
 Account = TypeVar("Account", bound=SignedInAccount)
@@ -47,42 +43,40 @@ Feed = TypeVar("Feed", bound=OwnFeed)
 
 
 class AccountFeeds(Generic[Account, Feed]):
-    """Who is signed in, and the feeds, which stand for as long as somebody reads."""
+    """The signed-in accounts and their feeds; the feeds run only while somebody reads `reports`."""
 
-    def __init__(self, feed_of: Callable[[Account, Tell], Feed]) -> None:
-        """Nobody is signed in."""
+    def __init__(self, feed_of: Callable[[Account, Publish], Feed]) -> None:
         self.is_connected = False
         self._feed_of = feed_of
         self._accounts: dict[AccountId, Account] = {}
         self._feeds: dict[AccountId, Feed] = {}
         self._listening: dict[AccountId, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
-        # There is one while somebody reads.
+        # Exists only while somebody reads.
         self._queue: asyncio.Queue[FeedItem] | None = None
 
     @property
     def unheard(self) -> Collection[AccountId]:
-        """Signed-in accounts whose feed does not stand, or has not been given out."""
-        heard = {account_id for account_id, feed in self._feeds.items() if feed.is_heard}
-        return self._accounts.keys() - heard
+        """Signed-in accounts whose feed is not connected, or whose start the reader has not received yet."""
+        announced = {account_id for account_id, feed in self._feeds.items() if feed.is_announced}
+        return self._accounts.keys() - announced
 
     def find(self, account_id: AccountId) -> Account | None:
-        """An account, if it is signed in."""
         return self._accounts.get(account_id)
 
     def get(self, account_id: AccountId) -> Account:
-        """An account that must be signed in."""
+        """Raises NotSignedIn if the account is not signed in."""
         account = self._accounts.get(account_id)
         if account is None:
             raise NotSignedIn(SIGNED_OUT)
         return account
 
     def feed(self, account_id: AccountId) -> Feed | None:
-        """The feed of an account, while somebody reads."""
+        """The account's feed; None while nobody reads."""
         return self._feeds.get(account_id)
 
     def enter(self, account: Account) -> None:
-        """Put an account in the place of what it was; the same secrets at the same host change nothing."""
+        """Add or replace an account and restart its feed; does nothing if secrets and host are the same as before."""
         known = self._accounts.get(account.account_id)
         if known is not None and known.host is account.host and known.secrets == account.secrets:
             return
@@ -91,13 +85,12 @@ class AccountFeeds(Generic[Account, Feed]):
         self._listen(account)
 
     async def leave(self, account_id: AccountId) -> None:
-        """Forget an account and end its feed."""
         self._accounts.pop(account_id, None)
         self._stop(account_id)
         await self._ended()
 
     async def reports(self) -> AsyncGenerator[FeedItem, None]:
-        """What all feeds tell, as it comes."""
+        """The reports of all feeds in the order of arrival. Only one reader at a time."""
         assert self._queue is None, "somebody reads already"
         queue = self._queue = asyncio.Queue[FeedItem](REPORTS_WAITING_MAX)
         try:
@@ -109,7 +102,7 @@ class AccountFeeds(Generic[Account, Feed]):
                 item = await queue.get()
                 if item is not None and item[1] is None and item[0] in self._feeds:
                     feed = self._feeds[item[0]]
-                    feed.is_heard = feed.is_connected
+                    feed.is_announced = feed.is_connected
                 yield item
         finally:
             self.is_connected = False
@@ -117,14 +110,13 @@ class AccountFeeds(Generic[Account, Feed]):
             await self.close()
 
     def listen_again(self, accounts: Collection[AccountId]) -> None:
-        """Begin the feeds of these accounts anew."""
+        """Restart the feeds of these accounts."""
         for account_id in accounts:
             if account_id in self._listening:
                 self._stop(account_id)
                 self._listen(self._accounts[account_id])
 
     async def close(self) -> None:
-        """End all feeds."""
         for account_id in [*self._listening]:
             self._stop(account_id)
         await self._ended()

@@ -1,4 +1,4 @@
-"""HTTP to a broker: one host, no redirect, every request written once, every answer read within a bound and a time."""
+"""HTTP client for brokers: one host, no redirects, no retries, and limits on the size and duration of every answer."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -11,27 +11,27 @@ import httpx
 import msgspec
 
 from openbell_server.bounded_http import BoundedNetwork, BoundedStream, trusted_tls
-from openbell_server.domain.broker_orders import NotSent, Unknown
+from openbell_server.domain.orders.broker_reports import NotSent, Unknown
 
 DEADLINE_SECONDS: Final = 3
 ANSWER_BYTES_MAX: Final = 1_000_000
 LINE_BYTES_MAX: Final = 1_000_000
-# What may come over the wire for an answer, with everything around its body.
+# Limit for the bytes of one answer on the wire, headers and framing included.
 WIRE_BYTES_MAX: Final = 2_000_000
 CONNECT_SECONDS: Final = 1
-# Shorter than servers keep an idle connection, so that a command is not written into a closing one.
+# Shorter than the idle timeout of servers, so that no command is written into a closing connection.
 _IDLE_SECONDS: Final = 2
 _NOTHING_WRITTEN: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _Body = TypeVar("_Body")
 
 
 class AnswerTooLong(httpx.HTTPError):
-    """The broker says more than anybody listens to."""
+    """The broker's answer is larger than the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the broker answered, whole."""
+    """A complete answer of the broker."""
 
     status: int
     headers: Mapping[str, str]
@@ -39,33 +39,33 @@ class Reply:
 
     @property
     def retry_after(self) -> float:
-        """For how many seconds it wants calm; 0 where it does not say so in whole seconds."""
+        """Seconds to wait before the next request; 0 if the header is missing or is not a whole number of seconds."""
         text = self.headers.get("retry-after", "")
         return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0.0
 
 
 class UnexpectedAnswer(httpx.HTTPError):
-    """A question was not answered as questions are."""
+    """The broker answered a query with a status other than 200."""
 
     def __init__(self, reply: Reply) -> None:
-        """Whoever wants to know more looks at the reply."""
         super().__init__(f"the broker answered {reply.status}")
         self.reply = reply
 
 
 class UnreadableAnswer(httpx.HTTPError):
-    """What the broker says is not of the form that it should be."""
+    """The broker's answer is not JSON of the expected form."""
 
 
 class ListBrokenOff(Exception):
-    """A list of the broker's cannot be read to its end, or does not tell what it must."""
+    """A list cannot be read to its end, or lacks data that it must contain."""
 
 
 class _Transport(httpx.AsyncHTTPTransport):
-    """HTTP/1.1 over bounded connections; a proxy from the environment would have its own ideas about retries."""
+    """HTTP/1.1 over connections with a byte limit. It ignores proxies of the environment, because a proxy may retry a
+    request.
+    """
 
     def __init__(self) -> None:
-        """Its pool is all that the transport is made of."""
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=trusted_tls(),
             max_connections=64,
@@ -76,16 +76,15 @@ class _Transport(httpx.AsyncHTTPTransport):
 
 
 class BrokerHttp:
-    """Connections to one address of a broker; it repeats nothing."""
+    """Connections to one address of a broker; it never retries."""
 
     def __init__(self, address: str) -> None:
-        """Nothing is sent yet."""
         self._client = httpx.AsyncClient(
             base_url=address,
             timeout=httpx.Timeout(DEADLINE_SECONDS, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS),
-            # A compressed answer may be a thousand times as long as what came.
+            # A small compressed answer could expand to a thousand times its size.
             headers={"accept-encoding": "identity"},
-            # What one account is given is not for the next.
+            # Accounts share the client, so cookies of one account must not reach another.
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             follow_redirects=False,
             transport=_Transport(),
@@ -93,7 +92,6 @@ class BrokerHttp:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connections were let go of."""
         return self._client.is_closed
 
     def request(
@@ -105,20 +103,19 @@ class BrokerHttp:
         params: Mapping[str, str] | None = None,
         content: bytes | None = None,
     ) -> httpx.Request:
-        """A request to this address."""
         return self._client.build_request(method, path, headers=headers, params=params, content=content)
 
     async def command(self, request: httpx.Request) -> Reply | NotSent | Unknown:
-        """Write a command once; without a whole answer it is in doubt, unless no byte of it left."""
+        """Write a command once. Without a complete answer the outcome is Unknown, unless no byte was sent."""
         try:
-            return await self.ask(request)
+            return await self.query(request)
         except _NOTHING_WRITTEN as trouble:
-            return NotSent(said(trouble))
+            return NotSent(describe_error(trouble))
         except (httpx.HTTPError, TimeoutError) as trouble:
-            return Unknown(said(trouble))
+            return Unknown(describe_error(trouble))
 
-    async def ask(self, request: httpx.Request) -> Reply:
-        """Ask, and read the whole answer; raises where there is none."""
+    async def query(self, request: httpx.Request) -> Reply:
+        """Send a request and read the complete answer; raises when there is none."""
         async with asyncio.timeout(DEADLINE_SECONDS):
             response = await self._client.send(request, stream=True)
             try:
@@ -132,7 +129,10 @@ class BrokerHttp:
         return Reply(response.status_code, response.headers, bytes(body))
 
     async def lines(self, request: httpx.Request, silence_seconds: float) -> AsyncGenerator[bytes, None]:
-        """The lines of an answer that does not end; a line may be long, and the silence between two, up to a bound."""
+        """Yield the lines of an endless answer.
+
+        Raises when a line exceeds LINE_BYTES_MAX or when no byte arrives for silence_seconds.
+        """
         request.extensions["timeout"] = httpx.Timeout(CONNECT_SECONDS, read=silence_seconds).as_dict()
         async with asyncio.timeout(DEADLINE_SECONDS):
             response = await self._client.send(request, stream=True)
@@ -153,12 +153,11 @@ class BrokerHttp:
             await response.aclose()
 
     async def close(self) -> None:
-        """Let go of the connections."""
         await self._client.aclose()
 
 
 async def _plain(response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """The body as it comes, which is neither compressed nor older than its request."""
+    """Yield the body; raises if it is compressed or was received before the request was sent."""
     stream = response.extensions.get("network_stream")
     if isinstance(stream, BoundedStream) and stream.is_unread:
         raise UnreadableAnswer("it was there before it was asked for")
@@ -169,20 +168,20 @@ async def _plain(response: httpx.Response) -> AsyncGenerator[bytes, None]:
 
 
 def read(reply: Reply, what: type[_Body]) -> _Body:
-    """The body of a good answer."""
+    """Decode the body of a 200 answer; raises UnexpectedAnswer for any other status."""
     if reply.status != httpx.codes.OK:
         raise UnexpectedAnswer(reply)
     return decoded(reply.body, what)
 
 
 def decoded(body: bytes | str | msgspec.Raw, what: type[_Body]) -> _Body:
-    """What a body says, if it is JSON of this form."""
+    """Decode JSON; raises UnreadableAnswer if it does not have this form."""
     try:
         return msgspec.json.decode(body, type=what)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
-        raise UnreadableAnswer(said(trouble)) from trouble
+        raise UnreadableAnswer(describe_error(trouble)) from trouble
 
 
-def said(trouble: Exception) -> str:
-    """What went wrong, in a line."""
+def describe_error(trouble: Exception) -> str:
+    """The error's type and message in one line."""
     return f"{type(trouble).__name__}: {trouble}".removesuffix(": ")

@@ -1,4 +1,4 @@
-"""The brokers: one line each."""
+"""The registry of all brokers by name."""
 
 from typing import Final
 
@@ -16,5 +16,5 @@ BROKERS: Final[dict[str, BrokerDefinition]] = {
 
 
 def spelled_at(broker: str, text: str) -> Symbol | None:
-    """The one spelling of a symbol at this broker, or None."""
+    """The canonical form of a symbol at this broker, or None if the text is not a symbol."""
     return BROKERS[broker].canonical_symbol(text)

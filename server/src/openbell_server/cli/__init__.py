@@ -32,7 +32,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
-    # Rich would print a traceback past the filter of the logs.
+    # Rich would print tracebacks without the secret filter of the logs.
     pretty_exceptions_enable=False,
 )
 dev.register(app)
@@ -58,7 +58,7 @@ services.register(app)
 
 
 def main() -> None:
-    """Entry point; what an operator can mend is a sentence, not a traceback."""
+    """Run the command line; errors that an operator can fix are printed without a traceback, with exit code 2."""
     from openbell_server.domain.errors import OperatorError
 
     try:

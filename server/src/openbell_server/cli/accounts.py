@@ -7,7 +7,7 @@ import typer
 
 from openbell_server.cli.operators import ActingAs, AsJson, known, operate, plain_name, show_list, show_one
 from openbell_server.cli.organizations import OrganizationArgument
-from openbell_server.domain.accounts import Environment, NewAccount
+from openbell_server.domain.access.accounts import Environment, NewAccount
 
 COLUMNS = ("account_id", "name", "broker", "environment")
 LISTED = ("account_id", "organization_id", "name", "broker", "environment", "halt_code", "halted_at", "halt_detail")
@@ -15,24 +15,23 @@ RESUMED = ("account_id", "halt_code", "resumed_at")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     accounts = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     accounts.command("create")(create)
     accounts.command("list")(show_all)
     accounts.command("resume")(resume)
-    app.add_typer(accounts, name="accounts", help="Where organizations trade.")
+    app.add_typer(accounts, name="accounts", help="Trading accounts of organizations.")
 
 
 def create(
     organization: OrganizationArgument,
-    name: Annotated[str, typer.Option(help="What people call it.")],
+    name: Annotated[str, typer.Option(help="The account's name.")],
     broker: Annotated[str, typer.Option(help="The broker that executes its orders.")],
-    environment: Annotated[Environment, typer.Option(help="Fixed for life.")],
+    environment: Annotated[Environment, typer.Option(help="Cannot be changed later.")],
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
     """Open a trading account."""
-    from openbell_server.application.manage_accounts import first_status
+    from openbell_server.application.access.manage_accounts import first_status
     from openbell_server.brokers.registry import BROKERS
 
     plain_name(name, "--name")
@@ -44,22 +43,22 @@ def create(
 
 
 def show_all(
-    organization: Annotated[UUID | None, typer.Option(help="Of this organization only.")] = None,
-    halted: Annotated[bool, typer.Option("--halted", help="Only those that stopped by themselves.")] = False,
+    organization: Annotated[UUID | None, typer.Option(help="Only of this organization.")] = None,
+    halted: Annotated[bool, typer.Option("--halted", help="Only accounts that stopped automatically.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List accounts, the oldest first, with why they stopped if they did."""
+    """List accounts, oldest first, with the reason for which they stopped."""
     found = operate(lambda store: store.list_accounts(organization, halted_only=halted))
     show_list("accounts", found, LISTED, as_json=as_json)
 
 
 def resume(
     account: Annotated[UUID, typer.Argument(metavar="ACCOUNT", help="Its id, as `accounts list` shows it.")],
-    because: Annotated[str, typer.Option(help="Why it may go on, for the audit log.")],
+    because: Annotated[str, typer.Option(help="Why it may continue, for the audit log.")],
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
-    """Let an account go on that stopped by itself; what its broker has by now counts as looked at."""
+    """Resume an account that stopped automatically; its current orders at the broker count as checked."""
     plain_name(because, "--because")
     resumed = operate(lambda store: store.resume_account(account, because), acting_as)
     show_one(resumed, RESUMED, as_json=as_json)

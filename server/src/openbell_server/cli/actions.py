@@ -1,4 +1,4 @@
-"""Commands about actions that nobody knows the outcome of."""
+"""Commands about actions with an unknown outcome."""
 
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
@@ -11,7 +11,7 @@ from openbell_server.cli.operators import AsJson, RowLimit, operate, plain_name,
 from openbell_server.domain.errors import OperatorError
 
 if TYPE_CHECKING:
-    from openbell_server.adapters.postgres.action_operators import PostgresActionOperators
+    from openbell_server.adapters.postgres.operators.action_operators import PostgresActionOperators
 
 T = TypeVar("T")
 IN_DOUBT = ("action_id", "action_type", "broker", "state", "for", "writes", "look_ups", "flagged", "account_id")
@@ -19,7 +19,7 @@ SETTLED = ("action_id", "action_type", "state", "order", "order_closed_as", "bro
 
 
 class EndsAs(StrEnum):
-    """How an operator may say that an action ended."""
+    """The outcomes that an operator can record for an action."""
 
     ACKED = "acked"
     REFUSED = "refused"
@@ -28,11 +28,10 @@ class EndsAs(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     actions = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
     actions.command("list")(show_all)
     actions.command("settle")(settle)
-    app.add_typer(actions, name="actions", help="Actions that nobody knows the outcome of, and how to settle them.")
+    app.add_typer(actions, name="actions", help="Actions with an unknown outcome, and how to settle them.")
 
 
 def show_all(
@@ -40,8 +39,8 @@ def show_all(
     limit: RowLimit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List actions past their door without an outcome, those in doubt for longest first."""
-    from openbell_server.domain.action_lifecycle import PAST_DOOR, ActionState
+    """List actions past their door without an outcome, longest in doubt first."""
+    from openbell_server.domain.orders.action_lifecycle import PAST_DOOR, ActionState
 
     states = [ActionState.UNKNOWN] if unknown else sorted(PAST_DOOR)
     rows = _act(lambda operators: operators.list_in_doubt(states, limit))
@@ -56,16 +55,16 @@ def show_all(
 
 def settle(
     action_id: Annotated[str, typer.Argument(metavar="ACTION", help="The action, as `actions list` shows it.")],
-    ends_as: Annotated[EndsAs, typer.Option("--as", help="What the broker's books say became of it.")],
-    because: Annotated[str, typer.Option(help="What you saw, and where, for those who ask later.")],
+    ends_as: Annotated[EndsAs, typer.Option("--as", help="The outcome according to the broker's records.")],
+    because: Annotated[str, typer.Option(help="What you saw, and where, for the record.")],
     broker_order_id: Annotated[str, typer.Option(help="The order's id at its broker; with --as acked.")] = "",
-    acting_as: Annotated[str, typer.Option("--by", help="Who acts. Default: the user of this system.")] = "",
+    acting_as: Annotated[str, typer.Option("--by", help="Who acts. Default: the system user.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Settle an action that is UNKNOWN. Look into the broker's books first: nothing is sent or asked here."""
-    from openbell_server.application.settle_by_hand import Verdict
-    from openbell_server.domain.action_lifecycle import ActionState
+    """Settle an action that is UNKNOWN. Check the broker's records first: this command does not contact the broker."""
+    from openbell_server.application.execution.settle_manually import Verdict
     from openbell_server.domain.identifiers import ActionId
+    from openbell_server.domain.orders.action_lifecycle import ActionState
 
     plain_name(because, "--because")
     if broker_order_id:
@@ -73,13 +72,13 @@ def settle(
     try:
         action = ActionId(UUID(action_id))
     except ValueError as error:
-        raise OperatorError("An action has a UUID for an id: see `openbell-server actions list`.") from error
+        raise OperatorError("The id of an action is a UUID: see `openbell-server actions list`.") from error
     verdict = Verdict(ActionState(ends_as.upper()), because, broker_order_id or None)
     settled = _act(lambda operators: operators.settle(action, verdict), acting_as)
     show_one(settled, SETTLED, as_json=as_json)
 
 
 def _act(act: Callable[["PostgresActionOperators"], Awaitable[T]], acting_as: str = "") -> T:
-    from openbell_server.adapters.postgres.action_operators import PostgresActionOperators
+    from openbell_server.adapters.postgres.operators.action_operators import PostgresActionOperators
 
     return operate(lambda store: act(PostgresActionOperators(store.pool, store.operator)), acting_as)

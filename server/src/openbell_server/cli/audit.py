@@ -11,18 +11,17 @@ from openbell_server.cli.operators import AsJson, RowLimit, operate, short_time
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     audit = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     audit.command("list")(show_all)
     app.add_typer(audit, name="audit", help="Who changed what.")
 
 
 def show_all(
-    organization: Annotated[UUID | None, typer.Option(help="Only what was changed in this organization.")] = None,
+    organization: Annotated[UUID | None, typer.Option(help="Only changes in this organization.")] = None,
     limit: RowLimit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List changes, the newest first; --json shows each with what it was before and after."""
+    """List changes, newest first; --json shows each with its values before and after."""
     entries = operate(lambda store: store.list_audit_log(organization, limit))
     if as_json:
         typer.echo(json.dumps({"entries": entries}))
@@ -31,7 +30,7 @@ def show_all(
 
 
 def _print(entries: Iterable[dict[str, Any]]) -> None:
-    """Two lines for each: who did what when, and to which object; so that an id fits on its line."""
+    """Print two lines per entry: who did what and when; then the object. So a whole id fits on its line."""
     from rich.table import Table
     from rich.text import Text
 
@@ -48,5 +47,5 @@ def _print(entries: Iterable[dict[str, Any]]) -> None:
 
 
 def _changed(before: dict[str, Any], after: dict[str, Any]) -> Iterable[str]:
-    """Names of the facts that changed; of what was not there before none is told."""
+    """Names of the fields that changed; none for a new object."""
     return [name.replace("_", " ") for name in after if before and before.get(name) != after[name]]

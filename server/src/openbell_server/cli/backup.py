@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from openbell_server.adapters.postgres.backup import BackupReport, Finding
+    from openbell_server.adapters.postgres.operators.backup_check import BackupReport, Finding
 
 _NOT_WHOLE = 1
 _CANNOT_BE_CHECKED = 2
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     backup = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     backup.command("check")(check)
     app.add_typer(backup, name="backup", help="Whether a restored database is whole.")
@@ -23,11 +22,11 @@ def register(app: typer.Typer) -> None:
 def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """Say whether the database at OPENBELL_DATABASE_URL, normally a restored copy, is whole. Reads only.
+    """Check that the database at OPENBELL_DATABASE_URL, normally a restored copy, is whole. Only reads.
 
     Exit code 0: it is whole. 1: it is not. 2: it cannot be checked.
     """
-    from openbell_server.adapters.postgres.backup import CannotBeChecked, check_backup
+    from openbell_server.adapters.postgres.operators.backup_check import CannotBeChecked, check_backup
     from openbell_server.settings import Settings
 
     url = Settings().require("database_url")
@@ -83,6 +82,6 @@ def _print(report: "BackupReport") -> None:
 
 def _found(finding: "Finding") -> str:
     if finding.unreadable:
-        return f"PostgreSQL cannot read what this needs ({finding.unreadable})."
+        return f"PostgreSQL cannot read the data of this check ({finding.unreadable})."
     more = f" and {finding.total - len(finding.offenders)} more" if finding.total > len(finding.offenders) else ""
     return f"Not so for {', '.join(finding.offenders)}{more}."

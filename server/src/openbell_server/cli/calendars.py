@@ -8,10 +8,10 @@ import typer
 
 from openbell_server.cli.operators import ActingAs, AsJson, operate, plain_name, show_list
 from openbell_server.domain.errors import OperatorError
-from openbell_server.domain.market_calendars import CALENDARS, Market, Session, SessionChange
+from openbell_server.domain.markets.calendars import CALENDARS, Market, Session, SessionChange
 
 if TYPE_CHECKING:
-    from openbell_server.adapters.postgres.calendars import PostgresCalendarOperators
+    from openbell_server.adapters.postgres.controls.calendars import PostgresCalendarOperators
 
 T = TypeVar("T")
 CALENDAR_COLUMNS = ("calendar", "timezone", "valid_until", "open_now", "next_open_at", "next_close_at", "changed_days")
@@ -19,22 +19,21 @@ SESSION_COLUMNS = ("trade_date", "session", "opens_at", "closes_at", "changed")
 DAYS_SHOWN = 7
 CalendarArgument = Annotated[str, typer.Argument(metavar="CALENDAR", help=f"One of {', '.join(CALENDARS)}.")]
 DateArgument = Annotated[str, typer.Argument(metavar="DATE", help="The trade date, such as 2026-11-27.")]
-Reason = Annotated[str, typer.Option(help="Why, for those who read a receipt later.")]
+Reason = Annotated[str, typer.Option(help="Why, for the receipts.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     calendars = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     calendars.command("list")(show_all)
     calendars.command("show")(show)
     calendars.command("close")(close)
     calendars.command("open")(open_day)
     calendars.command("reset")(reset)
-    app.add_typer(calendars, name="calendars", help="When markets are open, and days that are not as planned.")
+    app.add_typer(calendars, name="calendars", help="Market hours, and days with changed hours.")
 
 
 def show_all(as_json: AsJson = False) -> None:
-    """List the calendars: how far each is known, and whether it is open now."""
+    """List the calendars: the last day that each covers, and whether it is open now."""
     from openbell_server.adapters.calendars.table import load_calendars
 
     changes = _act(lambda operators: operators.session_changes())
@@ -45,10 +44,10 @@ def show_all(as_json: AsJson = False) -> None:
 
 def show(
     calendar: CalendarArgument,
-    day: Annotated[str, typer.Option("--date", help="The first trade date. Default: today there.")] = "",
+    day: Annotated[str, typer.Option("--date", help="The first trade date. Default: today in the market's zone.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show the sessions of a calendar, of a day or of the next week."""
+    """Show the sessions of a calendar: of one day, or of the next week."""
     market = _market(calendar)
     changes = _act(lambda operators: operators.session_changes())
     first = _date(day) if day else datetime.now(market.zone).date()
@@ -64,17 +63,17 @@ def show(
         }
         for kind, hours in market.changed(changes).between(first, last)
     ]
-    told = {(row["trade_date"], row["session"]) for row in rows}
+    listed = {(row["trade_date"], row["session"]) for row in rows}
     rows += [
         {"trade_date": on.isoformat(), "session": kind, "opens_at": None, "closes_at": None, "changed": reason}
         for (on, kind), reason in changed.items()
-        if first <= on <= last and (on.isoformat(), kind) not in told
+        if first <= on <= last and (on.isoformat(), kind) not in listed
     ]
     show_list("sessions", sorted(rows, key=lambda row: row["trade_date"]), SESSION_COLUMNS, as_json=as_json)
 
 
 def close(calendar: CalendarArgument, day: DateArgument, reason: Reason, acting_as: ActingAs = "") -> None:
-    """Close a market for a day, with its extended hours and the night before. It applies at once."""
+    """Close a market for a day, including extended hours and the night before. It applies at once."""
     market = _changeable(calendar)
     trade_date = _date(day)
     changes = [_change(market, trade_date, session, None, plain_name(reason, "--reason")) for session in market.hours]
@@ -85,16 +84,16 @@ def close(calendar: CalendarArgument, day: DateArgument, reason: Reason, acting_
 def open_day(
     calendar: CalendarArgument,
     day: DateArgument,
-    opens: Annotated[str, typer.Argument(metavar="HH:MM", help="When it opens, on the clock there.")],
-    closes: Annotated[str, typer.Argument(metavar="HH:MM", help="When it closes.")],
+    opens: Annotated[str, typer.Argument(metavar="HH:MM", help="Opening time in the market's time zone.")],
+    closes: Annotated[str, typer.Argument(metavar="HH:MM", help="Closing time.")],
     reason: Reason,
-    session: Annotated[Session, typer.Option(help="Which hours: regular, extended or overnight.")] = Session.REGULAR,
+    session: Annotated[Session, typer.Option(help="The session: regular, extended or overnight.")] = Session.REGULAR,
     acting_as: ActingAs = "",
 ) -> None:
-    """Give a market other hours on a day. It applies at once; hours that end before they begin began the day before."""
+    """Set a market's hours for a day. It applies at once; if the end is before the start, it starts the day before."""
     market = _changeable(calendar)
     if session is Session.ANY:
-        raise OperatorError("Say which session has these hours: regular, extended or overnight.")
+        raise OperatorError("Choose the session with these hours: --session regular, extended or overnight.")
     trade_date = _date(day)
     end = datetime.combine(trade_date, _time(closes), market.zone)
     start = datetime.combine(trade_date, _time(opens), market.zone)
@@ -111,13 +110,13 @@ def reset(
     reason: Annotated[str, typer.Option(help="Why.")] = "reset",
     acting_as: ActingAs = "",
 ) -> None:
-    """Let the planned hours of a day apply again."""
+    """Restore the planned hours of a day."""
     market = _changeable(calendar)
     trade_date = _date(day)
-    told = plain_name(reason, "--reason")
-    if not _act(lambda operators: operators.reset(market.name, trade_date, told), acting_as):
+    checked = plain_name(reason, "--reason")
+    if not _act(lambda operators: operators.reset(market.name, trade_date, checked), acting_as):
         raise OperatorError(
-            f"Nothing is changed for {market.name} on {trade_date}: see `openbell-server calendars show`."
+            f"{market.name} has no changed hours on {trade_date}: see `openbell-server calendars show`."
         )
     typer.echo(f"{market.name} is open as planned on {trade_date}.")
 
@@ -156,7 +155,7 @@ def _market(calendar: str) -> Market:
 def _changeable(calendar: str) -> Market:
     market = _market(calendar)
     if market.valid_until is None:
-        raise OperatorError(f"{market.name} never closes. To stop trading there, halt it.")
+        raise OperatorError(f"{market.name} never closes. To stop trading there, use `openbell-server halt`.")
     return market
 
 
@@ -175,6 +174,6 @@ def _time(text: str) -> time:
 
 
 def _act(act: Callable[["PostgresCalendarOperators"], Awaitable[T]], acting_as: str = "") -> T:
-    from openbell_server.adapters.postgres.calendars import PostgresCalendarOperators
+    from openbell_server.adapters.postgres.controls.calendars import PostgresCalendarOperators
 
     return operate(lambda store: act(PostgresCalendarOperators(store.pool, store.operator)), acting_as)

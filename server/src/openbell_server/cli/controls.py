@@ -1,4 +1,4 @@
-"""Commands about the rules and the switch of the whole platform."""
+"""Commands about the platform's rules and switch."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -21,32 +21,31 @@ from openbell_server.cli.operators import (
 from openbell_server.domain.errors import OperatorError, Problem
 
 if TYPE_CHECKING:
-    from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
-    from openbell_server.domain.control_rules import Address, Override, RuleTerms, StoredRule
-    from openbell_server.domain.principals import Principal
+    from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
+    from openbell_server.domain.access.principals import Principal
+    from openbell_server.domain.controls.rules import Address, Override, RuleTerms, StoredRule
 
 T = TypeVar("T")
 COLUMNS: Final = ("code", "in_force", "until", "otherwise", "version", "by", "updated_at", "reason")
 CHANGE_COLUMNS: Final = ("changed_at", "version", "before", "after", "by", "reason")
 CodeArgument = Annotated[str, typer.Argument(metavar="CODE", help="Such as QTY_MAX, or SWITCH.")]
-ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for whoever reads the history.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
 IfVersion = Annotated[
-    int | None, typer.Option("--if-version", min=0, help="Only at this version; 0: only if it is not there.")
+    int | None, typer.Option("--if-version", min=0, help="Only if the rule has this version; 0: only if it is not set.")
 ]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     controls = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     controls.command("list")(show_all)
     controls.command("set")(set_rule)
     controls.command("remove")(remove)
     controls.command("history")(history)
-    app.add_typer(controls, name="controls", help="Rules of the whole platform, beside those of organizations.")
+    app.add_typer(controls, name="controls", help="Rules of the whole platform, in addition to those of organizations.")
 
 
 def show_all(as_json: AsJson = False) -> None:
-    """List the platform's rules and its switch, with the terms that are in force."""
+    """List the platform's rules and its switch, with the terms in force."""
     rules = _act(lambda store, address, _: store.list_rules(address))
     show_list("rules", [_facts(rule, as_json=as_json) for rule in rules], COLUMNS, as_json=as_json)
 
@@ -55,9 +54,9 @@ def set_rule(
     code: CodeArgument,
     parameters: Annotated[str, typer.Argument(metavar="PARAMETERS", help='JSON, such as {"quantity": "500"}.')],
     reason: ReasonOption,
-    mode: Annotated[str, typer.Option("--mode", help="hard refuses; shadow only says what it would do.")] = "hard",
-    on_missing: Annotated[str, typer.Option("--on-missing", help="deny or allow, where an input is missing.")] = "",
-    expires_at: Annotated[str, typer.Option("--expires-at", help="Only until then: 2026-01-31T21:00:00Z.")] = "",
+    mode: Annotated[str, typer.Option("--mode", help="hard refuses; shadow only reports in the receipt.")] = "hard",
+    on_missing: Annotated[str, typer.Option("--on-missing", help="deny or allow if an input is missing.")] = "",
+    expires_at: Annotated[str, typer.Option("--expires-at", help="Only until this time: 2026-01-31T21:00:00Z.")] = "",
     if_version: IfVersion = None,
     acting_as: ActingAs = "",
     as_json: AsJson = False,
@@ -67,7 +66,7 @@ def set_rule(
     _check_reason(reason)
     expected = None if if_version is None else {if_version}
     rule = _act(lambda store, address, who: store.save_rule(address, code, change, reason, who, expected), acting_as)
-    assert rule is not None, "what was set just now is there"
+    assert rule is not None, "a rule that was just set exists"
     show_one(_facts(rule, as_json=as_json), COLUMNS, as_json=as_json)
 
 
@@ -86,14 +85,14 @@ def remove(
 
 
 def history(code: CodeArgument, limit: RowLimit = 50, as_json: AsJson = False) -> None:
-    """Who changed a rule of the platform, when, why, and to what; the newest first."""
+    """List the changes of a rule of the platform, newest first: who, when, why, and the terms."""
     changes = _act(lambda store, address, _: store.history(address, code, None, limit))
     rows = [
         {
             "changed_at": _time(change.changed_at, as_json=as_json),
             "version": change.version,
-            "before": None if change.before is None else _said(change.before),
-            "after": "removed" if change.after is None else _said(change.after),
+            "before": None if change.before is None else _in_force(change.before),
+            "after": "removed" if change.after is None else _in_force(change.after),
             "by": " ".join(change.principal),
             "reason": change.reason,
         }
@@ -103,11 +102,10 @@ def history(code: CodeArgument, limit: RowLimit = 50, as_json: AsJson = False) -
 
 
 def _act(act: "Callable[[PostgresRuleStore, Address, Principal], Awaitable[T]]", acting_as: str = "") -> T:
-    """Act on the platform's rules; what is refused is said in a sentence."""
-    from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
-    from openbell_server.domain.control_rules import PLATFORM_ID, Address
-    from openbell_server.domain.findings import Scope
-    from openbell_server.domain.principals import operator_principal
+    from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
+    from openbell_server.domain.access.principals import operator_principal
+    from openbell_server.domain.controls.findings import Scope
+    from openbell_server.domain.controls.rules import PLATFORM_ID, Address
 
     address = Address(organization_id=PLATFORM_ID, scope=Scope.PLATFORM)
     who = operator_principal(acting_operator(acting_as), PLATFORM_ID)
@@ -118,12 +116,12 @@ def _act(act: "Callable[[PostgresRuleStore, Address, Principal], Awaitable[T]]",
 
 
 def _wanted(code: str, parameters: str, mode: str, on_missing: str, expires_at: str) -> "RuleTerms | Override":
-    from openbell_server.domain.control_rules import SWITCH, OnMissing, Override, RuleTerms
-    from openbell_server.domain.controls_catalogue import CATALOGUE, checked_parameters
-    from openbell_server.domain.findings import Mode, Scope
+    from openbell_server.domain.controls.catalogue import CATALOGUE, checked_parameters
+    from openbell_server.domain.controls.findings import Mode, Scope
+    from openbell_server.domain.controls.rules import SWITCH, OnMissing, Override, RuleTerms
 
     (chosen,) = known([mode], Mode, "mode")
-    missing = OnMissing(known([on_missing], OnMissing, "word for --on-missing")[0]) if on_missing else None
+    missing = OnMissing(known([on_missing], OnMissing, "value for --on-missing")[0]) if on_missing else None
     try:
         given: dict[str, Any] = dict(json.loads(parameters).items())
     except (ValueError, AttributeError):
@@ -137,7 +135,7 @@ def _wanted(code: str, parameters: str, mode: str, on_missing: str, expires_at: 
         raise OperatorError(f"Nothing was changed: {problem.detail}.") from problem
     terms = RuleTerms(mode=Mode(chosen), on_missing=missing, parameters=given)
     if code == SWITCH and (expires_at or mode != Mode.HARD):
-        raise OperatorError("A switch is lifted by a person, and always hard: leave out --expires-at and --mode.")
+        raise OperatorError("A switch has no expiry and is always hard: leave out --expires-at and --mode.")
     return Override(terms=terms, expires_at=_moment(expires_at)) if expires_at else terms
 
 
@@ -164,9 +162,9 @@ def _facts(rule: "StoredRule", *, as_json: bool) -> dict[str, Any]:
     override = rule.override
     return {
         "code": rule.code,
-        "in_force": _said(rule),
+        "in_force": _in_force(rule),
         "until": None if override is None else _time(override.expires_at, as_json=as_json),
-        "otherwise": None if override is None or rule.terms is None else _in_words(rule.terms),
+        "otherwise": None if override is None or rule.terms is None else _describe(rule.terms),
         "version": rule.version,
         "by": " ".join(rule.principal),
         "updated_at": _time(rule.updated_at, as_json=as_json),
@@ -174,13 +172,13 @@ def _facts(rule: "StoredRule", *, as_json: bool) -> dict[str, Any]:
     }
 
 
-def _said(rule: "StoredRule") -> str:
+def _in_force(rule: "StoredRule") -> str:
     terms = rule.terms if rule.override is None else rule.override.terms
-    assert terms is not None, "a rule without terms is not there"
-    return _in_words(terms)
+    assert terms is not None, "a stored rule has terms"
+    return _describe(terms)
 
 
-def _in_words(terms: "RuleTerms") -> str:
+def _describe(terms: "RuleTerms") -> str:
     missing = "" if terms.on_missing is None else f", {terms.on_missing} on missing"
     return f"{terms.mode} {json.dumps(dict(terms.parameters))}{missing}"
 

@@ -1,4 +1,4 @@
-"""Commands about the database's schema."""
+"""Commands about the database schema."""
 
 from typing import Annotated
 
@@ -8,24 +8,23 @@ from openbell_server.domain.errors import OperatorError
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     app.command("migrate")(migrate)
 
 
 def migrate(
     check: Annotated[
-        bool, typer.Option("--check", help="Only say whether the schema is current; exit 1 if not.")
+        bool, typer.Option("--check", help="Only check whether the schema is current; exit 1 if not.")
     ] = False,
-    to: Annotated[str, typer.Option(help="Go no further than this revision.")] = "head",
+    to: Annotated[str, typer.Option(help="Stop after this revision.")] = "head",
     login: Annotated[
-        str, typer.Option(help="Also make this login for the processes, without a password, and give it their roles.")
+        str, typer.Option(help="Also create this login for the processes, without a password, with their roles.")
     ] = "",
     executor_login: Annotated[
-        str, typer.Option(help="The same for executors, which alone may read sealed credentials.")
+        str, typer.Option(help="The same for executors; only they may read sealed credentials.")
     ] = "",
     sql: Annotated[bool, typer.Option("--sql", help="Only print the statements, for an empty database.")] = False,
 ) -> None:
-    """Bring the database at OPENBELL_DATABASE_URL to the newest schema."""
+    """Migrate the database at OPENBELL_DATABASE_URL to the newest schema."""
     from openbell_server.adapters.postgres import migrate as schema
 
     if sql:
@@ -35,7 +34,7 @@ def migrate(
     from openbell_server.settings import Settings
 
     if login and login == executor_login:
-        raise OperatorError("Executors need a login of their own: name another one after --executor-login.")
+        raise OperatorError("Executors need a login of their own: use another name after --executor-login.")
     url = Settings().require("database_url")
     if not check:
         schema.migrate(url, to)
@@ -46,4 +45,4 @@ def migrate(
     if to == "head" and not schema.is_current(url):
         typer.echo("The schema is not current: run `openbell-server migrate`.", err=True)
         raise typer.Exit(1)
-    typer.echo("The schema is current." if to == "head" else f"The schema has everything up to {to}.")
+    typer.echo("The schema is current." if to == "head" else f"The schema has all revisions up to {to}.")

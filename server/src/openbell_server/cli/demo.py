@@ -1,4 +1,4 @@
-"""The command that shows what the platform promises."""
+"""The command that demonstrates recovery from crashes and time-outs."""
 
 import shutil
 import signal
@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from openbell_server.processes.children import ChildFailed
+from openbell_server.devtools.child_processes import ChildFailed
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command("demo")(demo)
 
 
@@ -20,9 +19,9 @@ def demo(
     picture: Annotated[Path, typer.Option(help="Where to save the final screen as SVG.")] = Path("build/demo.svg"),
     intents: Annotated[int, typer.Option(min=1, max=1000, hidden=True)] = 200,
 ) -> None:
-    """Send 200 intents through crashes and time-outs, then compare both ledgers; about half a minute."""
+    """Send 200 intents through crashes and time-outs, then compare both ledgers; takes about half a minute."""
     log_folder = Path(tempfile.mkdtemp(prefix="openbell-demo-"))
-    # A shell that started us in the background made us deaf to Ctrl-C; a demo can always be ended.
+    # A shell that starts a process in the background makes it ignore Ctrl-C; a demo must always stop.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.default_int_handler)
@@ -32,14 +31,14 @@ def demo(
         shutil.rmtree(log_folder)
         raise
     if not agree:
-        typer.echo(f"What every process said is in {log_folder}", err=True)
+        typer.echo(f"The logs of all processes are in {log_folder}", err=True)
         raise typer.Exit(1)
     shutil.rmtree(log_folder)
 
 
 def _show(intents: int, picture: Path, log_folder: Path) -> bool:
-    # Imported here, so that `--help` does not pay for what it does not run.
-    from openbell_server.demo.run import run_demo
+    # Imported here to keep `--help` fast.
+    from openbell_server.devtools.demo.run import run_demo
 
     agree = False
     try:

@@ -1,4 +1,4 @@
-"""The command that looks a platform over."""
+"""The command that checks a platform."""
 
 import asyncio
 import json
@@ -17,32 +17,31 @@ _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "cannot te
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command("doctor")(doctor)
 
 
 def doctor(
     process: Annotated[
-        str, typer.Option("--for", help="Whose settings these are: executors, for one, need what no other may.")
+        str, typer.Option("--for", help="The process that has these settings; executors need more than the others.")
     ] = "api",
     as_json: AsJson = False,
 ) -> None:
-    """Look over settings, database, NATS, Redis, vault, identity and work; every finding comes with its fix.
+    """Check settings, database, NATS, Redis, vault, identity and work; every problem is printed with its fix.
 
-    The settings are those in the environment. Exit 0 if there is no problem, 1 if there is.
+    The settings come from the environment. Exit 0 if there is no problem, 1 if there is.
     """
-    from openbell_server.processes.doctor.examine import examine, report
     from openbell_server.processes.doctor.findings import Finding, Level
+    from openbell_server.processes.doctor.run_checks import report, run_checks
     from openbell_server.settings import Settings
     from openbell_server.telemetry.logs import configure_logging
 
     known([process], PROCESSES, "process")
-    # What the parts say while they are looked at is said again by the findings.
+    # The findings repeat what the parts would log.
     configure_logging("doctor", "CRITICAL")
     try:
-        findings = asyncio.run(examine(Settings(), process))
+        findings = asyncio.run(run_checks(Settings(), process))
     except OperatorError as error:
-        # Nothing else can be looked at with settings that cannot be read.
+        # Without settings no other check can run.
         findings = [Finding("settings", "readable", Level.PROBLEM, "The settings cannot be read.", str(error))]
     if as_json:
         typer.echo(json.dumps(report(process, findings)))
@@ -68,10 +67,10 @@ def _print(findings: "list[Finding]") -> None:
         for finding in (each for each in findings if each.area == area):
             alike.setdefault((finding.level, finding.what, finding.fix), []).append(finding.check)
         for (level, what, fix), names in alike.items():
-            said = Text(printable(what if len(names) == 1 else f"{', '.join(names)}: {what}"))
+            text = Text(printable(what if len(names) == 1 else f"{', '.join(names)}: {what}"))
             if fix:
-                said.append(f"\n{printable(fix)}", style="bold")
-            table.add_row(Text(level, style=_STYLES[level]), said)
+                text.append(f"\n{printable(fix)}", style="bold")
+            table.add_row(Text(level, style=_STYLES[level]), text)
         out.print(Text(area, style="bold"))
         out.print(table)
     counts = {level: sum(finding.level == level for finding in findings) for level in _STYLES}

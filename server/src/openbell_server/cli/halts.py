@@ -1,4 +1,4 @@
-"""Commands that stop trading, and let it go on; they need the database and nothing else."""
+"""Commands that halt and resume trading; they need only the database."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -11,7 +11,7 @@ from openbell_server.domain.errors import OperatorError
 from openbell_server.domain.names import REASON_LENGTH_MAX
 
 if TYPE_CHECKING:
-    from openbell_server.adapters.postgres.halt_operators import PostgresHaltOperators
+    from openbell_server.adapters.postgres.operators.halt_operators import PostgresHaltOperators
 
 T = TypeVar("T")
 LISTED = (
@@ -20,12 +20,11 @@ LISTED = (
 )
 Organization = Annotated[UUID | None, typer.Option(help="Only this organization.")]
 Account = Annotated[UUID | None, typer.Option(help="Only this account.")]
-Reason = Annotated[str, typer.Option(help="Why, for everybody who reads of it.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Reason = Annotated[str, typer.Option(help="Why, for everyone who reads the report.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     halts = typer.Typer(rich_markup_mode=None)
     halts.callback(invoke_without_command=True)(halt)
     halts.command("status")(status)
@@ -38,16 +37,16 @@ def halt(
     organization: Organization = None,
     account: Account = None,
     reason: Reason = "",
-    reduce_only: Annotated[bool, typer.Option("--reduce-only", help="Let commands pass that reduce.")] = False,
-    cancel_working: Annotated[bool, typer.Option(help="Cancel what works, or leave it alone.")] = True,
+    reduce_only: Annotated[bool, typer.Option("--reduce-only", help="Permit commands that reduce positions.")] = False,
+    cancel_working: Annotated[bool, typer.Option(help="Cancel working orders, or leave them open.")] = True,
     yes: Yes = False,
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
-    """Open no more doors from the moment this returns: of the whole platform, or of one organization or account."""
+    """Stop sending orders, from the moment this returns: of the whole platform, an organization or an account."""
     if context.invoked_subcommand is not None:
         return
-    from openbell_server.domain.control_rules import SwitchState
+    from openbell_server.domain.controls.rules import SwitchState
 
     state = SwitchState.REDUCE_ONLY if reduce_only else SwitchState.HALTED
     _check(organization, account, reason)
@@ -57,10 +56,10 @@ def halt(
     )
     show_facts(done, as_json=as_json)
     if not as_json:
-        then = "Executors cancel what works there" if cancel_working else "What works there is left alone"
+        then = "Executors cancel the working orders there" if cancel_working else "Working orders there stay open"
         typer.echo(
-            f"\nNo door opens any more that the switch shuts. {then}; the halt report of each account says what"
-            " became of everything."
+            f"\nCommands that this switch refuses are no longer sent. {then}; the halt report of each account shows the"
+            " outcome."
         )
 
 
@@ -72,8 +71,8 @@ def resume(
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
-    """Let doors open again that a halt at this scope shut; halts at other scopes stay."""
-    from openbell_server.domain.control_rules import SwitchState
+    """Permit sending orders again that a halt at this scope stopped; halts at other scopes stay."""
+    from openbell_server.domain.controls.rules import SwitchState
 
     _check(organization, account, reason)
     _confirm(f"Set {_scope(organization, account)} to {SwitchState.ACTIVE}", yes=yes)
@@ -82,7 +81,7 @@ def resume(
 
 
 def status(as_json: AsJson = False) -> None:
-    """List every switch that stops something now, the oldest first."""
+    """List all switches that stop something now, oldest first."""
     found = _act(lambda halts: halts.list_halts())
     if found or as_json:
         show_list("halts", found, LISTED, as_json=as_json)
@@ -92,7 +91,7 @@ def status(as_json: AsJson = False) -> None:
 
 def _check(organization: UUID | None, account: UUID | None, reason: str) -> None:
     if organization is not None and account is not None:
-        raise OperatorError("Say --organization or --account, not both: an account has one organization.")
+        raise OperatorError("Use --organization or --account, not both: an account has one organization.")
     if not reason.strip() or len(reason) > REASON_LENGTH_MAX or not reason.isprintable():
         raise OperatorError(f"--reason takes 1 to {REASON_LENGTH_MAX} printable characters, not only spaces.")
 
@@ -109,6 +108,6 @@ def _confirm(what: str, *, yes: bool) -> None:
 
 
 def _act(act: Callable[["PostgresHaltOperators"], Awaitable[T]], acting_as: str = "") -> T:
-    from openbell_server.adapters.postgres.halt_operators import PostgresHaltOperators
+    from openbell_server.adapters.postgres.operators.halt_operators import PostgresHaltOperators
 
     return operate(lambda store: act(PostgresHaltOperators(store.pool, store.operator)), acting_as)

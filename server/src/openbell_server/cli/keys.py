@@ -8,36 +8,35 @@ import typer
 
 from openbell_server.cli.operators import ActingAs, AsJson, known, operate, plain_name, show_list, show_one
 from openbell_server.cli.organizations import OrganizationArgument
-from openbell_server.domain import api_keys
-from openbell_server.domain.accounts import Environment
+from openbell_server.domain.access import api_keys
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.principals import PERMISSIONS
 from openbell_server.domain.errors import OperatorError
-from openbell_server.domain.principals import PERMISSIONS
 
 COLUMNS = ("key_id", "name", "environment", "permissions", "disabled", "revoked_at", "expires_at", "created_at")
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="Its public id, as `keys list` shows it.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     keys = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     keys.command("create")(create)
     keys.command("list")(show_all)
     keys.command("disable")(disable)
     keys.command("enable")(enable)
     keys.command("revoke")(revoke)
-    app.add_typer(keys, name="keys", help="What programs identify themselves with.")
+    app.add_typer(keys, name="keys", help="API keys, with which programs authenticate.")
 
 
 def create(
     organization: OrganizationArgument,
-    environment: Annotated[Environment, typer.Option(help="The accounts it is for.")],
+    environment: Annotated[Environment, typer.Option(help="The environment of its accounts.")],
     permission: Annotated[list[str], typer.Option(help=f"Any of {', '.join(sorted(PERMISSIONS))}; repeat the option.")],
     name: Annotated[str, typer.Option(help="What it is for.")] = "key",
-    expires: Annotated[str, typer.Option(help="When it ends, as 2027-01-31 or 2027-01-31T12:00:00Z.")] = "",
+    expires: Annotated[str, typer.Option(help="When it expires, as 2027-01-31 or 2027-01-31T12:00:00Z.")] = "",
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
-    """Make a key. Its text is shown once: only a hash is stored."""
+    """Create a key. Its text is shown only once, because only a hash is stored."""
     plain_name(name, "--name")
     permissions = known(permission, PERMISSIONS, "permission")
     expires_at = _time(expires) if expires else None
@@ -57,7 +56,7 @@ def create(
         show_one(created | {"key": text}, COLUMNS, as_json=True)
         return
     show_one(created, COLUMNS, as_json=False)
-    typer.echo(f"\n{text}\n\nKeep it now: it is stored nowhere and cannot be shown again.")
+    typer.echo(f"\n{text}\n\nSave it now: it is not stored and cannot be shown again.")
 
 
 def _time(text: str) -> datetime:
@@ -69,12 +68,12 @@ def _time(text: str) -> datetime:
 
 
 def show_all(organization: OrganizationArgument, as_json: AsJson = False) -> None:
-    """List the keys of an organization, the oldest first."""
+    """List the keys of an organization, oldest first."""
     show_list("keys", operate(lambda store: store.list_api_keys(organization)), COLUMNS, as_json=as_json)
 
 
 def disable(key: KeyArgument, acting_as: ActingAs = "", as_json: AsJson = False) -> None:
-    """Refuse whoever sends the key, within a second."""
+    """Refuse requests with this key, within a second."""
     show_one(operate(lambda store: store.disable_api_key(key, disabled=True), acting_as), COLUMNS, as_json=as_json)
 
 
@@ -84,5 +83,5 @@ def enable(key: KeyArgument, acting_as: ActingAs = "", as_json: AsJson = False) 
 
 
 def revoke(key: KeyArgument, acting_as: ActingAs = "", as_json: AsJson = False) -> None:
-    """End a key for good, within a second."""
+    """Revoke a key permanently, within a second."""
     show_one(operate(lambda store: store.revoke_api_key(key), acting_as), COLUMNS, as_json=as_json)

@@ -1,4 +1,4 @@
-"""What the commands of operators have in common: who acts, on which database, and how the answer is shown."""
+"""Shared parts of the operator commands: who acts, which database, and how results are printed."""
 
 import asyncio
 import getpass
@@ -13,17 +13,17 @@ from openbell_server.domain.errors import OperatorError
 from openbell_server.domain.names import NAME_LENGTH_MAX
 
 if TYPE_CHECKING:
-    from openbell_server.adapters.postgres.operators import PostgresOperatorStore
+    from openbell_server.adapters.postgres.operators.operators import PostgresOperatorStore
 
 T = TypeVar("T")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-RowLimit = Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")]
-ActingAs = Annotated[str, typer.Option("--as", help="Who acts, for the audit log. Default: the user of this system.")]
+RowLimit = Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of rows.")]
+ActingAs = Annotated[str, typer.Option("--as", help="Who acts, for the audit log. Default: the system user.")]
 
 
 def operate(act: Callable[["PostgresOperatorStore"], Awaitable[T]], acting_as: str = "") -> T:
-    """Act on the database at OPENBELL_DATABASE_URL in the name of whoever runs the command."""
-    from openbell_server.adapters.postgres.operators import operator_store
+    """Run act on the database at OPENBELL_DATABASE_URL; the audit log records acting_as or the system user."""
+    from openbell_server.adapters.postgres.operators.operators import operator_store
     from openbell_server.settings import Settings
 
     url = Settings().require("database_url")
@@ -36,7 +36,6 @@ def operate(act: Callable[["PostgresOperatorStore"], Awaitable[T]], acting_as: s
 
 
 def acting_operator(acting_as: str) -> str:
-    """Who acts, for the audit log: the name given, or the user of this system."""
     return plain_name(acting_as or _system_user(), "--as")
 
 
@@ -44,27 +43,27 @@ def _system_user() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError) as error:
-        raise OperatorError("This system has no name for its user: say who you are with --as NAME.") from error
+        raise OperatorError("This system has no name for its user: name yourself with --as NAME.") from error
 
 
 def plain_name(text: str, what: str) -> str:
-    """The text if it will do as a name."""
+    """The text, if it is a valid name; otherwise raises an OperatorError that names `what`."""
     if not text.strip() or len(text) > NAME_LENGTH_MAX or not text.isprintable():
         raise OperatorError(f"{what} takes 1 to {NAME_LENGTH_MAX} printable characters, not only spaces.")
     return text
 
 
-def known(words: Iterable[str], all_words: Iterable[str], what: str) -> list[str]:
-    """The words if all of them are ours."""
-    wanted, allowed = set(words), set(all_words)
+def known(values: Iterable[str], choices: Iterable[str], what: str) -> list[str]:
+    """The values, sorted and without duplicates, if all are among the choices; otherwise raises an OperatorError."""
+    wanted, allowed = set(values), set(choices)
     if not wanted or wanted - allowed:
-        said = ", ".join(sorted(wanted - allowed)) or "nothing"
-        raise OperatorError(f"There is no {what} called {said}: choose from {', '.join(sorted(allowed))}.")
+        unknown = ", ".join(sorted(wanted - allowed)) or "nothing"
+        raise OperatorError(f"There is no {what} called {unknown}: choose from {', '.join(sorted(allowed))}.")
     return sorted(wanted)
 
 
 def show_list(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str], *, as_json: bool) -> None:
-    """One JSON object with all of them, or a table."""
+    """Print one JSON object with all rows, or a table."""
     if as_json:
         typer.echo(json.dumps({name: rows}))
     else:
@@ -72,7 +71,7 @@ def show_list(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str],
 
 
 def show_one(row: dict[str, Any], columns: Sequence[str], *, as_json: bool) -> None:
-    """One JSON object, or a table of one line."""
+    """Print one JSON object, or a table with one row."""
     if as_json:
         typer.echo(json.dumps(row))
     else:
@@ -80,7 +79,7 @@ def show_one(row: dict[str, Any], columns: Sequence[str], *, as_json: bool) -> N
 
 
 def show_facts(row: dict[str, Any], *, as_json: bool) -> None:
-    """One JSON object, or one fact per line, without those that are unknown."""
+    """Print one JSON object, or one fact per line without those that are None."""
     from rich.table import Table
     from rich.text import Text
 
@@ -95,12 +94,12 @@ def show_facts(row: dict[str, Any], *, as_json: bool) -> None:
     table.add_column(overflow="fold")
     for name, value in row.items():
         if value is not None:
-            table.add_row(name.replace("_", " "), Text(printable(_said(value))))
+            table.add_row(name.replace("_", " "), Text(printable(_cell(value))))
     console().print(table)
 
 
 def short_time(moment: str) -> str:
-    """A time of JSON to the second, in UTC."""
+    """An ISO time in UTC, to the second."""
     return datetime.fromisoformat(moment).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -124,12 +123,12 @@ def _print_table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None
         numbers = any(isinstance(row[name], int) and not isinstance(row[name], bool) for row in rows)
         table.add_column(name.replace("_", " "), justify="right" if numbers else "left")
     for row in rows:
-        # A Text is shown as it is; an id that is broken in two cannot be copied.
-        table.add_row(*(Text(printable(_said(row[name])), no_wrap=name.endswith("_id")) for name in columns))
+        # An id must not be split over two lines, or it cannot be copied.
+        table.add_row(*(Text(printable(_cell(row[name])), no_wrap=name.endswith("_id")) for name in columns))
     console().print(table)
 
 
-def _said(value: object) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(value) if isinstance(value, list) else "" if value is None else str(value)

@@ -6,7 +6,7 @@ from uuid import UUID
 import typer
 
 from openbell_server.cli.operators import ActingAs, AsJson, known, operate, plain_name, show_list, show_one
-from openbell_server.domain.accounts import ENTITLEMENTS
+from openbell_server.domain.access.accounts import ENTITLEMENTS
 from openbell_server.domain.errors import OperatorError
 
 COLUMNS = (
@@ -28,7 +28,6 @@ EntitlementsArgument = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     organizations = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     organizations.command("create")(create)
     organizations.command("list")(show_all)
@@ -38,7 +37,7 @@ def register(app: typer.Typer) -> None:
     organizations.command("revoke-entitlement")(revoke_entitlement)
     organizations.command("internal")(internal)
     organizations.command("enforce-paper")(enforce_paper)
-    app.add_typer(organizations, name="organizations", help="Who trades here.")
+    app.add_typer(organizations, name="organizations", help="Organizations that trade here.")
 
 
 def create(
@@ -50,7 +49,7 @@ def create(
 ) -> None:
     """Add an organization."""
     if provider and not external_id:
-        raise OperatorError(f"Say under which id {provider} knows the organization: --external-id ID.")
+        raise OperatorError(f"Add the organization's id at {provider}: --external-id ID.")
     plain_name(name, "NAME")
     provider = plain_name(provider or ("workos" if external_id else "openbell"), "--provider")
     external = plain_name(external_id, "--external-id") if external_id else None
@@ -61,18 +60,18 @@ def create(
 
 
 def show_all(as_json: AsJson = False) -> None:
-    """List organizations, the oldest first."""
+    """List organizations, oldest first."""
     show_list("organizations", operate(lambda store: store.list_across_organizations()), COLUMNS, as_json=as_json)
 
 
 def disable(organization: OrganizationArgument, acting_as: ActingAs = "", as_json: AsJson = False) -> None:
-    """Refuse everything an organization sends but cancels, at once."""
+    """Refuse every command of an organization except cancels, at once."""
     changed = operate(lambda store: store.disable_organization(organization, disabled=True), acting_as)
     show_one(changed, COLUMNS, as_json=as_json)
 
 
 def enable(organization: OrganizationArgument, acting_as: ActingAs = "", as_json: AsJson = False) -> None:
-    """Let a disabled organization trade again."""
+    """Permit a disabled organization to trade again."""
     changed = operate(lambda store: store.disable_organization(organization, disabled=False), acting_as)
     show_one(changed, COLUMNS, as_json=as_json)
 
@@ -83,9 +82,9 @@ def entitle(
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
-    """Give an organization entitlements."""
-    given = known(entitlements, ENTITLEMENTS, "entitlement")
-    show_one(operate(lambda store: store.entitle(organization, given), acting_as), COLUMNS, as_json=as_json)
+    """Add entitlements to an organization."""
+    added = known(entitlements, ENTITLEMENTS, "entitlement")
+    show_one(operate(lambda store: store.entitle(organization, added), acting_as), COLUMNS, as_json=as_json)
 
 
 def revoke_entitlement(
@@ -94,14 +93,16 @@ def revoke_entitlement(
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
-    """Take entitlements from an organization."""
-    taken = known(entitlements, ENTITLEMENTS, "entitlement")
-    show_one(operate(lambda store: store.revoke_entitlements(organization, taken), acting_as), COLUMNS, as_json=as_json)
+    """Remove entitlements from an organization."""
+    removed = known(entitlements, ENTITLEMENTS, "entitlement")
+    show_one(
+        operate(lambda store: store.revoke_entitlements(organization, removed), acting_as), COLUMNS, as_json=as_json
+    )
 
 
 def internal(
     organization: OrganizationArgument,
-    is_internal: Annotated[bool, typer.Option("--internal/--no-internal", help="Ours, or a customer's.")] = True,
+    is_internal: Annotated[bool, typer.Option("--internal/--no-internal", help="The operator's own, or not.")] = True,
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
@@ -112,11 +113,11 @@ def internal(
 
 def enforce_paper(
     organization: OrganizationArgument,
-    enforcement: Annotated[str, typer.Argument(metavar="enforce|shadow", help="Refuse, or only say so in receipts.")],
+    enforcement: Annotated[str, typer.Argument(metavar="enforce|shadow", help="Refuse, or only report in receipts.")],
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
-    """Have controls refuse on an organization's paper accounts, or only say there what they would refuse."""
+    """Choose whether controls refuse commands on paper accounts, or only report in receipts what they would refuse."""
     (wanted,) = known([enforcement], ("enforce", "shadow"), "way")
     changed = operate(lambda store: store.enforce_paper(organization, wanted), acting_as)
     show_one(changed, COLUMNS, as_json=as_json)

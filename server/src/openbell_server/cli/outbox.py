@@ -1,4 +1,4 @@
-"""Commands about the queues: how they stand, their rows, and what to do about failed ones."""
+"""Commands about the queues: their state, their rows, and how to handle failed rows."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
@@ -18,12 +18,12 @@ from openbell_server.cli.operators import (
     show_one,
 )
 from openbell_server.domain.errors import OperatorError
-from openbell_server.domain.outbox import OutboxStatus, Queue
-from openbell_server.domain.outbox_health import Verdict
+from openbell_server.domain.events.outbox import OutboxStatus, Queue
+from openbell_server.domain.events.outbox_health import Verdict
 
 if TYPE_CHECKING:
-    from openbell_server.adapters.postgres.outbox_operators import PostgresOutboxOperators
-    from openbell_server.transport.rest.operations_bodies import OutboxBody
+    from openbell_server.adapters.postgres.operators.outbox_operators import PostgresOutboxOperators
+    from openbell_server.transport.rest.health.queue_health_bodies import OutboxBody
 
 T = TypeVar("T")
 _UNCOMPLETED = (OutboxStatus.PENDING, OutboxStatus.PROCESSING, OutboxStatus.FAILED)
@@ -34,12 +34,12 @@ COLOURS = {Verdict.SLOW: "bold yellow", Verdict.FAILING: "bold red", Verdict.STU
 QueueArgument = Annotated[Queue, typer.Argument(metavar="QUEUE", help="accounts, intents or users.")]
 RowArgument = Annotated[int, typer.Argument(metavar="ID", min=1, help="The row, as `outbox list` shows it.")]
 SomeRowArgument = Annotated[int | None, typer.Argument(metavar="ID", min=1, help="The row, as `outbox list` shows it.")]
-AllFailed = Annotated[bool, typer.Option("--all-failed", help="Every failed row that nobody has acknowledged.")]
-Reason = Annotated[str, typer.Option(help="Why, for those who ask later.")]
+AllFailed = Annotated[bool, typer.Option("--all-failed", help="All failed rows that are not acknowledged.")]
+Reason = Annotated[str, typer.Option(help="Why, for the record.")]
 
 
 class Status(StrEnum):
-    """Which rows to list; completed ones are only counted."""
+    """Which rows to list; completed rows are only counted."""
 
     FAILED = "failed"
     PENDING = "pending"
@@ -48,23 +48,22 @@ class Status(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     outbox = typer.Typer(rich_markup_mode=None)
     outbox.callback(invoke_without_command=True)(summary)
     outbox.command("list")(show_all)
     outbox.command("show")(show)
     outbox.command("requeue")(requeue)
     outbox.command("acknowledge")(acknowledge)
-    app.add_typer(outbox, name="outbox", help="The queues: how they stand, and what to do about failed rows.")
+    app.add_typer(outbox, name="outbox", help="The queues: their state, and how to handle failed rows.")
 
 
 def summary(context: typer.Context, as_json: AsJson = False) -> None:
-    """Say how all queues stand, and what to do. The exit code is 1 unless all of them are healthy."""
+    """Show the state of all queues, with advice. The exit code is 1 unless all of them are healthy."""
     if context.invoked_subcommand is not None:
         return
     import msgspec
 
-    from openbell_server.transport.rest.operations_bodies import outboxes_body
+    from openbell_server.transport.rest.health.queue_health_bodies import outboxes_body
 
     body = outboxes_body(_act(lambda operators: operators.standing()))
     if as_json:
@@ -90,12 +89,12 @@ def _print_queues(queues: "Sequence[OutboxBody]") -> None:
 
 
 def show_all(
-    queue: Annotated[Queue | None, typer.Option(help="Only of this queue.")] = None,
+    queue: Annotated[Queue | None, typer.Option(help="Only this queue.")] = None,
     status: Annotated[Status, typer.Option(help="Only in this status; completed rows are not listed.")] = Status.FAILED,
     limit: RowLimit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List rows that are not completed, the oldest first; those that failed unless told otherwise."""
+    """List rows that are not completed, oldest first; by default only failed rows."""
     statuses = _UNCOMPLETED if status is Status.ALL else (OutboxStatus(status),)
     rows = _act(lambda operators: operators.list_rows((queue,) if queue else Queue, statuses, limit))
     if as_json:
@@ -111,7 +110,6 @@ def show_all(
 
 
 def _named(row: dict[str, Any]) -> dict[str, Any]:
-    """The row under the shorter names of the tables."""
     return row | {
         "id": row["outbox_id"],
         "type": row["event_type"],
@@ -130,7 +128,7 @@ def _handled(row: dict[str, Any]) -> str:
 
 
 def show(queue: QueueArgument, row: RowArgument, as_json: AsJson = False) -> None:
-    """Show all that is known of one row, with its payload."""
+    """Show one row with all its fields and its payload."""
     show_facts(_act(lambda operators: operators.show(queue, row)), as_json=as_json)
 
 
@@ -142,7 +140,7 @@ def requeue(
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
-    """Acknowledge a failed row and queue a copy of it, once. The copy comes after all that was queued before."""
+    """Acknowledge a failed row and queue a copy of it, once. The copy goes to the end of the queue."""
     _handle(queue, row, reason, acting_as, requeue=True, all_failed=all_failed, as_json=as_json)
 
 
@@ -154,7 +152,7 @@ def acknowledge(
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
-    """Say that a failed row was looked at and needs nothing more. It stays failed, and is counted as that."""
+    """Mark a failed row as handled. It stays failed and is still counted as failed."""
     _handle(queue, row, reason, acting_as, requeue=False, all_failed=all_failed, as_json=as_json)
 
 
@@ -163,7 +161,7 @@ def _handle(
 ) -> None:
     plain_name(reason, "--reason")
     if (row is None) != all_failed:
-        raise OperatorError("Name the row by its ID, or say --all-failed: one of them, and not both.")
+        raise OperatorError("Name the row by its ID, or use --all-failed: one of them, not both.")
     if row is None:
         rows = _act(lambda operators: operators.handle_all(queue, reason, requeue=requeue), acting_as)
         show_list("rows", rows if as_json else [_named(row) for row in rows], HANDLED, as_json=as_json)
@@ -176,6 +174,6 @@ def _handle(
 
 
 def _act(act: Callable[["PostgresOutboxOperators"], Awaitable[T]], acting_as: str = "") -> T:
-    from openbell_server.adapters.postgres.outbox_operators import PostgresOutboxOperators
+    from openbell_server.adapters.postgres.operators.outbox_operators import PostgresOutboxOperators
 
     return operate(lambda store: act(PostgresOutboxOperators(store.pool, store.operator)), acting_as)

@@ -1,4 +1,4 @@
-"""Commands about the time after a restore: how far it has come, and how to begin it by hand."""
+"""Commands for the time after a restore: show its progress, or start it manually."""
 
 import asyncio
 import json
@@ -14,7 +14,6 @@ T = TypeVar("T")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     recovery = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     recovery.command("status")(status)
     recovery.command("hold")(hold)
@@ -24,10 +23,10 @@ def register(app: typer.Typer) -> None:
 def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say how many accounts still wait to be compared with their broker, and which orders our record does not know."""
+    """Show how many accounts still wait for a comparison with their broker, and orders that are not in our record."""
     from openbell_server.domain.identifiers import client_order_id
 
-    standing = _ask(lambda store: store.standing())
+    standing = _act(lambda store: store.standing())
     forgotten = [
         {"account_id": str(account_id), "client_order_id": client_order_id(action_id)}
         for account_id, action_id in standing.forgotten_orders
@@ -43,24 +42,23 @@ def status(
     if standing.held_at is None:
         typer.echo("This database was never restored.")
         return
-    typer.echo(f"A restore was noticed at {standing.held_at:%Y-%m-%d %H:%M:%S} UTC.")
+    typer.echo(f"A restore was detected at {standing.held_at:%Y-%m-%d %H:%M:%S} UTC.")
     typer.echo(f"Accounts held until they are compared with their broker: {standing.accounts_held}")
-    typer.echo(f"Orders at brokers that our record does not know: {len(forgotten)}")
+    typer.echo(f"Orders at brokers that are not in our record: {len(forgotten)}")
     for order in forgotten:
         typer.echo(f"  account {order['account_id']}  client order id {order['client_order_id']}")
 
 
 def hold() -> None:
-    """Hold every account until it is compared with its broker: for a restore that the database cannot notice itself.
+    """Hold every account until it is compared with its broker, after a restore that the database cannot detect.
 
-    A copy of the disk that was put back while PostgreSQL was stopped is such a one. Run it before executors start.
+    An example is a disk copy that was restored while PostgreSQL was stopped. Run it before executors start.
     """
-    _ask(lambda store: store.hold())
+    _act(lambda store: store.hold())
     typer.echo("Every account is held until an executor has compared it with its broker.")
 
 
-def _ask(act: Callable[["PostgresRecoveryStore"], Awaitable[T]]) -> T:
-    """Act on the database at OPENBELL_DATABASE_URL."""
+def _act(act: Callable[["PostgresRecoveryStore"], Awaitable[T]]) -> T:
     from openbell_server.adapters.postgres.connection import open_pool
     from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
     from openbell_server.settings import Settings

@@ -1,4 +1,4 @@
-"""Commands that start and end PostgreSQL and NATS for the current folder."""
+"""Commands that start and stop PostgreSQL and NATS for the current folder."""
 
 import contextlib
 import shlex
@@ -7,19 +7,13 @@ from pathlib import Path
 
 import typer
 
-from openbell_server.processes.children import ChildFailed
-from openbell_server.processes.services_keeper import (
-    KeptServices,
-    running_services,
-    start_services,
-    stop_services,
-)
+from openbell_server.devtools.background_services import KeptServices, running_services, start_services, stop_services
+from openbell_server.devtools.child_processes import ChildFailed
 
 _FOLDER = Path(".openbell")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     services = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     services.command("up")(up)
     services.command("down")(down)
@@ -29,31 +23,31 @@ def register(app: typer.Typer) -> None:
 
 
 def up() -> None:
-    """Start them, unless they run, and say where they listen."""
-    with _said_plainly():
+    """Start the services unless they run, and print their addresses."""
+    with errors_as_messages():
         _print_addresses(start_services(_FOLDER))
 
 
 def down() -> None:
-    """End them and remove all they wrote."""
-    with _said_plainly():
+    """Stop the services and remove all their data."""
+    with errors_as_messages():
         typer.echo("The services have ended." if stop_services(_FOLDER) else "No services were running here.")
 
 
 def status() -> None:
-    """Say whether they run, and where they listen."""
+    """Show whether the services run, and their addresses."""
     _print_addresses(_running())
 
 
 def env() -> None:
-    """Print the settings that use them: eval "$(openbell-server services env)"."""
+    """Print the settings of the services: eval "$(openbell-server services env)"."""
     for name, value in _running().environment().items():
         typer.echo(f"export {name}={shlex.quote(value)}")
 
 
 @contextlib.contextmanager
-def _said_plainly() -> Iterator[None]:
-    """Show a failure as its sentence, not as a traceback."""
+def errors_as_messages() -> Iterator[None]:
+    """Print the failure of a child process without a traceback, and exit with code 1."""
     try:
         yield
     except ChildFailed as failure:

@@ -1,4 +1,4 @@
-"""The command that makes access tokens for a developer."""
+"""The command that creates access tokens for developers."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,34 +6,33 @@ from typing import Annotated
 import typer
 
 from openbell_server.cli.operators import plain_name
+from openbell_server.domain.access.principals import PrincipalKind, Role
 from openbell_server.domain.errors import OperatorError
-from openbell_server.domain.principals import PrincipalKind, Role
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     tokens = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     tokens.callback()(_group)
     tokens.command("mint")(mint)
-    app.add_typer(tokens, name="tokens", help="What users and service accounts identify themselves with, beside `dev`.")
+    app.add_typer(tokens, name="tokens", help="Access tokens of users and service accounts, for use with `dev`.")
 
 
 def _group() -> None:
-    """Without it one command would be taken for the group."""
+    """Typer needs a callback here: without one, a group with one command becomes that command."""
 
 
 def mint(
-    user: Annotated[str, typer.Option(help="A user: who it is, in the words of the identity provider.")] = "",
+    user: Annotated[str, typer.Option(help="A user: the identity provider's id.")] = "",
     organization: Annotated[str, typer.Option(help="The user's organization, by its external id.")] = "",
-    role: Annotated[Role | None, typer.Option(help="What the user is there.")] = None,
+    role: Annotated[Role | None, typer.Option(help="The user's role in the organization.")] = None,
     service: Annotated[str, typer.Option(help="Or a service account: its name.")] = "",
     scope: Annotated[list[str] | None, typer.Option(help="What it may do; repeat the option.")] = None,
 ) -> None:
-    """Print an access token of the `dev` that runs in this folder; it lives for an hour."""
-    from openbell_server.processes.dev_issuer import mint as sign
+    """Print an access token for the `dev` that runs in this folder; it is valid for one hour."""
+    from openbell_server.devtools.dev_issuer import mint as sign
 
     if bool(user) == bool(service) or (user and scope) or (service and (organization or role)):
-        raise OperatorError("Say --user with --organization and --role, or --service with --scope.")
+        raise OperatorError("Use --user with --organization and --role, or --service with --scope.")
     if user:
         kind, claims = PrincipalKind.USER, {"org_id": organization, "role": str(role or "")}
     else:

@@ -1,4 +1,4 @@
-"""Commands about users, who are kept by the identity provider."""
+"""Commands about users of the identity provider."""
 
 from typing import Annotated
 from uuid import UUID
@@ -11,22 +11,21 @@ COLUMNS = ("provider", "subject", "disabled", "reason", "denied_at")
 ProviderArgument = Annotated[str, typer.Argument(metavar="PROVIDER", help="The identity provider, such as workos.")]
 SubjectArgument = Annotated[str, typer.Argument(metavar="SUBJECT", help="Its id for the user: `sub` in the token.")]
 OrganizationOption = Annotated[
-    UUID | None, typer.Option("--organization", help="The organization in whose audit log it is written.")
+    UUID | None, typer.Option("--organization", help="The organization whose audit log records this.")
 ]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     users = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     users.command("disable")(disable)
     users.command("enable")(enable)
-    app.add_typer(users, name="users", help="People whom the identity provider vouches for.")
+    app.add_typer(users, name="users", help="Users of the identity provider.")
 
 
 def disable(
     provider: ProviderArgument,
     subject: SubjectArgument,
-    reason: Annotated[str, typer.Option(help="Why, for those who ask later.")] = "disabled",
+    reason: Annotated[str, typer.Option(help="Why, for the record.")] = "disabled",
     organization: OrganizationOption = None,
     acting_as: ActingAs = "",
     as_json: AsJson = False,
@@ -45,7 +44,7 @@ def enable(
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
-    """Believe the tokens of a disabled user again."""
+    """Accept the tokens of a disabled user again."""
     _check(provider, subject)
     changed = operate(lambda store: store.enable_user(provider, subject, organization), acting_as)
     show_one(changed, COLUMNS, as_json=as_json)

@@ -13,18 +13,17 @@ from openbell_server.cli.operators import ActingAs, AsJson, acting_operator, sho
 from openbell_server.domain.errors import OperatorError
 
 if TYPE_CHECKING:
-    from openbell_server.adapters.postgres.vault_objects import PostgresVaultObjects
-    from openbell_server.application.rotate_vault import Rotation
+    from openbell_server.adapters.postgres.access.vault_objects import PostgresVaultObjects
+    from openbell_server.application.access.rotate_vault_keys import Rotation
 
 T = TypeVar("T")
 BROKEN_SHOWN_MAX = 5
 _NOT_ALL = 1
 Private = Annotated[Path, typer.Option("--private", help="The file for executors.")]
-Public = Annotated[Path, typer.Option("--public", help="The file for the api, which seals and cannot open.")]
+Public = Annotated[Path, typer.Option("--public", help="The file for the api, which can seal but not open.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     vault = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     vault.command("create-key")(create_key)
     vault.command("add-key")(add_key)
@@ -34,20 +33,20 @@ def register(app: typer.Typer) -> None:
 
 
 def create_key(private: Private, public: Public, as_json: AsJson = False) -> None:
-    """Make a key, in two new files that only their owner may read."""
+    """Create a key, in two new files that only their owner may read."""
     from openbell_server.adapters.vault import key_file
 
-    key_id = _said(lambda: key_file.create_key_files(private, public))
+    key_id = _with_operator_errors(lambda: key_file.create_key_files(private, public))
     _show_key(
-        key_id, f"Give executors {private} and the api {public}. Keep a copy of {private} apart.", as_json=as_json
+        key_id, f"Give executors {private} and the api {public}. Store a copy of {private} elsewhere.", as_json=as_json
     )
 
 
 def add_key(private: Private, public: Public, as_json: AsJson = False) -> None:
-    """Add a key to both files; from then on it is the one that wraps, and the earlier ones still unwrap."""
+    """Add a key to both files; new objects are wrapped with it, and the earlier keys still unwrap."""
     from openbell_server.adapters.vault import key_file
 
-    key_id = _said(lambda: key_file.add_key(private, public))
+    key_id = _with_operator_errors(lambda: key_file.add_key(private, public))
     _show_key(
         key_id,
         "Give executors the private file first, then the api the public one; then `vault rotate`.",
@@ -56,12 +55,12 @@ def add_key(private: Private, public: Public, as_json: AsJson = False) -> None:
 
 
 def rotate(acting_as: ActingAs = "", as_json: AsJson = False) -> None:
-    """Wrap every object by the current key, while everything runs. Interrupted, it is simply run again.
+    """Wrap every object with the current key, while everything runs. If it is interrupted, run it again.
 
     It needs the settings of an executor: its login and its key. Exit code 1: some objects could not be unwrapped.
     """
     from openbell_server.adapters.postgres.connection import UNAVAILABLE
-    from openbell_server.application.rotate_vault import RotateVault
+    from openbell_server.application.access.rotate_vault_keys import RotateVault
     from openbell_server.processes.vault import rewrapper
     from openbell_server.settings import Settings
 
@@ -71,11 +70,11 @@ def rotate(acting_as: ActingAs = "", as_json: AsJson = False) -> None:
         with _progress(await key.current_key_id(), await objects.count_across_organizations()) as show:
             return await RotateVault(objects, key, UNAVAILABLE).run(show)
 
-    rotation = _said(lambda: _with_objects(run, acting_as))
+    rotation = _with_operator_errors(lambda: _with_objects(run, acting_as))
     if as_json:
         typer.echo(json.dumps(_as_json(rotation)))
     else:
-        typer.echo(f"{rotation.rewrapped} objects were wrapped anew by {rotation.key_id}; {rotation.left} are not.")
+        typer.echo(f"{rotation.rewrapped} objects were rewrapped with {rotation.key_id}; {rotation.left} are not.")
         for place in sorted(rotation.broken, key=str)[:BROKEN_SHOWN_MAX]:
             typer.echo(f"  cannot be unwrapped: account {place.account_id} credential {place.credential_id}", err=True)
     if rotation.left:
@@ -83,12 +82,12 @@ def rotate(acting_as: ActingAs = "", as_json: AsJson = False) -> None:
 
 
 def status(as_json: AsJson = False) -> None:
-    """Say how many objects each key wraps, and which key is the current one."""
+    """Show how many objects each key wraps, and which key is the current one."""
     from openbell_server.processes.vault import rewrapper
     from openbell_server.settings import Settings
 
     key = rewrapper(Settings())
-    current = _said(lambda: asyncio.run(key.current_key_id()))
+    current = _with_operator_errors(lambda: asyncio.run(key.current_key_id()))
     counts = _with_objects(lambda objects: objects.count_across_organizations())
     rows = [
         {"key_id": key_id, "objects": count, "current": key_id == current}
@@ -98,7 +97,7 @@ def status(as_json: AsJson = False) -> None:
 
 
 def _with_objects(act: Callable[["PostgresVaultObjects"], Awaitable[T]], acting_as: str = "") -> T:
-    from openbell_server.adapters.postgres.vault_objects import rotating_objects
+    from openbell_server.adapters.postgres.access.vault_objects import rotating_objects
     from openbell_server.settings import Settings
 
     async def run() -> T:
@@ -108,8 +107,8 @@ def _with_objects(act: Callable[["PostgresVaultObjects"], Awaitable[T]], acting_
     return asyncio.run(run())
 
 
-def _said(act: Callable[[], T]) -> T:
-    from openbell_server.application.ports.vault import VaultError
+def _with_operator_errors(act: Callable[[], T]) -> T:
+    from openbell_server.application.access.ports.vault import VaultError
 
     try:
         return act()
@@ -140,7 +139,7 @@ def _as_json(rotation: "Rotation") -> dict[str, object]:
 
 @contextlib.contextmanager
 def _progress(key_id: str, counts: dict[str, int]) -> Iterator[Callable[["Rotation"], None]]:
-    """A bar on standard error, so that standard output has the answer alone."""
+    """A progress bar on standard error, so that standard output contains only the result."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -1,1 +1,1 @@
-"""Rules. Standard library only: no input, no output, no clock, no chance."""
+"""Pure business rules: standard library only, without I/O, clock or randomness."""

@@ -1,4 +1,4 @@
-"""Typed ids, how they are made, and the ids derived from them."""
+"""Typed ids, how they are generated, and the ids derived from them."""
 
 import hashlib
 import re
@@ -22,7 +22,6 @@ _CLASS = re.compile(r"([A-Z0-9]+)[./-]([A-Z]{1,2})")
 
 
 def base62(number: int, length: int) -> str:
-    """The number in base 62, padded to a fixed length."""
     digits = []
     for _ in range(length):
         number, digit = divmod(number, 62)
@@ -41,22 +40,22 @@ def uuid7(milliseconds: int, entropy: bytes) -> UUID:
 
 
 def keyed_action_id(action_id: ActionId, account_id: AccountId, key: str, command_hash: bytes) -> ActionId:
-    """The id with a digest of the command and its key in place of chance.
+    """The id with its random part replaced by a digest of the command and its Idempotency-Key.
 
-    Should our record ever forget the command, the same one under the same key is known again by this part of its id,
-    which the broker has in the order's client id.
+    If a restored database lacks the command, the same command under the same key is recognised by this part of the id,
+    because the broker has it in the client order id.
     """
     digest = hashlib.sha256(account_id.bytes + command_hash + key.encode()).digest()
     return ActionId(uuid7(action_id.int >> 80, digest))
 
 
 def client_order_id(action_id: ActionId) -> str:
-    """The id a broker sees; any worker can compute it again, so nothing needs to remember it."""
+    """The id sent to the broker. It is derived, so no process must store it."""
     return base62(action_id.int, CLIENT_ORDER_ID_LENGTH)
 
 
 def action_of(order_id: str) -> ActionId | None:
-    """The action behind a client order id, or None if the id is not one of ours."""
+    """The action behind a client order id, or None for an id that Openbell did not make."""
     if len(order_id) != CLIENT_ORDER_ID_LENGTH or not all(digit in BASE62 for digit in order_id):
         return None
     number = 0
@@ -66,22 +65,19 @@ def action_of(order_id: str) -> ActionId | None:
 
 
 def slot_of(account_id: AccountId) -> int:
-    """The fixed partition an account belongs to for life."""
+    """The slot of an account; it never changes."""
     return int.from_bytes(hashlib.sha256(account_id.bytes).digest()[:8]) % SLOTS
 
 
 def canonical_symbol(text: str) -> Symbol | None:
-    """The one spelling of a symbol, or None if it is none."""
-    # Some letters outside ASCII have a plain capital (ſ → S, ß → SS): those are other spellings, not ours.
+    """The canonical spelling, or None for text that is no symbol."""
+    # Some non-ASCII letters have an ASCII capital (ſ → S, ß → SS); they are not accepted as spellings.
     upper = text.upper()
     return Symbol(upper) if text.isascii() and _SYMBOL.fullmatch(upper) else None
 
 
 def share_class_symbol(text: str, mark: str) -> Symbol | None:
-    """The one spelling where nothing but shares is traded, and a class of them is written with this mark: BRK.B, say.
-
-    Other brokers write another one.
-    """
+    """The canonical spelling at a broker of shares only, which writes a share class with `mark`: BRK.B or BRK/B."""
     symbol = canonical_symbol(text)
     if symbol is None or _PLAIN.fullmatch(symbol):
         return symbol

@@ -1,4 +1,4 @@
-"""What people call things, and why they do them."""
+"""Checks of names and reasons that people enter."""
 
 from typing import Final
 
@@ -9,12 +9,10 @@ REASON_LENGTH_MAX: Final = 500
 
 
 def check_name(name: str) -> None:
-    """Refuse the name of a body that nobody could read."""
     if not name.strip() or len(name) > NAME_LENGTH_MAX or not name.isprintable():
         raise InvalidCommand("name", f"must be 1 to {NAME_LENGTH_MAX} printable characters, not only spaces")
 
 
 def check_reason(field: str, reason: str | None) -> None:
-    """Refuse the reason of a body that nobody could read."""
     if reason is not None and not (1 <= len(reason) <= REASON_LENGTH_MAX and reason.isprintable()):
         raise InvalidCommand(field, f"must be 1 to {REASON_LENGTH_MAX} printable characters")

@@ -1,13 +1,13 @@
-"""Strict JSON: UTF-8, each key once, no NUL, no NaN, 32 levels; two readers of one text can never disagree."""
+"""Strict JSON: UTF-8, unique keys, no NUL, no NaN, at most 32 levels, so that all parsers read the same value."""
 
 import json
 import re
 from typing import Any, Final
 
 DEPTH_MAX: Final = 32
-# Beyond it a float no longer tells whole numbers apart.
+# From here on a float cannot represent every whole number.
 _WHOLE_MAX: Final = 2**53
-# NUL, which PostgreSQL cannot store, and halves of characters, which nobody can encode.
+# NUL, which PostgreSQL cannot store, and lone surrogates, which have no UTF-8 encoding.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
@@ -33,7 +33,7 @@ def _refuse_unstorable(decoded: object, level: int = 1) -> None:
 
 
 def _number(text: str) -> int | float:
-    """A whole number is whole however it is written: 1.0 is 1 to every reader of JSON."""
+    """A whole number is an int however it is written: JSON has one number type, so 1.0 equals 1."""
     number = float(text)
     return int(number) if number.is_integer() and abs(number) < _WHOLE_MAX else number
 
@@ -43,14 +43,15 @@ def _refuse_constant(name: str) -> None:
 
 
 def decode(body: bytes) -> object:
-    """What the text says, or a ValueError that says why it cannot be read."""
+    """Raises ValueError with the reason if the body is not strict JSON."""
     try:
         decoded = json.loads(
             body.decode(), object_pairs_hook=_once, parse_constant=_refuse_constant, parse_float=_number
         )
     except RecursionError:
         raise ValueError(f"it is more than {DEPTH_MAX} levels deep") from None
-    # Without an escape no text can have what is looked for, and without so many brackets none is so deep.
+    # A text can hold NUL or a surrogate only after an escape, and depth needs as many brackets: skip the walk
+    # otherwise.
     if b"\\u" in body or body.count(b"{") + body.count(b"[") > DEPTH_MAX:
         _refuse_unstorable(decoded)
     return decoded

@@ -1,4 +1,4 @@
-"""Time zones by their IANA names, from the package that is pinned: every machine has the same, and receipts name it."""
+"""IANA time zones from the pinned tzdata package, so that every machine uses the same version, which receipts name."""
 
 import re
 from functools import lru_cache
@@ -10,13 +10,13 @@ from openbell_server.domain.errors import InvalidCommand
 
 DEFAULT_ZONE: Final = "UTC"
 TZDATA_VERSION: Final = metadata.version("tzdata")
-# Area and place, so that no name leads to a file which means another zone on each machine.
+# Area and place only: names such as "localtime" mean another zone on each machine.
 _ZONE = re.compile(r"UTC|[A-Z][A-Za-z]+(/[A-Z][A-Za-z0-9_+-]+){1,2}", re.ASCII)
 
 
 @lru_cache(maxsize=1_000)
 def zone_of(name: str) -> ZoneInfo | None:
-    """The zone, if this machine knows it."""
+    """The zone, or None if the tzdata package does not have it."""
     if not _ZONE.fullmatch(name):
         return None
     try:
@@ -27,6 +27,5 @@ def zone_of(name: str) -> ZoneInfo | None:
 
 
 def check_zone(name: str, field: str = "/timezone") -> None:
-    """Refuse the timezone of a body that is none."""
     if zone_of(name) is None:
         raise InvalidCommand(field, "must be UTC or the IANA name of a zone, such as America/New_York")

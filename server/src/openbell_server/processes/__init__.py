@@ -1,1 +1,1 @@
-"""Where things start: the only place that reads settings and imports everything."""
+"""Entry points of the processes: only these modules read settings and import all layers."""

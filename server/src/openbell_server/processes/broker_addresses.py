@@ -1,4 +1,4 @@
-"""Where brokers are asked: at their own addresses, unless the operator names others."""
+"""The addresses of brokers: their own, unless the operator configures others."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.brokers.paper.profiles import PROFILES
-from openbell_server.domain.accounts import Environment
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.errors import OperatorError
 from openbell_server.settings import Settings
 
@@ -14,14 +14,16 @@ _VARIABLE: Final = "OPENBELL_BROKER_ADDRESSES"
 
 
 def broker_addresses(settings: Settings, brokers: Mapping[str, BrokerDefinition]) -> dict[str, dict[Environment, str]]:
-    """By broker and environment; a setting that could send an account's orders to the wrong place is refused."""
+    """Addresses by broker and environment; raises OperatorError for a setting that could send orders to the wrong
+    environment.
+    """
     own = {name: broker for name, broker in brokers.items() if name not in PROFILES}
     for name, places in settings.broker_addresses.items():
         if name in PROFILES:
             raise OperatorError(f"{_VARIABLE} names {name}, which is found by OPENBELL_PAPER_HOST and …_PORT.")
         if name not in own:
             known = ", ".join(sorted(own)) or "none"
-            raise OperatorError(f"{_VARIABLE} names a broker that there is not, {name}; known here: {known}.")
+            raise OperatorError(f"{_VARIABLE} names an unknown broker, {name}; known brokers: {known}.")
         for environment, address in places.items():
             _require_place(own[name], environment, address)
     return {
@@ -33,7 +35,7 @@ def broker_addresses(settings: Settings, brokers: Mapping[str, BrokerDefinition]
 
 
 def _require_place(broker: BrokerDefinition, environment: Environment, address: str) -> None:
-    """Refuse what is no address for this environment; the address may hold a password, and is not repeated."""
+    """Reject an invalid address for this environment; it may contain a password, so it is not shown."""
     able = broker.capabilities.environments
     if environment not in able:
         raise OperatorError(f"{_VARIABLE}: {broker.name} trades in {' and '.join(sorted(able))}, not in {environment}.")
@@ -49,7 +51,7 @@ def _require_place(broker: BrokerDefinition, environment: Environment, address: 
 
 
 def _host(address: str) -> str | None:
-    """The host in its one spelling, or None for what is no address."""
+    """The normalized host, or None if this is not an address."""
     try:
         parts = urlsplit(address)
         named = parts.scheme in {"http", "https"} and parts.port != 0

@@ -1,4 +1,6 @@
-"""uvicorn under our own lifecycle: no signals of its own, a word when it serves, an end when told."""
+"""Runs uvicorn inside our process lifecycle: it installs no signal handlers, reports when it serves, and stops when
+asked to.
+"""
 
 import asyncio
 import contextlib
@@ -21,11 +23,9 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave the signals to the lifecycle."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then say so."""
         await super().startup(sockets)
         self._ready()
 
@@ -40,13 +40,11 @@ async def serve_http(
     ready: Callable[[], None] = lambda: None,
     before_stop: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until stopping is set, then finish the requests under way."""
+    """Serve until stopping is set, then finish the open requests."""
     try:
         listener = socket.create_server((host, port), backlog=1024)
     except OSError as error:
-        raise OperatorError(
-            f"Nothing can be served at {host}:{port} ({error.strerror}): choose another port."
-        ) from error
+        raise OperatorError(f"Cannot listen on {host}:{port} ({error.strerror}): choose another port.") from error
     with listener:
         config = uvicorn.Config(
             application,

@@ -1,4 +1,4 @@
-"""How every process starts, says that it is ready, and ends: signals, one task group, a bounded drain."""
+"""Starts and stops every process: signals, readiness, and a drain with a time limit."""
 
 import asyncio
 import gc
@@ -11,26 +11,26 @@ from collections.abc import Awaitable, Callable
 import structlog
 import uvloop
 
-from openbell_server.adapters.postgres.connection import UNREACHABLE, plainly
+from openbell_server.adapters.postgres.connection import UNREACHABLE, describe_error
 from openbell_server.application import crash_points
 from openbell_server.domain.errors import OperatorError
-from openbell_server.processes.operations import Operations
+from openbell_server.processes.operations_port import Operations
 from openbell_server.settings import Settings
 from openbell_server.telemetry.logs import configure_logging
 from openbell_server.telemetry.tracing import open_tracing
 
 DRAIN_SECONDS = 10
-NEW_OBJECTS_BETWEEN_LOOKS = 20_000
+GC_THRESHOLD = 20_000
 Serve = Callable[[Settings, asyncio.Event, Operations], Awaitable[None]]
 
 
 def boot_time() -> float:
-    """Unlike the monotonic clock it goes on while the machine is suspended: nothing stays fresh in its sleep."""
+    """Seconds of the boot clock, which continues during suspend, so cached data is stale after a resume."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def notify_ready() -> None:
-    """Tell whoever started us, by systemd's protocol, that we serve."""
+    """Report readiness by systemd's notify protocol."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
@@ -40,7 +40,6 @@ def notify_ready() -> None:
 
 
 async def until_signalled() -> None:
-    """Wait for SIGTERM or SIGINT."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -48,22 +47,22 @@ async def until_signalled() -> None:
     await stopped.wait()
 
 
-def collect_less_often() -> None:
-    """Have Python look for rings of garbage less often, and never among what was there when it began.
+def tune_garbage_collection() -> None:
+    """Raise the GC threshold and freeze start-up objects.
 
-    Open streams and records that are judged again are many objects that live for long: looking through them for every
-    few hundred new ones, as Python does by itself, took a tenth of a stream server and a quarter of a back-test.
+    Streams and back-tests hold many long-lived objects; with Python's default threshold GC took 10 % of a stream server
+    and 25 % of a back-test.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(NEW_OBJECTS_BETWEEN_LOOKS)
+    gc.set_threshold(GC_THRESHOLD)
 
 
 def run(process: str, settings: Settings, serve: Serve) -> None:
-    """Run one process: serve gets an event that is set when it shall drain, and has ten seconds from then."""
+    """Run one process. The event passed to serve is set on a signal; serve must then return within DRAIN_SECONDS."""
     configure_logging(process, settings.log_level)
     crash_points.arm(settings.crash_at)
-    collect_less_often()
+    tune_garbage_collection()
     record_span, close_tracing = open_tracing(process, settings.otlp_url)
     try:
         uvloop.run(_supervise(Operations(process, record_span), settings, serve))
@@ -91,8 +90,8 @@ async def _supervise(operations: Operations, settings: Settings, serve: Serve) -
         if operations.has_started:
             raise
         raise OperatorError(
-            f"The database did not answer ({plainly(error)}): check its address in the settings and that the server"
-            " runs, then start this process again."
+            f"The database did not answer ({describe_error(error)}): check its address in the settings and that the"
+            " server runs, then start this process again."
         ) from error
     finally:
         showing.cancel()

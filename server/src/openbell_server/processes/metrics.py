@@ -1,22 +1,22 @@
-"""What each kind of process counts, by name. No label ever names an account, an organization, a symbol or an error."""
+"""Metrics of requests, streams and relay. No label contains an account, organization, symbol or error text."""
 
 from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-from openbell_server.application.relay_outbox import RelayBatch
-from openbell_server.processes.operations import Operations
+from openbell_server.application.events.relay_outbox import RelayBatch
+from openbell_server.processes.operations_port import Operations
 
-# A queue, what a round of it did, and the seconds that it took.
+# A queue, the result of one batch, and its duration in seconds.
 ObserveRound = Callable[[str, RelayBatch, float], None]
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 def watch_requests(operations: Operations) -> Callable[[str, str | None, int, float], None]:
-    """Counts requests by route, as it is written and not as it was called, and traces them."""
+    """Count requests by route template and trace them."""
     requests = operations.instruments.counter(
         "openbell_api_requests_total",
-        "Requests that were answered; a path that leads nowhere has the route `none`.",
+        "Requests that were answered; an unknown path has the route `none`.",
         *("method", "route", "status"),
     )
     seconds = operations.instruments.histogram(
@@ -28,7 +28,7 @@ def watch_requests(operations: Operations) -> Callable[[str, str | None, int, fl
         return requests.labels(method, route, f"{hundreds}xx").inc, seconds.labels(method, route).observe
 
     def observe(method: str, route: str | None, status: int, elapsed: float) -> None:
-        # Callers may send any word for a method.
+        # The method is the caller's text, so unknown ones share one label.
         method, route = method if method in _METHODS else "other", route or "none"
         count, observe_seconds = labelled(method, route, status // 100)
         count()
@@ -43,19 +43,17 @@ def watch_requests(operations: Operations) -> Callable[[str, str | None, int, fl
 
 
 def watch_followers(operations: Operations, count: Callable[[], int]) -> None:
-    """Who follows accounts here."""
     about = "Streams of events that are open."
     operations.instruments.read("gauge", "openbell_stream_followers", about, (), lambda: {(): count()})
 
 
 def watch_pruning(operations: Operations) -> Callable[[int], None]:
-    """Counts events that were kept for long enough."""
     about = "Events that this process removed because they had been kept for long enough."
     return operations.instruments.counter("openbell_events_pruned_total", about).inc
 
 
 def watch_rounds(operations: Operations) -> ObserveRound:
-    """Counts what the relay did, by queue, and traces each round that had rows."""
+    """Count the relay's rows by queue, and trace each batch that had rows."""
     rows = operations.instruments.counter(
         "openbell_relay_rows_total",
         "Rows of a queue: claimed by this process, completed, released for a later try, and of these failed for good.",
@@ -63,11 +61,11 @@ def watch_rounds(operations: Operations) -> ObserveRound:
     )
 
     def observe(queue: str, batch: RelayBatch, elapsed: float) -> None:
-        told = {"claimed": batch.claimed, "completed": batch.completed, "released": batch.released}
-        for result, count in {**told, "failed": len(batch.failed)}.items():
+        counts = {"claimed": batch.claimed, "completed": batch.completed, "released": batch.released}
+        for result, count in {**counts, "failed": len(batch.failed)}.items():
             rows.labels(queue, result).inc(count)
         if batch.claimed:
-            counted = {f"openbell.rows.{result}": count for result, count in told.items()}
+            counted = {f"openbell.rows.{result}": count for result, count in counts.items()}
             operations.record_span("relay round", elapsed, {"openbell.queue": queue, **counted})
 
     return observe

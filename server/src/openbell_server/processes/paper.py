@@ -1,11 +1,11 @@
-"""The paper broker's process: its own ledger, served over HTTP, until told to stop."""
+"""Runs the paper broker: its ledger served over HTTP."""
 
 import asyncio
 from datetime import UTC, datetime
 
 import structlog
 
-from openbell_server.adapters.postgres.connection import UNREACHABLE, plainly
+from openbell_server.adapters.postgres.connection import UNREACHABLE, describe_error
 from openbell_server.brokers.paper.faults import parse_faults
 from openbell_server.brokers.paper.ledger import Ledger
 from openbell_server.brokers.paper.market import Market
@@ -13,15 +13,15 @@ from openbell_server.brokers.paper.prices import parse_prices
 from openbell_server.brokers.paper.server import PaperApplication
 from openbell_server.processes.http_server import serve_http
 from openbell_server.processes.lifecycle import notify_ready
-from openbell_server.processes.operations import NotReady, Operations
+from openbell_server.processes.operations_port import NotReady, Operations
 from openbell_server.settings import Settings
 
-# Bounds memory: each connection has at most one command waiting for its turn.
+# Limits memory: each connection has at most one command waiting.
 CONNECTIONS_MAX = 512
 
 
 async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
-    """Serve until stopping is set, then end the feeds and finish the commands under way."""
+    """Serve until stopping is set, then end the feeds and finish the open commands."""
     faults = parse_faults(settings.paper_faults)
     prices = parse_prices(settings.paper_prices, datetime.now(UTC))
     ledger = await Ledger.open(settings.require("paper_database_url"))
@@ -46,12 +46,12 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
 
 
 async def _keep_time(market: Market) -> None:
-    """Let time pass in the market; a database that is away is asked again."""
+    """Advance the market's time; retries while the database is unavailable."""
     while True:
         try:
             await market.pass_time(datetime.now(UTC))
         except UNREACHABLE as error:
-            structlog.get_logger().warning("paper_market_stands_still", why=plainly(error))
+            structlog.get_logger().warning("paper_market_stands_still", why=describe_error(error))
         await asyncio.sleep(market.look_seconds)
 
 
@@ -60,4 +60,4 @@ async def _check(ledger: Ledger) -> None:
         async with ledger.writing():
             pass
     except UNREACHABLE as error:
-        raise NotReady(f"the paper broker's database takes no writes: {plainly(error)}") from error
+        raise NotReady(f"the paper broker's database takes no writes: {describe_error(error)}") from error

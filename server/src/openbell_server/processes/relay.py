@@ -1,4 +1,4 @@
-"""The outbox worker: tells others what the queues say and webhooks what logs say, and finishes deletions of users."""
+"""Runs the relay: publishes outbox rows, delivers webhooks, prunes old rows and finishes deletions of users."""
 
 import asyncio
 import contextlib
@@ -16,54 +16,54 @@ from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.event_wakes import EventWakes
 from openbell_server.adapters.jetstream.publishing import (
-    JetStreamTeller,
+    JetStreamPublisher,
     Messages,
     account_messages,
     user_messages,
     work_messages,
 )
+from openbell_server.adapters.postgres.access.credentials import PostgresCredentialStore
+from openbell_server.adapters.postgres.access.orphaned_secrets import destroy_orphaned_across_organizations
+from openbell_server.adapters.postgres.access.user_deletions import PostgresUserDeletionStore
 from openbell_server.adapters.postgres.connection import (
     OUTDATED,
-    QUEUE_LANE,
+    RELAY_POOL_SETTINGS,
     UNAVAILABLE,
     DatabaseClock,
     Pool,
     Role,
-    open_lanes,
     open_pool,
+    open_role_pool,
 )
-from openbell_server.adapters.postgres.credentials import PostgresCredentialStore
-from openbell_server.adapters.postgres.event_pruning import PruneEvents
-from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
+from openbell_server.adapters.postgres.events.event_pruning import PruneEvents
+from openbell_server.adapters.postgres.events.outbox import PostgresOutboxStore
 from openbell_server.adapters.postgres.schema import require_schema
-from openbell_server.adapters.postgres.unneeded_secrets import destroy_unneeded_across_organizations
-from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
-from openbell_server.application.delete_user import FinishDeletions
-from openbell_server.application.relay_outbox import RelayOutbox
-from openbell_server.application.warn_of_expiry import WarnOfExpiry
-from openbell_server.domain.outbox import ClaimedRow, Queue
-from openbell_server.processes.callers import identity_provider
+from openbell_server.application.access.delete_user import FinishDeletions
+from openbell_server.application.access.warn_before_expiry import WarnOfExpiry
+from openbell_server.application.events.relay_outbox import RelayOutbox
+from openbell_server.domain.events.outbox import ClaimedRow, Queue
+from openbell_server.processes.authentication import identity_provider
 from openbell_server.processes.execution_metrics import watch_queues
 from openbell_server.processes.lifecycle import boot_time, notify_ready
 from openbell_server.processes.metrics import ObserveRound, watch_pruning, watch_rounds
-from openbell_server.processes.operations import Operations
+from openbell_server.processes.operations_port import Operations
 from openbell_server.processes.webhooks import deliver_webhooks
 from openbell_server.settings import Settings
 
-# A wake-up that got lost costs at most this much. For intents there is none: the api has told the executor itself, and
-# what comes within this time is told again in one message for each account.
+# Longest delay after a lost notification. Intents need none: the api has notified the executor, and all rows of an
+# account within this time are published as one message.
 POLL_SECONDS: Final = 0.25
-# Between rounds of a queue: every hint wakes all of them, and most are meant for the accounts'.
+# Pause between batches of a queue: every notification wakes all queues, and most are for accounts.
 PAUSE_SECONDS: Final = {Queue.INTENTS: 0.0, Queue.ACCOUNTS: 0.02, Queue.USERS: 0.2}
-# Rounds of a queue at the same time, once one was full.
+# Concurrent batches of a queue after a full one.
 ROUNDS_MAX: Final = 2
-# One for each of those, and one to prune.
+# One connection per batch, and one to prune.
 LANES: Final = len(Queue) * ROUNDS_MAX + 1
-# A relay that is paused inside a transaction must not keep rows from others for longer.
+# A relay that is paused inside a transaction must not lock rows for longer.
 IDLE_SECONDS: Final = 1
 DELETIONS_POLL_SECONDS: Final = 1.0
 PRUNE_POLL_SECONDS: Final = 60.0
-# Events are kept by the day; between two turns, accounts have theirs.
+# Retention of events counts in days; the pause leaves the database to others between accounts.
 PRUNE_EVENTS_POLL_SECONDS: Final = 600.0
 PRUNE_EVENTS_PAUSE_SECONDS: Final = 0.05
 STREAMS: Final[dict[Queue, tuple[str, Messages]]] = {
@@ -71,12 +71,11 @@ STREAMS: Final[dict[Queue, tuple[str, Messages]]] = {
     Queue.INTENTS: (subjects.WORK_STREAM, work_messages),
     Queue.USERS: (subjects.USER_STREAM, user_messages),
 }
-# Credentials run out by the day; an order is not held up by a minute.
+# Credentials expire on a day, so half a minute is precise enough.
 EXPIRY_POLL_SECONDS: Final = 30.0
 
 
 async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
-    """Relay rows until stopping is set."""
     awake = {queue: asyncio.Event() for queue in Queue}
 
     async def wake(_: Msg) -> None:
@@ -88,7 +87,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
     wakes = EventWakes(connection)
     async with (
         await open_pool(settings.require("database_url"), connections_max=6, idle_seconds=IDLE_SECONDS) as pool,
-        await open_lanes(settings.require("database_url"), Role.RELAY, LANES, QUEUE_LANE) as lanes,
+        await open_role_pool(settings.require("database_url"), Role.RELAY, LANES, RELAY_POOL_SETTINGS) as lanes,
         identity_provider(settings) as provider,
     ):
         await require_schema(pool)
@@ -111,7 +110,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         deliveries = asyncio.ensure_future(deliver_webhooks(settings, wakes, operations, stopping))
         notify_ready()
         try:
-            # Each by itself: whatever holds one up must hold up no other.
+            # Concurrently, so that one that is blocked does not block another.
             await asyncio.gather(
                 *(
                     _relay(queue, _relay_of(pool, connection, store), observe, awake[queue], stopping)
@@ -128,20 +127,19 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
 def _relay_of(pool: Pool, connection: JetStreamConnection, store: PostgresOutboxStore) -> RelayOutbox:
     async def destroy_secrets(rows: Sequence[ClaimedRow]) -> None:
         try:
-            await destroy_unneeded_across_organizations(pool, sorted({UUID(row.in_order_of) for row in rows}))
+            await destroy_orphaned_across_organizations(pool, sorted({UUID(row.in_order_of) for row in rows}))
         except Exception as error:
             structlog.get_logger().warning("secrets_not_destroyed", error=repr(error))
             raise
 
-    teller = JetStreamTeller(connection, *STREAMS[store.queue])
     finish = destroy_secrets if store.queue is Queue.ACCOUNTS else None
-    return RelayOutbox(store, teller, _jitter, boot_time, finish)
+    return RelayOutbox(store, JetStreamPublisher(connection, *STREAMS[store.queue]), _jitter, boot_time, finish)
 
 
 async def _relay(
     queue: Queue, relay: RelayOutbox, observe: ObserveRound, awake: asyncio.Event, stopping: asyncio.Event
 ) -> None:
-    """The rounds of one queue: one at a time, or several while it is full."""
+    """Relay the batches of one queue: one at a time, or ROUNDS_MAX while it is full."""
     is_more = False
     while not stopping.is_set():
         awake.clear()
@@ -153,7 +151,7 @@ async def _relay(
 
 
 async def _finish_deletions(finish: FinishDeletions) -> None:
-    """Until cancelled; whatever is cut off is taken up again."""
+    """Run until cancelled; an interrupted deletion is resumed."""
 
     async def finished() -> bool:
         return await finish() > 0
@@ -164,7 +162,7 @@ async def _finish_deletions(finish: FinishDeletions) -> None:
 
 
 async def _prune(stores: Sequence[PostgresOutboxStore], keep_seconds: float) -> None:
-    """Until cancelled: remove completed rows that are old enough, a bounded number at a time."""
+    """Remove completed rows that are old enough, a limited number at a time, until cancelled."""
 
     async def prune(store: PostgresOutboxStore) -> bool:
         removed = await store.prune_across_organizations(keep_seconds)
@@ -178,7 +176,7 @@ async def _prune(stores: Sequence[PostgresOutboxStore], keep_seconds: float) -> 
 
 
 async def _prune_events(prune: PruneEvents, observe: Callable[[int], None]) -> None:
-    """Until cancelled: remove events that were kept for long enough, a bounded number of one account at a time."""
+    """Remove events past their retention, a limited number of one account at a time, until cancelled."""
 
     async def pruned() -> bool:
         removed = await prune.across_organizations()
@@ -193,7 +191,6 @@ async def _prune_events(prune: PruneEvents, observe: Callable[[int], None]) -> N
 
 
 async def _warn_of_expiry(pool: Pool, queue: JetStreamConnection) -> None:
-    """Warn of credentials that run out, until cancelled."""
     warn = WarnOfExpiry(PostgresCredentialStore(pool, DatabaseClock(pool)), queue)
     while True:
         if not await _try(warn):
@@ -201,16 +198,16 @@ async def _warn_of_expiry(pool: Pool, queue: JetStreamConnection) -> None:
 
 
 def _jitter() -> float:
-    return random.uniform(0.8, 1.2)  # noqa: S311 - only spreads the tries
+    return random.uniform(0.8, 1.2)  # noqa: S311 - only spreads the retries
 
 
 async def _try(work: Callable[[], Awaitable[bool]]) -> bool:
-    """One round of something; whether there may be more to do at once."""
+    """Run one batch; returns whether there may be more to do at once."""
     log = structlog.get_logger()
     try:
         return await work()
     except OUTDATED:
-        # What it needs is not there before the database is migrated.
+        # prune_events comes with revision 0002; until then the relay prunes nothing.
         return False
     except UNAVAILABLE as error:
         log.warning("relay_round_failed", error=repr(error))

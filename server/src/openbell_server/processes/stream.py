@@ -1,22 +1,22 @@
-"""The gRPC process."""
+"""Runs the gRPC stream server."""
 
 import asyncio
 import time
 
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.event_wakes import EventWakes
+from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.connection import open_pool
-from openbell_server.adapters.postgres.events import PostgresEventStore
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
+from openbell_server.adapters.postgres.events.events import PostgresEventStore
 from openbell_server.adapters.postgres.schema import require_schema
-from openbell_server.application.follow_events import FollowEvents
-from openbell_server.application.watch_access import WatchAccess
-from openbell_server.application.watch_logs import WatchLogs
-from openbell_server.processes.callers import access_tokens, authentication, wall_clock
+from openbell_server.application.events.event_tail_cache import EventTailCache
+from openbell_server.application.events.follow_events import FollowEvents
+from openbell_server.application.events.recheck_access import RecheckAccess
+from openbell_server.processes.authentication import access_tokens, authentication, wall_clock
 from openbell_server.processes.lifecycle import notify_ready
-from openbell_server.processes.limits import rate_limits, watch_limits
 from openbell_server.processes.metrics import watch_followers
-from openbell_server.processes.operations import Operations
+from openbell_server.processes.operations_port import Operations
+from openbell_server.processes.rate_limits import rate_limits, watch_limits
 from openbell_server.settings import Settings
 from openbell_server.transport.stream.event_messages import encode_event
 from openbell_server.transport.stream.health import Health
@@ -24,7 +24,6 @@ from openbell_server.transport.stream.server import TradingService, serve_stream
 
 
 async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
-    """Serve the stream until stopping is set."""
     hints = JetStreamConnection(settings.nats_url)
     async with (
         await open_pool(settings.require("database_url"), connections_max=10) as pool,
@@ -37,8 +36,8 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         watch_limits(operations, limit)
         events = PostgresEventStore(pool)
         follow = FollowEvents(
-            WatchAccess(PostgresOrganizationStore(pool), events),
-            WatchLogs(events, EventWakes(hints), encode_event),
+            RecheckAccess(PostgresOrganizationStore(pool), events),
+            EventTailCache(events, EventWakes(hints), encode_event),
             settings.require("cursor_secret").encode(),
             time.monotonic,
         )

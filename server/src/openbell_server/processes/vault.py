@@ -1,9 +1,9 @@
-"""Where secrets are kept, by the setting `vault_key`: whoever takes them in seals and cannot open, executors open."""
+"""Builds the vault of the setting `vault_key`: the api only seals, executors open."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from openbell_server.application.ports.vault import Opener, Rewrapper, Sealer, VaultError
+from openbell_server.application.access.ports.vault import Opener, Rewrapper, Sealer, VaultError
 from openbell_server.domain.errors import OperatorError
 from openbell_server.settings import Settings
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 FILE: Final = "file:"
 AWS_KMS: Final = "aws-kms:"
-# Tink takes a while to import, and not every process has a vault: hence the imports below.
+# Tink is slow to import and not every process has a vault, so the imports are local.
 
 
 def sealer(settings: Settings) -> Sealer | None:
-    """For those who take secrets in; None where there is no key."""
+    """None if no key is configured."""
     if not settings.vault_key:
         return None
     from openbell_server.adapters.vault.envelope import EnvelopeSealer
@@ -25,7 +25,7 @@ def sealer(settings: Settings) -> Sealer | None:
 
 
 def opener(settings: Settings) -> Opener | None:
-    """For executors; None where there is no key."""
+    """None if no key is configured."""
     if not settings.vault_key:
         return None
     from openbell_server.adapters.vault.envelope import EnvelopeOpener
@@ -34,7 +34,6 @@ def opener(settings: Settings) -> Opener | None:
 
 
 def rewrapper(settings: Settings) -> Rewrapper:
-    """For those who rotate."""
     settings.require("vault_key")
     from openbell_server.adapters.vault.envelope import EnvelopeRewrapper
 
@@ -50,7 +49,7 @@ def _key(settings: Settings, *, opens: bool) -> "KeyEncryptionKey":
 
 
 def _kms_key(key: str, endpoint: str) -> "KeyEncryptionKey":
-    # Who may open is for IAM to say: we cannot see it before we try.
+    # IAM decides who may open; this is only known after a try.
     try:
         from openbell_server.adapters.vault.aws_kms import AwsKmsKey
     except ImportError as error:

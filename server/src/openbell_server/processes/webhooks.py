@@ -1,4 +1,4 @@
-"""Delivers events to webhooks, beside the outbox: woken by hints, and by a sweep where they get lost."""
+"""Delivers events to webhooks: woken by notifications, with a sweep for lost ones."""
 
 import asyncio
 import contextlib
@@ -10,20 +10,20 @@ from typing import Final
 import structlog
 
 from openbell_server.adapters.jetstream.event_wakes import EventWakes
-from openbell_server.adapters.postgres.connection import OUTDATED, UNAVAILABLE, Pool, open_pool
-from openbell_server.adapters.postgres.events import PostgresEventStore
-from openbell_server.adapters.postgres.webhook_lanes import PostgresLaneStore
+from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool, open_pool
+from openbell_server.adapters.postgres.events.delivery_queue import PostgresDeliveryQueueStore
+from openbell_server.adapters.postgres.events.events import PostgresEventStore
 from openbell_server.adapters.webhooks.posting import WebhookPoster
-from openbell_server.application.deliver_webhooks import DeliverWebhooks, SignAndPost
+from openbell_server.application.webhooks.deliver_webhooks import DeliverWebhooks, SignAndPost
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.lifecycle import boot_time
-from openbell_server.processes.operations import Operations
+from openbell_server.processes.operations_port import Operations
 from openbell_server.settings import Settings
 from openbell_server.telemetry.instruments import Values
 
-# A hint that got lost costs at most this much.
+# Longest delay after a lost notification.
 SWEEP_SECONDS: Final = 0.5
-# Between claims: many hints come at once, and a claim looks at all lanes.
+# Pause between claims, because notifications come in bursts and a claim reads all delivery queues.
 PAUSE_SECONDS: Final = 0.05
 ADD_LANES_SECONDS: Final = 1.0
 DRAIN_SECONDS: Final = 5.0
@@ -38,7 +38,7 @@ _LANES: Final = {
 async def deliver_webhooks(
     settings: Settings, wakes: EventWakes, operations: Operations, stopping: asyncio.Event
 ) -> None:
-    """Deliver until stopping is set; nothing where there is no key to sign with."""
+    """Deliver until stopping is set; returns at once without a key to sign with."""
     key = settings.webhook_key.get_secret_value()
     if not key:
         return
@@ -50,15 +50,15 @@ async def deliver_webhooks(
     wakes.listen(wake)
     poster = WebhookPoster(private_allowed=settings.webhook_private_targets)
     async with await open_pool(settings.require("database_url"), connections_max=CONNECTIONS_MAX) as pool:
-        store = PostgresLaneStore(pool)
+        store = PostgresDeliveryQueueStore(pool)
         deliver = DeliverWebhooks(
             store,
             PostgresEventStore(pool),
             SignAndPost(poster, key.encode(), time.time),
-            lambda: random.uniform(0.8, 1.2),  # noqa: S311 - only spreads the tries
+            lambda: random.uniform(0.8, 1.2),  # noqa: S311 - only spreads the retries
             boot_time,
             settings.webhook_park_hours * 3600,
-            _tell,
+            _log_error,
             awake.set,
         )
         watch_webhooks(operations, pool, deliver)
@@ -78,10 +78,10 @@ async def deliver_webhooks(
 
 
 def watch_webhooks(operations: Operations, pool: Pool, deliver: DeliverWebhooks) -> None:
-    """What became of deliveries here, and how lanes stand anywhere."""
+    """Metrics of this process's deliveries and of all delivery queues."""
 
     async def lanes() -> Mapping[str, Values]:
-        counts = await PostgresLaneStore(pool).counts_across_organizations()
+        counts = await PostgresDeliveryQueueStore(pool).counts_across_organizations()
         return {name: {(): count} for name, count in zip(_LANES, counts, strict=True)}
 
     operations.instruments.read(
@@ -94,11 +94,11 @@ def watch_webhooks(operations: Operations, pool: Pool, deliver: DeliverWebhooks)
     operations.from_store(lanes, _LANES)
 
 
-async def _add_lanes(store: PostgresLaneStore) -> None:
-    """Until cancelled."""
+async def _add_lanes(store: PostgresDeliveryQueueStore) -> None:
+    """Run until cancelled."""
 
     async def added() -> bool:
-        return await store.add_lanes_across_organizations() > 0
+        return await store.add_queues_across_organizations() > 0
 
     while True:
         if not await _try(added):
@@ -108,15 +108,14 @@ async def _add_lanes(store: PostgresLaneStore) -> None:
 async def _try(work: Callable[[], Awaitable[bool]]) -> bool:
     try:
         return await work()
-    except Exception as error:  # noqa: BLE001 - told, and tried again
-        _tell(error)
+    except Exception as error:  # noqa: BLE001 - logged and retried
+        _log_error(error)
     return False
 
 
-def _tell(error: Exception) -> None:
+def _log_error(error: Exception) -> None:
     log = structlog.get_logger()
     if isinstance(error, UNAVAILABLE):
         log.warning("webhook_round_failed", error=repr(error))
-    elif not isinstance(error, OUTDATED):
-        # What it needs is not there before the database is migrated.
+    else:
         log.error("webhook_round_failed", exc_info=error)

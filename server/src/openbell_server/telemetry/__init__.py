@@ -1,1 +1,1 @@
-"""What a process tells its operator: logs, metrics, traces."""
+"""Logs, metrics and traces of a process."""

@@ -1,4 +1,4 @@
-"""What metrics are made of: a registry of our own, and a line about each metric for the page that lists them."""
+"""The registry of a process's metrics, with a description of each for the metrics page."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,19 +8,17 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-# When each series began: twice as much to read, and nobody asks.
+# The _created series would double the output, and nothing reads them.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 # From a millisecond to longer than any request may take.
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 Kind = Literal["counter", "gauge", "histogram"]
-# By the values of the labels, in their order; a metric without labels has one entry, of the empty tuple.
+# Values by label values, in label order; a metric without labels has the one key ().
 Values = Mapping[tuple[str, ...], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """One metric, as its page shows it."""
-
     name: str
     kind: Kind
     labels: tuple[str, ...]
@@ -28,31 +26,29 @@ class Described:
 
 
 class Instruments:
-    """The metrics of one process."""
+    """The metrics of one process, in a registry of its own without the library's Python metrics."""
 
     def __init__(self) -> None:
-        """None yet; the library's own are about Python, and not asked for."""
         self._registry = CollectorRegistry()
         self.described: list[Described] = []
 
     def counter(self, name: str, meaning: str, *labels: str) -> Counter:
-        """Something that is counted where it happens; the name ends in _total."""
+        """The name must end in _total."""
         self.described.append(Described(name, "counter", labels, meaning))
         return Counter(name, meaning, labels, registry=self._registry)
 
     def histogram(self, name: str, meaning: str, *labels: str) -> Histogram:
-        """How long something took; the name ends in _seconds."""
+        """A duration; the name must end in _seconds."""
         self.described.append(Described(name, "histogram", labels, meaning))
         return Histogram(name, meaning, labels, buckets=SECONDS, registry=self._registry)
 
     def read(self, kind: Kind, name: str, meaning: str, labels: tuple[str, ...], source: Callable[[], Values]) -> None:
-        """Something that is kept elsewhere, and read when somebody looks."""
+        """A metric whose values are read from `source` at each scrape."""
         described = Described(name, kind, labels, meaning)
         self.described.append(described)
         self._registry.register(_Read(described, source))
 
     def text(self) -> bytes:
-        """All of them, as Prometheus reads them."""
         return generate_latest(self._registry)
 
 
@@ -62,7 +58,6 @@ class _Read(Collector):
         self._source = source
 
     def collect(self) -> Iterator[Metric]:
-        """The values now."""
         described = self._described
         made = CounterMetricFamily if described.kind == "counter" else GaugeMetricFamily
         family = made(described.name, described.meaning, labels=described.labels)

@@ -1,4 +1,4 @@
-"""Spans for an OpenTelemetry collector: each is told when it has ended, and carries what is named here and no more."""
+"""Spans for an OpenTelemetry collector, sent after they have ended, with the listed attributes only."""
 
 import threading
 import time
@@ -24,19 +24,22 @@ SPANS_AT_ONCE_MAX: Final = 256
 SEND_EVERY_SECONDS: Final = 1.0
 SEND_SECONDS: Final = 2.0
 
-# A span by its name, how many seconds it took until now, and its attributes.
+# A span that ends now: its name, its duration in seconds, and its attributes.
 RecordSpan = Callable[[str, float, Mapping[str, str | int]], None]
 
 
 def record_nothing(_: str, __: float, ___: Mapping[str, str | int]) -> None:
-    """For a process without a collector."""
+    """Used without a collector."""
 
 
 def open_tracing(process: str, otlp_url: str) -> tuple[RecordSpan, Callable[[], None]]:
-    """How to record spans, and how to send the last of them; a thread sends, and what it cannot hold is dropped."""
+    """A function that records spans, and one that sends the remaining ones.
+
+    A background thread sends; spans beyond its queue are dropped.
+    """
     if not otlp_url:
         return record_nothing, lambda: None
-    # Imported here: without a collector nobody pays for it.
+    # Imported here because the import is slow and only needed with a collector.
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -49,20 +52,20 @@ def open_tracing(process: str, otlp_url: str) -> tuple[RecordSpan, Callable[[], 
         schedule_delay_millis=SEND_EVERY_SECONDS * 1000,
         export_timeout_millis=SEND_SECONDS * 1000,
     )
-    # Not Resource.create: it would add what it finds in the environment and on the machine.
+    # Resource.create would add data of the environment and the machine.
     provider = TracerProvider(resource=Resource({"service.name": f"openbell-{process}"}), shutdown_on_exit=False)
     provider.add_span_processor(sender)
     tracer = provider.get_tracer("openbell")
 
     def record(name: str, seconds: float, attributes: Mapping[str, str | int]) -> None:
         unknown = attributes.keys() - ATTRIBUTES
-        assert not unknown, f"not among the attributes that may be told: {', '.join(unknown)}"
+        assert not unknown, f"not in ATTRIBUTES: {', '.join(unknown)}"
         ended = time.time_ns()
         span = tracer.start_span(name, start_time=ended - int(seconds * 1e9), attributes=dict(attributes))
         span.end(ended)
 
     def close() -> None:
-        # A collector that is away must not hold up the end of the process.
+        # An unreachable collector must not delay the end of the process.
         closing = threading.Thread(target=provider.shutdown, daemon=True)
         closing.start()
         closing.join(SEND_SECONDS)

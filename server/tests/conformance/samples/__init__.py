@@ -10,10 +10,10 @@ from typing import Final
 from uuid import UUID
 
 from openbell_server.application.ports.broker import BrokerDefinition, BrokerOrder, BrokerReplacement
-from openbell_server.domain.broker_orders import OrderName
-from openbell_server.domain.credentials import Secrets
+from openbell_server.domain.access.credentials import Secrets
 from openbell_server.domain.identifiers import AccountId, Symbol
-from openbell_server.domain.orders import OrderSide, OrderType, RouteStrategy, Terms, TimeInForce
+from openbell_server.domain.orders.broker_reports import OrderName
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, RouteStrategy, Terms, TimeInForce
 
 # Every session is asked about this account and this order.
 ACCOUNT: Final = AccountId(UUID("00000000-0000-7000-8000-000000000001"))

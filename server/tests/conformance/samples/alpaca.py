@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from conformance.samples import CLIENT_ORDER_ID, REPLACEMENT_ID, SYMBOL, Answer, Route, Samples
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.credentials import Secrets
+from openbell_server.domain.access.credentials import Secrets
 
 ORDER_ID: Final = "61e69015-8549-4bfd-b9c3-01e75843f47d"
 REPLACED_BY: Final = "7c4b8a34-2f5e-4f0b-9d4e-2f6f2c8d9a10"

@@ -23,8 +23,8 @@ from openbell_server.brokers.paper.wire import (
     decimal_text,
 )
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.credentials import Secrets
+from openbell_server.domain.access.credentials import Secrets
+from openbell_server.domain.orders.broker_reports import ReportStatus
 
 BROKER_ORDER_ID = "P7"
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from conformance.samples import CLIENT_ORDER_ID, SYMBOL, Answer, Route, Samples
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.credentials import Secrets
+from openbell_server.domain.access.credentials import Secrets
 
 ORDER_ID: Final = 38453653
 NUMBER: Final = "VA00000000"

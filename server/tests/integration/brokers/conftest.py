@@ -7,16 +7,16 @@ import asyncpg
 import pytest
 
 from loopbacks import Loopback, loopback
-from openbell_server.processes.local_services import LocalServices
-from paper_broker import ask
+from openbell_server.devtools.local_services import LocalServices
+from support.brokers.paper_broker import ask
 
 
 @pytest.fixture
 async def ledger_url(services: LocalServices) -> str:
     name = f"paper_{uuid4().hex}"
-    connection = await asyncpg.connect(services.postgres.url("postgres"))
+    connection = await asyncpg.connect(services.postgres.url("postgres"), timeout=60)
     try:
-        await connection.execute(f"create database {name}")
+        await connection.execute(f"create database {name} strategy file_copy", timeout=60)
     finally:
         await connection.close()
     return services.postgres.url(name)

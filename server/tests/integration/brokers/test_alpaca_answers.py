@@ -11,13 +11,13 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from alpaca_orders import order_json
 from openbell_server.application.ports.broker import BrokerReplacement
 from openbell_server.brokers.alpaca.session import AlpacaSession
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import NotSent, Unknown
-from openbell_server.domain.credentials import Secrets, SignedIn
-from paper_broker import ACCOUNT, named, new_order, replacement, soon, until
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets, SignedIn
+from openbell_server.domain.orders.broker_reports import NotSent, Unknown
+from support.brokers.alpaca_orders import order_json
+from support.brokers.paper_broker import ACCOUNT, named, new_order, replacement, soon, until
 
 
 def ok(body: object) -> bytes:

@@ -14,13 +14,13 @@ from alpaca.trading.enums import AccountStatus, OrderSide, OrderStatus, Position
 from alpaca.trading.models import Asset, Order, TradeAccount, TradeActivity, TradeUpdate
 from alpaca.trading.requests import GetOrdersRequest, LimitOrderRequest, ReplaceOrderRequest
 from alpaca.trading.stream import TradingStream
-from broker_writes import Write
 
 from loopbacks import Loopback
-from openbell_server.domain.accounts import Environment
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.domain.intents import ActionType
-from paper_broker import ACCOUNT, ask, until
+from openbell_server.domain.orders.intents import ActionType
+from support.brokers.broker_writes import Write
+from support.brokers.paper_broker import ACCOUNT, ask, until
 
 NEIGHBOUR = AccountId(UUID("00000000-0000-7000-8000-000000000002"))
 SECONDS = 60
@@ -83,10 +83,10 @@ async def listening(alpaca: Loopback, account_id: AccountId = ACCOUNT) -> AsyncI
     stream = TradingStream(secrets["key_id"], secrets["secret"], url_override=address)
     heard: list[TradeUpdate] = []
 
-    async def hear(update: TradeUpdate) -> None:
+    async def notify(update: TradeUpdate) -> None:
         heard.append(update)
 
-    stream.subscribe_trade_updates(hear)
+    stream.subscribe_trade_updates(notify)
     running = asyncio.ensure_future(asyncio.to_thread(stream.run))
     client = client_of(alpaca, account_id)
     try:

@@ -15,9 +15,9 @@ from websockets.exceptions import ConnectionClosed
 
 from loopbacks import Loopback
 from loopbacks.alpaca_wire import key_id_of
-from openbell_server.domain.accounts import Environment
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import AccountId
-from paper_broker import ACCOUNT, ask, until
+from support.brokers.paper_broker import ACCOUNT, ask, until
 
 NEIGHBOUR = AccountId(UUID("00000000-0000-7000-8000-000000000002"))
 SECONDS = 60

@@ -14,8 +14,10 @@ import pytest
 from loopbacks import Loopback, loopback
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem, NotSignedIn
 from openbell_server.brokers.alpaca.session import AlpacaSession
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import (
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.orders.broker_reports import (
     Accepted,
     NotSent,
     OrderReport,
@@ -24,11 +26,9 @@ from openbell_server.domain.broker_orders import (
     ReportStatus,
     Unknown,
 )
-from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
-from openbell_server.domain.identifiers import AccountId, Symbol
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.orders import OrderType, Terms, TimeInForce
-from paper_broker import AAPL, ACCOUNT, ask, named, new_order, soon, until
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import OrderType, Terms, TimeInForce
+from support.brokers.paper_broker import AAPL, ACCOUNT, ask, named, new_order, soon, until
 
 NEIGHBOUR = AccountId(UUID("00000000-0000-7000-8000-000000000002"))
 TEN = Decimal(10)

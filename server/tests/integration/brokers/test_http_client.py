@@ -18,8 +18,8 @@ from openbell_server.brokers.http_client import (
     UnreadableAnswer,
     decoded,
 )
-from openbell_server.domain.broker_orders import NotSent, Unknown
-from openbell_server.processes.children import free_port
+from openbell_server.devtools.child_processes import free_port
+from openbell_server.domain.orders.broker_reports import NotSent, Unknown
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 X\r\ncontent-length: 2\r\n\r\nok"
@@ -152,8 +152,8 @@ async def test_an_answer_that_came_before_its_request_answers_nothing() -> None:
 async def test_what_is_told_to_one_account_is_not_sent_with_the_next_request() -> None:
     cookie = b"HTTP/1.1 200 X\r\nset-cookie: session=1; path=/\r\ncontent-length: 2\r\n\r\nok"
     async with talking(answering(cookie)) as (http, requests):
-        await http.ask(post(http))
-        await http.ask(post(http))
+        await http.query(post(http))
+        await http.query(post(http))
     assert len(requests) == 2
     assert not any(b"cookie" in request.lower() for request in requests)
 
@@ -175,7 +175,7 @@ async def test_an_answer_without_an_end_is_left_soon(again: bytes) -> None:
 
     async with talking(push) as (http, _):
         with pytest.raises((httpx.HTTPError, TimeoutError)):
-            await http.ask(post(http))
+            await http.query(post(http))
     # Much of it lies in the buffers of the two sockets.
     assert pushed < 12_000_000
 
@@ -184,7 +184,7 @@ async def test_a_long_answer_is_refused_and_a_long_line_too() -> None:
     head = b"HTTP/1.1 200 X\r\ncontent-length: 1500000\r\n\r\n"
     async with talking(answering(head + b"x" * 1_500_000)) as (http, _):
         with pytest.raises(AnswerTooLong):
-            await http.ask(post(http))
+            await http.query(post(http))
         async with aclosing(http.lines(post(http), 5)) as lines:
             with pytest.raises(AnswerTooLong):
                 await anext(lines)
@@ -195,7 +195,7 @@ async def test_a_compressed_answer_is_not_unpacked() -> None:
     head = f"HTTP/1.1 200 X\r\ncontent-encoding: deflate\r\ncontent-length: {len(body)}\r\n\r\n"
     async with talking(answering(head.encode() + body)) as (http, requests):
         with pytest.raises(UnreadableAnswer):
-            await http.ask(post(http))
+            await http.query(post(http))
     assert b"accept-encoding: identity\r\n" in requests[0].lower()
 
 

@@ -16,18 +16,12 @@ from openbell_server.brokers.paper.ledger import Ledger
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.brokers.paper.wire import OrderPage
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import (
-    Accepted,
-    NotSent,
-    Refused,
-    ReportStatus,
-    Unknown,
-)
+from openbell_server.devtools.child_processes import free_port
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import AccountId, Symbol
-from openbell_server.domain.orders import OrderType
-from openbell_server.processes.children import free_port
-from paper_broker import (
+from openbell_server.domain.orders.broker_reports import Accepted, NotSent, Refused, ReportStatus, Unknown
+from openbell_server.domain.orders.order_terms import OrderType
+from support.brokers.paper_broker import (
     ACCOUNT,
     PRICE,
     ask,

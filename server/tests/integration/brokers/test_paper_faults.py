@@ -10,14 +10,14 @@ from uuid import uuid4
 
 import pytest
 
-from openbell_server.application.ports.fault_plans import FaultPlan
+from openbell_server.application.access.ports.fault_plans import FaultPlan
 from openbell_server.brokers.paper.fault_client import fault_plans
 from openbell_server.brokers.paper.profiles import PAPER, PAPER_B, Profile
 from openbell_server.brokers.paper.session import PaperSession
-from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Outcome, ReportStatus, Unknown
 from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.orders.broker_reports import Accepted, NotSent, OrderReport, Outcome, ReportStatus, Unknown
 from openbell_server.settings import Settings
-from paper_broker import (
+from support.brokers.paper_broker import (
     ACCOUNT,
     PRICE,
     Feed,
@@ -37,7 +37,7 @@ LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Published:
     """A session with a broker that misbehaves towards one account, and its feed."""
 
     settings: Settings
@@ -62,12 +62,14 @@ async def ask_for(settings: Settings, faults: Mapping[str, float]) -> None:
 
 
 @asynccontextmanager
-async def misbehaving(ledger_url: str, faults: Mapping[str, float], profile: Profile = PAPER) -> AsyncIterator[Told]:
+async def misbehaving(
+    ledger_url: str, faults: Mapping[str, float], profile: Profile = PAPER
+) -> AsyncIterator[Published]:
     settings = settings_of(ledger_url)
     async with running(settings, profile) as session, aclosing(session.reports()) as feed:
         await ask_for(settings, faults)
         assert await next_report(feed) is None
-        yield Told(settings, session, feed)
+        yield Published(settings, session, feed)
 
 
 @pytest.fixture
@@ -193,8 +195,8 @@ async def test_a_fill_is_taken_back_or_corrected_and_cash_and_positions_follow(
 ) -> None:
     async with misbehaving(ledger_url, {fault: 1, "late_ms": 300}) as told:
         order = new_order(quantity=Decimal(1500))
-        await told.session.submit(order)
         before = (await ask(told.settings, "GET", f"/accounts/{ACCOUNT}")).json()
+        await told.session.submit(order)
         reports = await told.reports(lambda reports: bool(reports) and bool(reports[-1].changes))
         first_fill = reports[1].executions[0]
         (change,) = reports[-1].changes
@@ -205,7 +207,8 @@ async def test_a_fill_is_taken_back_or_corrected_and_cash_and_positions_follow(
         report = await found(told.session, order)
         assert (report.changes, report.filled_quantity, len(report.executions)) == ((change,), 500 + quantity, 2)
         after = (await ask(told.settings, "GET", f"/accounts/{ACCOUNT}")).json()
-        paid = quantity * price - 1000 * PRICE
+        # The fee of 0.001 a share is charged with the fills and stays.
+        paid = quantity * price + 500 * PRICE + Decimal("1.5")
         assert Decimal(after["cash"]) == Decimal(before["cash"]) - paid
         assert Decimal(after["positions"][0]["quantity"]) == 500 + quantity
 

@@ -7,10 +7,20 @@ import pytest
 
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED, Key, KeyTerms, judge, key_of, signature
 from openbell_server.brokers.paper.session import PaperSession
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import Accepted, Outcome, Refused
-from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
-from paper_broker import ACCOUNT, ask, named, new_order, replacement, resting, running, settings_of, soon
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
+from openbell_server.domain.orders.broker_reports import Accepted, Outcome, Refused
+from support.brokers.paper_broker import (
+    ACCOUNT,
+    ask,
+    named,
+    new_order,
+    replacement,
+    resting,
+    running,
+    settings_of,
+    soon,
+)
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 CANARY = "canary-4711-secret"

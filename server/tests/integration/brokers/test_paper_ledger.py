@@ -13,15 +13,10 @@ import pytest
 
 from openbell_server.brokers.paper.ledger import Ledger, LedgerInUse
 from openbell_server.brokers.paper.session import PaperSession
-from openbell_server.domain.broker_orders import (
-    Accepted,
-    Outcome,
-    ReportStatus,
-    Unknown,
-)
 from openbell_server.domain.identifiers import Symbol
+from openbell_server.domain.orders.broker_reports import Accepted, Outcome, ReportStatus, Unknown
 from openbell_server.processes.lifecycle import DRAIN_SECONDS
-from paper_broker import (
+from support.brokers.paper_broker import (
     ACCOUNT,
     ask,
     found,
@@ -85,7 +80,7 @@ async def test_refusals_do_not_silence_the_heartbeat(ledger_url: str, monkeypatc
     monkeypatch.setattr("openbell_server.brokers.paper.feed.HEARTBEAT_SECONDS", 0.3)
     settings = settings_of(ledger_url)
     async with running(settings) as session:
-        client = httpx.AsyncClient(base_url=settings.paper_url, trust_env=False, timeout=30)
+        client = httpx.AsyncClient(base_url=settings.paper_url, trust_env=False, timeout=60)
         async with client, client.stream("GET", "/updates") as response:
             lines = response.aiter_lines()
             await anext(lines)
@@ -147,7 +142,7 @@ async def test_updates_can_be_read_again_from_any_number(ledger_url: str) -> Non
     async with running(settings) as session:
         for _ in range(3):
             await session.submit(new_order())
-        client = httpx.AsyncClient(base_url=settings.paper_url, trust_env=False, timeout=30)
+        client = httpx.AsyncClient(base_url=settings.paper_url, trust_env=False, timeout=60)
         async with client, client.stream("GET", "/updates?after=2") as response:
             lines = response.aiter_lines()
             assert await anext(lines) == '{"connected":6}'

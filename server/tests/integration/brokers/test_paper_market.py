@@ -13,13 +13,13 @@ import pytest
 from openbell_server.application.ports.broker import BrokerOrder
 from openbell_server.brokers.paper.prices import InvalidPrices
 from openbell_server.brokers.paper.session import PaperSession
-from openbell_server.domain.broker_orders import Accepted, Refused, ReportStatus
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
-from openbell_server.processes.operations import Operations
+from openbell_server.domain.orders.broker_reports import Accepted, Refused, ReportStatus
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
+from openbell_server.processes.operations_port import Operations
 from openbell_server.processes.paper import serve
 from openbell_server.settings import Settings
-from paper_broker import (
+from support.brokers.paper_broker import (
     AAPL,
     PRICE,
     ask,

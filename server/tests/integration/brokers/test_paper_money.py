@@ -11,11 +11,22 @@ import asyncpg
 from openbell_server.application.ports.broker import BrokerOrder
 from openbell_server.brokers.paper.money import CASH
 from openbell_server.brokers.paper.session import PaperSession
-from openbell_server.domain.broker_orders import Accepted, Outcome, Refused, ReportStatus, Unknown
 from openbell_server.domain.identifiers import AccountId, Symbol
-from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
+from openbell_server.domain.orders.broker_reports import Accepted, Outcome, Refused, ReportStatus, Unknown
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
 from openbell_server.settings import Settings
-from paper_broker import ACCOUNT, ask, found, kind, named, new_order, replacement, running, settings_of, summary
+from support.brokers.paper_broker import (
+    ACCOUNT,
+    ask,
+    found,
+    kind,
+    named,
+    new_order,
+    replacement,
+    running,
+    settings_of,
+    summary,
+)
 
 HUNDRED = Decimal(100)
 TOO_DEAR = "insufficient_buying_power"

@@ -9,8 +9,8 @@ import pytest
 
 from openbell_server.application.ports.broker import BrokerOrder
 from openbell_server.brokers.paper.profiles import PAPER, PAPER_B, PAPER_C, PAPER_W, PROFILES, Profile
-from openbell_server.brokers.paper.session import CannotAsk, PaperSession
-from openbell_server.domain.broker_orders import (
+from openbell_server.brokers.paper.session import NoBrokerOrderId, PaperSession
+from openbell_server.domain.orders.broker_reports import (
     Accepted,
     NotSent,
     OrderName,
@@ -20,8 +20,8 @@ from openbell_server.domain.broker_orders import (
     ReportStatus,
     Unknown,
 )
-from openbell_server.domain.orders import OrderType
-from paper_broker import (
+from openbell_server.domain.orders.order_terms import OrderType
+from support.brokers.paper_broker import (
     AAPL,
     ACCOUNT,
     PRICE,
@@ -147,7 +147,7 @@ async def test_a_command_for_an_order_without_a_broker_id_leaves_this_machine_ne
         assert kind(await session.cancel(ACCOUNT, nameless, order.valid_until)) is NotSent
         assert kind(await session.replace(replacement(order, PRICE - 2))) is NotSent
         if profile is PAPER_C:
-            with pytest.raises(CannotAsk):
+            with pytest.raises(NoBrokerOrderId):
                 await session.find(ACCOUNT, nameless)
         else:
             assert await session.find(ACCOUNT, nameless) is not None

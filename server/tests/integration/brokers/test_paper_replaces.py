@@ -10,9 +10,9 @@ import pytest
 
 from openbell_server.application.ports.broker import BrokerOrder
 from openbell_server.brokers.paper.session import PaperSession
-from openbell_server.domain.broker_orders import Accepted, Refused, ReportStatus, Unknown
-from openbell_server.domain.orders import OrderType, TimeInForce
-from paper_broker import (
+from openbell_server.domain.orders.broker_reports import Accepted, Refused, ReportStatus, Unknown
+from openbell_server.domain.orders.order_terms import OrderType, TimeInForce
+from support.brokers.paper_broker import (
     PRICE,
     ask,
     found,

@@ -14,10 +14,10 @@ import pytest
 from openbell_server.brokers.http_client import ListBrokenOff
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.brokers.paper.wire import LedgerOrderBody, OrderPage
-from openbell_server.domain.broker_orders import Accepted, Outcome, Refused, ReportStatus, Unknown
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
-from paper_broker import named
+from openbell_server.domain.orders.broker_reports import Accepted, Outcome, Refused, ReportStatus, Unknown
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
+from support.brokers.paper_broker import named
 
 ACCOUNT = AccountId(uuid4())
 

@@ -9,11 +9,11 @@ import pytest
 
 from loopbacks import Loopback, loopback
 from openbell_server.application.ports.broker import BrokerOrder, BrokerSession, FeedItem
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Refused, ReportStatus, Unknown
-from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
-from openbell_server.domain.orders import OrderType
-from paper_broker import ACCOUNT, ask, named, new_order, soon, until
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
+from openbell_server.domain.orders.broker_reports import Accepted, NotSent, OrderReport, Refused, ReportStatus, Unknown
+from openbell_server.domain.orders.order_terms import OrderType
+from support.brokers.paper_broker import ACCOUNT, ask, named, new_order, soon, until
 
 SECONDS = 60
 

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
-from rest_api import RestApi, rest_api
+from support.builders.tenant import Tenant, a_tenant
+from support.rest.rest_api import RestApi, rest_api
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 import httpx
 import pytest
 
-from bearers import as_service, as_user
-from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
-from paper_broker import until
-from rest_api import RestApi, create_body, intents_of, problem, rest_api
+from support.brokers.paper_broker import until
+from support.builders.tenant import Tenant, a_tenant
+from support.identity.bearers import as_service, as_user
+from support.rest.rest_api import RestApi, create_body, intents_of, problem, rest_api
 
 
 async def read(api: RestApi, tenant: Tenant, headers: dict[str, str]) -> httpx.Response:

@@ -7,15 +7,15 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from managed_accounts import URL, audited, change, close, create, created, queued, show, url_of
 
-from bearers import as_user
-from builders import Tenant, a_replace, a_tenant, an_account
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.account_events import EventKind
-from raced_commands import race, slipped
-from rest_api import RestApi, cancel_body, create_body, pointers, problem, rest_api
-from scripted_broker import Desk
+from openbell_server.domain.events.account_events import EventKind
+from support.brokers.raced_commands import race, slipped
+from support.brokers.scripted_broker import Harness
+from support.builders.tenant import Tenant, a_replace, a_tenant, an_account
+from support.identity.bearers import as_user
+from support.rest.managed_accounts import URL, audited, change, close, create, created, queued, show, url_of
+from support.rest.rest_api import RestApi, cancel_body, create_body, pointers, problem, rest_api
 
 
 async def test_a_change_makes_a_new_version_and_tells_what_changed(api: RestApi, pool: Pool, tenant: Tenant) -> None:
@@ -258,20 +258,20 @@ async def test_of_a_close_and_a_submit_that_race_one_is_refused(pool: Pool, logi
 async def test_what_was_accepted_before_an_account_is_disabled_is_not_sent(
     api: RestApi, pool: Pool, tenant: Tenant
 ) -> None:
-    desk = Desk(pool, tenant)
-    intent, _ = await desk.working()
-    await desk.accept(a_replace(intent))
+    harness = Harness(pool, tenant)
+    intent, _ = await harness.working()
+    await harness.accept(a_replace(intent))
     for _ in range(3):
-        await desk.accept()
-    calls = desk.broker.calls
+        await harness.accept()
+    calls = harness.broker.calls
     assert (await change(api, tenant, url_of(tenant), disabled=True)).status_code == 200
-    assert await desk.work() == []
-    assert desk.broker.calls == calls
-    skipped = Counter((kind, reason) for kind, state, reason in await desk.states() if state == "SKIPPED")
+    assert await harness.work() == []
+    assert harness.broker.calls == calls
+    skipped = Counter((kind, reason) for kind, state, reason in await harness.states() if state == "SKIPPED")
     assert skipped == {("REPLACE", "ACCOUNT_DISABLED"): 1, ("CREATE", "ACCOUNT_DISABLED"): 3}
     # The order that works is followed, and can be cancelled.
     assert (await api.submit(tenant, cancel_body(intent))).status_code == 202
-    assert len(await desk.work()) == 1
+    assert len(await harness.work()) == 1
 
 
 async def test_nothing_is_accepted_or_sent_while_an_account_is_disabled(pool: Pool, database: str) -> None:

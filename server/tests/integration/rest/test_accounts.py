@@ -6,19 +6,19 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from managed_accounts import URL, audited, change, close, create, created, queued, show, url_of
 
-from bearers import as_service, as_user
-from builders import Tenant, a_key, a_tenant, begin_epochs, new_id
-from openbell_server.adapters.postgres.accounts import open_account
+from openbell_server.adapters.postgres.access.accounts import open_account
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, transaction
-from openbell_server.adapters.postgres.leases import PostgresLeaseStore
-from openbell_server.adapters.postgres.sessions import PostgresSessionStore
-from openbell_server.domain.accounts import Environment, NewAccount
-from openbell_server.domain.credentials import CredentialStatus
+from openbell_server.adapters.postgres.execution.sign_ins import PostgresSessionStore
+from openbell_server.adapters.postgres.execution.slot_leases import PostgresLeaseStore
+from openbell_server.domain.access.accounts import Environment, NewAccount
+from openbell_server.domain.access.credentials import CredentialStatus
 from openbell_server.domain.identifiers import AccountId
-from paper_broker import until
-from rest_api import RestApi, cancel_body, create_body, problem, rest_api
+from support.brokers.paper_broker import until
+from support.builders.tenant import Tenant, a_key, a_tenant, begin_epochs, new_id
+from support.identity.bearers import as_service, as_user
+from support.rest.managed_accounts import URL, audited, change, close, create, created, queued, show, url_of
+from support.rest.rest_api import RestApi, cancel_body, create_body, problem, rest_api
 
 
 async def test_an_admin_opens_an_account_that_trades(api: RestApi, pool: Pool, tenant: Tenant) -> None:
@@ -176,7 +176,7 @@ async def test_an_account_is_ready_while_an_executor_holds_its_slot_and_has_comp
         signing_in: Sequence[AccountId] = (),
         mute: Sequence[AccountId] | None = None,
     ) -> None:
-        await feeds.tell_feed(
+        await feeds.report_feed(
             executor, "paper", connected=connected, compared=compared, signing_in=signing_in, mute=mute
         )
         states.append((await show(api, tenant, url_of(tenant)))["session_state"])

@@ -11,15 +11,15 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from bearers import as_service, as_user
-from builders import Tenant, a_tenant, new_id
+from openbell_server.adapters.postgres.access.organizations import add_api_key
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
-from openbell_server.adapters.postgres.organizations import add_api_key
-from openbell_server.domain import api_keys
-from openbell_server.domain.accounts import Environment
+from openbell_server.domain.access import api_keys
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import OrganizationId
-from paper_broker import until
-from rest_api import RestApi, intents_of, problem, rest_api
+from support.brokers.paper_broker import until
+from support.builders.tenant import Tenant, a_tenant, new_id
+from support.identity.bearers import as_service, as_user
+from support.rest.rest_api import RestApi, intents_of, problem, rest_api
 
 URL = "/v1/api-keys"
 READER = {"name": "reader", "environment": "paper", "permissions": ["intent:read"]}

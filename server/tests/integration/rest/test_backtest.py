@@ -9,24 +9,24 @@ from zoneinfo import ZoneInfo
 import httpx
 import pytest
 
-from builders import Tenant, a_tenant
 from openbell_server.adapters.calendars.table import load_calendars
-from openbell_server.adapters.postgres.backtest_history import PostgresHistoryStore
+from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.control_rules import PostgresRuleStore
-from openbell_server.adapters.postgres.event_pruning import PruneEvents
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
-from openbell_server.adapters.postgres.rule_books import PostgresRuleBookStore
-from openbell_server.application.backtest_rules import BacktestRequest, BacktestRules, ProposedRule
-from openbell_server.application.ports.history import Stretch
+from openbell_server.adapters.postgres.controls.backtest_history import PostgresHistoryStore
+from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.controls.rule_books import PostgresRuleBookStore
+from openbell_server.adapters.postgres.events.event_pruning import PruneEvents
+from openbell_server.application.controls.backtest_rules import BacktestRequest, BacktestRules, ProposedRule
+from openbell_server.application.controls.ports.backtest_history import Stretch
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import TRADING_LIVE, TradingAccount
-from openbell_server.domain.control_rules import Address, RuleTerms
+from openbell_server.domain.access.accounts import TRADING_LIVE, TradingAccount
+from openbell_server.domain.controls.backtest_state import RecordedState
+from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.controls.rules import Address, RuleTerms
 from openbell_server.domain.errors import InvalidCommand, Problem
-from openbell_server.domain.findings import Scope
-from openbell_server.domain.market_calendars import Session, SessionChange
-from openbell_server.domain.recorded_state import RecordedState
-from rest_api import RestApi, create_body, pointers, problem
+from openbell_server.domain.markets.calendars import Session, SessionChange
+from support.builders.tenant import Tenant, a_tenant
+from support.rest.rest_api import RestApi, create_body, pointers, problem
 
 
 def a_rule(code: str, scope: str = "account", **parameters: object) -> dict[str, object]:
@@ -194,8 +194,8 @@ async def test_a_rule_that_cannot_be_is_refused_where_it_stands(api: RestApi, te
 async def test_it_needs_the_entitlement_and_an_account_of_one_s_own(api: RestApi, tenant: Tenant, pool: Pool) -> None:
     plain = await a_tenant(pool, entitlements=frozenset({TRADING_LIVE}))
     problem(await backtest(api, plain, at_most("1")), 403, "entitlement_required")
-    stranger = await a_tenant(pool)
-    answer = await backtest(api, stranger, at_most("1"), account_id=str(tenant.account.id))
+    other_organization = await a_tenant(pool)
+    answer = await backtest(api, other_organization, at_most("1"), account_id=str(tenant.account.id))
     problem(answer, 404, "not_found")
 
 

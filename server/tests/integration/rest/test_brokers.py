@@ -3,16 +3,16 @@
 from dataclasses import replace
 
 import pytest
-from managed_accounts import create
 
-from bearers import as_service, as_user, as_user_without_organization
-from builders import Tenant
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.application.ports.broker import ReplaceSupport
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.intents import ActionType
-from rest_api import RestApi, pointers, problem
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.orders.intents import ActionType
+from support.builders.tenant import Tenant
+from support.identity.bearers import as_service, as_user, as_user_without_organization
+from support.rest.managed_accounts import create
+from support.rest.rest_api import RestApi, pointers, problem
 
 PATH = "/v1/brokers"
 

@@ -5,11 +5,11 @@ from datetime import UTC, date, datetime
 import httpx
 import pytest
 
-from builders import Tenant
-from openbell_server.adapters.postgres.calendars import PostgresCalendarOperators
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.market_calendars import CALENDARS, Session, SessionChange
-from rest_api import RestApi, problem
+from openbell_server.adapters.postgres.controls.calendars import PostgresCalendarOperators
+from openbell_server.domain.markets.calendars import CALENDARS, Session, SessionChange
+from support.builders.tenant import Tenant
+from support.rest.rest_api import RestApi, problem
 
 CLOSED = date(2027, 3, 10)
 SHORT = date(2027, 3, 11)

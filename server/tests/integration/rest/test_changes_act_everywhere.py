@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from bearers import as_user
-from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.domain.accounts import Environment
-from paper_broker import until
-from rest_api import RestApi, create_body, intents_of, rest_api
+from openbell_server.domain.access.accounts import Environment
+from support.brokers.paper_broker import until
+from support.builders.tenant import Tenant, a_tenant
+from support.identity.bearers import as_user
+from support.rest.rest_api import RestApi, create_body, intents_of, rest_api
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from builders import Tenant
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.credentials import SealedSecrets, SecretPlace, Secrets
-from rest_api import RecordedSealer, RestApi, rest_api
-from tenancy import Owner
+from openbell_server.domain.access.credentials import SealedSecrets, SecretPlace, Secrets
+from support.builders.tenant import Tenant
+from support.rest.rest_api import RecordedSealer, RestApi, rest_api
+from support.tenancy.statements import Owner
 
 CANARY = "CANARY-7d1c9e"
 KEY_ID = "PK-2026-hidden-K7Q2"

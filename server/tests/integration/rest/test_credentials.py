@@ -9,17 +9,17 @@ from typing import Any
 import httpx
 import pytest
 
-from bearers import as_user
-from builders import Tenant, a_key, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.application import manage_credentials
+from openbell_server.application.access import manage_credentials
+from openbell_server.application.access.ports.vault import VaultError
 from openbell_server.application.ports.broker import CredentialField, CredentialForm
-from openbell_server.application.ports.vault import VaultError
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.credentials import SealedSecrets, SecretPlace, Secrets
-from paper_broker import until
-from rest_api import RecordedHints, RecordedSealer, RestApi, create_body, pointers, problem, rest_api
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import SealedSecrets, SecretPlace, Secrets
+from support.brokers.paper_broker import until
+from support.builders.tenant import Tenant, a_key, a_tenant
+from support.identity.bearers import as_user
+from support.rest.rest_api import RecordedHints, RecordedSealer, RestApi, create_body, pointers, problem, rest_api
 
 FIELDS = {"key_id": "PK-2026-K7Q2", "secret": "correct horse battery staple"}
 SHOWN = {"id", "account_id", "broker", "kind", "hint", "status", "created_at", "updated_at", "version"}

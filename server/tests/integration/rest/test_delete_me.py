@@ -9,22 +9,22 @@ from typing import Any
 import asyncpg
 import httpx
 import pytest
-from queues import ScriptedTeller, relay_store
 
-from account_desk import Clock
-from bearers import as_service, as_user
-from builders import Tenant, a_tenant
-from identity_provider import MACHINES, good_token
 from openbell_server.adapters.identity.workos import WorkOSProvider
+from openbell_server.adapters.postgres.access.user_deletions import PostgresUserDeletionStore
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.outbox import PostgresOutboxStore
-from openbell_server.adapters.postgres.user_deletions import PostgresUserDeletionStore
-from openbell_server.application.delete_user import FinishDeletions, UserDeletion
-from openbell_server.application.relay_outbox import RelayBatch, RelayOutbox
-from openbell_server.domain.outbox import ATTEMPTS_MAX, Queue
-from paper_broker import until
-from rest_api import RestApi, intents_of, limited, rest_api
-from workos_provider import API_KEY, FAULTS, WorkOS, workos
+from openbell_server.adapters.postgres.events.outbox import PostgresOutboxStore
+from openbell_server.application.access.delete_user import FinishDeletions, UserDeletion
+from openbell_server.application.events.relay_outbox import RelayBatch, RelayOutbox
+from openbell_server.domain.events.outbox import ATTEMPTS_MAX, Queue
+from support.brokers.execution_harness import Clock
+from support.brokers.paper_broker import until
+from support.builders.tenant import Tenant, a_tenant
+from support.identity.bearers import as_service, as_user
+from support.identity.identity_provider import MACHINES, good_token
+from support.identity.workos_provider import API_KEY, FAULTS, WorkOS, workos
+from support.rest.rest_api import RestApi, intents_of, limited, rest_api
+from support.tenancy.outbox_queues import ScriptedTeller, relay_store
 
 PATH = "/v1/users/me"
 USER = "auth|7"
@@ -278,5 +278,5 @@ async def test_whoever_asks_too_often_is_told_so_in_plain_text(pool: Pool, tenan
     async with rest_api(pool, limit=limited(reads_per_minute=1)) as api:
         plain(await api.client.delete(PATH, headers=as_user(tenant)), 503)
         refused = await api.client.delete(PATH, headers=as_user(tenant))
-        assert plain(refused, 429) == "at most 1 such calls are taken in any 60 s"
+        assert plain(refused, 429) == "at most 1 such calls are accepted in any 60 s"
         assert refused.headers["retry-after"] == refused.headers["ratelimit-reset"] == "60"

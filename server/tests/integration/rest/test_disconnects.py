@@ -5,11 +5,10 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from builders import Tenant
-from identity_provider import Verifier
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.processes.api import rest_app
-from rest_api import RecordedHints, RememberedPlans, intents_of, limited
+from openbell_server.processes.rest_wiring import rest_app
+from support.builders.tenant import Tenant
+from support.rest.rest_api import intents_of, rest_dependencies
 
 
 async def test_a_caller_that_leaves_before_its_body_came_is_no_failure_of_ours(pool: Pool, tenant: Tenant) -> None:
@@ -36,17 +35,7 @@ async def test_a_caller_that_leaves_before_its_body_came_is_no_failure_of_ours(p
         "state": {},
     }
     with capture_logs() as lines:
-        app = rest_app(
-            pool,
-            RecordedHints(),
-            b"a secret of the tests",
-            Verifier().tokens,
-            limited(),
-            "dev",
-            None,
-            None,
-            RememberedPlans(),
-        )
+        app = rest_app(rest_dependencies(pool))
         await app(scope, receive, send)  # type: ignore[arg-type]
     assert sent[0]["status"] == 400
     assert [line["event"] for line in lines] == ["request"]

@@ -5,15 +5,15 @@ from typing import Any
 import httpx
 import pytest
 
-from builders import Tenant, a_limit_create, a_tenant, accept, new_id
-from neighbours import Neighbour, rows_of
-from openapi_conformance import Conformance
-from openbell.receipt_rules import flaws_of_body
+from openbell.receipts.comparisons import flaws_of_body
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.accounts import TRADING_LIVE
-from openbell_server.domain.findings import Scope
-from rest_api import RestApi, cancel_body, create_body, place_of, pointers, problem, replace_body, rest_api
-from tenancy import Owner
+from openbell_server.domain.access.accounts import TRADING_LIVE
+from openbell_server.domain.controls.findings import Scope
+from support.builders.tenant import Tenant, a_limit_create, a_tenant, accept, new_id
+from support.rest.openapi_conformance import Conformance
+from support.rest.rest_api import RestApi, cancel_body, create_body, place_of, pointers, problem, replace_body, rest_api
+from support.tenancy.populated_tenant import PopulatedTenant, rows_of
+from support.tenancy.statements import Owner
 
 Json = dict[str, Any]
 
@@ -97,7 +97,7 @@ async def test_a_dry_run_counts_for_no_rate_and_is_no_duplicate(api: RestApi, te
     assert [(line["code"], line["verdict"]) for line in after] == [("RATE_ORDERS", "REFUSED")]
 
 
-async def test_nothing_is_written_whatever_is_tried(owner: Owner, pool: Pool, us: Neighbour) -> None:
+async def test_nothing_is_written_whatever_is_tried(owner: Owner, pool: Pool, us: PopulatedTenant) -> None:
     async with rest_api(pool) as api:
         for code, parameters in RULES:
             await set_rule(api, us.tenant, code, **parameters)
@@ -135,9 +135,9 @@ async def test_a_deadline_that_is_past_is_told(api: RestApi, tenant: Tenant) -> 
 
 
 async def test_what_is_not_there_is_not_found(api: RestApi, pool: Pool, tenant: Tenant) -> None:
-    stranger = await a_tenant(pool)
-    intent = (await accept(pool, stranger.submission(a_limit_create())))[0].intent_id
-    for account_id in (str(stranger.account.id), str(new_id())):
+    other_organization = await a_tenant(pool)
+    intent = (await accept(pool, other_organization.submission(a_limit_create())))[0].intent_id
+    for account_id in (str(other_organization.account.id), str(new_id())):
         problem(await evaluate(api, tenant, create_body(), account_id=account_id), 404, "not_found")
     for body in (cancel_body(intent), replace_body(intent, price="2"), replace_body(new_id(), price="2")):
         problem(await evaluate(api, tenant, body), 404, "not_found")

@@ -9,20 +9,19 @@ from typing import Any
 
 import httpx
 import pytest
-from event_streams import forget_after
 
-from builders import Tenant, a_market_create, a_tenant, accept
-from identity_provider import Verifier
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.application import read_events
-from openbell_server.processes.api import event_streams, rest_app
-from openbell_server.processes.children import free_port
+from openbell_server.application.events import read_events
+from openbell_server.devtools.child_processes import free_port
 from openbell_server.processes.http_server import serve_http
-from openbell_server.transport.rest import event_streams as streaming
-from openbell_server.transport.rest.events import TYPES
-from paper_broker import until
-from rest_api import CURSOR_KEY, RecordedHints, RememberedPlans, RestApi, limited, pointers, problem
-from scripted_broker import Desk
+from openbell_server.processes.rest_wiring import event_streams, rest_app
+from openbell_server.transport.rest.events import server_sent_events as streaming
+from openbell_server.transport.rest.events.routes import TYPES
+from support.brokers.paper_broker import until
+from support.brokers.scripted_broker import Harness
+from support.builders.tenant import Tenant, a_market_create, a_tenant, accept
+from support.rest.event_streams import forget_after
+from support.rest.rest_api import CURSOR_KEY, RestApi, pointers, problem, rest_dependencies
 
 Frame = tuple[str, str, dict[str, Any]]
 
@@ -123,11 +122,8 @@ class Server:
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[httpx.AsyncClient]:
         streams = event_streams(self.pool, None, CURSOR_KEY)
-        tokens, ready = Verifier().tokens, asyncio.Event()
-        app = rest_app(
-            *(self.pool, RecordedHints(), CURSOR_KEY, tokens, limited(), "dev", None, None, RememberedPlans()),
-            streams=streams,
-        )
+        ready = asyncio.Event()
+        app = rest_app(rest_dependencies(self.pool, streams=streams))
         port = int(self.url.rsplit(":", 1)[1])
         served = asyncio.ensure_future(
             serve_http(
@@ -220,8 +216,8 @@ async def test_the_data_of_a_frame_is_what_the_page_has_of_the_event(pool: Pool,
 
 
 async def test_a_primed_stream_tells_what_stands_before_what_happens(pool: Pool, tenant: Tenant) -> None:
-    desk = Desk(pool, tenant)
-    await desk.working()
+    harness = Harness(pool, tenant)
+    await harness.working()
     # Of this one no event tells yet.
     await asked(pool, tenant, 1)
     async with (

@@ -5,16 +5,16 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from managed_accounts import create
 
-from builders import Tenant
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.application.ports.fault_plans import FaultPlan, PlansUnavailable
+from openbell_server.application.access.ports.fault_plans import FaultPlan, PlansUnavailable
 from openbell_server.brokers.paper.fault_client import fault_plans
 from openbell_server.brokers.registry import BROKERS
+from openbell_server.devtools.child_processes import free_port
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.processes.children import free_port
-from rest_api import RememberedPlans, RestApi, problem
+from support.builders.tenant import Tenant
+from support.rest.managed_accounts import create
+from support.rest.rest_api import RememberedPlans, RestApi, problem
 
 PLAN = {"seed": 7, "faults": {"accept_then_hang": 0.5, "late_ms": 2000}}
 

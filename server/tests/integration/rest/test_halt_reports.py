@@ -3,19 +3,19 @@
 from typing import Any
 
 import pytest
-from halting import Switchboard
 
-from builders import Tenant, a_limit_create, a_report, a_tenant, described
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.broker_orders import ReportStatus, Unknown
-from openbell_server.domain.findings import Scope
-from rest_api import RestApi, problem
-from scripted_broker import Desk
+from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.orders.broker_reports import ReportStatus, Unknown
+from support.brokers.scripted_broker import Harness
+from support.builders.tenant import Tenant, a_limit_create, a_report, a_tenant, described
+from support.rest.rest_api import RestApi, problem
+from support.tenancy.halts import Switchboard
 
 
 @pytest.fixture
 def board(pool: Pool, tenant: Tenant) -> Switchboard:
-    return Switchboard(Desk(pool, tenant))
+    return Switchboard(Harness(pool, tenant))
 
 
 async def report(api: RestApi, tenant: Tenant) -> dict[str, Any]:
@@ -25,8 +25,8 @@ async def report(api: RestApi, tenant: Tenant) -> dict[str, Any]:
 
 
 async def test_from_the_halt_to_the_broker_s_last_word(api: RestApi, tenant: Tenant, board: Switchboard) -> None:
-    desk = board.desk
-    intent, order_id = await desk.working()
+    harness = board.harness
+    intent, order_id = await harness.working()
     told = await report(api, tenant)
     assert (told["halts"], told["no_working_orders"], told["open_orders"]) == ([], False, 1)
     await board.halt()
@@ -50,12 +50,12 @@ async def test_from_the_halt_to_the_broker_s_last_word(api: RestApi, tenant: Ten
         "last_confirmed_at": None,
     }
     assert [(order["intent_id"], order["in_doubt"]) for order in told["orders"]] == [(str(intent), False)]
-    await desk.work()
-    await desk.report(a_report(ReportStatus.CANCELED, client_order_id=order_id))
+    await harness.work()
+    await harness.report(a_report(ReportStatus.CANCELED, client_order_id=order_id))
     told = await report(api, tenant)
     assert told["no_working_orders"] is None
     assert told["why"].startswith("the broker's list was not read since")
-    await desk.reconcile()
+    await harness.reconcile()
     told = await report(api, tenant)
     (halt,) = told["halts"]
     assert (told["no_working_orders"], told["why"]) == (True, None)
@@ -66,17 +66,17 @@ async def test_from_the_halt_to_the_broker_s_last_word(api: RestApi, tenant: Ten
 async def test_a_comparison_is_asked_for_until_it_began_after_the_last_end(
     api: RestApi, tenant: Tenant, board: Switchboard
 ) -> None:
-    _, order_id = await board.desk.working()
+    _, order_id = await board.harness.working()
     await board.halt()
     await board.sweep()
-    await board.desk.work()
-    await board.desk.reconcile()
+    await board.harness.work()
+    await board.harness.reconcile()
     board.compared.clear()
-    await board.desk.report(a_report(ReportStatus.CANCELED, client_order_id=order_id))
+    await board.harness.report(a_report(ReportStatus.CANCELED, client_order_id=order_id))
     assert (await report(api, tenant))["no_working_orders"] is None
     await board.sweep()
     assert len(board.compared) == 1
-    await board.desk.reconcile()
+    await board.harness.reconcile()
     await board.sweep()
     await board.sweep()
     assert len(board.compared) == 1
@@ -86,12 +86,12 @@ async def test_a_comparison_is_asked_for_until_it_began_after_the_last_end(
 async def test_what_is_in_doubt_is_listed_and_no_answer_is_given_before_it_settles(
     api: RestApi, tenant: Tenant, board: Switchboard
 ) -> None:
-    board.desk.broker.script.append(Unknown("no answer"))
-    intent = await board.desk.accept(a_limit_create())
-    await board.desk.work()
+    board.harness.broker.script.append(Unknown("no answer"))
+    intent = await board.harness.accept(a_limit_create())
+    await board.harness.work()
     await board.halt()
     await board.sweep()
-    await board.desk.reconcile()
+    await board.harness.reconcile()
     told = await report(api, tenant)
     assert (told["no_working_orders"], told["open_orders"], told["in_doubt"]) == (False, 1, 1)
     assert [(order["intent_id"], order["in_doubt"]) for order in told["orders"]] == [(str(intent), True)]
@@ -103,10 +103,10 @@ async def test_an_open_order_at_the_broker_that_is_not_ours_counts(
     api: RestApi, tenant: Tenant, board: Switchboard
 ) -> None:
     theirs = described(a_report(ReportStatus.WORKING, client_order_id="theirs"), "x1")
-    board.desk.broker.book["theirs"] = theirs
+    board.harness.broker.book["theirs"] = theirs
     await board.halt()
     await board.sweep()
-    await board.desk.reconcile()
+    await board.harness.reconcile()
     told = await report(api, tenant)
     assert (told["no_working_orders"], told["external_open_orders"], told["external_orders"]) == (False, 1, ["x1"])
 
@@ -117,7 +117,7 @@ async def test_the_halt_of_a_part_proves_nothing_about_the_whole(
 ) -> None:
     await board.halt(scope)
     await board.sweep()
-    await board.desk.reconcile()
+    await board.harness.reconcile()
     told = await report(api, tenant)
     assert (told["no_working_orders"], [halt["scope"] for halt in told["halts"]]) == (None, [scope])
     assert "as a whole is not halted" in told["why"]
@@ -129,7 +129,7 @@ async def test_a_halt_of_all_is_every_account_s_and_the_platform_names_no_operat
 ) -> None:
     await board.halt(scope)
     await board.sweep()
-    await board.desk.reconcile()
+    await board.harness.reconcile()
     told = await report(api, tenant)
     expected = {"type": "OPERATOR"} if scope is Scope.PLATFORM else {"type": "API_KEY", "id": tenant.principal.id}
     assert (told["no_working_orders"], told["halts"][0]["set_by"]) == (True, expected)
@@ -141,17 +141,17 @@ async def test_where_rules_are_only_watched_a_halt_proves_nothing(
     await pool.execute("update organizations set paper_enforcement = 'shadow'")
     await board.halt()
     await board.sweep()
-    await board.desk.reconcile()
+    await board.harness.reconcile()
     told = await report(api, tenant)
     assert told["no_working_orders"] is None
     assert "only watches" in told["why"]
 
 
 async def test_a_door_after_the_halt_would_show(api: RestApi, tenant: Tenant, board: Switchboard, pool: Pool) -> None:
-    await board.desk.working()
+    await board.harness.working()
     await board.halt(cancel_working=False)
     assert (await report(api, tenant))["halts"][0]["doors_opened_after"] == 0
-    await board.desk.accept(a_limit_create())
+    await board.harness.accept(a_limit_create())
     # As if a door had opened that the switch did not shut.
     await pool.execute(
         "update action_states set state = 'DISPATCHING', attempt_id = gen_random_uuid(),"

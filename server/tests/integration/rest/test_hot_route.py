@@ -11,12 +11,12 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.transport.rest import app as rest
-from openbell_server.transport.rest.hot_route import BODY_BYTES_MAX, hot_account
-from rest_api import RestApi, cancel_body, create_body, intents_of, replace_body, rest_api
+from openbell_server.transport.rest.intents.submit_fast_path import BODY_BYTES_MAX, match_fast_path
+from support.builders.tenant import Tenant, a_tenant
+from support.rest.rest_api import RestApi, cancel_body, create_body, intents_of, replace_body, rest_api
 
 REQUESTS = 500
 _JSON = ("content-type", "application/json")
@@ -31,7 +31,9 @@ class Asked:
     headers: list[tuple[str, str]] = field(default_factory=list)
 
 
-def asked_at_random(dice: random.Random, tenant: Tenant, stranger: Tenant, intents: list[str]) -> Iterator[Asked]:
+def asked_at_random(
+    dice: random.Random, tenant: Tenant, other_organization: Tenant, intents: list[str]
+) -> Iterator[Asked]:
     """Commands of every kind, and mistakes in every part of them."""
     while True:
         key = ("x-api-key", tenant.key)
@@ -64,7 +66,7 @@ def asked_at_random(dice: random.Random, tenant: Tenant, stranger: Tenant, inten
                 [key, _JSON, ("idempotency-key", "a b")],
                 [key, _JSON, named, ("idempotency-key", "twice")],
                 [key, _JSON, ("x-organization-id", str(uuid4()))],
-                [("x-api-key", stranger.key), _JSON, named],
+                [("x-api-key", other_organization.key), _JSON, named],
                 [key, ("content-type", "text/plain")],
                 [key, ("content-type", "text/plain"), _JSON],
                 [key, ("content-type", "application/json; charset=utf-8"), named],
@@ -82,10 +84,10 @@ async def answer(api: RestApi, asked: Asked, end: str) -> tuple[int, list[tuple[
 
 
 async def test_both_ways_answer_alike_to_the_byte(api: RestApi, pool: Pool) -> None:
-    tenant, stranger, dice = await a_tenant(pool), await a_tenant(pool), random.Random(11)
+    tenant, other_organization, dice = await a_tenant(pool), await a_tenant(pool), random.Random(11)
     first = [(await api.submit(tenant, create_body("Limit", price="1"))).json()["intent_id"] for _ in range(40)]
     statuses: Counter[int] = Counter()
-    requests = asked_at_random(dice, tenant, stranger, first)
+    requests = asked_at_random(dice, tenant, other_organization, first)
     for number in range(REQUESTS):
         asked = next(requests)
         # What was accepted once is the same record for both from then on; without a key it would be another one.
@@ -113,10 +115,10 @@ async def test_a_command_goes_the_short_way(api: RestApi, pool: Pool, monkeypatc
     tenant, taken = await a_tenant(pool), []
 
     def watched(scope: MutableMapping[str, Any]) -> AccountId | None:
-        taken.append(hot_account(scope))
+        taken.append(match_fast_path(scope))
         return taken[-1]
 
-    monkeypatch.setattr(rest, "hot_account", watched)
+    monkeypatch.setattr(rest, "match_fast_path", watched)
     await api.submit(tenant, create_body())
     await api.client.post(intents_of(tenant) + "/", json=create_body())
     await api.client.post(intents_of(tenant) + "?a=1", json=create_body())

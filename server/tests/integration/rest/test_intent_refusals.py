@@ -8,12 +8,12 @@ from urllib.parse import quote
 
 import pytest
 
-from builders import Tenant, a_key, a_tenant, accept, misspelled, new_id
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.accounts import CONTROLS_PREMIUM, Environment
+from openbell_server.domain.access.accounts import CONTROLS_PREMIUM, Environment
+from openbell_server.domain.access.principals import EVENT_READ, INTENT_EDIT, INTENT_READ
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.domain.principals import EVENT_READ, INTENT_EDIT, INTENT_READ
-from rest_api import JSON, RestApi, cancel_body, create_body, intents_of, pointers, problem
+from support.builders.tenant import Tenant, a_key, a_tenant, accept, misspelled, new_id
+from support.rest.rest_api import JSON, RestApi, cancel_body, create_body, intents_of, pointers, problem
 
 GOOD = json.dumps(create_body()).encode()
 LONG = 64 * 1024
@@ -67,9 +67,9 @@ async def test_every_wrong_credential_answers_alike(api: RestApi, tenant: Tenant
     _, expired = await a_key(pool, tenant.account.organization_id)
     past = datetime.now(UTC) - timedelta(seconds=1)
     await pool.execute("update api_keys set expires_at = $2 where key_id = $1", expired.split("_")[2], past)
-    stranger = await a_tenant(pool)
+    other_organization = await a_tenant(pool)
     await pool.execute(
-        "update api_keys set secret_hash = sha256('other') where key_id = $1", stranger.key.split("_")[2]
+        "update api_keys set secret_hash = sha256('other') where key_id = $1", other_organization.key.split("_")[2]
     )
     await pool.execute("update api_keys set disabled = true where revoked_at is not null or expires_at is not null")
     credentials: list[dict[str, str]] = [
@@ -78,7 +78,7 @@ async def test_every_wrong_credential_answers_alike(api: RestApi, tenant: Tenant
         {"x-api-key": "nonsense"},
         {"x-api-key": "é"},
         {"x-api-key": misspelled(tenant.key)},
-        {"x-api-key": stranger.key},
+        {"x-api-key": other_organization.key},
         {"x-api-key": revoked},
         {"x-api-key": expired},
         {"authorization": f"Bearer {tenant.key}"},
@@ -135,8 +135,8 @@ async def test_reading_and_submitting_need_their_own_permission(api: RestApi, po
 async def test_a_foreign_account_answers_byte_for_byte_like_a_missing_one(
     api: RestApi, tenant: Tenant, pool: Pool
 ) -> None:
-    stranger = await a_tenant(pool)
-    foreign, missing = replace(tenant, account=stranger.account), elsewhere(tenant)
+    other_organization = await a_tenant(pool)
+    foreign, missing = replace(tenant, account=other_organization.account), elsewhere(tenant)
     same = {"x-request-id": "same"}
     for body in (create_body(), cancel_body(new_id()), {"nonsense": 1}):
         answers = [await api.submit(at, body, headers=same) for at in (foreign, missing)]

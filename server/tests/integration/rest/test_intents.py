@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from builders import Tenant, a_cancel, a_tenant, accept, an_account, new_id
 from openbell_server.adapters.postgres.connection import Pool
-from rest_api import RestApi, cancel_body, create_body, intents_of, pointers, problem
+from support.builders.tenant import Tenant, a_cancel, a_tenant, accept, an_account, new_id
+from support.rest.rest_api import RestApi, cancel_body, create_body, intents_of, pointers, problem
 
 KINDS = [
     ("Market", {}, "MARKET"),
@@ -142,8 +142,8 @@ async def test_an_intent_of_another_account_is_as_if_it_were_not(
 ) -> None:
     created = (await api.submit(tenant, create_body())).json()
     sibling = replace(tenant, account=await an_account(pool, tenant.account.organization_id))
-    stranger = await a_tenant(pool)
-    for reader in (sibling, stranger):
+    other_organization = await a_tenant(pool)
+    for reader in (sibling, other_organization):
         foreign = problem(await api.read(reader, below.format(created["intent_id"])), 404, "not_found")
         missing = problem(await api.read(reader, below.format(new_id())), 404, "not_found")
         assert {**foreign, "request_id": ""} == {**missing, "request_id": ""}

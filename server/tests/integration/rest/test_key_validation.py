@@ -9,20 +9,20 @@ from typing import Any
 import httpx
 import pytest
 
-from bearers import as_service, as_user
-from builders import Tenant, a_key, a_tenant
-from identity_provider import Verifier
-from openbell_server.adapters.postgres.callers import PostgresTokenCallerStore
+from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
+from openbell_server.adapters.postgres.access.token_callers import PostgresTokenCallerStore
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.organizations import PostgresOrganizationStore
-from openbell_server.application.authenticate import Authenticate, Credential
-from openbell_server.application.gathered_keys import GatheredKeys
-from openbell_server.domain import api_keys
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.api_keys import ApiKey
+from openbell_server.application.access.authenticate import Authenticate, Credential
+from openbell_server.application.access.batched_key_lookup import BatchedKeyLookup
+from openbell_server.domain.access import api_keys
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.api_keys import ApiKey
 from openbell_server.domain.errors import Problem
-from openbell_server.processes.callers import wall_clock
-from rest_api import RestApi, limited, problem, rest_api
+from openbell_server.processes.authentication import wall_clock
+from support.builders.tenant import Tenant, a_key, a_tenant
+from support.identity.bearers import as_service, as_user
+from support.identity.identity_provider import Verifier
+from support.rest.rest_api import RestApi, limited, problem, rest_api
 
 URL = "/api/v1/auth/api-key/validate"
 
@@ -105,8 +105,8 @@ async def test_every_key_that_is_not_valid_gets_the_same_answer(api: RestApi, po
 
 async def test_a_key_may_ask_about_itself_only(api: RestApi, pool: Pool, tenant: Tenant) -> None:
     _, other = await a_key(pool, tenant.account.organization_id)
-    stranger = (await a_tenant(pool)).key
-    for asked in (other, stranger, await unknown(pool, tenant), "x"):
+    other_organization = (await a_tenant(pool)).key
+    for asked in (other, other_organization, await unknown(pool, tenant), "x"):
         problem(await validate(api, asked, {"x-api-key": tenant.key}), 403, "permission_denied")
     # Who is nobody hears nothing of anybody's key.
     problem(await validate(api, tenant.key, {"x-api-key": await unknown(pool, tenant)}), 401, "unauthenticated")
@@ -168,7 +168,7 @@ async def test_no_key_that_is_not_valid_shows_by_the_work_it_makes_why(
 ) -> None:
     text = await WRONG[state](pool, tenant)
     authenticate = Authenticate(
-        GatheredKeys(PostgresOrganizationStore(pool).find_keys_across_organizations),
+        BatchedKeyLookup(PostgresOrganizationStore(pool).find_keys_across_organizations),
         PostgresTokenCallerStore(pool),
         Verifier().tokens,
         lambda: 0.0,

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from builders import Tenant, a_cancel, a_market_create, accept, new_id
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.application import read_intents
-from rest_api import RestApi, pointers, problem
+from openbell_server.application.intents import read_intents
+from support.builders.tenant import Tenant, a_cancel, a_market_create, accept, new_id
+from support.rest.rest_api import RestApi, pointers, problem
 
 
 @pytest.fixture

@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
-from builders import (
+from openbell_server.application.intents import read_orders
+from openbell_server.domain.orders.broker_reports import ExecutionChange, Refused, ReportStatus
+from openbell_server.transport.rest.intents import orders
+from support.brokers.scripted_broker import Harness
+from support.builders.tenant import (
     Tenant,
     a_cancel,
     a_limit_create,
@@ -20,17 +24,7 @@ from builders import (
     an_execution,
     new_id,
 )
-from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.application import read_orders
-from openbell_server.domain.broker_orders import ExecutionChange, Refused, ReportStatus
-from openbell_server.transport.rest import orders
-from rest_api import RestApi, pointers, problem
-from scripted_broker import Desk
-
-
-@pytest.fixture
-async def desk(pool: Pool) -> Desk:
-    return Desk(pool, await a_tenant(pool))
+from support.rest.rest_api import RestApi, pointers, problem
 
 
 async def read(api: RestApi, tenant: Tenant, what: str, **query: str | int) -> dict[str, Any]:
@@ -57,10 +51,10 @@ async def listed(
     raise AssertionError("the list has no end")
 
 
-async def test_an_order_is_told_in_the_words_of_its_event(api: RestApi, desk: Desk) -> None:
-    intent, name = await desk.working()
-    await desk.report(a_report(ReportStatus.WORKING, [an_execution(1, 4, 2)], client_order_id=name))
-    (order,) = (await read(api, desk.tenant, "orders"))["data"]
+async def test_an_order_is_told_in_the_words_of_its_event(api: RestApi, harness: Harness) -> None:
+    intent, name = await harness.working()
+    await harness.report(a_report(ReportStatus.WORKING, [an_execution(1, 4, 2)], client_order_id=name))
+    (order,) = (await read(api, harness.tenant, "orders"))["data"]
     assert order == {
         "intent_id": str(intent),
         "client_order_id": name,
@@ -81,14 +75,14 @@ async def test_an_order_is_told_in_the_words_of_its_event(api: RestApi, desk: De
         "updated_at": order["updated_at"],
     }
     assert order["created_at"] < order["updated_at"]
-    assert await read(api, desk.tenant, f"orders/{intent}") == order
+    assert await read(api, harness.tenant, f"orders/{intent}") == order
 
 
-async def test_a_refused_order_says_why(api: RestApi, desk: Desk) -> None:
-    desk.broker.script.append(Refused("E7", "no money"))
-    await desk.accept(a_limit_create())
-    await desk.work()
-    (order,) = (await read(api, desk.tenant, "orders", status="CLOSED"))["data"]
+async def test_a_refused_order_says_why(api: RestApi, harness: Harness) -> None:
+    harness.broker.script.append(Refused("E7", "no money"))
+    await harness.accept(a_limit_create())
+    await harness.work()
+    (order,) = (await read(api, harness.tenant, "orders", status="CLOSED"))["data"]
     assert (order["status"], order["reason"]["broker_code"], order["reason"]["broker_text"]) == (
         "REJECTED",
         "E7",
@@ -97,16 +91,16 @@ async def test_a_refused_order_says_why(api: RestApi, desk: Desk) -> None:
 
 
 @pytest.fixture
-async def mixed(desk: Desk) -> list[tuple[str, str, bool]]:
+async def mixed(harness: Harness) -> list[tuple[str, str, bool]]:
     """Orders of two symbols, some replaced and some over, in the order they were asked for."""
     creates = [a_market_create(symbol="AAPL" if n % 3 else "BRK/B") for n in range(8)]
-    accepted = await accept(desk.pool, *(desk.tenant.submission(create) for create in creates))
-    await desk.pool.execute(
+    accepted = await accept(harness.pool, *(harness.tenant.submission(create) for create in creates))
+    await harness.pool.execute(
         "update orders set standing = 'CLOSED', close_reason = 'FILLED', pending = 'NONE' where order_id = any($1)",
         [one.intent_id for one in accepted[::2]],
     )
-    await accept(desk.pool, *(desk.tenant.submission(a_cancel(one.intent_id)) for one in accepted[1::2]))
-    rows = await desk.pool.fetch(
+    await accept(harness.pool, *(harness.tenant.submission(a_cancel(one.intent_id)) for one in accepted[1::2]))
+    rows = await harness.pool.fetch(
         "select o.order_id, o.symbol, o.standing from orders o join intent_actions a"
         " on a.intent_id = o.order_id and a.seq = 1 order by a.action_no"
     )
@@ -115,7 +109,11 @@ async def mixed(desk: Desk) -> list[tuple[str, str, bool]]:
 
 @pytest.mark.parametrize("span", [1, 3, 10_000])
 async def test_a_filter_lists_the_orders_that_pass_it_in_order(
-    api: RestApi, desk: Desk, mixed: list[tuple[str, str, bool]], span: int, monkeypatch: pytest.MonkeyPatch
+    api: RestApi,
+    harness: Harness,
+    mixed: list[tuple[str, str, bool]],
+    span: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(read_orders, "NUMBERS_MAX", span)
     for status, symbol in itertools.product((None, "ALL", "WORKING", "CLOSED"), (None, "aapl", "BRK/B", "NONE")):
@@ -126,18 +124,18 @@ async def test_a_filter_lists_the_orders_that_pass_it_in_order(
             if closed in wanted and (symbol or of_symbol).upper() == of_symbol
         ]
         query = {name: value for name, value in (("status", status), ("symbol", symbol)) if value is not None}
-        assert [order["intent_id"] for order in await listed(api, desk.tenant, "orders", query, 2)] == expected
-        assert await listed(api, desk.tenant, "orders", {**query, "order_side": "SELL"}) == []
+        assert [order["intent_id"] for order in await listed(api, harness.tenant, "orders", query, 2)] == expected
+        assert await listed(api, harness.tenant, "orders", {**query, "order_side": "SELL"}) == []
 
 
-async def test_an_order_that_is_asked_for_between_pages_is_on_a_later_one(api: RestApi, desk: Desk) -> None:
-    await accept(desk.pool, *(desk.tenant.submission() for _ in range(3)))
-    first = await read(api, desk.tenant, "orders", limit=2)
-    (late,) = await accept(desk.pool, desk.tenant.submission())
-    rest = await read(api, desk.tenant, "orders", next_cursor=first["next_cursor"])
+async def test_an_order_that_is_asked_for_between_pages_is_on_a_later_one(api: RestApi, harness: Harness) -> None:
+    await accept(harness.pool, *(harness.tenant.submission() for _ in range(3)))
+    first = await read(api, harness.tenant, "orders", limit=2)
+    (late,) = await accept(harness.pool, harness.tenant.submission())
+    rest = await read(api, harness.tenant, "orders", next_cursor=first["next_cursor"])
     seen = [order["intent_id"] for page in (first, rest) for order in page["data"]]
     assert (len(set(seen)), len(seen), seen[-1]) == (4, 4, str(late.intent_id))
-    assert (await read(api, desk.tenant, "orders", next_cursor=rest["last_cursor"]))["data"] == []
+    assert (await read(api, harness.tenant, "orders", next_cursor=rest["last_cursor"]))["data"] == []
 
 
 REFUSED: list[tuple[str, dict[str, str]]] = [
@@ -161,33 +159,33 @@ async def test_a_filter_that_is_unknown_or_misspelled_is_refused(api: RestApi, t
         assert pointers(told) == [f"/{name}" for name in query]
 
 
-async def test_a_cursor_opens_only_the_list_and_the_filter_it_was_given_for(api: RestApi, desk: Desk) -> None:
-    await accept(desk.pool, *(desk.tenant.submission() for _ in range(3)))
-    cursor = (await read(api, desk.tenant, "orders", limit=1))["next_cursor"]
-    headers = {"x-api-key": desk.tenant.key}
+async def test_a_cursor_opens_only_the_list_and_the_filter_it_was_given_for(api: RestApi, harness: Harness) -> None:
+    await accept(harness.pool, *(harness.tenant.submission() for _ in range(3)))
+    cursor = (await read(api, harness.tenant, "orders", limit=1))["next_cursor"]
+    headers = {"x-api-key": harness.tenant.key}
     for what, query in (("orders", {"status": "WORKING"}), ("executions", {}), ("intents", {})):
-        url = f"/v1/accounts/{desk.tenant.account.id}/{what}"
+        url = f"/v1/accounts/{harness.tenant.account.id}/{what}"
         answer = await api.client.get(url, params={**query, "next_cursor": cursor}, headers=headers)
         problem(answer, 400, "invalid_cursor")
 
 
-async def filled(desk: Desk, numbers: range) -> tuple[str, str]:
+async def filled(harness: Harness, numbers: range) -> tuple[str, str]:
     """An order with one execution for every number."""
-    intent, name = await desk.working()
+    intent, name = await harness.working()
     fills = [an_execution(number, 1, 2) for number in numbers]
-    await desk.report(a_report(ReportStatus.WORKING, fills, client_order_id=name))
+    await harness.report(a_report(ReportStatus.WORKING, fills, client_order_id=name))
     return str(intent), name
 
 
-async def test_executions_are_listed_as_they_stand(api: RestApi, desk: Desk) -> None:
-    intent, name = await filled(desk, range(1, 4))
+async def test_executions_are_listed_as_they_stand(api: RestApi, harness: Harness) -> None:
+    intent, name = await filled(harness, range(1, 4))
     report = a_report(ReportStatus.WORKING, client_order_id=name)
     changes = (
         ExecutionChange(execution_id="e2", revision=1, quantity=Decimal(1), price=Decimal("2.5")),
         ExecutionChange(execution_id="e3", revision=1, quantity=Decimal(0), price=Decimal(0)),
     )
-    await desk.report(replace(report, changes=changes))
-    rows = (await read(api, desk.tenant, "executions"))["data"]
+    await harness.report(replace(report, changes=changes))
+    rows = (await read(api, harness.tenant, "executions"))["data"]
     assert [(row["execution_id"], row["kind"], row["quantity"], row["price"]) for row in rows] == [
         ("e1", "NORMAL", "1", "2"),
         ("e2", "CORRECTION", "1", "2.5"),
@@ -204,12 +202,12 @@ async def test_executions_are_listed_as_they_stand(api: RestApi, desk: Desk) -> 
 
 @pytest.mark.parametrize("at_once", [False, True])
 async def test_every_execution_is_on_one_page_also_where_many_have_the_same_moment(
-    api: RestApi, desk: Desk, *, at_once: bool, monkeypatch: pytest.MonkeyPatch
+    api: RestApi, harness: Harness, *, at_once: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, _ = await filled(desk, range(1, 5))
-    second, _ = await filled(desk, range(5, 8))
+    first, _ = await filled(harness, range(1, 5))
+    second, _ = await filled(harness, range(5, 8))
     if at_once:
-        await desk.pool.execute(
+        await harness.pool.execute(
             "alter table executions disable trigger append_only; update executions set recorded_at ="
             " (select min(recorded_at) from executions)"
             " where execution_id <> 'e7'; alter table executions enable trigger append_only"
@@ -219,7 +217,7 @@ async def test_every_execution_is_on_one_page_also_where_many_have_the_same_mome
         monkeypatch.setattr(read_orders, "EXECUTIONS_MAX", span)
 
         async def ids(limit: int = limit, **query: str | int) -> list[str]:
-            return [row["execution_id"] for row in await listed(api, desk.tenant, "executions", query, limit)]
+            return [row["execution_id"] for row in await listed(api, harness.tenant, "executions", query, limit)]
 
         assert await ids() == every
         assert await ids(symbol="AAPL") == every
@@ -228,45 +226,47 @@ async def test_every_execution_is_on_one_page_also_where_many_have_the_same_mome
         assert await ids(intent_id=str(new_id())) == []
 
 
-async def test_since_is_inside_and_until_is_outside(api: RestApi, desk: Desk) -> None:
-    await filled(desk, range(1, 4))
-    moments = [row["recorded_at"] for row in (await read(api, desk.tenant, "executions"))["data"]]
+async def test_since_is_inside_and_until_is_outside(api: RestApi, harness: Harness) -> None:
+    await filled(harness, range(1, 4))
+    moments = [row["recorded_at"] for row in (await read(api, harness.tenant, "executions"))["data"]]
     assert moments == sorted(set(moments), key=datetime.fromisoformat)
-    between = await read(api, desk.tenant, "executions", since=moments[1], until=moments[2])
+    between = await read(api, harness.tenant, "executions", since=moments[1], until=moments[2])
     assert [row["recorded_at"] for row in between["data"]] == [moments[1]]
 
 
-async def test_positions_are_what_is_held_and_say_whose_word_they_are(api: RestApi, desk: Desk) -> None:
-    assert await read(api, desk.tenant, "positions") == {
+async def test_positions_are_what_is_held_and_say_whose_word_they_are(api: RestApi, harness: Harness) -> None:
+    assert await read(api, harness.tenant, "positions") == {
         "data": [],
         "account_seq": 0,
         "source": "EXECUTIONS",
         "is_complete": True,
     }
-    await filled(desk, range(1, 4))
-    counted = await read(api, desk.tenant, "positions")
+    await filled(harness, range(1, 4))
+    counted = await read(api, harness.tenant, "positions")
     assert [(row["symbol"], row["quantity"]) for row in counted["data"]] == [("AAPL", "3")]
-    head = await desk.pool.fetchval("select event_no from account_counters")
+    head = await harness.pool.fetchval("select event_no from account_counters")
     assert (counted["account_seq"], counted["source"], "as_of" in counted) == (head, "EXECUTIONS", False)
-    await desk.pool.execute("update account_counters set positions_as_of = now()")
-    await desk.pool.execute("update positions set quantity = 0")
-    flat = await read(api, desk.tenant, "positions")
+    await harness.pool.execute("update account_counters set positions_as_of = now()")
+    await harness.pool.execute("update positions set quantity = 0")
+    flat = await read(api, harness.tenant, "positions")
     assert (flat["data"], flat["source"], "as_of" in flat) == ([], "BROKER", True)
 
 
-async def test_more_positions_than_are_shown_is_said(api: RestApi, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    await desk.pool.execute(
+async def test_more_positions_than_are_shown_is_said(
+    api: RestApi, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await harness.pool.execute(
         "insert into positions select organization_id, account_id, s, -1, now() from accounts, unnest(array['A','B']) s"
     )
     for module in (read_orders, orders):
         monkeypatch.setattr(module, "POSITIONS_MAX", 1)
-    told = await read(api, desk.tenant, "positions")
+    told = await read(api, harness.tenant, "positions")
     assert ([row["quantity"] for row in told["data"]], told["is_complete"]) == (["-1"], False)
 
 
-async def test_no_organization_reads_another_s(api: RestApi, desk: Desk) -> None:
-    intent, _ = await filled(desk, range(1, 2))
-    stranger = await a_tenant(desk.pool)
+async def test_no_organization_reads_another_s(api: RestApi, harness: Harness) -> None:
+    intent, _ = await filled(harness, range(1, 2))
+    other_organization = await a_tenant(harness.pool)
     for what in ("orders", "executions", "positions", f"orders/{intent}"):
-        url = f"/v1/accounts/{desk.tenant.account.id}/{what}"
-        problem(await api.client.get(url, headers={"x-api-key": stranger.key}), 404, "not_found")
+        url = f"/v1/accounts/{harness.tenant.account.id}/{what}"
+        problem(await api.client.get(url, headers={"x-api-key": other_organization.key}), 404, "not_found")

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from authorization_world import Members
-from bearers import as_user, external_id_of
-from builders import Tenant, a_tenant
-from identity_provider import PEOPLE
 from openbell_server.adapters.postgres.connection import Pool
-from rest_api import RestApi, problem, rest_api
+from support.authorization.world import Members
+from support.builders.tenant import Tenant, a_tenant
+from support.identity.bearers import as_user, external_id_of
+from support.identity.identity_provider import PEOPLE
+from support.rest.rest_api import RestApi, problem, rest_api
 
 
 async def test_nobody_but_a_service_account_names_another_organization_whatever_is_called(pool: Pool) -> None:

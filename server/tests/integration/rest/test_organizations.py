@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from bearers import as_service, as_user
-from builders import Tenant, a_tenant
 from openbell_server.adapters.identity.workos import WorkOSProvider
 from openbell_server.adapters.postgres.connection import Pool
-from rest_api import RestApi, problem, rest_api
-from workos_provider import API_KEY, WorkOS, workos
+from support.builders.tenant import Tenant, a_tenant
+from support.identity.bearers import as_service, as_user
+from support.identity.workos_provider import API_KEY, WorkOS, workos
+from support.rest.rest_api import RestApi, problem, rest_api
 
 FIELDS = ["id", "external_id", "name", "provider", "disabled", "created_at"]
 # The same for all, so that answers can be compared to the last byte.

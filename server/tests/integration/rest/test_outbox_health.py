@@ -7,11 +7,11 @@ import asyncpg
 import httpx
 import pytest
 
-from bearers import as_service, as_user
-from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
-from openbell_server.domain.outbox import OutboxStatus
-from rest_api import RestApi, limited, rest_api
+from openbell_server.domain.events.outbox import OutboxStatus
+from support.builders.tenant import Tenant, a_tenant
+from support.identity.bearers import as_service, as_user
+from support.rest.rest_api import RestApi, limited, rest_api
 
 PATH = "/v1/accounts/outbox/health"
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)

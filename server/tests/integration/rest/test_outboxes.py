@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from bearers import as_service, as_user, as_user_without_organization
-from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
-from openbell_server.domain.outbox import Queue
-from outbox_rows import TABLES, queue_row
-from rest_api import RestApi, limited, problem, rest_api
+from openbell_server.domain.events.outbox import Queue
+from support.builders.outbox_rows import TABLES, queue_row
+from support.builders.tenant import Tenant, a_tenant
+from support.identity.bearers import as_service, as_user, as_user_without_organization
+from support.rest.rest_api import RestApi, limited, problem, rest_api
 
 PATH = "/v1/operations/outboxes"
 FIELDS = {

@@ -2,11 +2,11 @@
 
 import pytest
 
-from bearers import as_service, as_user
-from builders import Tenant, a_key, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.principals import EVENT_READ
-from rest_api import JSON, cancel_body, create_body, intents_of, limited, problem, rest_api
+from openbell_server.domain.access.principals import EVENT_READ
+from support.builders.tenant import Tenant, a_key, a_tenant
+from support.identity.bearers import as_service, as_user
+from support.rest.rest_api import JSON, cancel_body, create_body, intents_of, limited, problem, rest_api
 
 
 async def test_reads_are_counted_by_principal_and_the_refused_hear_when_to_come_again(
@@ -17,7 +17,7 @@ async def test_reads_are_counted_by_principal_and_the_refused_hear_when_to_come_
         assert [(await api.read(tenant)).status_code for _ in range(4)] == [200, 200, 200, 429]
         refused = await api.read(tenant)
         body = problem(refused, 429, "rate_limited")
-        assert body["detail"] == "at most 3 such calls are taken in any 60 s"
+        assert body["detail"] == "at most 3 such calls are accepted in any 60 s"
         told = {name: value for name, value in refused.headers.items() if name.startswith(("ratelimit-", "retry-"))}
         assert told == {
             "retry-after": "60",
@@ -62,11 +62,11 @@ async def test_a_body_that_is_not_json_is_still_refused_as_that(pool: Pool, tena
 
 
 async def test_a_stranger_cannot_use_up_what_is_ours(pool: Pool, tenant: Tenant) -> None:
-    stranger = await a_tenant(pool)
+    other_organization = await a_tenant(pool)
     async with rest_api(pool, limit=limited(submits_per_second=1)) as api:
         for status in (404, 429):
             answer = await api.client.post(
-                intents_of(tenant), json=create_body(), headers={"x-api-key": stranger.key, **JSON}
+                intents_of(tenant), json=create_body(), headers={"x-api-key": other_organization.key, **JSON}
             )
             assert answer.status_code == status
         assert (await api.submit(tenant, create_body())).status_code == 202
@@ -77,6 +77,6 @@ async def test_a_plain_text_route_is_refused_in_plain_text(pool: Pool) -> None:
         service = as_service("credential:read")
         assert (await api.client.get("/v1/accounts/outbox/health", headers=service)).status_code == 200
         refused = await api.client.get("/v1/accounts/outbox/health", headers=service)
-    assert (refused.status_code, refused.text) == (429, "at most 1 such calls are taken in any 60 s")
+    assert (refused.status_code, refused.text) == (429, "at most 1 such calls are accepted in any 60 s")
     assert refused.headers["content-type"] == "text/plain; charset=utf-8"
     assert refused.headers["retry-after"] == refused.headers["ratelimit-reset"] == "60"

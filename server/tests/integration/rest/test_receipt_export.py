@@ -8,48 +8,42 @@ from typing import Any
 
 import pytest
 
-from builders import a_cancel, a_limit_create, a_tenant, accept
 from openbell import AsyncClient
-from openbell.receipts import ExportLine, export_lines
-from openbell.verification import Verification, verify_export, verify_receipt
-from openbell_server.adapters.postgres.backup import check_backup
-from openbell_server.adapters.postgres.connection import Pool
-from rest_api import RestApi, cancel_body, create_body, place_of, replace_body
-from scripted_broker import Desk
+from openbell.receipts.records import ExportLine, export_lines
+from openbell.receipts.verification import Verification, verify_export, verify_receipt
+from openbell_server.adapters.postgres.operators.backup_check import check_backup
+from support.brokers.scripted_broker import Harness
+from support.builders.tenant import a_cancel, a_limit_create, accept
+from support.rest.rest_api import RestApi, cancel_body, create_body, place_of, replace_body
 
 
 @pytest.fixture
-async def desk(pool: Pool) -> Desk:
-    return Desk(pool, await a_tenant(pool))
-
-
-@pytest.fixture
-async def client(api: RestApi, desk: Desk) -> AsyncIterator[AsyncClient]:
+async def client(api: RestApi, harness: Harness) -> AsyncIterator[AsyncClient]:
     """As anybody outside has it, on the application of the tests."""
     inside: Any = api.client._transport
-    account = str(desk.tenant.account.id)
-    async with AsyncClient(desk.tenant.key, "http://openbell.test", account_id=account, transport=inside) as opened:
+    account = str(harness.tenant.account.id)
+    async with AsyncClient(harness.tenant.key, "http://openbell.test", account_id=account, transport=inside) as opened:
         yield opened
 
 
-async def set_rule(api: RestApi, desk: Desk, code: str, mode: str = "hard", **parameters: Any) -> None:
+async def set_rule(api: RestApi, harness: Harness, code: str, mode: str = "hard", **parameters: Any) -> None:
     answer = await api.client.put(
-        f"{place_of(desk.tenant)}/rules/{code}",
+        f"{place_of(harness.tenant)}/rules/{code}",
         json={"mode": mode, "parameters": parameters, "reason": "a test"},
-        headers={"x-api-key": desk.tenant.key},
+        headers={"x-api-key": harness.tenant.key},
     )
     assert answer.status_code == 200, answer.text
 
 
-async def trade(api: RestApi, desk: Desk) -> None:
+async def trade(api: RestApi, harness: Harness) -> None:
     """Orders, replaces and cancels that passed, one by one and in a set; refusals at both gates."""
-    tenant = desk.tenant
-    await accept(desk.pool, *(tenant.submission(a_limit_create()) for _ in range(3)))
+    tenant = harness.tenant
+    await accept(harness.pool, *(tenant.submission(a_limit_create()) for _ in range(3)))
     limit = {"quantity": "10", "price": "1.50"}
     created = (await api.submit(tenant, create_body("Limit", **limit) | {"client_reference_id": "zürich"})).json()
-    await set_rule(api, desk, "QTY_MAX", quantity="11")
-    await set_rule(api, desk, "DUPLICATE", window_millis=60_000)
-    await set_rule(api, desk, "OPEN_ORDERS_MAX", mode="shadow", count=1)
+    await set_rule(api, harness, "QTY_MAX", quantity="11")
+    await set_rule(api, harness, "DUPLICATE", window_millis=60_000)
+    await set_rule(api, harness, "OPEN_ORDERS_MAX", mode="shadow", count=1)
     later = datetime(2100, 1, 1, tzinfo=UTC).isoformat()
     for body in (
         create_body(quantity="5") | {"deadline": later},
@@ -60,8 +54,8 @@ async def trade(api: RestApi, desk: Desk) -> None:
         cancel_body(created["intent_id"]),
     ):
         await api.submit(tenant, body)
-    await set_rule(api, desk, "QTY_MAX", quantity="9")
-    await desk.work()
+    await set_rule(api, harness, "QTY_MAX", quantity="9")
+    await harness.work()
 
 
 async def exported(client: AsyncClient) -> list[ExportLine]:
@@ -75,9 +69,9 @@ def verified(lines: list[ExportLine]) -> Verification:
 
 
 async def test_what_the_platform_decided_verifies_without_it(
-    api: RestApi, client: AsyncClient, desk: Desk, database: str
+    api: RestApi, client: AsyncClient, harness: Harness, database: str
 ) -> None:
-    await trade(api, desk)
+    await trade(api, harness)
     lines = await exported(client)
     result = verified(lines)
     assert [str(flaw) for flaw in result.flaws] == []
@@ -92,12 +86,12 @@ async def test_what_the_platform_decided_verifies_without_it(
 
 
 async def test_heads_that_were_read_before_still_hold_while_more_is_added(
-    api: RestApi, client: AsyncClient, desk: Desk
+    api: RestApi, client: AsyncClient, harness: Harness
 ) -> None:
-    await trade(api, desk)
+    await trade(api, harness)
     heads = await client.chain()
     adding = asyncio.gather(
-        *(api.submit(desk.tenant, create_body(quantity=str(number % 12 + 1))) for number in range(24))
+        *(api.submit(harness.tenant, create_body(quantity=str(number % 12 + 1))) for number in range(24))
     )
     actions = [action async for action in client.chained_actions()]
     await adding
@@ -119,19 +113,19 @@ async def test_heads_that_were_read_before_still_hold_while_more_is_added(
     ],
 )
 async def test_what_was_changed_in_the_database_does_not_verify(
-    api: RestApi, client: AsyncClient, desk: Desk, change: str
+    api: RestApi, client: AsyncClient, harness: Harness, change: str
 ) -> None:
-    await trade(api, desk)
+    await trade(api, harness)
     assert verified(await exported(client)).holds
-    async with desk.pool.acquire() as connection, connection.transaction():
+    async with harness.pool.acquire() as connection, connection.transaction():
         await connection.execute("set local session_replication_role = replica")
         assert await connection.execute(change) not in {"UPDATE 0", "DELETE 0"}
     assert not verified(await exported(client)).holds
 
 
-async def test_a_cancel_of_a_set_is_in_the_chain_with_its_receipt(client: AsyncClient, desk: Desk) -> None:
-    created = (await accept(desk.pool, desk.tenant.submission(a_limit_create())))[0].intent_id
-    await accept(desk.pool, desk.tenant.submission(a_cancel(created)), desk.tenant.submission())
+async def test_a_cancel_of_a_set_is_in_the_chain_with_its_receipt(client: AsyncClient, harness: Harness) -> None:
+    created = (await accept(harness.pool, harness.tenant.submission(a_limit_create())))[0].intent_id
+    await accept(harness.pool, harness.tenant.submission(a_cancel(created)), harness.tenant.submission())
     actions = [action async for action in client.chained_actions()]
     assert [(action.number, action.chained_from) for action in actions] == [(1, 1), (2, 2), (3, 2)]
     assert verified(await exported(client)).holds

@@ -6,14 +6,14 @@ from typing import Any
 
 import httpx
 import pytest
-from refusals import a_refusal, refuse
 
-from builders import Tenant, a_cancel, a_limit_create, a_tenant, accept, new_id
-from openapi_conformance import Conformance
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.action_chain import CHAIN_START, ActionChain
 from openbell_server.domain.identifiers import IntentId
-from rest_api import RestApi, create_body, pointers, problem
+from openbell_server.domain.orders.action_chain import CHAIN_START, ActionChain
+from support.builders.refusals import a_refusal, refuse
+from support.builders.tenant import Tenant, a_cancel, a_limit_create, a_tenant, accept, new_id
+from support.rest.openapi_conformance import Conformance
+from support.rest.rest_api import RestApi, create_body, pointers, problem
 
 
 def receipts_of(tenant: Tenant) -> str:
@@ -126,7 +126,7 @@ async def test_every_answer_is_as_the_description_says(api: RestApi, pool: Pool,
 async def test_no_organization_reads_a_receipt_of_another_s_account(api: RestApi, pool: Pool, tenant: Tenant) -> None:
     receipt = await refuse(pool, tenant, a_refusal())
     intent: IntentId = (await accept(pool, tenant.submission()))[0].intent_id
-    stranger = await a_tenant(pool)
+    other_organization = await a_tenant(pool)
     account = f"/v1/accounts/{tenant.account.id}"
     for path in (
         f"receipts/{receipt}",
@@ -135,7 +135,7 @@ async def test_no_organization_reads_a_receipt_of_another_s_account(api: RestApi
         "chain",
         "chain/actions",
     ):
-        problem(await get(api, stranger, f"{account}/{path}"), 404, "not_found")
-    own = f"/v1/accounts/{stranger.account.id}"
-    problem(await get(api, stranger, f"{own}/receipts/{receipt}"), 404, "not_found")
-    problem(await get(api, stranger, f"{own}/intents/{intent}/receipts"), 404, "not_found")
+        problem(await get(api, other_organization, f"{account}/{path}"), 404, "not_found")
+    own = f"/v1/accounts/{other_organization.account.id}"
+    problem(await get(api, other_organization, f"{own}/receipts/{receipt}"), 404, "not_found")
+    problem(await get(api, other_organization, f"{own}/intents/{intent}/receipts"), 404, "not_found")

@@ -6,10 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
-from bearers import Headers, as_service, as_user
-from builders import Tenant, a_tenant, new_id
 from openbell_server.adapters.postgres.connection import Pool
-from rest_api import RestApi, pointers, problem
+from support.builders.tenant import Tenant, a_tenant, new_id
+from support.identity.bearers import Headers, as_service, as_user
+from support.rest.rest_api import RestApi, pointers, problem
 
 PATH = "/v1/reference-prices"
 SCOPE = "reference:edit"

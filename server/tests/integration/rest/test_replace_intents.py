@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from builders import Tenant, a_tenant, begin_epochs, new_id
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.application.ports.broker import ReplaceSupport
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.orders import TimeInForce
-from rest_api import RestApi, cancel_body, create_body, intents_of, pointers, problem, replace_body
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.orders.order_terms import TimeInForce
+from support.builders.tenant import Tenant, a_tenant, begin_epochs, new_id
+from support.rest.rest_api import RestApi, cancel_body, create_body, intents_of, pointers, problem, replace_body
 
 
 async def created(api: RestApi, tenant: Tenant, kind: str = "Limit", spec: Mapping[str, str] | None = None) -> str:
@@ -103,11 +103,11 @@ async def test_an_order_says_why_it_cannot_be_replaced(api: RestApi, tenant: Ten
 async def test_an_intent_of_another_organization_answers_as_one_that_is_not_there(
     api: RestApi, tenant: Tenant, pool: Pool
 ) -> None:
-    stranger = await a_tenant(pool)
+    other_organization = await a_tenant(pool)
     intent = await created(api, tenant)
     headers = {"x-request-id": "same"}
     answers = [
-        (await api.submit(stranger, replace_body(which, price="4"), headers=headers)).json()
+        (await api.submit(other_organization, replace_body(which, price="4"), headers=headers)).json()
         for which in (intent, new_id())
     ]
     assert answers[0] == answers[1]

@@ -7,16 +7,14 @@ from typing import Any
 import httpx
 import pytest
 
-from bearers import Headers, as_service, as_user
-from builders import Tenant, a_key, a_tenant, new_id
-from openapi_conformance import Conformance
-from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.migrate import migrate
-from openbell_server.adapters.postgres.schema import OLDEST
-from openbell_server.domain.accounts import TRADING_LIVE
-from openbell_server.domain.findings import Scope
-from paper_broker import until
-from rest_api import SCOPES, RestApi, create_body, place_of, pointers, problem, rest_api
+from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.domain.access.accounts import TRADING_LIVE
+from openbell_server.domain.controls.findings import Scope
+from support.brokers.paper_broker import until
+from support.builders.tenant import Tenant, a_key, a_tenant, new_id
+from support.identity.bearers import Headers, as_service, as_user
+from support.rest.openapi_conformance import Conformance
+from support.rest.rest_api import SCOPES, RestApi, place_of, pointers, problem
 
 RULE_FIELDS = {
     *("code", "address", "in_force", "version", "created_at", "updated_at", "principal_type", "principal_id"),
@@ -271,12 +269,3 @@ async def test_a_disabled_organization_sets_nothing_and_reads_on(api: RestApi, t
     for scope in SCOPES:
         problem(await put(api, tenant, wanted(), rule_of(tenant, scope)), 409, "organization_disabled")
     assert (await get(api, tenant)).status_code == 200
-
-
-async def test_on_the_schema_before_rules_are_not_managed_and_commands_are_accepted(empty: str) -> None:
-    await asyncio.to_thread(migrate, empty, OLDEST)
-    async with await open_pool(empty) as older, rest_api(older) as api:
-        tenant = await a_tenant(older)
-        for answer in (await put(api, tenant, wanted()), await get(api, tenant)):
-            problem(answer, 503, "schema_outdated")
-        assert (await api.submit(tenant, create_body())).status_code == 202

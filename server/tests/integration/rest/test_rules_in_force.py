@@ -6,13 +6,13 @@ from typing import Any
 import httpx
 import pytest
 
-from bearers import as_user
-from builders import Tenant, a_key, a_tenant
-from command_line import CommandLine
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.findings import Scope
-from paper_broker import until
-from rest_api import SCOPES, RestApi, create_body, place_of
+from openbell_server.domain.controls.findings import Scope
+from support.brokers.paper_broker import until
+from support.builders.tenant import Tenant, a_key, a_tenant
+from support.environment.command_line import CommandLine
+from support.identity.bearers import as_user
+from support.rest.rest_api import SCOPES, RestApi, create_body, place_of
 
 
 async def put_rule(api: RestApi, tenant: Tenant, scope: Scope, **more: object) -> None:

@@ -6,13 +6,13 @@ from uuid import UUID
 
 import httpx
 
-from authorization_world import Members
-from bearers import Headers, as_service, as_user, as_user_without_organization, external_id_of
-from builders import Tenant, a_key, a_tenant, misspelled
-from identity_provider import PEOPLE
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.accounts import Environment
-from rest_api import RestApi, create_body, intents_of, problem, rest_api
+from openbell_server.domain.access.accounts import Environment
+from support.authorization.world import Members
+from support.builders.tenant import Tenant, a_key, a_tenant, misspelled
+from support.identity.bearers import Headers, as_service, as_user, as_user_without_organization, external_id_of
+from support.identity.identity_provider import PEOPLE
+from support.rest.rest_api import RestApi, create_body, intents_of, problem, rest_api
 
 VALIDATE = "/api/v1/auth/api-key/validate"
 ME = "/v1/users/me"
@@ -38,19 +38,19 @@ async def test_a_key_goes_in_x_api_key_and_a_jwt_in_authorization_bearer(api: Re
 
 
 async def test_only_a_key_of_the_accounts_organization_with_intent_edit_submits(api: RestApi, pool: Pool) -> None:
-    tenant, stranger = await a_tenant(pool), await a_tenant(pool)
+    tenant, other_organization = await a_tenant(pool), await a_tenant(pool)
     url, body = intents_of(tenant), create_body()
     for headers in (as_user(tenant), as_service("intent:read", tenant=tenant)):
         problem(await api.client.post(url, json=body, headers=headers), 403, "principal_kind_not_allowed")
     _, reader = await a_key(pool, tenant.account.organization_id, permissions=frozenset({"intent:read"}))
     problem(await api.client.post(url, json=body, headers={"x-api-key": reader}), 403, "permission_denied")
-    problem(await api.client.post(url, json=body, headers={"x-api-key": stranger.key}), 404, "not_found")
+    problem(await api.client.post(url, json=body, headers={"x-api-key": other_organization.key}), 404, "not_found")
     _, editor = await a_key(pool, tenant.account.organization_id, permissions=frozenset({"intent:edit"}))
     assert (await api.client.post(url, json=body, headers={"x-api-key": editor})).status_code == 202
 
 
 async def test_intents_are_read_by_scope_and_header_by_permission_or_by_role(api: RestApi, pool: Pool) -> None:
-    tenant, stranger = await a_tenant(pool), await a_tenant(pool)
+    tenant, other_organization = await a_tenant(pool), await a_tenant(pool)
     created = (await api.submit(tenant, create_body())).json()["intent_id"]
     _, reader = await a_key(pool, tenant.account.organization_id, permissions=frozenset({"intent:read"}))
     _, editor = await a_key(pool, tenant.account.organization_id, permissions=frozenset({"intent:edit"}))
@@ -69,10 +69,10 @@ async def test_intents_are_read_by_scope_and_header_by_permission_or_by_role(api
         problem(await read({"x-api-key": editor}), 403, "permission_denied")
         problem(await read(as_user(tenant, None)), 403, "permission_denied")
         # Who is no service account reads in its own organization, whatever it asks for.
-        problem(await read(as_user(stranger)), 404, "not_found")
-        problem(await read({"x-api-key": stranger.key}), 404, "not_found")
+        problem(await read(as_user(other_organization)), 404, "not_found")
+        problem(await read({"x-api-key": other_organization.key}), 404, "not_found")
         theirs = {"x-organization-id": str(tenant.account.organization_id)}
-        problem(await read(as_user(stranger) | theirs), 403, "organization_mismatch")
+        problem(await read(as_user(other_organization) | theirs), 403, "organization_mismatch")
 
 
 async def test_validation_tells_what_a_key_is(api: RestApi, tenant: Tenant, pool: Pool) -> None:
@@ -107,7 +107,7 @@ async def test_a_disabled_key_is_valid_and_disabled_and_what_is_no_key_answers_a
 
 
 async def test_an_organization_is_found_by_the_providers_id(api: RestApi, pool: Pool) -> None:
-    tenant, stranger = await a_tenant(pool), await a_tenant(pool)
+    tenant, other_organization = await a_tenant(pool), await a_tenant(pool)
     for headers in (as_user(tenant, "read_only"), as_service()):
         answer = await api.client.get(organization_of(tenant), headers=headers)
         assert answer.status_code == 200, answer.text
@@ -117,8 +117,8 @@ async def test_an_organization_is_found_by_the_providers_id(api: RestApi, pool: 
         assert body["external_id"] == external_id_of(tenant.account.organization_id)
         assert (body["name"], body["provider"], body["disabled"]) == ("Acme", PEOPLE.provider, False)
         assert datetime.fromisoformat(body["created_at"]).utcoffset() is not None
-    problem(await api.client.get(organization_of(stranger), headers=as_user(tenant)), 404, "not_found")
-    assert (await api.client.get(organization_of(stranger), headers=as_service())).status_code == 200
+    problem(await api.client.get(organization_of(other_organization), headers=as_user(tenant)), 404, "not_found")
+    assert (await api.client.get(organization_of(other_organization), headers=as_service())).status_code == 200
     problem(await api.client.get(organization_of(tenant, "another"), headers=as_service()), 404, "not_found")
     keyed = await api.client.get(organization_of(tenant), headers={"x-api-key": tenant.key})
     problem(keyed, 403, "principal_kind_not_allowed")

@@ -5,11 +5,11 @@ from uuid import UUID
 
 import httpx
 
-from bearers import Headers, as_service, as_user
-from builders import Tenant, a_key, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.accounts import TRADING_LIVE, Environment
-from rest_api import RestApi, problem
+from openbell_server.domain.access.accounts import TRADING_LIVE, Environment
+from support.builders.tenant import Tenant, a_key, a_tenant
+from support.identity.bearers import Headers, as_service, as_user
+from support.rest.rest_api import RestApi, problem
 
 MANUAL = {"account_id", "organization_id", "symbol", "manually_disabled", "created_at", "updated_at", "version"}
 TIME = {

@@ -1,6 +1,6 @@
 """The founding contract on the description of the interface."""
 
-from rest_api import RestApi
+from support.rest.rest_api import RestApi
 
 
 async def test_the_accounts_description_carries_version_0_1_0(api: RestApi) -> None:

@@ -7,11 +7,11 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from bearers import as_user
-from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment
-from rest_api import RestApi, cancel_body, create_body, intents_of, problem, replace_body
+from openbell_server.domain.access.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment
+from support.builders.tenant import Tenant, a_tenant
+from support.identity.bearers import as_user
+from support.rest.rest_api import RestApi, cancel_body, create_body, intents_of, problem, replace_body
 
 
 async def rows(pool: Pool, table: str) -> int:

@@ -5,10 +5,10 @@ from itertools import product
 
 import httpx
 
-from bearers import Headers, as_service, as_user, as_user_without_organization
-from builders import Tenant, a_tenant
 from openbell_server.adapters.postgres.connection import Pool
-from rest_api import RestApi, limited, rest_api
+from support.builders.tenant import Tenant, a_tenant
+from support.identity.bearers import Headers, as_service, as_user, as_user_without_organization
+from support.rest.rest_api import RestApi, limited, rest_api
 
 HEALTH = "/v1/accounts/outbox/health"
 STATUSES = ("pending", "processing", "completed", "failed")

@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
-from builders import Tenant, a_cancel, a_limit_create, a_market_create, a_tenant, accept, new_id
-from neighbours import Neighbour
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.migrate import migrate
-from openbell_server.domain.broker_orders import Refused, Unknown
+from openbell_server.adapters.postgres.schema import OLDEST
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.domain.orders import OrderSide
-from rest_api import RestApi, create_body, pointers, problem
-from roll_ups import miscounted
-from scripted_broker import Desk
+from openbell_server.domain.orders.broker_reports import Refused, Unknown
+from openbell_server.domain.orders.order_terms import OrderSide
+from support.brokers.scripted_broker import Harness
+from support.builders.tenant import Tenant, a_cancel, a_limit_create, a_market_create, a_tenant, accept, new_id
+from support.environment.statistics_check import miscounted
+from support.rest.rest_api import RestApi, create_body, pointers, problem, rest_api
+from support.tenancy.populated_tenant import PopulatedTenant
 
 WINDOWS = ["last_hour", "last_day", "last_week", "last_month", "all"]
 # Of an account; those after them are read from where they stand.
@@ -64,20 +65,20 @@ async def test_an_account_without_intents_has_zeros(api: RestApi, tenant: Tenant
 async def test_every_window_counts_what_was_asked_just_now_and_what_came_of_it(
     api: RestApi, tenant: Tenant, pool: Pool, window: str
 ) -> None:
-    desk = Desk(pool, tenant)
-    await desk.accept(a_market_create(symbol="MSFT"))
-    await desk.work()
-    desk.broker.script.append(Refused("no", "no"))
-    await desk.accept(replace(a_limit_create(), order_side=OrderSide.SELL))
-    await desk.work()
-    desk.broker.script.append(Unknown("no answer"))
-    await desk.accept()
-    await desk.work()
-    superseded = await desk.accept()
-    await desk.accept(a_cancel(superseded))
-    await desk.work()
-    await desk.accept()
-    await desk.accept()
+    harness = Harness(pool, tenant)
+    await harness.accept(a_market_create(symbol="MSFT"))
+    await harness.work()
+    harness.broker.script.append(Refused("no", "no"))
+    await harness.accept(replace(a_limit_create(), order_side=OrderSide.SELL))
+    await harness.work()
+    harness.broker.script.append(Unknown("no answer"))
+    await harness.accept()
+    await harness.work()
+    superseded = await harness.accept()
+    await harness.accept(a_cancel(superseded))
+    await harness.work()
+    await harness.accept()
+    await harness.accept()
     await refuse(pool, tenant, 3)
     body = await read(api, tenant, time_window=window)
     assert (body["intents"], body["actions"]) == (6, {"CREATE": 6, "REPLACE": 0, "CANCEL": 1})
@@ -94,8 +95,8 @@ async def test_what_is_another_account_s_is_not_counted(api: RestApi, tenant: Te
     await accept(pool, tenant.submission(), other.submission(), other.submission())
     assert (await read(api, tenant))["intents"] == 1
     for account in (other.account.id, AccountId(new_id())):
-        stranger = replace(tenant, account=replace(tenant.account, id=account))
-        problem(await api.read(stranger, "/stats"), 404, "not_found")
+        other_organization = replace(tenant, account=replace(tenant.account, id=account))
+        problem(await api.read(other_organization, "/stats"), 404, "not_found")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ async def test_the_fifty_most_traded_symbols_are_named_the_most_traded_first(
 
 
 async def test_actions_are_exact_before_and_after_they_are_counted(
-    api: RestApi, tenant: Tenant, pool: Pool, us: Neighbour
+    api: RestApi, tenant: Tenant, pool: Pool, us: PopulatedTenant
 ) -> None:
     total = 0
     for together, counted_to in ((1, 0), (62, 0), (1, 64), (60, 64), (3, 64), (2, 129), (64, 193)):
@@ -201,10 +202,10 @@ async def test_counts_are_right_whoever_writes_at_once(api: RestApi, pool: Pool)
             await api.submit(tenants[number % 3], create_body())
 
     async def execute(tenant: Tenant) -> None:
-        desk = Desk(pool, tenant)
+        harness = Harness(pool, tenant)
         for turn in range(turns):
-            desk.broker.script.extend([Refused("no", "no")] * (turn % 3))
-            await desk.work(free=7)
+            harness.broker.script.extend([Refused("no", "no")] * (turn % 3))
+            await harness.work(free=7)
 
     await asyncio.gather(
         *(write(number) for number in range(4)),
@@ -220,8 +221,18 @@ async def test_counts_are_right_whoever_writes_at_once(api: RestApi, pool: Pool)
     assert await pool.fetchval("select min(actions_to) from intent_counted") >= COUNTED_AT_ONCE
 
 
-async def test_what_was_counted_with_each_action_is_not_counted_again(empty: str) -> None:
-    await asyncio.to_thread(migrate, empty, "0034_look_up_by_key")
+async def test_on_the_schema_before_commands_are_accepted_and_statistics_are_not_served(empty: str) -> None:
+    await asyncio.to_thread(migrate, empty, OLDEST)
+    async with await open_pool(empty) as pool, rest_api(pool) as api:
+        tenant = await a_tenant(pool)
+        assert (await api.submit(tenant, create_body())).status_code == 202
+        problem(await api.read(tenant, "/stats"), 503, "schema_outdated")
+        await asyncio.to_thread(migrate, empty)
+        assert (await read(api, tenant, time_window="all"))["intents"] == 1
+
+
+async def test_actions_are_counted_exactly_before_during_and_after_a_migration(empty: str) -> None:
+    await asyncio.to_thread(migrate, empty, OLDEST)
     async with await open_pool(empty) as pool:
         tenants = [await a_tenant(pool) for _ in range(3)]
 

@@ -6,10 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
-from bearers import Headers, as_user
-from builders import Tenant
-from openbell_server.domain.findings import Scope
-from rest_api import SCOPES, RestApi, place_of, pointers, problem
+from openbell_server.domain.controls.findings import Scope
+from support.builders.tenant import Tenant
+from support.identity.bearers import Headers, as_user
+from support.rest.rest_api import SCOPES, RestApi, place_of, pointers, problem
 
 
 def as_key(tenant: Tenant) -> Headers:

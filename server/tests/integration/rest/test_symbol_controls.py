@@ -8,11 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
-from bearers import as_service, as_user
-from builders import Tenant, a_tenant, new_id
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.accounts import TRADING_LIVE, Environment
-from rest_api import RestApi, cancel_body, create_body, pointers, problem
+from openbell_server.domain.access.accounts import TRADING_LIVE, Environment
+from support.builders.tenant import Tenant, a_tenant, new_id
+from support.identity.bearers import as_service, as_user
+from support.rest.rest_api import RestApi, cancel_body, create_body, pointers, problem
 
 MANUAL_FIELDS = {"account_id", "organization_id", "symbol", "manually_disabled", "created_at", "updated_at", "version"}
 TIME_FIELDS = {"account_id", "organization_id", "symbol", "stale_order_millis", "created_at", "updated_at", "version"}
@@ -324,8 +324,8 @@ async def test_admins_and_keys_with_the_permission_set_controls_and_no_one_else(
     assert (await call(api, tenant, "GET", path, headers=machine)).status_code == 200
     reader = await a_tenant(pool, permissions=frozenset({"control:read", "control:edit:live"}))
     problem(await put(api, reader), 403, "permission_denied")
-    stranger = await a_tenant(pool)
-    problem(await call(api, stranger, "PUT", path, body), 404, "not_found")
+    other_organization = await a_tenant(pool)
+    problem(await call(api, other_organization, "PUT", path, body), 404, "not_found")
     nobody_s = path.replace(str(tenant.account.id), str(new_id()))
     problem(await call(api, tenant, "PUT", nobody_s, body), 404, "not_found")
     changed = await pool.fetch("select distinct principal_type from audit_log")

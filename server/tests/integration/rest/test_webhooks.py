@@ -9,16 +9,16 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from bearers import as_service, as_user
-from builders import Tenant, a_key, a_market_create, a_tenant, accept, an_account
 from openbell.webhooks import verify
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.application.ports.posting import Answer, NotDelivered, Trouble
-from openbell_server.application.try_webhooks import TRIES_MAX
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.webhooks import ACCOUNTS_MAX, WEBHOOKS_MAX, secret_of
-from rest_api import WEBHOOK_KEY, RestApi, pointers, problem, rest_api
-from webhook_targets import RememberedPosts
+from openbell_server.application.webhooks.ports.posting import Answer, NotDelivered, Trouble
+from openbell_server.application.webhooks.send_test_message import TRIES_MAX
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.events.webhooks import ACCOUNTS_MAX, WEBHOOKS_MAX, secret_of
+from support.builders.tenant import Tenant, a_key, a_market_create, a_tenant, accept, an_account
+from support.builders.webhook_targets import RememberedPosts
+from support.identity.bearers import as_service, as_user
+from support.rest.rest_api import WEBHOOK_KEY, RestApi, pointers, problem, rest_api
 
 URL = "/v1/webhooks"
 FILLS = {"url": "https://example.com/openbell", "types": ["broker_trade", "broker_order"]}
@@ -163,8 +163,8 @@ async def test_a_replay_sets_lanes_back_or_on_and_takes_them_from_whoever_holds_
     assert (await act(api, tenant, webhook["id"], "replay", after_seq=10_000)).json() == {"lanes": 1}
     assert await positions(api, tenant, webhook["id"]) == {str(tenant.account.id): 3}
     assert (await audited(pool))[-1][::2] == ("webhooks replay", {"after_seq": 10_000, "lanes": 1})
-    stranger = await act(api, tenant, webhook["id"], "replay", account_id=str(uuid4()), after_seq=0)
-    problem(stranger, 404, "not_found")
+    other_organization = await act(api, tenant, webhook["id"], "replay", account_id=str(uuid4()), after_seq=0)
+    problem(other_organization, 404, "not_found")
 
 
 async def test_parked_lanes_are_told_and_resumed_where_they_stood(api: RestApi, tenant: Tenant, pool: Pool) -> None:

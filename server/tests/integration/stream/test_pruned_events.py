@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 
 import grpc
 import pytest
-from event_streams import ending, event_stream, forget_after, take
 
-from builders import Tenant, a_tenant, accept
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.adapters.postgres.event_pruning import PruneEvents
+from openbell_server.adapters.postgres.events.event_pruning import PruneEvents
+from support.builders.tenant import Tenant, a_tenant, accept
+from support.rest.event_streams import ending, event_stream, forget_after, take
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def frames(
         resume_token=token,
         start=start,
     )
-    call = stub.SubscribeEvents(request, metadata=(("x-api-key", tenant.key),), timeout=30)
+    call = stub.SubscribeEvents(request, metadata=(("x-api-key", tenant.key),), timeout=60)
     try:
         async with asyncio.timeout(60):
             stream = aiter(call)
@@ -95,7 +95,7 @@ async def test_a_token_that_is_ahead_of_a_log_that_was_restored_is_refused(pool:
             request = pb.Subscribe(
                 trading_account_id=account_id, subscriptions=[pb.EVENT_TYPE_INTENT_ACTION], resume_token=token
             )
-            call = stub.SubscribeEvents(request, metadata=(("x-api-key", tenant.key),), timeout=30)
+            call = stub.SubscribeEvents(request, metadata=(("x-api-key", tenant.key),), timeout=60)
             if restored:
                 _, code, told = await ending(call)
                 assert (code, told["openbell-code"]) == (grpc.StatusCode.INVALID_ARGUMENT, "invalid_cursor")

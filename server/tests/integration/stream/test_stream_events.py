@@ -8,15 +8,15 @@ from uuid import UUID
 
 import grpc
 import pytest
-from event_streams import SMALL_WINDOW, ending, event_stream, take, write_events
 
-from builders import Tenant, a_tenant, an_account, misspelled
 from openbell.wire import trading_pb2 as pb
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.application import open_streams
-from openbell_server.domain.principals import INTENT_EDIT
+from openbell_server.application.events import open_streams
+from openbell_server.domain.access.principals import INTENT_EDIT
 from openbell_server.transport.stream.many_subscriptions import SUBSCRIPTIONS_MAX
-from rest_api import limited
+from support.builders.tenant import Tenant, a_tenant, an_account, misspelled
+from support.rest.event_streams import SMALL_WINDOW, ending, event_stream, take, write_events
+from support.rest.rest_api import limited
 
 HELD = pb.EVENT_TYPE_POSITION_ADJUSTED
 LONG = "x" * 65

@@ -7,20 +7,20 @@ from typing import Any
 
 import grpc
 import pytest
-from event_streams import event_stream
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
-from builders import a_key, a_tenant, misspelled
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.processes.operations import Operations
+from openbell_server.processes.operations_port import Operations
 from openbell_server.transport.stream.calls import LOOKING, OPEN, REFLECTION, Gate
 from openbell_server.transport.stream.health import WATCHERS_MAX
 from openbell_server.transport.stream.server import OPTIONS
-from paper_broker import until
+from support.brokers.paper_broker import until
+from support.builders.tenant import a_key, a_tenant, misspelled
+from support.rest.event_streams import event_stream
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 UNAUTHENTICATED, UNIMPLEMENTED = grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNIMPLEMENTED

@@ -11,23 +11,23 @@ from decimal import Decimal
 
 import grpc
 import pytest
-from event_streams import event_stream
 
-from builders import Tenant, a_cancel, a_report, a_tenant, accept, an_execution, described, misspelled
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
-from openbell_server.adapters.postgres.account_changes import append_account_changed
+from openbell_server.adapters.postgres.access.account_changes import append_account_changed
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
-from openbell_server.adapters.postgres.execution import PostgresExecutionStore
-from openbell_server.application.account_log import log_position_adjusted
-from openbell_server.application.limit_rates import LimitRates
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.action_lifecycle import Reason
-from openbell_server.domain.broker_orders import ReportStatus
+from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
+from openbell_server.application.access.rate_limits import LimitRates
+from openbell_server.application.events.account_log import log_position_adjusted
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.principals import EVENT_READ, INTENT_EDIT
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.principals import EVENT_READ, INTENT_EDIT
-from rest_api import limited
-from scripted_broker import Desk
+from openbell_server.domain.orders.action_lifecycle import Reason
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from support.brokers.scripted_broker import Harness
+from support.builders.tenant import Tenant, a_cancel, a_report, a_tenant, accept, an_execution, described, misspelled
+from support.rest.event_streams import event_stream
+from support.rest.rest_api import limited
 
 ACTIONS, ORDERS, CHANGES = pb.EVENT_TYPE_INTENT_ACTION, pb.EVENT_TYPE_BROKER_ORDER, pb.EVENT_TYPE_ACCOUNT_CHANGED
 Metadata = tuple[tuple[str, str], ...]
@@ -49,7 +49,7 @@ class StreamClient:
         request = pb.Subscribe(trading_account_id=str(tenant.account.id), resume_token=token)
         request.subscriptions.extend(kinds)  # type: ignore[arg-type]
         keys = metadata if metadata is not None else (("x-api-key", tenant.key),)
-        return aiter(self.stub.SubscribeEvents(request, metadata=keys, timeout=30))
+        return aiter(self.stub.SubscribeEvents(request, metadata=keys, timeout=60))
 
 
 @pytest.fixture
@@ -169,12 +169,12 @@ async def test_a_changed_account_is_told_of_to_those_who_asked_and_leaves_no_gap
 
 
 async def test_an_order_that_is_not_ours_is_told_of_to_those_who_asked(pool: Pool, stream: StreamClient) -> None:
-    desk = Desk(pool, await a_tenant(pool))
-    (start,) = await take(stream.subscribe(desk.tenant), 1)
+    harness = Harness(pool, await a_tenant(pool))
+    (start,) = await take(stream.subscribe(harness.tenant), 1)
     report = described(a_report(ReportStatus.FILLED, [an_execution(1, 5)], client_order_id="by-phone"), "x1")
-    desk.broker.book["x"] = report
-    await desk.reconcile()
-    asked = stream.subscribe(desk.tenant, token=start.resume_token, kinds=(pb.EVENT_TYPE_EXTERNAL_ORDER,))
+    harness.broker.book["x"] = report
+    await harness.reconcile()
+    asked = stream.subscribe(harness.tenant, token=start.resume_token, kinds=(pb.EVENT_TYPE_EXTERNAL_ORDER,))
     _, event = await take(asked, 2)
     told = event.external_order
     assert (event.account_seq, event.prev_seq, told.broker_order_id, told.client_order_id) == (1, 0, "x1", "by-phone")
@@ -185,23 +185,23 @@ async def test_an_order_that_is_not_ours_is_told_of_to_those_who_asked(pool: Poo
 
 
 async def test_a_position_by_the_broker_s_word_is_told_of_to_those_who_asked(pool: Pool, stream: StreamClient) -> None:
-    desk = Desk(pool, await a_tenant(pool))
-    (start,) = await take(stream.subscribe(desk.tenant), 1)
-    async with PostgresExecutionStore(pool).account_transaction(desk.account) as transaction:
+    harness = Harness(pool, await a_tenant(pool))
+    (start,) = await take(stream.subscribe(harness.tenant), 1)
+    async with PostgresExecutionStore(pool).account_transaction(harness.account) as transaction:
         log_position_adjusted(transaction, Symbol("AAPL"), Decimal(0), Decimal("-2.5"), "OPENING")
-    asked = stream.subscribe(desk.tenant, token=start.resume_token, kinds=(pb.EVENT_TYPE_POSITION_ADJUSTED,))
+    asked = stream.subscribe(harness.tenant, token=start.resume_token, kinds=(pb.EVENT_TYPE_POSITION_ADJUSTED,))
     _, event = await take(asked, 2)
     told = event.position_adjusted
     assert (event.account_seq, told.symbol, told.before, told.after, told.cause) == (1, "AAPL", "0", "-2.5", "OPENING")
 
 
 async def test_an_execution_is_told_of_to_those_who_asked(pool: Pool, stream: StreamClient) -> None:
-    desk = Desk(pool, await a_tenant(pool))
-    (start,) = await take(stream.subscribe(desk.tenant), 1)
-    intent, order_id = await desk.working()
+    harness = Harness(pool, await a_tenant(pool))
+    (start,) = await take(stream.subscribe(harness.tenant), 1)
+    intent, order_id = await harness.working()
     fill = an_execution(1, Decimal("2.50"), 3)
-    await desk.report(a_report(ReportStatus.WORKING, [fill], client_order_id=order_id))
-    asked = stream.subscribe(desk.tenant, token=start.resume_token, kinds=(pb.EVENT_TYPE_BROKER_TRADE,))
+    await harness.report(a_report(ReportStatus.WORKING, [fill], client_order_id=order_id))
+    asked = stream.subscribe(harness.tenant, token=start.resume_token, kinds=(pb.EVENT_TYPE_BROKER_TRADE,))
     _, event = await take(asked, 2)
     told = event.broker_trade
     assert (told.intent_id, told.execution_id, told.client_order_id) == (str(intent), "e1", order_id)
@@ -246,7 +246,7 @@ async def test_a_stranger_hears_nothing_of_what_is_wrong_in_a_request(pool: Pool
     unauthenticated = (grpc.StatusCode.UNAUTHENTICATED, "unauthenticated")
     assert await refusal(stream.subscribe(tenant, kinds=(99,), metadata=())) == unauthenticated
     request = pb.Subscribe(trading_account_id="none")
-    assert await refusal(aiter(stream.stub.SubscribeEvents(request, timeout=30))) == unauthenticated
+    assert await refusal(aiter(stream.stub.SubscribeEvents(request, timeout=60))) == unauthenticated
 
 
 async def test_a_foreign_account_answers_like_a_missing_one(pool: Pool, stream: StreamClient) -> None:

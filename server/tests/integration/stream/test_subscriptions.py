@@ -8,17 +8,26 @@ from typing import Any
 
 import grpc
 import pytest
-from event_streams import SMALL_WINDOW, ending, event_stream, take, write_events
 
-from builders import Tenant, a_limit_create, a_report, a_tenant, accept, an_account, an_execution, described
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.application import open_streams
-from openbell_server.application.watch_access import ACCESS_SECONDS
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import ReportStatus, Unknown
-from scripted_broker import Desk, until_so
+from openbell_server.application.events import open_streams
+from openbell_server.application.events.recheck_access import ACCESS_SECONDS
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.orders.broker_reports import ReportStatus, Unknown
+from support.brokers.scripted_broker import Harness, until_so
+from support.builders.tenant import (
+    Tenant,
+    a_limit_create,
+    a_report,
+    a_tenant,
+    accept,
+    an_account,
+    an_execution,
+    described,
+)
+from support.rest.event_streams import SMALL_WINDOW, ending, event_stream, take, write_events
 
 EVERY_KIND = [kind for kind in pb.EventType.values() if kind and kind < pb.EVENT_TYPE_BROKER_TRADE]
 
@@ -77,13 +86,13 @@ async def test_what_cannot_be_honoured_is_refused(pool: Pool, client: Client, as
 
 
 async def test_a_primed_stream_tells_what_stands_and_then_what_happens(pool: Pool, client: Client) -> None:
-    desk = Desk(pool, await a_tenant(pool))
-    intent, order_id = await desk.working()
-    await desk.report(a_report(ReportStatus.WORKING, [an_execution(1, 2)], client_order_id=order_id))
-    desk.broker.book["x"] = described(a_report(ReportStatus.WORKING, client_order_id="by-phone"), "x1")
-    await desk.reconcile()
+    harness = Harness(pool, await a_tenant(pool))
+    intent, order_id = await harness.working()
+    await harness.report(a_report(ReportStatus.WORKING, [an_execution(1, 2)], client_order_id=order_id))
+    harness.broker.book["x"] = described(a_report(ReportStatus.WORKING, client_order_id="by-phone"), "x1")
+    await harness.reconcile()
     head = await pool.fetchval("select event_no from account_counters")
-    call = client.subscribe(desk.tenant, start=pb.START_PRIMED)
+    call = client.subscribe(harness.tenant, start=pb.START_PRIMED)
     frames = await take(call, 5)
     kinds = [frame.WhichOneof("event") for frame in frames]
     assert kinds == ["subscribed", "broker_order", "external_order", "broker_position", "primed"]
@@ -95,33 +104,33 @@ async def test_a_primed_stream_tells_what_stands_and_then_what_happens(pool: Poo
     assert (primed.primed.orders, primed.primed.positions) == (2, 1)
     # Who breaks off before the end begins anew.
     assert [bool(frame.resume_token) for frame in frames] == [False, False, False, False, True]
-    await desk.accept(a_limit_create())
+    await harness.accept(a_limit_create())
     (event,) = await take(call, 1)
     assert (event.account_seq, event.prev_seq) == (head + 1, head)
-    last = (await take(client.subscribe(desk.tenant, resume_token=primed.resume_token), 2))[-1]
+    last = (await take(client.subscribe(harness.tenant, resume_token=primed.resume_token), 2))[-1]
     assert last.account_seq == head + 1
 
 
 async def test_a_snapshot_has_an_order_in_the_words_of_its_last_event(pool: Pool, client: Client) -> None:
-    desk = Desk(pool, await a_tenant(pool))
-    _, order_id = await desk.working()
-    await desk.report(a_report(ReportStatus.WORKING, [an_execution(1, 2)], client_order_id=order_id))
+    harness = Harness(pool, await a_tenant(pool))
+    _, order_id = await harness.working()
+    await harness.report(a_report(ReportStatus.WORKING, [an_execution(1, 2)], client_order_id=order_id))
     orders = [pb.EVENT_TYPE_BROKER_ORDER]
     head = int(await pool.fetchval("select count(*) from account_events where kind = 2"))
-    events = await take(client.subscribe(desk.tenant, start=pb.START_BEGINNING, kinds=orders), 1 + head)
-    _, standing, primed = await take(client.subscribe(desk.tenant, start=pb.START_PRIMED, kinds=orders), 3)
+    events = await take(client.subscribe(harness.tenant, start=pb.START_BEGINNING, kinds=orders), 1 + head)
+    _, standing, primed = await take(client.subscribe(harness.tenant, start=pb.START_PRIMED, kinds=orders), 3)
     assert standing.broker_order == events[-1].broker_order
     assert (primed.primed.orders, primed.primed.positions) == (1, 0)
 
 
 async def test_a_snapshot_leaves_out_an_order_until_an_event_tells_of_it(pool: Pool, client: Client) -> None:
-    desk = Desk(pool, await a_tenant(pool))
-    await desk.accept(a_limit_create())
-    _, primed = await take(client.subscribe(desk.tenant, start=pb.START_PRIMED), 2)
+    harness = Harness(pool, await a_tenant(pool))
+    await harness.accept(a_limit_create())
+    _, primed = await take(client.subscribe(harness.tenant, start=pb.START_PRIMED), 2)
     assert (primed.account_seq, primed.primed.orders) == (1, 0)
-    desk.broker.script.append(Unknown("no answer"))
-    await desk.work()
-    _, standing, primed = await take(client.subscribe(desk.tenant, start=pb.START_PRIMED), 3)
+    harness.broker.script.append(Unknown("no answer"))
+    await harness.work()
+    _, standing, primed = await take(client.subscribe(harness.tenant, start=pb.START_PRIMED), 3)
     assert (standing.broker_order.status, primed.primed.orders) == ("UNKNOWN", 1)
 
 
@@ -224,7 +233,7 @@ async def test_who_follows_a_server_that_goes_away_is_told_where_to_resume(pool:
 
 
 async def test_one_stream_follows_all_accounts_of_its_key_and_those_that_come_later(pool: Pool, client: Client) -> None:
-    tenant, stranger = await a_tenant(pool), await a_tenant(pool)
+    tenant, other_organization = await a_tenant(pool), await a_tenant(pool)
     second = replace(tenant, account=await an_account(pool, tenant.account.organization_id))
     live = replace(tenant, account=await an_account(pool, tenant.account.organization_id, Environment.LIVE))
     await write_events(pool, tenant, ["AAPL"])
@@ -233,7 +242,7 @@ async def test_one_stream_follows_all_accounts_of_its_key_and_those_that_come_la
     assert subscribed.subscribed.organization
     assert (subscribed.trading_account_id, bool(subscribed.resume_token)) == ("", True)
     third = replace(tenant, account=await an_account(pool, tenant.account.organization_id))
-    for each in (stranger, live, tenant, second, third, tenant):
+    for each in (other_organization, live, tenant, second, third, tenant):
         await write_events(pool, each, ["AAPL"])
     seen = {(event.trading_account_id, event.account_seq, event.prev_seq) for event in await take(call, 4)}
     first = str(tenant.account.id)
@@ -243,7 +252,7 @@ async def test_one_stream_follows_all_accounts_of_its_key_and_those_that_come_la
     assert {
         (event.trading_account_id, event.account_seq, event.prev_seq) for event in (await take(again, 5))[1:]
     } == expected
-    _, code, told = await ending(client.subscribe(stranger, account="", resume_token=subscribed.resume_token))
+    _, code, told = await ending(client.subscribe(other_organization, account="", resume_token=subscribed.resume_token))
     assert (code, told["openbell-code"]) == (grpc.StatusCode.INVALID_ARGUMENT, "invalid_cursor")
 
 
@@ -262,15 +271,15 @@ async def test_every_hundredth_event_of_an_organization_has_a_token_that_resumes
 async def test_a_stream_of_an_organization_ends_with_its_key_and_is_primed_account_by_account(
     pool: Pool, client: Client
 ) -> None:
-    desk = Desk(pool, await a_tenant(pool))
-    await desk.working()
-    empty = await an_account(pool, desk.account.organization_id)
-    call = client.subscribe(desk.tenant, account="", start=pb.START_PRIMED)
+    harness = Harness(pool, await a_tenant(pool))
+    await harness.working()
+    empty = await an_account(pool, harness.account.organization_id)
+    call = client.subscribe(harness.tenant, account="", start=pb.START_PRIMED)
     frames = await take(call, 4)
     primed = {
         frame.trading_account_id: frame.primed.orders for frame in frames if frame.WhichOneof("event") == "primed"
     }
-    assert primed == {str(desk.tenant.account.id): 1, str(empty.id): 0}
+    assert primed == {str(harness.tenant.account.id): 1, str(empty.id): 0}
     assert [bool(frame.resume_token) for frame in frames] == [False, False, False, True]
     await pool.execute("update api_keys set disabled = true")
     _, code, _ = await ending(call)

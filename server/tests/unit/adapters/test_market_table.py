@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from openbell_server.adapters.calendars.table import ALWAYS_OPEN, load_calendars
-from openbell_server.domain.market_calendars import CALENDARS, Hours, Market, Session
+from openbell_server.domain.markets.calendars import CALENDARS, Hours, Market, Session
 
 TABLE = load_calendars()
 TABLED = sorted(set(CALENDARS) - {ALWAYS_OPEN})

@@ -9,23 +9,23 @@ from typing import Any
 
 import pytest
 
-from account_desk import Clock
-from builders import Tenant, a_cancel, a_trading_account, new_id
-from openbell_server.application import accept_together
-from openbell_server.application.accept_together import (
+from openbell_server.application.intents import group_commit
+from openbell_server.application.intents.group_commit import (
     APART_SECONDS,
-    LANES,
-    SECOND_LANE_FROM,
+    BATCH_SLOTS,
+    SECOND_SLOT_FROM,
     SET_MAX,
     WAITING_MAX,
-    AcceptTogether,
+    GroupCommit,
 )
-from openbell_server.application.ports.stores import Acceptance, AcceptStatus, Submission
-from openbell_server.domain.accounts import Environment
+from openbell_server.application.ports.accept_step import Acceptance, AcceptStatus, Submission
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.principals import Principal, PrincipalKind
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId
-from openbell_server.domain.principals import Principal, PrincipalKind
-from paper_broker import until
+from support.brokers.execution_harness import Clock
+from support.brokers.paper_broker import until
+from support.builders.tenant import Tenant, a_cancel, a_trading_account, new_id
 
 
 class Lost(Exception):
@@ -60,8 +60,8 @@ class Database:
     fails: Exception | None = None
     poison: Submission | None = None
 
-    def accepting(self) -> AcceptTogether:
-        return AcceptTogether(self.write_set, self.write_alone, (Lost,), (Locked,), self.clock)
+    def accepting(self) -> GroupCommit:
+        return GroupCommit(self.write_set, self.write_alone, (Lost,), (Locked,), self.clock)
 
     async def write_set(self, submissions: Sequence[Submission]) -> list[Acceptance]:
         self.sets.append(list(submissions))
@@ -146,23 +146,23 @@ async def test_a_second_lane_is_used_once_enough_wait() -> None:
     accept = database.accepting()
     started([accept(each) for each in submissions(1)])
     await settled()
-    started([accept(each) for each in submissions(SECOND_LANE_FROM)])
+    started([accept(each) for each in submissions(SECOND_SLOT_FROM)])
     await settled()
-    assert database.sizes == [1, SECOND_LANE_FROM]
+    assert database.sizes == [1, SECOND_SLOT_FROM]
     # A third is not.
-    started([accept(each) for each in submissions(SECOND_LANE_FROM)])
+    started([accept(each) for each in submissions(SECOND_SLOT_FROM)])
     await settled()
     assert len(database.sets) == 2
     await database.let_go()
 
 
 async def test_nobody_waits_for_a_lane_that_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accept_together, "LATE_SECONDS", 0.001)
+    monkeypatch.setattr(group_commit, "LATE_SECONDS", 0.001)
     database = Database()
     accept = database.accepting()
     started([accept(each) for each in submissions(1)])
     await settled()
-    for lanes in (2, 3, LANES, LANES):
+    for lanes in (2, 3, BATCH_SLOTS, BATCH_SLOTS):
         # Found by itself, without anything that comes or ends.
         started([accept(each) for each in submissions(1)])
         database.clock.seconds += 1

@@ -7,13 +7,13 @@ from uuid import uuid4
 
 import pytest
 
-from identity_provider import NOW, Verifier, good_token
-from openbell_server.application.authenticate import CACHE_ROWS_MAX, Authenticate, Credential, read_credential
-from openbell_server.application.ports.stores import TokenCaller
-from openbell_server.domain import api_keys
-from openbell_server.domain.accounts import Environment
+from openbell_server.application.access.authenticate import CACHE_ROWS_MAX, Authenticate, Credential, read_credential
+from openbell_server.application.access.ports.access_tokens import TokenCaller
+from openbell_server.domain.access import api_keys
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import OrganizationId
+from support.identity.identity_provider import NOW, Verifier, good_token
 
 TEXT, PRESENTED = api_keys.mint(Environment.PAPER, bytes(range(40)))
 KEY = api_keys.ApiKey(

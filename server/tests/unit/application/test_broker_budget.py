@@ -7,13 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from account_desk import Clock
-from openbell_server.application.broker_budget import PAUSE_SECONDS_MAX, BrokerBudget, BudgetedSession, Room, Use
+from openbell_server.application.execution.broker_budget import (
+    PAUSE_SECONDS_MAX,
+    BrokerBudget,
+    BudgetedSession,
+    Room,
+    Use,
+)
 from openbell_server.application.ports.broker import SlowDown
 from openbell_server.brokers.paper.profiles import PAPER
-from openbell_server.domain.broker_orders import Accepted, NotSent, OrderReport, Unknown
-from paper_broker import ACCOUNT, named, resting, soon
-from scripted_broker import ScriptedBroker, until_so
+from openbell_server.domain.orders.broker_reports import Accepted, NotSent, OrderReport, Unknown
+from support.brokers.execution_harness import Clock
+from support.brokers.paper_broker import ACCOUNT, named, resting, soon
+from support.brokers.scripted_broker import ScriptedBroker, until_so
 
 
 def a_budget(clock: Clock, per_second: float | None = None, at_once: int = 100, reserved: float = 0.2) -> BrokerBudget:
@@ -96,7 +102,7 @@ def test_places_kept_for_doors_are_nobody_else_s_until_they_are_given_back() -> 
 def test_a_broker_that_wants_calm_gets_no_new_order_for_as_long_as_it_says_and_every_cancel() -> None:
     clock = Clock()
     budget = a_budget(clock, at_once=10)
-    budget.hear(Use.COMMAND, NotSent("429", retry_after=7))
+    budget.notify(Use.COMMAND, NotSent("429", retry_after=7))
     assert (budget.is_paused, budget.room()) == (True, Room(10, 0))
     assert [budget.may_begin(use) for use in Use] == [False, True, True]
     clock.seconds = 7
@@ -106,7 +112,7 @@ def test_a_broker_that_wants_calm_gets_no_new_order_for_as_long_as_it_says_and_e
     budget.begin(Use.COMMAND)
     assert budget.room().commands == 0
     budget.end(Use.COMMAND)
-    budget.hear(Use.COMMAND, Accepted("b1"))
+    budget.notify(Use.COMMAND, Accepted("b1"))
     assert budget.room() == Room(10, 8)
 
 
@@ -126,7 +132,7 @@ def test_calls_turned_away_together_are_one_request_for_calm() -> None:
     clock = Clock()
     budget = a_budget(clock)
     for _ in range(8):
-        budget.hear(Use.COMMAND, NotSent("429", retry_after=1))
+        budget.notify(Use.COMMAND, NotSent("429", retry_after=1))
     clock.seconds = 1
     assert not budget.is_paused
 
@@ -134,7 +140,7 @@ def test_calls_turned_away_together_are_one_request_for_calm() -> None:
 @pytest.mark.parametrize("outcome", [NotSent("no connection"), Unknown("no answer")])
 def test_trouble_that_is_no_request_for_calm_pauses_nothing(outcome: NotSent | Unknown) -> None:
     budget = a_budget(Clock())
-    budget.hear(Use.COMMAND, outcome)
+    budget.notify(Use.COMMAND, outcome)
     assert not budget.is_paused
 
 

@@ -7,14 +7,14 @@ from typing import cast
 
 import pytest
 
-from builders import a_cancel, a_limit_create, a_replace, new_id
-from openbell_server.application.capability_findings import capability_findings, require_capability
+from openbell_server.application.intents.capability_checks import capability_findings, require_capability
 from openbell_server.application.ports.broker import BrokerCapabilities, BrokerDefinition, ReplaceSupport
+from openbell_server.domain.controls.findings import Comparison, Scope, Verdict
 from openbell_server.domain.errors import Problem
-from openbell_server.domain.findings import Comparison, Scope, Verdict
 from openbell_server.domain.identifiers import IntentId
-from openbell_server.domain.intents import Command
-from openbell_server.domain.orders import OrderType, RouteStrategy, TimeInForce
+from openbell_server.domain.orders.intents import Command
+from openbell_server.domain.orders.order_terms import OrderType, RouteStrategy, TimeInForce
+from support.builders.tenant import a_cancel, a_limit_create, a_replace, new_id
 
 CAPABILITIES = BrokerCapabilities(
     order_types=frozenset({OrderType.MARKET}),

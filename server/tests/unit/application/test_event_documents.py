@@ -10,8 +10,8 @@ import pytest
 from google.protobuf import json_format
 
 from openbell.wire import trading_pb2 as pb
-from openbell_server.application.event_documents import event_document, moment_text
-from openbell_server.domain.account_events import AccountEvent, EventKind
+from openbell_server.application.events.event_json import event_document, moment_text
+from openbell_server.domain.events.account_events import AccountEvent, EventKind
 from openbell_server.domain.identifiers import AccountId, IntentId
 from openbell_server.transport.stream.event_messages import KINDS, encode_event
 

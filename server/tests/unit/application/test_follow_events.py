@@ -10,18 +10,18 @@ from uuid import uuid4
 
 import pytest
 
-from builders import a_trading_account
-from openbell_server.application.event_frames import Frame, FrameKind, Subscription
-from openbell_server.application.follow_events import FollowEvents
-from openbell_server.application.ports.events import Followed, Snapshot
-from openbell_server.application.watch_access import WatchAccess
-from openbell_server.application.watch_logs import READ_EVENTS_MAX, Entry, LogTail, WatchLogs
-from openbell_server.domain.account_events import AccountEvent, EventKind
-from openbell_server.domain.accounts import Environment, TradingAccount
-from openbell_server.domain.cursors import seal
+from openbell_server.application.events.event_frames import Frame, FrameKind, Subscription
+from openbell_server.application.events.event_tail_cache import READ_EVENTS_MAX, Entry, EventTailCache, LogTail
+from openbell_server.application.events.follow_events import FollowEvents
+from openbell_server.application.events.ports import Followed, Snapshot
+from openbell_server.application.events.recheck_access import RecheckAccess
+from openbell_server.domain.access.accounts import Environment, TradingAccount
+from openbell_server.domain.access.principals import Principal, PrincipalKind
 from openbell_server.domain.errors import Problem
+from openbell_server.domain.events.account_events import AccountEvent, EventKind
+from openbell_server.domain.events.cursors import seal
 from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId
-from openbell_server.domain.principals import Principal, PrincipalKind
+from support.builders.tenant import a_trading_account
 
 KEY = b"a secret"
 ACCOUNT = a_trading_account(AccountId(uuid4()), OrganizationId(uuid4()))
@@ -73,7 +73,7 @@ class Backlog:
     ) -> Followed | None:
         raise AssertionError("nobody follows all")
 
-    def listen(self, hear: Callable[[AccountId], None]) -> None:
+    def listen(self, notify: Callable[[AccountId], None]) -> None:
         """There is always more anyway."""
 
     async def enter(self) -> Principal:
@@ -102,9 +102,10 @@ class Shrinking(Backlog):
         return await super().read_after(organization_id, account_id, max(after, self.floor), limit)
 
 
-def following(log: Backlog, position: int) -> AsyncGenerator[Frame, None]:
+def following(log: Backlog, position: int, access: RecheckAccess | None = None) -> AsyncGenerator[Frame, None]:
     """Everything, from a token of so many events."""
-    follow = FollowEvents(WatchAccess(log, log), WatchLogs(log, log, lambda event: b""), KEY, time.monotonic)
+    rechecks = access or RecheckAccess(log, log)
+    follow = FollowEvents(rechecks, EventTailCache(log, log, lambda event: b""), KEY, time.monotonic)
     token = seal(KEY, f"events {ACCOUNT.id}", position)
     wanted = Subscription(account_id=ACCOUNT.id, kinds=frozenset(EventKind), resume_token=token)
     return follow.subscribe(log.enter, wanted)
@@ -161,6 +162,19 @@ async def test_a_revoked_key_loses_its_stream_however_much_there_is_still_to_sen
         await asyncio.wait_for(take_all(), 60)
 
 
+async def test_a_revoked_key_receives_not_one_event_more_of_the_page_it_is_in() -> None:
+    log = Backlog()
+    watch = RecheckAccess(log, log)
+    frames = following(log, 0, watch)
+    for _ in range(2):
+        await anext(frames)
+    (access,) = watch._open.values()
+    log.revoked = True
+    await until_so(lambda: access.ended is not None)
+    with pytest.raises(Problem, match="no valid credential"):
+        await anext(frames)
+
+
 @dataclass
 class Watched(Backlog):
     """How often the account was read."""
@@ -197,7 +211,7 @@ async def until_so(condition: Callable[[], bool]) -> None:
 
 async def test_an_account_is_read_once_for_all_who_are_looked_at_and_who_takes_long_keeps_nobody() -> None:
     log = Watched()
-    watch, doors = WatchAccess(log, log), [Door() for _ in range(20)]
+    watch, doors = RecheckAccess(log, log), [Door() for _ in range(20)]
     async with contextlib.AsyncExitStack() as opened:
         entered = [await opened.enter_async_context(watch.access(door, ACCOUNT.id)) for door in doors]
         before = log.reads

@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import pytest
 
-from openbell_server.application.gathered_keys import GatheredKeys
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.api_keys import ApiKey
+from openbell_server.application.access.batched_key_lookup import BatchedKeyLookup
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.api_keys import ApiKey
 from openbell_server.domain.identifiers import OrganizationId
 
 
@@ -48,7 +48,7 @@ class Reads:
 
 async def test_those_who_ask_together_are_answered_by_one_read() -> None:
     reads = Reads()
-    keys = GatheredKeys(reads)
+    keys = BatchedKeyLookup(reads)
     found = await asyncio.gather(*(keys.find_key_across_organizations(key_id) for key_id in ("b", "a", "x", "b")))
     assert found == [KEYS["b"], KEYS["a"], None, KEYS["b"]]
     assert reads.asked == [["a", "b", "x"]]
@@ -56,7 +56,7 @@ async def test_those_who_ask_together_are_answered_by_one_read() -> None:
 
 async def test_who_asks_while_it_is_read_is_read_anew() -> None:
     reads = Reads()
-    keys = GatheredKeys(reads)
+    keys = BatchedKeyLookup(reads)
     first = asyncio.ensure_future(keys.find_key_across_organizations("a"))
     while not reads.asked:  # noqa: ASYNC110
         await asyncio.sleep(0)
@@ -65,7 +65,7 @@ async def test_who_asks_while_it_is_read_is_read_anew() -> None:
 
 
 async def test_one_who_leaves_takes_the_answer_from_nobody() -> None:
-    keys = GatheredKeys(Reads())
+    keys = BatchedKeyLookup(Reads())
     leaving = asyncio.ensure_future(keys.find_key_across_organizations("a"))
     staying = asyncio.ensure_future(keys.find_key_across_organizations("b"))
     await asyncio.sleep(0)
@@ -76,7 +76,7 @@ async def test_one_who_leaves_takes_the_answer_from_nobody() -> None:
 async def test_a_read_that_fails_fails_for_all_and_the_next_is_made() -> None:
     reads = Reads()
     reads.fails = True
-    keys = GatheredKeys(reads)
+    keys = BatchedKeyLookup(reads)
     asked = [keys.find_key_across_organizations(key_id) for key_id in ("a", "b")]
     assert [type(error) for error in await asyncio.gather(*asked, return_exceptions=True)] == [OSError, OSError]
     with pytest.raises(OSError):

@@ -6,13 +6,13 @@ from uuid import UUID
 
 import pytest
 
-from identity_provider import Clock
-from openbell_server.application import look_up_organization
-from openbell_server.application.look_up_organization import CACHE_SECONDS, LookUpOrganization, Organization
-from openbell_server.application.ports.identity_provider import ProviderUnavailable
+from openbell_server.application.access import find_organization
+from openbell_server.application.access.find_organization import CACHE_SECONDS, LookUpOrganization, Organization
+from openbell_server.application.access.ports.identity_provider import ProviderUnavailable
+from openbell_server.domain.access.principals import Caller, PrincipalKind
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import OrganizationId
-from openbell_server.domain.principals import Caller, PrincipalKind
+from support.identity.identity_provider import Clock
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ async def test_an_old_answer_is_not_given_for_a_provider_that_is_away() -> None:
 
 
 async def test_the_user_who_was_asked_about_first_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look_up_organization, "CACHE_USERS_MAX", 2)
+    monkeypatch.setattr(find_organization, "CACHE_USERS_MAX", 2)
     lookup = Lookup()
     for user in ("ann", "bob", "ann", "cid", "bob", "cid", "ann"):
         assert await lookup.finds(user, "org_1")

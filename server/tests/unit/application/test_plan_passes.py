@@ -5,21 +5,21 @@ from uuid import UUID
 
 import pytest
 
-from builders import a_report
-from openbell_server.application.plan_passes import (
+from openbell_server.application.execution.reconcile_account import ReconciliationResult
+from openbell_server.application.execution.reconciliation_schedule import (
     DEEP_SECONDS,
     LATE_SECONDS,
     PASS_SECONDS,
     WATCH_SECONDS,
     Plan,
-    PlanPasses,
+    ReconciliationSchedule,
 )
-from openbell_server.application.ports.execution import BrokerAccount
-from openbell_server.application.reconcile_account import Pass
-from openbell_server.domain.broker_orders import ReportStatus
+from openbell_server.application.ports.account_transaction import BrokerAccount
 from openbell_server.domain.identifiers import AccountId, OrganizationId
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from support.builders.tenant import a_report
 
-COMPLETE, QUIET = Pass(True, (), is_open=True), Pass(True, (), is_open=False)
+COMPLETE, QUIET = ReconciliationResult(True, (), is_open=True), ReconciliationResult(True, (), is_open=False)
 
 
 def account(number: int, slot: int = 0) -> BrokerAccount:
@@ -27,22 +27,24 @@ def account(number: int, slot: int = 0) -> BrokerAccount:
 
 
 @pytest.fixture
-def plan() -> PlanPasses:
-    return PlanPasses()
+def plan() -> ReconciliationSchedule:
+    return ReconciliationSchedule()
 
 
-def due(plan: PlanPasses, now: float) -> list[int]:
+def due(plan: ReconciliationSchedule, now: float) -> list[int]:
     return [each.account.account_id.int for each in plan.due(now, 1000)]
 
 
-def passed(plan: PlanPasses, now: float, result: Pass = COMPLETE, *, deep: bool = True) -> Plan:
+def passed(
+    plan: ReconciliationSchedule, now: float, result: ReconciliationResult = COMPLETE, *, deep: bool = True
+) -> Plan:
     (each,) = plan.due(now, 1)
     plan.take(each, now)
     plan.ended(each, result, now, deep=deep)
     return each
 
 
-def test_accounts_are_spread_over_a_minute(plan: PlanPasses) -> None:
+def test_accounts_are_spread_over_a_minute(plan: ReconciliationSchedule) -> None:
     for number in range(1000):
         plan.keep(account(number), 0.0)
     at_once = [len(due(plan, second)) for second in range(61)]
@@ -50,7 +52,9 @@ def test_accounts_are_spread_over_a_minute(plan: PlanPasses) -> None:
     assert max(later - earlier for earlier, later in pairwise(at_once)) <= 17
 
 
-def test_an_account_with_something_open_is_compared_again_each_minute_and_far_back_each_hour(plan: PlanPasses) -> None:
+def test_an_account_with_something_open_is_compared_again_each_minute_and_far_back_each_hour(
+    plan: ReconciliationSchedule,
+) -> None:
     plan.want(account(1), 0.0)
     each = passed(plan, 0.0)
     assert (each.due_at, each.deep_at) == (PASS_SECONDS, DEEP_SECONDS)
@@ -58,19 +62,19 @@ def test_an_account_with_something_open_is_compared_again_each_minute_and_far_ba
     assert due(plan, PASS_SECONDS) == [1]
 
 
-def test_what_is_missing_is_asked_for_soon_and_then_more_rarely(plan: PlanPasses) -> None:
+def test_what_is_missing_is_asked_for_soon_and_then_more_rarely(plan: ReconciliationSchedule) -> None:
     left = a_report(ReportStatus.WORKING)
     plan.want(account(1), 0.0)
     now, waits = 0.0, []
     for _ in range(8):
-        each = passed(plan, now, Pass(False, (left,), is_open=True))
-        assert [*each.heard.values()] == [left]
+        each = passed(plan, now, ReconciliationResult(False, (left,), is_open=True))
+        assert [*each.reports.values()] == [left]
         waits.append(each.due_at - now)
         now = each.due_at
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
-def test_a_broker_that_does_not_tell_is_asked_every_few_seconds(plan: PlanPasses) -> None:
+def test_a_broker_that_does_not_tell_is_asked_every_few_seconds(plan: ReconciliationSchedule) -> None:
     plan.want(account(1), 0.0)
     now, waits = 0.0, []
     for _ in range(6):
@@ -81,7 +85,9 @@ def test_a_broker_that_does_not_tell_is_asked_every_few_seconds(plan: PlanPasses
     assert waits == [1, 2, 4, 8, 8, 8]
 
 
-def test_an_account_that_nothing_happens_to_is_compared_rarely_and_after_a_day_no_more(plan: PlanPasses) -> None:
+def test_an_account_that_nothing_happens_to_is_compared_rarely_and_after_a_day_no_more(
+    plan: ReconciliationSchedule,
+) -> None:
     plan.want(account(1), 0.0)
     passed(plan, 0.0, QUIET)
     assert due(plan, PASS_SECONDS) == [1]
@@ -92,21 +98,21 @@ def test_an_account_that_nothing_happens_to_is_compared_rarely_and_after_a_day_n
     assert due(plan, 10 * LATE_SECONDS) == []
 
 
-def test_an_account_that_something_happens_to_is_compared_every_minute_again(plan: PlanPasses) -> None:
+def test_an_account_that_something_happens_to_is_compared_every_minute_again(plan: ReconciliationSchedule) -> None:
     plan.want(account(1), 0.0)
     passed(plan, WATCH_SECONDS, QUIET)
     plan.keep(account(1), WATCH_SECONDS + 1)
     assert due(plan, WATCH_SECONDS + 1 + PASS_SECONDS) == [1]
 
 
-def test_accounts_of_slots_that_are_another_s_are_forgotten(plan: PlanPasses) -> None:
+def test_accounts_of_slots_that_are_another_s_are_forgotten(plan: ReconciliationSchedule) -> None:
     plan.want(account(1, slot=3), 0.0)
     plan.want(account(2, slot=4), 0.0)
     assert plan.forget(frozenset({4})) == [account(1).account_id]
     assert due(plan, 0.0) == [2]
 
 
-def test_what_the_feed_is_silent_about_is_asked_for_every_few_seconds(plan: PlanPasses) -> None:
+def test_what_the_feed_is_silent_about_is_asked_for_every_few_seconds(plan: ReconciliationSchedule) -> None:
     plan.want(account(1), 0.0)
     passed(plan, 0.0)
     plan.hurry({account(1).account_id}, 1.0, 5.0)
@@ -114,7 +120,7 @@ def test_what_the_feed_is_silent_about_is_asked_for_every_few_seconds(plan: Plan
 
 
 def test_an_account_that_is_wanted_soon_is_compared_at_once_and_then_ever_later_while_the_broker_tells_nothing(
-    plan: PlanPasses,
+    plan: ReconciliationSchedule,
 ) -> None:
     plan.soon(account(7), 0.0)
     assert due(plan, 0.0) == [7]

@@ -7,12 +7,12 @@ from uuid import uuid4
 
 import pytest
 
-from openbell_server.application.ports.events import Snapshot
-from openbell_server.application.read_events import EventFilter, ReadEvents
-from openbell_server.domain.account_events import AccountEvent, EventKind
-from openbell_server.domain.accounts import Environment, TradingAccount
+from openbell_server.application.events.ports import Snapshot
+from openbell_server.application.events.read_events import EventFilter, ReadEvents
+from openbell_server.domain.access.accounts import Environment, TradingAccount
+from openbell_server.domain.access.principals import Principal, PrincipalKind
+from openbell_server.domain.events.account_events import AccountEvent, EventKind
 from openbell_server.domain.identifiers import AccountId, OrganizationId
-from openbell_server.domain.principals import Principal, PrincipalKind
 
 ACCOUNT = AccountId(uuid4())
 CALLER = Principal(

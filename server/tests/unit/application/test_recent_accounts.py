@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from builders import a_trading_account, new_id
-from openbell_server.application import recent_accounts
-from openbell_server.application.recent_accounts import RecentAccounts
-from openbell_server.domain.accounts import TradingAccount
+from openbell_server.application.intents import account_cache
+from openbell_server.application.intents.account_cache import RecentAccounts
+from openbell_server.domain.access.accounts import TradingAccount
 from openbell_server.domain.identifiers import AccountId, OrganizationId
+from support.builders.tenant import a_trading_account, new_id
 
 MORNING = datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
 
@@ -63,7 +63,7 @@ async def test_an_account_of_another_organization_is_not_remembered_for_it() -> 
 
 
 async def test_those_asked_about_longest_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_accounts, "ACCOUNTS_MAX", 2)
+    monkeypatch.setattr(account_cache, "ACCOUNTS_MAX", 2)
     rows = [an_account() for _ in range(3)]
     accounts = Accounts(*rows)
     recent = RecentAccounts(accounts, later)

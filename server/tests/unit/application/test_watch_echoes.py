@@ -5,11 +5,11 @@ from uuid import UUID
 
 import pytest
 
-from account_desk import Clock
-from builders import a_report
-from openbell_server.application.watch_echoes import HEARD_MAX, RESTART_SECONDS, WatchEchoes
-from openbell_server.domain.broker_orders import ReportStatus
+from openbell_server.application.execution.feed_watchdog import NAMES_MAX, RESTART_SECONDS, FeedWatchdog
 from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from support.brokers.execution_harness import Clock
+from support.builders.tenant import a_report
 
 ACCOUNT, OTHER = AccountId(UUID(int=1)), AccountId(UUID(int=2))
 REPORT = a_report(ReportStatus.WORKING, client_order_id="c1")
@@ -21,11 +21,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def echoes(clock: Clock) -> WatchEchoes:
-    return WatchEchoes(10.0, clock)
+def echoes(clock: Clock) -> FeedWatchdog:
+    return FeedWatchdog(10.0, clock)
 
 
-def test_a_feed_that_does_not_tell_of_a_taken_order_in_time_is_mute(echoes: WatchEchoes, clock: Clock) -> None:
+def test_a_feed_that_does_not_tell_of_a_taken_order_in_time_is_mute(echoes: FeedWatchdog, clock: Clock) -> None:
     echoes.expect(echoes.mark(), ACCOUNT, {"c1", "b1"})
     clock.seconds = 9.9
     assert echoes.overdue() == set()
@@ -36,42 +36,42 @@ def test_a_feed_that_does_not_tell_of_a_taken_order_in_time_is_mute(echoes: Watc
 
 
 @pytest.mark.parametrize("report", [REPORT, replace(REPORT, client_order_id=None)])
-def test_an_echo_by_either_id_will_do(echoes: WatchEchoes, clock: Clock, report: object) -> None:
+def test_an_echo_by_either_id_will_do(echoes: FeedWatchdog, clock: Clock, report: object) -> None:
     echoes.expect(echoes.mark(), ACCOUNT, {"c1", "b1"})
-    echoes.hear(ACCOUNT, report)  # type: ignore[arg-type]
+    echoes.notify(ACCOUNT, report)  # type: ignore[arg-type]
     clock.seconds = 11.0
     assert echoes.overdue() == set()
 
 
-def test_an_echo_may_come_before_the_answer(echoes: WatchEchoes, clock: Clock) -> None:
+def test_an_echo_may_come_before_the_answer(echoes: FeedWatchdog, clock: Clock) -> None:
     mark = echoes.mark()
-    echoes.hear(ACCOUNT, REPORT)
+    echoes.notify(ACCOUNT, REPORT)
     echoes.expect(mark, ACCOUNT, {"c1"})
     clock.seconds = 11.0
     assert echoes.overdue() == set()
 
 
-def test_what_was_heard_before_the_command_is_no_echo_of_it(echoes: WatchEchoes, clock: Clock) -> None:
-    echoes.hear(ACCOUNT, REPORT)
+def test_what_was_heard_before_the_command_is_no_echo_of_it(echoes: FeedWatchdog, clock: Clock) -> None:
+    echoes.notify(ACCOUNT, REPORT)
     echoes.expect(echoes.mark(), ACCOUNT, {"c1"})
     clock.seconds = 11.0
     assert echoes.overdue() == {ACCOUNT}
 
 
 def test_a_word_about_another_order_is_no_echo_but_ends_the_silence_of_its_account(
-    echoes: WatchEchoes, clock: Clock
+    echoes: FeedWatchdog, clock: Clock
 ) -> None:
     echoes.expect(echoes.mark(), ACCOUNT, {"c1"})
-    echoes.hear(OTHER, replace(REPORT, client_order_id="c2", broker_order_id="b2"))
+    echoes.notify(OTHER, replace(REPORT, client_order_id="c2", broker_order_id="b2"))
     clock.seconds = 11.0
     assert echoes.overdue() == {ACCOUNT}
-    echoes.hear(OTHER, replace(REPORT, client_order_id="c3", broker_order_id="b3"))
+    echoes.notify(OTHER, replace(REPORT, client_order_id="c3", broker_order_id="b3"))
     assert echoes.mute == {ACCOUNT}
-    echoes.hear(ACCOUNT, replace(REPORT, client_order_id="c4", broker_order_id="b4"))
+    echoes.notify(ACCOUNT, replace(REPORT, client_order_id="c4", broker_order_id="b4"))
     assert echoes.mute == set()
 
 
-def test_a_feed_is_begun_anew_while_it_is_mute_and_not_too_often(echoes: WatchEchoes, clock: Clock) -> None:
+def test_a_feed_is_begun_anew_while_it_is_mute_and_not_too_often(echoes: FeedWatchdog, clock: Clock) -> None:
     assert not echoes.may_restart()
     echoes.expect(echoes.mark(), ACCOUNT, {"c1"})
     clock.seconds = 10.0
@@ -84,14 +84,14 @@ def test_a_feed_is_begun_anew_while_it_is_mute_and_not_too_often(echoes: WatchEc
     assert echoes.restarts == 2
 
 
-def test_what_a_feed_begun_anew_did_not_tell_is_not_expected_of_it(echoes: WatchEchoes, clock: Clock) -> None:
+def test_what_a_feed_begun_anew_did_not_tell_is_not_expected_of_it(echoes: FeedWatchdog, clock: Clock) -> None:
     echoes.expect(echoes.mark(), ACCOUNT, {"c1"})
     echoes.begin()
     clock.seconds = 11.0
     assert echoes.overdue() == set()
 
 
-def test_an_own_feed_begun_anew_owes_nothing_and_those_of_others_still_do(echoes: WatchEchoes, clock: Clock) -> None:
+def test_an_own_feed_begun_anew_owes_nothing_and_those_of_others_still_do(echoes: FeedWatchdog, clock: Clock) -> None:
     echoes.expect(echoes.mark(), ACCOUNT, {"c1"})
     echoes.expect(echoes.mark(), OTHER, {"c2"})
     echoes.begin(ACCOUNT)
@@ -99,7 +99,7 @@ def test_an_own_feed_begun_anew_owes_nothing_and_those_of_others_still_do(echoes
     assert echoes.overdue() == {OTHER}
 
 
-def test_what_was_heard_is_remembered_up_to_a_bound(echoes: WatchEchoes) -> None:
-    for number in range(HEARD_MAX + 10):
-        echoes.hear(ACCOUNT, replace(REPORT, client_order_id=None, broker_order_id=f"b{number}"))
-    assert len(echoes._heard) == HEARD_MAX
+def test_what_was_heard_is_remembered_up_to_a_bound(echoes: FeedWatchdog) -> None:
+    for number in range(NAMES_MAX + 10):
+        echoes.notify(ACCOUNT, replace(REPORT, client_order_id=None, broker_order_id=f"b{number}"))
+    assert len(echoes._reported) == NAMES_MAX

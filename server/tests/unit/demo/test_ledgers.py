@@ -9,11 +9,11 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from ledger_books import NOON, create, order, shown
 from openbell import Probe, Reason, Unknown
-from openbell_server.demo.ledgers import Books, Finding, compare
-from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.orders import OrderSide
+from openbell_server.devtools.demo.ledgers import Books, Finding, compare
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.order_terms import OrderSide
+from support.builders.ledger_books import NOON, create, order, shown
 
 FILLED, CANCELED, ABSENT, DOUBTED, UNSENT, REFUSED = "filled", "canceled", "absent", "doubted", "unsent", "refused"
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from identity_provider import MACHINES, NOW, PEOPLE, good_header, good_payload
-from openbell_server.domain.access_tokens import (
+from openbell_server.domain.access.access_tokens import (
     ClaimNames,
     Issuer,
     TokenClaims,
@@ -15,8 +14,9 @@ from openbell_server.domain.access_tokens import (
     read_claims,
     read_header,
 )
+from openbell_server.domain.access.principals import PrincipalKind, Role
 from openbell_server.domain.errors import OperatorError
-from openbell_server.domain.principals import PrincipalKind, Role
+from support.identity.identity_provider import MACHINES, NOW, PEOPLE, good_header, good_payload
 
 
 def said(issuer: Issuer = PEOPLE, **claims: Any) -> TokenClaims:

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from openbell_server.domain.action_chain import CHAIN_START, ActionChain
+from openbell_server.domain.orders.action_chain import CHAIN_START, ActionChain
 
 # number, the first number of its set, the action's hash, its receipt's hash
 Link = tuple[int, int, bytes, bytes]

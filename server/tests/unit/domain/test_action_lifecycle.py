@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
-from openbell_server.domain.action_lifecycle import SETTLED, ActionState, Reason, advance, may_become
 from openbell_server.domain.errors import IllegalTransition
+from openbell_server.domain.orders.action_lifecycle import SETTLED, ActionState, Reason, advance, may_become
 
 # By hand, from the design. A broker that answers in one step takes DISPATCHING → ACKED, past SENT.
 TABLE = {

@@ -6,9 +6,8 @@ from itertools import product
 
 import pytest
 
-from builders import a_report, some_terms
-from openbell_server.domain.action_lifecycle import PAST_DOOR, SETTLED, ActionState, Reason, may_become
-from openbell_server.domain.action_outcomes import (
+from openbell_server.domain.orders.action_lifecycle import PAST_DOOR, SETTLED, ActionState, Reason, may_become
+from openbell_server.domain.orders.action_outcomes import (
     Settlement,
     after_absence,
     after_look,
@@ -17,17 +16,19 @@ from openbell_server.domain.action_outcomes import (
     is_found,
     past_door,
 )
-from openbell_server.domain.broker_orders import (
-    Accepted,
-    NotSent,
-    Outcome,
-    Refused,
-    ReportStatus,
-    Unknown,
+from openbell_server.domain.orders.broker_reports import Accepted, NotSent, Outcome, Refused, ReportStatus, Unknown
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_aggregate import (
+    Closed,
+    CloseReason,
+    Order,
+    OutcomeUnknown,
+    Pending,
+    Standing,
+    advance,
 )
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import Closed, CloseReason, Doubted, Order, Pending, Standing, advance
-from openbell_server.domain.order_reports import CLOSES
+from openbell_server.domain.orders.order_reports import CLOSES
+from support.builders.tenant import a_report, some_terms
 
 FRESH = Order(terms=some_terms(Decimal(5)))
 WORKING = Order(
@@ -63,7 +64,7 @@ TABLE = {
 
 def order_for(command: str, state: ActionState) -> Order:
     order = COMMANDS[command]
-    return advance(order, Doubted()) if state is ActionState.UNKNOWN else order
+    return advance(order, OutcomeUnknown()) if state is ActionState.UNKNOWN else order
 
 
 def answered(command: str, state: ActionState, order: Order, outcome: str) -> Settlement:
@@ -112,7 +113,9 @@ def test_a_cancel_of_a_closed_order_is_settled_by_how_the_order_ended(
 
 
 def test_a_late_acceptance_ends_the_doubt_about_a_cancel() -> None:
-    settlement = after_outcome(ActionType.CANCEL, ActionState.UNKNOWN, advance(WORKING, Doubted()), Accepted("b1"))
+    settlement = after_outcome(
+        ActionType.CANCEL, ActionState.UNKNOWN, advance(WORKING, OutcomeUnknown()), Accepted("b1")
+    )
     assert settlement.order == WORKING
 
 
@@ -163,7 +166,7 @@ def test_a_report_settles_a_cancel_only_when_the_order_ended(state: ActionState,
 
 
 def test_a_create_that_never_arrived_is_failed_and_its_order_closed() -> None:
-    settlement = after_absence(advance(FRESH, Doubted()))
+    settlement = after_absence(advance(FRESH, OutcomeUnknown()))
     assert settlement.reason is not None
     assert (settlement.state, settlement.reason.code) == (ActionState.FAILED, "NOT_AT_BROKER")
     assert (settlement.order.standing, settlement.order.close_reason) == (Standing.CLOSED, CloseReason.FAILED)
@@ -282,7 +285,7 @@ LOOKS = {
 def test_a_look_up_settles_a_replace_by_the_terms_that_the_order_shows(shows: str, *, missed_before: bool) -> None:
     terms = {"replaced": ASKED, "as it was": WORKING.terms}.get(shows)
     report = None if shows == "nothing" else a_report(ReportStatus.WORKING, terms=terms)
-    settlement = after_look(advance(REPLACING, Doubted()), report, ASKED, missed_before=missed_before)
+    settlement = after_look(advance(REPLACING, OutcomeUnknown()), report, ASKED, missed_before=missed_before)
     assert is_found(report, ASKED) == (shows == "replaced")
     assert (settlement.state, settlement.order.terms) == LOOKS[shows, missed_before]
     still = settlement.state is None
@@ -292,8 +295,8 @@ def test_a_look_up_settles_a_replace_by_the_terms_that_the_order_shows(shows: st
 
 @pytest.mark.parametrize("missed_before", [False, True])
 def test_only_a_second_look_up_without_the_order_fails_a_create(*, missed_before: bool) -> None:
-    missing = after_look(advance(FRESH, Doubted()), None, None, missed_before=missed_before)
+    missing = after_look(advance(FRESH, OutcomeUnknown()), None, None, missed_before=missed_before)
     assert missing.state == ("FAILED" if missed_before else None)
     found = a_report(ReportStatus.WORKING)
     assert is_found(found, None)
-    assert after_look(advance(FRESH, Doubted()), found, None, missed_before=missed_before).state is None
+    assert after_look(advance(FRESH, OutcomeUnknown()), found, None, missed_before=missed_before).state is None

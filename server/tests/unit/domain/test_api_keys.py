@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.api_keys import ENTROPY_BYTES, ApiKey, PresentedKey, mint, read
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.api_keys import ENTROPY_BYTES, ApiKey, PresentedKey, mint, read
 from openbell_server.domain.identifiers import BASE62
 
 entropy = st.binary(min_size=ENTROPY_BYTES, max_size=ENTROPY_BYTES)

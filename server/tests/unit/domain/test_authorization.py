@@ -5,11 +5,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.authorization import RULES, Operation, admit, require
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.authorization import RULES, Operation, admit, require
+from openbell_server.domain.access.principals import Caller, PrincipalKind, Role
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import OrganizationId
-from openbell_server.domain.principals import Caller, PrincipalKind, Role
 
 OURS = OrganizationId(UUID("0190a000-0000-7000-8000-0000000000aa"))
 USER = Caller(
@@ -62,17 +62,17 @@ def test_a_missing_scope_answers_before_a_missing_header() -> None:
 
 
 def test_a_user_without_organization_is_told_so() -> None:
-    homeless = replace(USER, external_organization_id=None, organization_id=None)
-    assert refusal(homeless, Operation.READ_INTENTS) == "organization_required"
-    assert refusal(homeless, Operation.DELETE_ME) == "unauthenticated"
-    assert refusal(homeless, Operation.READ_OUTBOX) == "unauthenticated"
-    require(homeless, Operation.LOOK_UP_ORGANIZATION)
+    without_organization = replace(USER, external_organization_id=None, organization_id=None)
+    assert refusal(without_organization, Operation.READ_INTENTS) == "organization_required"
+    assert refusal(without_organization, Operation.DELETE_ME) == "unauthenticated"
+    assert refusal(without_organization, Operation.READ_OUTBOX) == "unauthenticated"
+    require(without_organization, Operation.LOOK_UP_ORGANIZATION)
 
 
 def test_a_user_of_an_organization_that_is_not_known_here_is_refused_everything_of_one() -> None:
-    stranger = replace(USER, organization_id=None, role=Role.ADMIN)
-    assert refusal(stranger, Operation.READ_INTENTS) == "organization_required"
-    assert refusal(stranger, Operation.READ_OUTBOX) == "permission_denied"
+    other_organization = replace(USER, organization_id=None, role=Role.ADMIN)
+    assert refusal(other_organization, Operation.READ_INTENTS) == "organization_required"
+    assert refusal(other_organization, Operation.READ_OUTBOX) == "permission_denied"
 
 
 def test_a_user_without_a_role_may_not_read() -> None:

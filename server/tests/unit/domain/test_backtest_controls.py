@@ -4,25 +4,25 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from builders import new_id, some_terms
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.backtest_controls import RecordedCommand, Replay
-from openbell_server.domain.control_facts import Asked, Facts, Gate, Rate, ReferencePrice
-from openbell_server.domain.control_rules import Rule, RuleBook
-from openbell_server.domain.controls_catalogue import CATALOGUE
-from openbell_server.domain.evaluate_controls import evaluate
-from openbell_server.domain.findings import Mode, Scope
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.controls.backtest import RecordedCommand, Replay
+from openbell_server.domain.controls.backtest_markets import ReceiptLine, recalled
+from openbell_server.domain.controls.backtest_state import OrderSnapshot, RecordedState, ReplaceSettled
+from openbell_server.domain.controls.catalogue import CATALOGUE
+from openbell_server.domain.controls.evaluate import evaluate
+from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate, Rate, ReferencePrice
+from openbell_server.domain.controls.findings import Mode, Scope
+from openbell_server.domain.controls.receipts import finding_facts
+from openbell_server.domain.controls.rules import Rule, RuleBook
 from openbell_server.domain.identifiers import IntentId, Symbol
-from openbell_server.domain.instruments import Instrument
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.orders import OrderSide, OrderType
-from openbell_server.domain.recalled_markets import ReceiptLine, recalled
-from openbell_server.domain.receipts import finding_facts
-from openbell_server.domain.recorded_state import OrderTold, RecordedState, ReplaceSettled
+from openbell_server.domain.markets.instruments import Instrument
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType
+from support.builders.tenant import new_id, some_terms
 
 NOON = datetime(2026, 3, 6, 12, tzinfo=UTC)
 AAPL = Symbol("AAPL")
-A_CREATE = Asked(
+A_CREATE = CommandFacts(
     action_type=ActionType.CREATE,
     symbol=AAPL,
     order_side=OrderSide.BUY,
@@ -52,7 +52,7 @@ def a_replay(*rules: Rule, examples_max: int = 0) -> Replay:
 
 
 def a_command(
-    asked: Asked = A_CREATE,
+    asked: CommandFacts = A_CREATE,
     *,
     intent_id: IntentId | None = None,
     seq: int | None = 1,
@@ -64,13 +64,13 @@ def a_command(
     return RecordedCommand(id=new_id(), asked=asked, intent_id=of_intent, seq=seq, recorded_at=at, judged_at=at)
 
 
-def asking(quantity: int) -> Asked:
+def asking(quantity: int) -> CommandFacts:
     return replace(A_CREATE, terms=some_terms(quantity, "1.50"))
 
 
-def told(command: RecordedCommand, filled: int = 0, *, is_open: bool = True, quantity: int = 10) -> OrderTold:
+def told(command: RecordedCommand, filled: int = 0, *, is_open: bool = True, quantity: int = 10) -> OrderSnapshot:
     assert command.intent_id is not None
-    return OrderTold(
+    return OrderSnapshot(
         key=command.intent_id,
         symbol=AAPL,
         order_side=command.asked.order_side,
@@ -146,7 +146,7 @@ def test_no_more_examples_are_kept_than_asked_for() -> None:
     assert (len(replay.tally.examples), replay.tally.refused) == (2, 5)
 
 
-def exposed(state: RecordedState, asked: Asked = A_CREATE, intent_id: IntentId | None = None) -> tuple[int, ...]:
+def exposed(state: RecordedState, asked: CommandFacts = A_CREATE, intent_id: IntentId | None = None) -> tuple[int, ...]:
     """The position, what works on either side, and the counts of open orders."""
     exposure = state.exposure(asked, intent_id, NOON)
     assert exposure.position is not None
@@ -160,7 +160,7 @@ def exposed(state: RecordedState, asked: Asked = A_CREATE, intent_id: IntentId |
     )
 
 
-def recorded(state: RecordedState, asked: Asked = A_CREATE) -> RecordedCommand:
+def recorded(state: RecordedState, asked: CommandFacts = A_CREATE) -> RecordedCommand:
     command = a_command(asked)
     assert command.intent_id is not None
     state.accepted(asked, command.intent_id, 1, NOON)
@@ -171,27 +171,27 @@ def test_an_order_works_from_its_acceptance_until_it_ends() -> None:
     state = RecordedState([], {AAPL: Decimal(5)})
     buy, sell = recorded(state), recorded(state, replace(A_CREATE, order_side=OrderSide.SELL))
     assert exposed(state) == (5, 10, 10, 2, 2, 1)
-    state.told(told(buy, 4))
+    state.update(told(buy, 4))
     assert exposed(state) == (9, 6, 10, 2, 2, 1)
-    state.told(told(sell, 3, is_open=False))
+    state.update(told(sell, 3, is_open=False))
     assert exposed(state) == (6, 6, 0, 1, 1, 1)
-    state.told(told(buy, 10, is_open=False))
+    state.update(told(buy, 10, is_open=False))
     assert exposed(state) == (12, 0, 0, 0, 0, 0)
 
 
 def test_a_fill_after_the_end_moves_the_position_only() -> None:
     state = RecordedState([], {})
     buy = recorded(state)
-    state.told(told(buy, is_open=False))
-    state.told(told(buy, 2, is_open=False))
+    state.update(told(buy, is_open=False))
+    state.update(told(buy, 2, is_open=False))
     assert exposed(state) == (2, 0, 0, 0, 0, 0)
 
 
 def test_an_order_that_opens_again_works_again() -> None:
     state = RecordedState([], {})
     buy = recorded(state)
-    state.told(told(buy, 10, is_open=False))
-    state.told(told(buy, 4))
+    state.update(told(buy, 10, is_open=False))
+    state.update(told(buy, 4))
     assert exposed(state) == (4, 6, 0, 1, 1, 1)
 
 
@@ -227,7 +227,7 @@ def test_orders_that_are_not_ours_work_and_move_the_position() -> None:
 
 def test_a_position_that_nobody_knows_stays_unknown() -> None:
     state = RecordedState([], None)
-    state.told(told(recorded(state), 4))
+    state.update(told(recorded(state), 4))
     assert state.exposure(A_CREATE, None, NOON).position is None
 
 
@@ -278,11 +278,11 @@ def test_an_equal_order_within_the_window_is_refused_and_a_later_one_is_not() ->
     assert (replay.tally.judged, replay.tally.refused) == (3, 1)
 
 
-def of_market(order_type: OrderType = OrderType.MARKET) -> Asked:
+def of_market(order_type: OrderType = OrderType.MARKET) -> CommandFacts:
     return replace(A_CREATE, order_type=order_type, terms=replace(A_CREATE.terms, limit_price=None))
 
 
-def lines_of(rule: Rule, asked: Asked, facts: Facts) -> list[ReceiptLine]:
+def lines_of(rule: Rule, asked: CommandFacts, facts: Facts) -> list[ReceiptLine]:
     """What the receipt of a command says, judged by one rule."""
     book = RuleBook(organization_epoch=1, account_epoch=1, rules=(rule,))
     told = [finding_facts(finding) for finding in evaluate(book, asked, facts, Gate.ACCEPT)]
@@ -292,7 +292,7 @@ def lines_of(rule: Rule, asked: Asked, facts: Facts) -> list[ReceiptLine]:
 A_PRICE = ReferencePrice(price=Decimal(100), as_of=NOON, source="quote", bid=Decimal(98), ask=Decimal(102))
 
 
-def judged_again(then: Rule, now: Rule, asked: Asked, facts: Facts) -> tuple[int, int, int]:
+def judged_again(then: Rule, now: Rule, asked: CommandFacts, facts: Facts) -> tuple[int, int, int]:
     """How many a rule refuses, passes and leaves undecided of one command, by what another rule left on record."""
     replay = a_replay(now)
     command = replace(a_command(asked), recalled=recalled(AAPL, lines_of(then, asked, facts)))

@@ -7,8 +7,8 @@ import pytest
 
 from openbell_server.application.ports.broker import ReplaceSupport
 from openbell_server.brokers.paper.profiles import PAPER
-from openbell_server.domain.broker_honesty import SETTLES_BY, IdClass, LookUp
-from openbell_server.domain.intents import ActionType
+from openbell_server.domain.orders.broker_guarantees import SETTLES_BY, IdClass, LookUp
+from openbell_server.domain.orders.intents import ActionType
 
 EVERYTHING = list(product(ActionType, LookUp, IdClass))
 

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from builders import an_execution, some_terms
-from openbell_server.domain.broker_orders import BrokerExecution, ExecutionChange
-from openbell_server.domain.broker_trades import Tally, Trade, TradeKind, recorded, recorded_and_changed, tallies
-from openbell_server.domain.order_aggregate import CloseReason, Order, Standing
-from openbell_server.domain.order_reports import counted_anew, unseen_changes
-from shuffled_reports import a_history, shuffled
+from openbell_server.domain.orders.broker_reports import BrokerExecution, ExecutionChange
+from openbell_server.domain.orders.broker_trades import Tally, Trade, TradeKind, recorded, recorded_and_changed, tallies
+from openbell_server.domain.orders.order_aggregate import CloseReason, Order, Standing
+from openbell_server.domain.orders.order_reports import counted_anew, unseen_changes
+from support.brokers.shuffled_reports import a_history, shuffled
+from support.builders.tenant import an_execution, some_terms
 
 E1, E2 = an_execution(1, 5, 2), an_execution(2, 3, 4)
 

@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control_commands import NOW, a_book, a_rule, asks, knows, priced, share
-from control_oracle import Collared, Valued, disagreements, only_line, scaled, written
-from openbell_server.domain.control_facts import Facts, Gate
-from openbell_server.domain.evaluate_controls import evaluate
-from openbell_server.domain.orders import EXACT, OrderSide
+from openbell_server.domain.controls.evaluate import evaluate
+from openbell_server.domain.controls.facts import Facts, Gate
+from openbell_server.domain.orders.order_terms import EXACT, OrderSide
+from support.builders.control_commands import NOW, a_book, a_rule, asks, knows, priced, share
+from support.builders.control_oracle import Collared, Valued, disagreements, only_line, scaled, written
 
 # As many digits as an order may have on either side of the point, and often few, so that edges are met.
 NUMBERS = st.one_of(

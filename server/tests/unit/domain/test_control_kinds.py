@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from control_cases import CASES
-from control_commands import Case, judge, repeated, share
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.control_rules import OnMissing
-from openbell_server.domain.controls_catalogue import CATALOGUE
-from openbell_server.domain.findings import CONTROL_INPUT_UNAVAILABLE, Mode, Verdict
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.controls.catalogue import CATALOGUE
+from openbell_server.domain.controls.findings import CONTROL_INPUT_UNAVAILABLE, Mode, Verdict
+from openbell_server.domain.controls.rules import OnMissing
+from support.builders.control_cases import CASES
+from support.builders.control_commands import Case, judge, repeated, share
 
 MISSING = [case for case in CASES if case.what == "missing"]
 REFUSED = [case for case in CASES if not case.passes]

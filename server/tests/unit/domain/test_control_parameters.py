@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from control_cases import CASES
-from control_commands import NOW, SPELLINGS, a_book, a_rule, asks, spelled_around
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.control_exposure import OpenOrders, Per
-from openbell_server.domain.control_facts import Facts, Gate
-from openbell_server.domain.control_increments import Step
-from openbell_server.domain.control_lists import SYMBOLS_SHOWN_MAX, ListKind, Sides, SymbolList
-from openbell_server.domain.control_prices import Collar, OrderValue
-from openbell_server.domain.control_repeats import SubmitRate, Window
-from openbell_server.domain.control_rules import SwitchState
-from openbell_server.domain.control_switches import Switch
-from openbell_server.domain.controls_catalogue import CATALOGUE
+from openbell_server.domain.controls.catalogue import CATALOGUE
+from openbell_server.domain.controls.evaluate import evaluate
+from openbell_server.domain.controls.facts import Facts, Gate
+from openbell_server.domain.controls.kinds.exposure import OpenOrders, Per
+from openbell_server.domain.controls.kinds.increments import Step
+from openbell_server.domain.controls.kinds.lists import SYMBOLS_SHOWN_MAX, ListKind, Sides, SymbolList
+from openbell_server.domain.controls.kinds.prices import Collar, OrderValue
+from openbell_server.domain.controls.kinds.repeats import SubmitRate, Window
+from openbell_server.domain.controls.kinds.switches import Switch
+from openbell_server.domain.controls.rules import SwitchState
 from openbell_server.domain.errors import InvalidCommand
-from openbell_server.domain.evaluate_controls import evaluate
 from openbell_server.domain.identifiers import Symbol, canonical_symbol, share_class_symbol
-from openbell_server.domain.orders import OrderSide
+from openbell_server.domain.orders.order_terms import OrderSide
+from support.builders.control_cases import CASES
+from support.builders.control_commands import NOW, SPELLINGS, a_book, a_rule, asks, spelled_around
 
 VALUE = {"value": "1", "currency": "USD"}
 COLLAR = {"up_percent": "1", "down_percent": "1"}

@@ -9,19 +9,19 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.control_facts import Asked, Facts, Gate
-from openbell_server.domain.control_rules import OnMissing, Rule, RuleBook
-from openbell_server.domain.control_times import MaxAge, completed, rules_by_default, rules_of_symbol
-from openbell_server.domain.controls import Recorded, TimeControl
-from openbell_server.domain.controls_catalogue import CATALOGUE
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.controls.catalogue import CATALOGUE
+from openbell_server.domain.controls.evaluate import evaluate
+from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate
+from openbell_server.domain.controls.findings import Comparison, Finding, Mode, Scope
+from openbell_server.domain.controls.kinds.times import MaxAge, completed, rules_by_default, rules_of_symbol
+from openbell_server.domain.controls.rules import OnMissing, Rule, RuleBook
+from openbell_server.domain.controls.symbol_controls import Recorded, TimeControl
 from openbell_server.domain.errors import InvalidCommand
-from openbell_server.domain.evaluate_controls import evaluate
-from openbell_server.domain.findings import Comparison, Finding, Mode, Scope
 from openbell_server.domain.identifiers import AccountId, Symbol
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.market_calendars import Hours, Market, MarketCalendars, Session, SessionChange
-from openbell_server.domain.orders import OrderSide, OrderType, Terms, TimeInForce
+from openbell_server.domain.markets.calendars import Hours, Market, MarketCalendars, Session, SessionChange
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, Terms, TimeInForce
 
 NEW_YORK = ZoneInfo("America/New_York")
 AAPL = Symbol("AAPL")
@@ -61,7 +61,7 @@ CALENDARS = MarketCalendars(
 )
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: Any) -> CommandFacts:
     time_in_force = changes.pop("time_in_force", TimeInForce.DAY)
     plain: dict[str, Any] = {
         "action_type": ActionType.CREATE,
@@ -71,7 +71,7 @@ def asked(**changes: Any) -> Asked:
         "terms": Terms(quantity=Decimal(1), time_in_force=time_in_force),
         "environment": Environment.LIVE,
     }
-    return Asked(**plain | changes)
+    return CommandFacts(**plain | changes)
 
 
 def rule(code: str, parameters: dict[str, Any], **changes: Any) -> Rule:
@@ -91,7 +91,7 @@ def rule(code: str, parameters: dict[str, Any], **changes: Any) -> Rule:
 
 def judged(
     rules: Sequence[Rule],
-    command: Asked,
+    command: CommandFacts,
     now: datetime,
     gate: Gate = Gate.ACCEPT,
     calendars: MarketCalendars | None = CALENDARS,

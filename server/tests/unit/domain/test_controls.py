@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.controls import (
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.controls.symbol_controls import (
     TIME_FIELDS,
     DoorFacts,
     ManualControl,
@@ -18,9 +18,9 @@ from openbell_server.domain.controls import (
     switched_off,
 )
 from openbell_server.domain.errors import InvalidCommand
-from openbell_server.domain.market_calendars import Session
+from openbell_server.domain.markets.calendars import Session
+from openbell_server.domain.markets.trading_windows import Day
 from openbell_server.domain.names import REASON_LENGTH_MAX
-from openbell_server.domain.trading_windows import Day
 
 NEW_YORK = "America/New_York"
 WORKDAYS = (Day.MONDAY, Day.TUESDAY, Day.WEDNESDAY, Day.THURSDAY, Day.FRIDAY)

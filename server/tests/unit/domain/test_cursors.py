@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openbell_server.domain.cursors import seal, unseal
+from openbell_server.domain.events.cursors import seal, unseal
 
 KEY = b"k" * 32
 SCOPE = "intents organization account"
@@ -23,6 +23,12 @@ def test_a_sealed_number_opens_in_its_scope(number: int, scope: str) -> None:
 @given(numbers, st.text(), st.text())
 def test_a_token_opens_in_no_other_scope(number: int, scope: str, other: str) -> None:
     assert (unseal(KEY, other, seal(KEY, scope, number)) is None) == (scope != other)
+
+
+def test_a_token_of_one_account_opens_for_no_other() -> None:
+    token = seal(KEY, "events 00000000-0000-0000-0000-000000000001", 7)
+    assert unseal(KEY, "events 00000000-0000-0000-0000-000000000001", token) == 7
+    assert unseal(KEY, "events 00000000-0000-0000-0000-000000000002", token) is None
 
 
 @given(numbers, st.binary(min_size=1))

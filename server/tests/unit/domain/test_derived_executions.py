@@ -8,13 +8,13 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import a_report, some_terms
-from openbell_server.domain.broker_orders import OrderReport, ReportStatus
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import Order
-from openbell_server.domain.order_reports import executions_told, tells_nothing_new
-from openbell_server.domain.orders import EXACT, exact_total
-from order_machine import NOW, Asked, Intent
+from openbell_server.domain.orders.broker_reports import OrderReport, ReportStatus
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_aggregate import Order
+from openbell_server.domain.orders.order_reports import changes_nothing, reported_executions
+from openbell_server.domain.orders.order_terms import EXACT, exact_total
+from support.brokers.order_model import NOW, Asked, Intent
+from support.builders.tenant import a_report, some_terms
 
 SMALLEST = Decimal("1e-18")
 prices = st.decimals(Decimal("0.01"), Decimal(10_000), places=4)
@@ -105,17 +105,17 @@ def test_an_average_that_leaves_no_price_for_what_is_new_is_its_price() -> None:
 
 
 def test_a_quantity_without_a_price_is_not_counted_and_not_guessed_at() -> None:
-    assert executions_told(Order(terms=some_terms(10)), totals(4, 0), NOW) == ()
+    assert reported_executions(Order(terms=some_terms(10)), totals(4, 0), NOW) == ()
 
 
 def test_an_execution_was_made_when_the_broker_says_so_else_when_it_was_learned_of() -> None:
     order, report = Order(terms=some_terms(10)), totals(4, 1)
     earlier = NOW - timedelta(hours=1)
-    assert executions_told(order, report, NOW)[0].executed_at == NOW
-    assert executions_told(order, replace(report, as_of=earlier), NOW)[0].executed_at == earlier
+    assert reported_executions(order, report, NOW)[0].executed_at == NOW
+    assert reported_executions(order, replace(report, as_of=earlier), NOW)[0].executed_at == earlier
 
 
 def test_totals_that_were_counted_tell_nothing_new_and_higher_ones_do() -> None:
     order = an_intent(totals(4, "1.25")).order
-    assert tells_nothing_new(order, totals(4, "1.25"))
-    assert not tells_nothing_new(order, totals(5, "1.25"))
+    assert changes_nothing(order, totals(4, "1.25"))
+    assert not changes_nothing(order, totals(5, "1.25"))

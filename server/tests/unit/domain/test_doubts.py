@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from builders import some_terms
-from openbell_server.domain.action_lifecycle import ActionState
-from openbell_server.domain.action_outcomes import Settlement, after_operator, after_outcome, after_resend
-from openbell_server.domain.broker_orders import Accepted, NotSent, Outcome, Refused, Unknown
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import Certainty, Order, Pending, Standing
+from openbell_server.domain.orders.action_lifecycle import ActionState
+from openbell_server.domain.orders.action_outcomes import Settlement, after_operator, after_outcome, after_resend
+from openbell_server.domain.orders.broker_reports import Accepted, NotSent, Outcome, Refused, Unknown
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_aggregate import Certainty, Order, Pending, Standing
+from support.builders.tenant import some_terms
 
 NEW = some_terms(8, "1.75")
 DOUBTED = Order(terms=some_terms(5), certainty=Certainty.UNKNOWN)

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control_cases import CASES
-from control_commands import BUY, NOW, SELL, a_book, a_rule, asks, changes, holds, judge, knows
-from openbell_server.domain.control_facts import STATEFUL, Asked, Facts, Gate, Need
-from openbell_server.domain.control_rules import Rule
-from openbell_server.domain.controls_catalogue import CATALOGUE, PLACES, SETTABLE, checked_parameters
+from openbell_server.domain.controls.catalogue import CATALOGUE, PLACES, SETTABLE, checked_parameters
+from openbell_server.domain.controls.evaluate import applicable, evaluate, exemption, needs
+from openbell_server.domain.controls.facts import STATEFUL, CommandFacts, Facts, Gate, Need
+from openbell_server.domain.controls.findings import Mode, Scope, Verdict
+from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.errors import InvalidCommand
-from openbell_server.domain.evaluate_controls import applicable, evaluate, exemption, needs
-from openbell_server.domain.findings import Mode, Scope, Verdict
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.orders import TimeInForce
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import TimeInForce
+from support.builders.control_cases import CASES
+from support.builders.control_commands import BUY, NOW, SELL, a_book, a_rule, asks, changes, holds, judge, knows
 
 HALTED = {"state": "HALTED"}
 # One that refuses the command below, of every kind that refuses without knowing more than it.
@@ -115,7 +115,7 @@ CHEAPER = changes(asks(limit="99"), quantity="10", limit="100")
         (changes(asks(limit="100"), quantity="10", limit="100"), "REDUCES_RISK"),
     ],
 )
-def test_what_lowers_risk_meets_no_rule(command: Asked, why: str) -> None:
+def test_what_lowers_risk_meets_no_rule(command: CommandFacts, why: str) -> None:
     assert exemption(command) == why
     for gate in Gate:
         assert evaluate(a_book(*everything()), command, Facts(now=NOW), gate) == []
@@ -131,7 +131,7 @@ def test_what_lowers_risk_meets_no_rule(command: Asked, why: str) -> None:
         replace(CHEAPER, terms=replace(CHEAPER.terms, time_in_force=TimeInForce.GOOD_TILL_CANCEL)),
     ],
 )
-def test_a_replace_that_may_raise_risk_meets_every_rule(command: Asked) -> None:
+def test_a_replace_that_may_raise_risk_meets_every_rule(command: CommandFacts) -> None:
     assert exemption(command) is None
     assert evaluate(a_book(a_rule("SWITCH", HALTED)), command, knows(), Gate.DOOR)[0].refuses
 
@@ -143,7 +143,7 @@ def test_what_counts_commands_speaks_where_they_are_accepted_only() -> None:
 
 
 def test_a_rule_asks_for_no_more_than_it_needs() -> None:
-    def needed(code: str, parameters: Mapping[str, Any], command: Asked = COMMAND) -> set[Need]:
+    def needed(code: str, parameters: Mapping[str, Any], command: CommandFacts = COMMAND) -> set[Need]:
         return set(needs([a_rule(code, parameters)], command))
 
     reduce_only = {"state": "REDUCE_ONLY"}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from openbell_server.domain.control_rules import SwitchState
-from openbell_server.domain.findings import Scope
-from openbell_server.domain.halts import HaltFigures, Quietness, Switch, no_working_orders
+from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.controls.halts import HaltFigures, Quietness, Switch, no_working_orders
+from openbell_server.domain.controls.rules import SwitchState
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

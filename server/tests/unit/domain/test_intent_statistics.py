@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from openbell_server.domain.intent_statistics import IntentStatistics
-from openbell_server.domain.intents import ActionType
+from openbell_server.domain.orders.intent_statistics import IntentStatistics
+from openbell_server.domain.orders.intents import ActionType
 
 
 def statistics(latency_steps: dict[int, int]) -> IntentStatistics:

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import a_cancel, a_limit_create, a_market_create, a_replace
 from openbell_server.domain.identifiers import IntentId, Symbol
-from openbell_server.domain.intents import Command, CreateIntent, ReplaceIntent, canonical_bytes, command_hash
-from openbell_server.domain.orders import (
+from openbell_server.domain.orders.intents import Command, CreateIntent, ReplaceIntent, canonical_bytes, command_hash
+from openbell_server.domain.orders.order_terms import (
     OrderSide,
     OrderSpec,
     OrderType,
@@ -20,6 +19,7 @@ from openbell_server.domain.orders import (
     RouteStrategy,
     TimeInForce,
 )
+from support.builders.tenant import a_cancel, a_limit_create, a_market_create, a_replace
 
 texts = st.one_of(st.none(), st.text(), st.text(alphabet=string.digits + ":-"))
 lists = st.lists(texts, max_size=5)

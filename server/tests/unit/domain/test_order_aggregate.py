@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import a_report, an_execution, exact_sum, some_terms
-from openbell_server.domain.broker_orders import BrokerExecution, OrderReport, ReportStatus
-from openbell_server.domain.order_aggregate import (
-    Answered,
+from openbell_server.domain.orders.broker_reports import BrokerExecution, OrderReport, ReportStatus
+from openbell_server.domain.orders.order_aggregate import (
     Certainty,
     Closed,
     CloseReason,
-    Doubted,
+    CommandAnswered,
     Order,
+    OutcomeUnknown,
     Pending,
     ReplaceAnswered,
     Standing,
     advance,
     status,
 )
-from openbell_server.domain.order_reports import apply_report, counted_with
-from openbell_server.domain.orders import Terms
+from openbell_server.domain.orders.order_reports import apply_report, counted_with
+from openbell_server.domain.orders.order_terms import Terms
+from support.builders.tenant import a_report, an_execution, exact_sum, some_terms
 
 ENDS = (ReportStatus.FILLED, ReportStatus.CANCELED, ReportStatus.EXPIRED, ReportStatus.REJECTED)
 quantities = st.decimals("0.000000000000000001", "999999999999999999.999999999999999999", places=18)
@@ -127,7 +127,7 @@ def test_an_average_price_is_rounded_to_nine_places() -> None:
 
 def test_an_order_that_waits_for_its_broker_may_still_fill_whole() -> None:
     assert Order(terms=some_terms(Decimal(7))).leaves_quantity == 7
-    assert advance(Order(terms=some_terms(Decimal(7))), Doubted()).leaves_quantity == 7
+    assert advance(Order(terms=some_terms(Decimal(7))), OutcomeUnknown()).leaves_quantity == 7
 
 
 def test_more_fills_than_were_asked_for_are_counted_and_leave_nothing() -> None:
@@ -163,7 +163,7 @@ def test_an_end_that_counts_unseen_fills_waits_for_them() -> None:
 
 
 def test_a_report_answers_a_create_in_doubt_but_not_a_cancel_in_doubt() -> None:
-    fresh = advance(Order(terms=some_terms(Decimal(3))), Doubted())
+    fresh = advance(Order(terms=some_terms(Decimal(3))), OutcomeUnknown())
     assert reported(fresh, a_report(ReportStatus.WORKING), []).certainty is Certainty.CONFIRMED
     cancelling = Order(
         terms=some_terms(Decimal(3)), standing=Standing.WORKING, pending=Pending.CANCEL, certainty=Certainty.UNKNOWN
@@ -171,7 +171,7 @@ def test_a_report_answers_a_create_in_doubt_but_not_a_cancel_in_doubt() -> None:
     told = reported(cancelling, a_report(ReportStatus.WORKING), [])
     assert (told.pending, told.certainty) == (Pending.CANCEL, Certainty.UNKNOWN)
     assert advance(told, Closed(CloseReason.CANCELED)).certainty is Certainty.CONFIRMED
-    assert advance(told, Answered()).pending is Pending.NONE
+    assert advance(told, CommandAnswered()).pending is Pending.NONE
 
 
 # pending, certainty, close reason, filled → the word to show, highest precedence first.
@@ -248,11 +248,11 @@ def test_what_a_working_order_shows_replaces_nothing_by_itself(shown: Terms | No
 
 
 def test_a_settled_replace_leaves_a_cancel_behind_it_pending() -> None:
-    waiting = advance(replace(REPLACING, pending=Pending.CANCEL), Doubted())
+    waiting = advance(replace(REPLACING, pending=Pending.CANCEL), OutcomeUnknown())
     assert advance(waiting, ReplaceAnswered(NEW)) == replace(
         REPLACING, terms=NEW, terms_version=2, pending=Pending.CANCEL
     )
-    doubtful = advance(REPLACING, Doubted())
+    doubtful = advance(REPLACING, OutcomeUnknown())
     assert advance(doubtful, ReplaceAnswered(NEW)) == replace(
         REPLACING, terms=NEW, terms_version=2, pending=Pending.NONE
     )
@@ -271,4 +271,4 @@ def test_a_replaced_order_fills_by_its_new_quantity() -> None:
 
 
 def test_an_order_whose_replace_waits_for_an_answer_is_pending_replace() -> None:
-    assert status(REPLACING) == status(advance(REPLACING, Doubted())) == "PENDING_REPLACE"
+    assert status(REPLACING) == status(advance(REPLACING, OutcomeUnknown())) == "PENDING_REPLACE"

@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from abstract_broker import Habits
-from openbell_server.domain.order_aggregate import Standing
-from order_machine import OPERATIONS, PICK_MAX, OrderMachine, recorded_steps
-from replace_matrices import MATRICES, REFUSED_AT_ONCE, Row, wrong_rows
-from shuffled_reports import DEPTH_MAX, a_history, followed, is_true, order_hash
+from openbell_server.domain.orders.order_aggregate import Standing
+from support.brokers.order_model import OPERATIONS, PICK_MAX, OrderMachine, recorded_steps
+from support.brokers.replace_matrices import MATRICES, REFUSED_AT_ONCE, Row, wrong_rows
+from support.brokers.shuffled_reports import DEPTH_MAX, a_history, followed, is_true, order_hash
+from support.brokers.single_order_broker import Habits
 
 PICKS = st.integers(0, PICK_MAX - 1)
 flags = st.booleans()

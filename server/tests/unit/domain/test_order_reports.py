@@ -7,10 +7,9 @@ from itertools import permutations
 
 import pytest
 
-from builders import a_report, an_execution, some_terms
-from openbell_server.domain.action_lifecycle import ActionState
-from openbell_server.domain.action_outcomes import after_outcome, past_door
-from openbell_server.domain.broker_orders import (
+from openbell_server.domain.orders.action_lifecycle import ActionState
+from openbell_server.domain.orders.action_outcomes import after_outcome, past_door
+from openbell_server.domain.orders.broker_reports import (
     Accepted,
     BrokerExecution,
     ExecutionChange,
@@ -20,11 +19,12 @@ from openbell_server.domain.broker_orders import (
     ReportStatus,
     Unknown,
 )
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import Closed, CloseReason, Order, Pending, Standing, advance, status
-from openbell_server.domain.order_reports import NOTICES
-from openbell_server.domain.orders import Terms
-from order_machine import Asked, Intent
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_aggregate import Closed, CloseReason, Order, Pending, Standing, advance, status
+from openbell_server.domain.orders.order_reports import NOTICES
+from openbell_server.domain.orders.order_terms import Terms
+from support.brokers.order_model import Asked, Intent
+from support.builders.tenant import a_report, an_execution, some_terms
 
 TEN, TWELVE = some_terms(10, "1.50"), some_terms(12, "1.75")
 FIVE_A, FIVE_B, FIVE_C = (an_execution(number, 5, number) for number in (1, 2, 3))

@@ -7,53 +7,53 @@ from typing import get_args
 
 import pytest
 
-from builders import a_report, some_terms
-from openbell_server.domain import action_lifecycle
-from openbell_server.domain.action_lifecycle import ActionState
-from openbell_server.domain.action_outcomes import after_absence, after_look, after_outcome, after_report
-from openbell_server.domain.broker_orders import Accepted, NotSent, Outcome, Refused, ReportStatus, Unknown
 from openbell_server.domain.errors import IllegalTransition
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.order_aggregate import (
+from openbell_server.domain.orders import action_lifecycle
+from openbell_server.domain.orders.action_lifecycle import ActionState
+from openbell_server.domain.orders.action_outcomes import after_absence, after_look, after_outcome, after_report
+from openbell_server.domain.orders.broker_reports import Accepted, NotSent, Outcome, Refused, ReportStatus, Unknown
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_aggregate import (
     STEPS,
-    Answered,
-    Asked,
     CancelTaken,
     Certainty,
     Closed,
     CloseReason,
-    Counted,
-    Doubted,
+    CommandAnswered,
+    CommandSent,
     Ended,
+    FillsTotalled,
     Order,
     OrderEvent,
+    OutcomeUnknown,
     Pending,
     ReplaceAnswered,
     Restated,
-    Sighted,
+    SeenAtBroker,
     Standing,
     Triggered,
     advance,
     status,
 )
+from support.builders.tenant import a_report, some_terms
 
 FRESH = Order(terms=some_terms(5))
-WORKING = advance(FRESH, Sighted("b1"))
-FULL = advance(WORKING, Counted(Decimal(5), Decimal(5)))
+WORKING = advance(FRESH, SeenAtBroker("b1"))
+FULL = advance(WORKING, FillsTotalled(Decimal(5), Decimal(5)))
 CANCELED = advance(WORKING, Ended(CloseReason.CANCELED, Decimal(0)))
 FAILED = advance(FRESH, Closed(CloseReason.FAILED))
 MORE = some_terms(8)
-NOTHING, BUSTED = Counted(Decimal(0), Decimal(0)), Counted(Decimal(2), Decimal(2), Decimal(3), changed=True)
+NOTHING, BUSTED = FillsTotalled(Decimal(0), Decimal(0)), FillsTotalled(Decimal(2), Decimal(2), Decimal(3), changed=True)
 
 # One example of each edge: the order before, what happens, and how it stands after.
 EDGES: list[tuple[Order, OrderEvent, str]] = [
-    (FRESH, Sighted("b1"), "WORKING"),
-    (WORKING, Sighted("b2"), "WORKING"),
-    (CANCELED, Sighted("b1"), "CLOSED"),
-    (FAILED, Sighted("b1"), "WORKING"),
-    (WORKING, Counted(Decimal(4), Decimal(4)), "WORKING"),
-    (WORKING, Counted(Decimal(5), Decimal(5)), "CLOSED"),
-    (CANCELED, Counted(Decimal(1), Decimal(1)), "CLOSED"),
+    (FRESH, SeenAtBroker("b1"), "WORKING"),
+    (WORKING, SeenAtBroker("b2"), "WORKING"),
+    (CANCELED, SeenAtBroker("b1"), "CLOSED"),
+    (FAILED, SeenAtBroker("b1"), "WORKING"),
+    (WORKING, FillsTotalled(Decimal(4), Decimal(4)), "WORKING"),
+    (WORKING, FillsTotalled(Decimal(5), Decimal(5)), "CLOSED"),
+    (CANCELED, FillsTotalled(Decimal(1), Decimal(1)), "CLOSED"),
     (FULL, BUSTED, "WORKING"),
     (WORKING, Ended(CloseReason.CANCELED, Decimal(1)), "WORKING"),
     (WORKING, Ended(CloseReason.EXPIRED, Decimal(0)), "CLOSED"),
@@ -62,11 +62,11 @@ EDGES: list[tuple[Order, OrderEvent, str]] = [
     (CANCELED, Triggered(), "CLOSED"),
     (WORKING, Restated(MORE, 2), "WORKING"),
     (CANCELED, Restated(MORE, 2), "CLOSED"),
-    (FRESH, Asked(Pending.CANCEL), "NONE"),
-    (WORKING, Asked(Pending.REPLACE), "WORKING"),
-    (FRESH, Answered(), "NONE"),
-    (WORKING, Answered(), "WORKING"),
-    (CANCELED, Answered(), "CLOSED"),
+    (FRESH, CommandSent(Pending.CANCEL), "NONE"),
+    (WORKING, CommandSent(Pending.REPLACE), "WORKING"),
+    (FRESH, CommandAnswered(), "NONE"),
+    (WORKING, CommandAnswered(), "WORKING"),
+    (CANCELED, CommandAnswered(), "CLOSED"),
     (FRESH, ReplaceAnswered(FRESH.terms), "NONE"),
     (WORKING, ReplaceAnswered(MORE), "WORKING"),
     (replace(WORKING, filled_quantity=Decimal(3)), ReplaceAnswered(some_terms(3)), "CLOSED"),
@@ -74,8 +74,8 @@ EDGES: list[tuple[Order, OrderEvent, str]] = [
     (FULL, ReplaceAnswered(MORE), "WORKING"),
     (FRESH, CancelTaken(), "NONE"),
     (WORKING, CancelTaken(), "WORKING"),
-    (FRESH, Doubted(), "NONE"),
-    (WORKING, Doubted(), "WORKING"),
+    (FRESH, OutcomeUnknown(), "NONE"),
+    (WORKING, OutcomeUnknown(), "WORKING"),
     (FRESH, Closed(CloseReason.SKIPPED), "CLOSED"),
     (WORKING, Closed(CloseReason.RECONCILED_OUT), "CLOSED"),
 ]
@@ -107,9 +107,9 @@ def test_an_event_that_the_table_has_not_is_refused_loudly(event: type[OrderEven
             advance(order, ONE_OF_EACH[event])
 
 
-@pytest.mark.parametrize("event", [Answered(), CancelTaken(), ReplaceAnswered(FRESH.terms)])
+@pytest.mark.parametrize("event", [CommandAnswered(), CancelTaken(), ReplaceAnswered(FRESH.terms)])
 def test_an_answer_to_a_later_command_does_not_end_the_doubt_about_the_order_itself(event: OrderEvent) -> None:
-    doubtful = advance(FRESH, Doubted())
+    doubtful = advance(FRESH, OutcomeUnknown())
     after = advance(doubtful, event)
     assert (after.pending, after.certainty, status(after)) == (Pending.NEW, Certainty.UNKNOWN, "UNKNOWN")
 
@@ -142,7 +142,7 @@ def test_every_other_edge_of_the_table_of_actions_is_taken_by_an_answer_a_report
     for state, told in product(ActionState, ReportStatus):
         if report := after_report(ActionType.CREATE, state, WORKING, a_report(told)):
             taken.add((state, report.state))
-    taken.add((ActionState.UNKNOWN, after_absence(advance(FRESH, Doubted())).state))
+    taken.add((ActionState.UNKNOWN, after_absence(advance(FRESH, OutcomeUnknown())).state))
     look = after_look(REPLACING, a_report(ReportStatus.WORKING, terms=MORE), MORE, missed_before=False)
     taken.add((ActionState.UNKNOWN, look.state))
     edges = {(before.value, after.value) for before, after in action_lifecycle.STEPS}

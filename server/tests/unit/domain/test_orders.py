@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openbell_server.domain.errors import InvalidCommand
-from openbell_server.domain.orders import OrderSpec, OrderType, TimeInForce, exact_decimal
+from openbell_server.domain.orders.order_terms import OrderSpec, OrderType, TimeInForce, exact_decimal
 
 REFUSED = (
     "|NaN|nan|sNaN|Infinity|-Infinity|inf|1e5|1E5|1e-5|-1|+1|-0|--1| 1|1 |1\t|1\n|\n1|1\0|1_0|1,000|1.000,5|0x10|0b1"

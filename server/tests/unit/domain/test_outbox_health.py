@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from openbell_server.domain.outbox import Queue
-from openbell_server.domain.outbox_health import QueueStanding, Verdict, judge, worst
+from openbell_server.domain.events.outbox import Queue
+from openbell_server.domain.events.outbox_health import QueueStanding, Verdict, judge, worst
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 IDLE = QueueStanding(
@@ -69,7 +69,10 @@ def test_every_verdict_is_explained_by_one_sentence_with_the_figures_and_the_com
         (due(90), f"outbox list --queue {queue} --status pending`"),
         (claimed(42), "A claim is 42 s old"),
         (replace(IDLE, failed=1, unacknowledged=1), "1 row was given up"),
-        (replace(IDLE, failed=2, unacknowledged=2), "2 rows were given up after every attempt: see `openbell-server"),
+        (
+            replace(IDLE, failed=2, unacknowledged=2),
+            "2 rows were given up after the last attempt: run `openbell-server",
+        ),
     ):
         explanation = judge(replace(standing, queue=queue))[1]
         assert words in explanation

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.control_facts import Asked, Gate
-from openbell_server.domain.findings import CONTROL_INPUT_UNAVAILABLE, Comparison, Finding, Scope, Verdict
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.controls.facts import CommandFacts, Gate
+from openbell_server.domain.controls.findings import CONTROL_INPUT_UNAVAILABLE, Comparison, Finding, Scope, Verdict
+from openbell_server.domain.controls.receipts import Evaluation, cancel_facts, command_facts, receipt_of
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.orders import OrderSide, OrderType, Terms, TimeInForce
-from openbell_server.domain.receipts import Evaluation, asked_facts, cancel_facts, receipt_of
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, Terms, TimeInForce
 
 NOON = datetime(2026, 3, 6, 12, tzinfo=UTC)
 
@@ -37,7 +37,7 @@ def a_finding(verdict: Verdict, code: str = "QTY_MAX", missing: str | None = Non
 
 def test_a_receipt_says_what_was_asked_and_a_replace_beside_what_the_order_was() -> None:
     day = TimeInForce.DAY
-    asked = Asked(
+    asked = CommandFacts(
         action_type=ActionType.REPLACE,
         symbol=Symbol("AAPL"),
         order_side=OrderSide.BUY,
@@ -50,7 +50,7 @@ def test_a_receipt_says_what_was_asked_and_a_replace_beside_what_the_order_was()
         deadline=NOON,
         allow_duplicate=True,
     )
-    evaluation = Evaluation(command=asked_facts(asked), evaluated_at=NOON, gate=Gate.DOOR, watched_only=True)
+    evaluation = Evaluation(command=command_facts(asked), evaluated_at=NOON, gate=Gate.DOOR, watched_only=True)
     receipt = receipt_of(Epochs(), evaluation)
     assert json.loads(receipt.text) == {
         "version": 2,

@@ -5,22 +5,24 @@ from decimal import Decimal
 
 import pytest
 
-from control_cases import CASES
-from control_commands import NOW, Case, a_book, judge
-from openbell.receipt_rules import flaws_of_text
-from openbell_server.application.capability_findings import capability_findings
+from openbell.receipts.comparisons import flaws_of_text
+from openbell_server.application.intents.capability_checks import capability_findings
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.controls import resting_finding
-from openbell_server.domain.findings import Finding, Mode, Verdict
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.controls.findings import Finding, Mode, Verdict
+from openbell_server.domain.controls.receipts import Evaluation, Receipt, cancel_facts, command_facts, receipt_of
+from openbell_server.domain.controls.symbol_controls import resting_finding
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.intents import CreateIntent
-from openbell_server.domain.orders import OrderSide, OrderSpec, OrderType, RouteStrategy, TimeInForce
-from openbell_server.domain.receipts import Evaluation, Receipt, asked_facts, cancel_facts, receipt_of
+from openbell_server.domain.orders.intents import CreateIntent
+from openbell_server.domain.orders.order_terms import OrderSide, OrderSpec, OrderType, RouteStrategy, TimeInForce
+from support.builders.control_cases import CASES
+from support.builders.control_commands import NOW, Case, a_book, judge
 
 
 def receipt_with(case: Case, findings: list[Finding], *, watched: bool = False) -> Receipt:
-    evaluation = Evaluation(command=asked_facts(case.asked), evaluated_at=NOW, findings=findings, watched_only=watched)
+    evaluation = Evaluation(
+        command=command_facts(case.asked), evaluated_at=NOW, findings=findings, watched_only=watched
+    )
     return receipt_of(a_book(), evaluation)
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import structlog
 
-from openbell_server.domain.credentials import Secrets
+from openbell_server.domain.access.credentials import Secrets
 
 CANARY = "CANARY-5f0c"
 SECRETS = Secrets({"key_id": CANARY, "secret": CANARY})

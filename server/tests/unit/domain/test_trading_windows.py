@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openbell_server.domain.trading_windows import Day, TradingWindow
+from openbell_server.domain.markets.trading_windows import Day, TradingWindow
 
 NEW_YORK = "America/New_York"
 WORKDAYS = (Day.MONDAY, Day.TUESDAY, Day.WEDNESDAY, Day.THURSDAY, Day.FRIDAY)

@@ -6,7 +6,7 @@ import time
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from openbell_server.domain.webhook_signatures import signed_headers
+from openbell_server.domain.events.webhook_signatures import signed_headers
 
 NEW, OLD, OTHER = b"n" * 32, b"o" * 32, b"x" * 32
 BODY = '{"type":"broker_order","symbol":"Ä"}'.encode()

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from openbell_server.domain.webhook_targets import URL_PATTERN, Target, TargetRefused, check_address, target_of
+from openbell_server.domain.events.webhook_targets import URL_PATTERN, Target, TargetRefused, check_address, target_of
 
 REFUSED_URLS = [
     "http://example.com/",

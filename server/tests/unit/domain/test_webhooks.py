@@ -6,10 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from openbell_server.domain.account_events import EventKind
 from openbell_server.domain.errors import InvalidCommand
-from openbell_server.domain.identifiers import AccountId, OrganizationId
-from openbell_server.domain.webhooks import (
+from openbell_server.domain.events.account_events import EventKind
+from openbell_server.domain.events.webhooks import (
     ACCOUNTS_MAX,
     SECRET_OVERLAP,
     NewWebhook,
@@ -17,6 +16,7 @@ from openbell_server.domain.webhooks import (
     WebhookStatus,
     secret_of,
 )
+from openbell_server.domain.identifiers import AccountId, OrganizationId
 
 KEY = b"k" * 32
 ORGANIZATION_ID = OrganizationId(UUID(int=1))

@@ -9,11 +9,11 @@ import pytest
 from openbell_server.brokers.paper.definition import PaperBroker
 from openbell_server.brokers.paper.profiles import PAPER, Profile
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import Environment
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.errors import OperatorError
 from openbell_server.processes.broker_addresses import broker_addresses
 from openbell_server.processes.doctor import settings_checks
-from openbell_server.processes.doctor.findings import Level, Patient, look_over
+from openbell_server.processes.doctor.findings import Level, Target, look_over
 from openbell_server.settings import Settings
 
 LIVE, TRY = "https://api.broker.test", "https://try.broker.test"
@@ -48,7 +48,7 @@ def test_each_broker_is_asked_at_its_own_addresses_but_where_the_operator_names_
 @pytest.mark.parametrize(
     ("addresses", "says"),
     [
-        ({"fra": {"paper": TRY}}, r"a broker that there is not, fra; known here: .*far"),
+        ({"fra": {"paper": TRY}}, r"an unknown broker, fra; known brokers: .*far"),
         ({"paper": {"paper": TRY}}, "OPENBELL_PAPER_HOST"),
         ({"near": {"live": LIVE}}, "near trades in paper, not in live"),
         ({"far": {"test": TRY}}, "broker_addresses"),
@@ -88,6 +88,6 @@ async def test_the_doctor_finds_the_same_and_tells_of_every_other_place(
 ) -> None:
     monkeypatch.setattr(settings_checks, "BROKERS", BOTH)
     for process, expected in (("executor", level), ("api", None)):
-        patient = Patient(_settings(monkeypatch, addresses), process, cast("Any", None))
-        found = await look_over(patient, settings_checks.CHECKS)
+        target = Target(_settings(monkeypatch, addresses), process, cast("Any", None))
+        found = await look_over(target, settings_checks.CHECKS)
         assert [each.level for each in found if each.check == "broker_addresses"] == ([expected] if expected else [])

@@ -5,8 +5,8 @@ from pathlib import Path
 from openbell_server.brokers.paper.definition import PaperBroker
 from openbell_server.brokers.paper.profiles import PAPER, Profile
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.processes.brokers_page import brokers_page
-from openbell_server.transport.rest.brokers import broker_body
+from openbell_server.devtools.pages.brokers import brokers_page
+from openbell_server.transport.rest.access.brokers import broker_body
 
 PAGE = Path(__file__).parents[4] / "docs/brokers.md"
 

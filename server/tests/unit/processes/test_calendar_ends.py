@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 
 from openbell_server.adapters.calendars.table import load_calendars
-from openbell_server.domain.market_calendars import MarketCalendars
-from openbell_server.processes.calendar_ends import WARNED_DAYS, ending_calendars, watch_calendars
+from openbell_server.domain.markets.calendars import MarketCalendars
+from openbell_server.processes.calendar_expiry import WARNED_DAYS, ending_calendars, watch_calendars
 from openbell_server.processes.doctor import calendar_checks
-from openbell_server.processes.doctor.findings import Level, Patient, look_over
-from openbell_server.processes.operations import Operations
+from openbell_server.processes.doctor.findings import Level, Target, look_over
+from openbell_server.processes.operations_port import Operations
 from openbell_server.settings import Settings
 
 
@@ -39,15 +39,15 @@ def test_a_calendar_is_told_of_ninety_days_before_it_ends() -> None:
 )
 async def test_the_doctor_tells_of_it(monkeypatch: pytest.MonkeyPatch, days: int, level: Level) -> None:
     monkeypatch.setattr(calendar_checks, "load_calendars", lambda: known_for(days))
-    patient = Patient(Settings(), "api", cast("Any", None))
-    (finding,) = await look_over(patient, calendar_checks.CHECKS)
+    target = Target(Settings(), "api", cast("Any", None))
+    (finding,) = await look_over(target, calendar_checks.CHECKS)
     assert finding.level is level
 
 
 async def test_the_doctor_tells_of_a_calendar_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     fewer = {name: market for name, market in load_calendars().markets.items() if name != "XLON"}
     monkeypatch.setattr(calendar_checks, "load_calendars", lambda: MarketCalendars(fewer))
-    (finding,) = await look_over(Patient(Settings(), "api", cast("Any", None)), calendar_checks.CHECKS)
+    (finding,) = await look_over(Target(Settings(), "api", cast("Any", None)), calendar_checks.CHECKS)
     assert (finding.level, "XLON" in finding.what) == (Level.PROBLEM, True)
 
 

@@ -12,10 +12,10 @@ from typer.testing import CliRunner, Result
 
 from openbell_server.adapters.identity.tokens import JwtAccessTokens
 from openbell_server.cli import app
-from openbell_server.domain.access_tokens import TokenClaims
+from openbell_server.devtools.dev_issuer import DevIssuer, mint
+from openbell_server.domain.access.access_tokens import TokenClaims
+from openbell_server.domain.access.principals import PrincipalKind, Role
 from openbell_server.domain.errors import OperatorError
-from openbell_server.domain.principals import PrincipalKind, Role
-from openbell_server.processes.dev_issuer import DevIssuer, mint
 from openbell_server.settings import Settings
 
 FILE = "dev-issuer.json"

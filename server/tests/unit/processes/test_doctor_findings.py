@@ -6,38 +6,38 @@ from typing import Any, cast
 import pytest
 
 from openbell_server.processes.doctor import findings
-from openbell_server.processes.doctor.examine import CHECKS
-from openbell_server.processes.doctor.findings import Check, Level, OutOfReach, Patient, Said, fine, look_over, problem
+from openbell_server.processes.doctor.findings import Check, Level, OutOfReach, Result, Target, fine, look_over, problem
+from openbell_server.processes.doctor.run_checks import CHECKS
 from openbell_server.processes.doctor.settings_checks import CHECKS as SETTINGS_CHECKS
 from openbell_server.settings import Settings
 
 
-def a_patient(process: str = "api", **settings: Any) -> Patient:
-    return Patient(Settings(**settings), process, cast("Any", None))
+def a_patient(process: str = "api", **settings: Any) -> Target:
+    return Target(Settings(**settings), process, cast("Any", None))
 
 
-async def breaks(_: Patient) -> Said:
+async def breaks(_: Target) -> Result:
     raise ZeroDivisionError("at postgresql://app:planted@db")
 
 
-async def hangs(_: Patient) -> Said:
+async def hangs(_: Target) -> Result:
     await asyncio.Event().wait()
     return None
 
 
-async def lacks(_: Patient) -> Said:
+async def lacks(_: Target) -> Result:
     raise OutOfReach("the database was not reached")
 
 
-async def tells(_: Patient) -> Said:
+async def tells(_: Target) -> Result:
     return problem("It is at postgresql://app:planted@db.", "Mend it.")
 
 
-async def does_not_concern(_: Patient) -> Said:
+async def does_not_concern(_: Target) -> Result:
     return None
 
 
-async def is_fine(_: Patient) -> Said:
+async def is_fine(_: Target) -> Result:
     return fine("All is well.")
 
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from openbell_server.domain import api_keys
-from openbell_server.domain.accounts import Environment
+from openbell_server.domain.access import api_keys
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.telemetry.logs import mask
 
 KEY, _ = api_keys.mint(Environment.LIVE, bytes(range(api_keys.ENTROPY_BYTES)))

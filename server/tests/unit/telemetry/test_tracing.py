@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from openbell_server.processes.children import free_port, wait_until
+from openbell_server.devtools.child_processes import free_port, wait_until
 from openbell_server.telemetry.tracing import SEND_SECONDS, open_tracing, record_nothing
-from otlp_collector import Collector
+from support.environment.otlp_collector import Collector
 
 
 def test_a_span_reaches_the_collector_with_its_time_and_its_attributes() -> None:

@@ -1,6 +1,7 @@
 """The references are made of the interfaces themselves, and say all that is in them; drawings are as they are made."""
 
 import json
+import re
 import runpy
 from collections.abc import Callable
 from importlib import import_module
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from openbell.cli import app as client_commands
+from openbell_server.adapters.postgres import migrations
 from openbell_server.cli import app as server_commands
 
 ROOT = Path(__file__).parents[4]
@@ -49,6 +51,20 @@ def test_the_committed_page_of_grpc_is_made_of_the_proto() -> None:
 def test_a_line_of_the_proto_that_is_not_understood_fails() -> None:
     with pytest.raises(ValueError, match="extensions 4 to 6"):
         page_of("grpc_reference")(PROTO.replace("  string trading_account_id = 1;", "  extensions 4 to 6;", 1))
+
+
+def test_the_committed_page_of_the_schema_is_made_of_the_migrations() -> None:
+    files = {str(path.relative_to(migrations.FOLDER)): path.read_text() for path in migrations.FILES}
+    page = page_of("schema")(files)
+    assert (DOCS / "schema.md").read_text() == page, "run make generate"
+    tables = re.findall(r"^create table (\w+)", "\n".join(files.values()), re.MULTILINE)
+    assert len(tables) > 40
+    assert [name for name in tables if f"\n| `{name}` | " not in page] == []
+
+
+def test_a_table_that_has_no_comment_fails() -> None:
+    with pytest.raises(ValueError, match="table notes has no `comment on table`"):
+        page_of("schema")({"notes.sql": "-- Notes: texts.\n\ncreate table notes (\n    note text primary key\n);\n"})
 
 
 def test_the_committed_drawings_are_the_made_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Reads the table of market sessions, once when a process starts."""
+"""Loads the table of market sessions once per process."""
 
 import json
 from collections.abc import Sequence
@@ -8,17 +8,17 @@ from importlib import resources
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from openbell_server.domain.market_calendars import Hours, Market, MarketCalendars, Session
+from openbell_server.domain.markets.calendars import Hours, Market, MarketCalendars, Session
 from openbell_server.domain.time_zones import zone_of
 
-# Open at every hour of every day, so no table has it.
+# Always open, so it is not in the table.
 ALWAYS_OPEN: Final = "CRYPTO"
 _DAY, _MINUTE = 86_400, 60
 
 
 @cache
 def load_calendars() -> MarketCalendars:
-    """Every market whose zone is known here; one that is not there is closed to whoever asks."""
+    """Every market whose time zone is known on this machine; a missing market counts as closed."""
     table = json.loads(resources.files("openbell_server.adapters.calendars").joinpath("sessions.json").read_text())
     markets = {}
     for name, facts in table["calendars"].items():
@@ -27,12 +27,7 @@ def load_calendars() -> MarketCalendars:
         if zone is not None:
             markets[name] = _market(name, zone, same, table["generated_at"])
     always = Market(
-        name=ALWAYS_OPEN,
-        zone=ZoneInfo("UTC"),
-        valid_from=date.min,
-        valid_until=None,
-        version="always open",
-        hours={},
+        name=ALWAYS_OPEN, zone=ZoneInfo("UTC"), valid_from=date.min, valid_until=None, version="always open", hours={}
     )
     return MarketCalendars({**markets, ALWAYS_OPEN: always})
 

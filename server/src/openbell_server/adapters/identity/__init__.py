@@ -1,1 +1,1 @@
-"""Identity providers. They say who a caller is; what the caller may do is ours."""
+"""Identity providers: they identify a caller; permissions are our own."""

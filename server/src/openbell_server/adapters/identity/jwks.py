@@ -1,7 +1,7 @@
 """The public keys of an issuer, fetched from its JWKS address.
 
-Keys are fresh for ten minutes. While the provider is away its last keys serve on, until they are an hour old. Whatever
-callers send, the provider is asked at most once in thirty seconds, and by one request at a time.
+Keys are refreshed after ten minutes. While the provider is unavailable, its last keys remain valid until they are an
+hour old. Whatever callers send, the provider gets at most one request in thirty seconds.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from openbell_server.domain import strict_json
-from openbell_server.domain.access_tokens import Issuer
+from openbell_server.domain.access.access_tokens import Issuer
 
 FETCH_SECONDS: Final = 2.0
 BYTES_MAX: Final = 256 * 1024
 FRESH_SECONDS: Final = 600.0
 STALE_SECONDS: Final = 3600.0
 REFRESH_SECONDS: Final = 30.0
-# Shorter ones are weak; longer ones only cost time.
+# Shorter keys are weak; longer ones only cost time.
 RSA_BITS: Final = range(2048, 8192 + 1)
-# (kty, crv) → the one algorithm that such a key may be used with, and the members it is made of
+# (kty, crv) → the only algorithm allowed for such a key, and its required members
 _ALGORITHMS: Final = {
     ("RSA", None): ("RS256", ("n", "e")),
     ("EC", "P-256"): ("ES256", ("x", "y")),
@@ -34,10 +34,9 @@ _ALGORITHMS: Final = {
 
 
 class IssuerKeys:
-    """The keys of one issuer by their id."""
+    """The keys of one issuer by id, fetched on first use."""
 
     def __init__(self, issuer: Issuer, client: httpx.AsyncClient, monotonic: Callable[[], float]) -> None:
-        """Nothing is fetched before a key is looked for."""
         self._issuer = issuer
         self._client = client
         self._monotonic = monotonic
@@ -47,7 +46,7 @@ class IssuerKeys:
         self._fetching: asyncio.Task[None] | None = None
 
     async def find(self, key_id: str) -> jwt.PyJWK | None:
-        """The key, or None if the issuer has no such key or was away for too long."""
+        """None if the issuer has no such key, or has been unavailable for STALE_SECONDS."""
         if key_id not in self._keys or not self._younger_than(FRESH_SECONDS):
             await self._refresh()
         return self._keys.get(key_id) if self._younger_than(STALE_SECONDS) else None
@@ -60,22 +59,23 @@ class IssuerKeys:
         if self._fetching is None or (self._fetching.done() and now - self._asked_at >= REFRESH_SECONDS):
             self._asked_at = now
             self._fetching = asyncio.create_task(self._fetch())
-        # A caller that leaves must not take the fetch with it: others wait for it, and the next one is far off.
+        # A caller that disconnects must not cancel the fetch: others wait for it, and the next one is only allowed
+        # later.
         await asyncio.shield(self._fetching)
 
     async def _fetch(self) -> None:
         try:
-            # One deadline for all of it: a timeout for each read would let a provider drip for ever.
+            # One deadline for the whole fetch: with a timeout per read a slow provider could take forever.
             async with asyncio.timeout(FETCH_SECONDS):
                 self._keys = read_keys(await self._download())
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as trouble:
             structlog.get_logger().warning("keys_not_fetched", issuer=self._issuer.name, error=repr(trouble))
             return
-        # Stamped with the time before the fetch: what was read may be that old already.
+        # Use the time before the fetch, because the keys may already be that old.
         self._fetched_at = self._asked_at
 
     async def _download(self) -> bytes:
-        # Nothing packed: a small body cannot unpack into a large one.
+        # No compression: a small body could expand to a large one.
         headers = {"accept": "application/json", "accept-encoding": "identity"}
         body = bytearray()
         async with self._client.stream(
@@ -91,9 +91,9 @@ class IssuerKeys:
 
 
 def read_keys(body: bytes) -> dict[str, jwt.PyJWK]:
-    """The usable keys of a JWKS document by id; ValueError if it is none.
+    """The usable keys of a JWKS document by id; ValueError if it is not one.
 
-    A key that we cannot use is left out. So is every key whose id occurs twice: nobody could say which one is meant.
+    Skips keys that we cannot use, and every key whose id occurs twice, because the id would be ambiguous.
     """
     document = strict_json.decode(body)
     listed = document.get("keys") if isinstance(document, dict) else None
@@ -115,7 +115,7 @@ def _usable(described: dict[str, Any]) -> jwt.PyJWK | None:
         or described.get("alg", algorithm) != algorithm
         or described.get("use", "sig") != "sig"
         or "verify" not in _listed(described.get("key_ops", ["verify"]))
-        # A private key that was published is anyone's.
+        # A published private key is compromised.
         or "d" in described
         or not all(isinstance(described.get(member), str) for member in members)
     ):

@@ -13,7 +13,14 @@ import structlog
 
 from openbell_server.adapters.identity.jwks import IssuerKeys
 from openbell_server.domain import strict_json
-from openbell_server.domain.access_tokens import ALGORITHMS, Issuer, TokenClaims, TokenRefused, read_claims, read_header
+from openbell_server.domain.access.access_tokens import (
+    ALGORITHMS,
+    Issuer,
+    TokenClaims,
+    TokenRefused,
+    read_claims,
+    read_header,
+)
 from openbell_server.domain.errors import OperatorError
 
 TOKEN_BYTES_MAX: Final = 8 * 1024
@@ -24,7 +31,9 @@ _JWS: Final = jwt.PyJWS(algorithms=sorted(ALGORITHMS))
 
 
 class JwtAccessTokens:
-    """Believes a token that an issuer of the table signed, and remembers for under a minute that it did."""
+    """Accepts tokens signed by a configured issuer, and caches each result for CACHE_SECONDS. The caller closes the
+    client.
+    """
 
     def __init__(
         self,
@@ -33,7 +42,6 @@ class JwtAccessTokens:
         monotonic: Callable[[], float],
         now: Callable[[], datetime],
     ) -> None:
-        """The client is the caller's to close."""
         self._issuers: dict[str, tuple[Issuer, IssuerKeys]] = {}
         for issuer in issuers:
             if issuer.name in self._issuers:
@@ -41,11 +49,12 @@ class JwtAccessTokens:
             self._issuers[issuer.name] = issuer, IssuerKeys(issuer, client, monotonic)
         self._monotonic = monotonic
         self._now = now
-        # By hash: a copy of this memory is no heap of tokens. All live equally long, so the first one is the oldest.
+        # Keyed by hash, so that a memory dump contains no tokens. All entries live equally long, so the first one is
+        # the oldest.
         self._verified: dict[bytes, tuple[float, TokenClaims]] = {}
 
     async def verify(self, token: str) -> TokenClaims | None:
-        """What the token says about its caller, or None for every way in which a token can be wrong."""
+        """The claims of a valid token, else None."""
         if not token.isascii() or len(token) > TOKEN_BYTES_MAX:
             _log_refusal("malformed", None)
             return None
@@ -60,7 +69,7 @@ class JwtAccessTokens:
         try:
             header, payload = _read(token)
             issuer, keys = self._issuer_of(payload)
-            # Before the signature is checked: a key may be replaced while we wait for it, and the clock runs.
+            # Taken before the signature check, because the key may be replaced while we wait for it.
             verified_at = self._monotonic()
             await _check_signature(token, issuer, header, keys)
             claims = read_claims(issuer, payload, self._now())
@@ -81,12 +90,12 @@ class JwtAccessTokens:
 
 
 def _log_refusal(reason: str, issuer: Issuer | None) -> None:
-    # Only our own words are logged, nothing that a stranger wrote.
+    # Never log text that the caller sent.
     structlog.get_logger().info("token_refused", reason=reason, issuer=issuer.name if issuer else None)
 
 
 def _read(token: str) -> tuple[dict[str, object], dict[str, object]]:
-    """The header and the payload of a token in compact form; neither is to be believed yet."""
+    """The unverified header and payload of a compact token."""
     parts = _COMPACT.fullmatch(token)
     if parts is None:
         raise TokenRefused("malformed")
@@ -95,7 +104,7 @@ def _read(token: str) -> tuple[dict[str, object], dict[str, object]]:
 
 
 def _decoded(part: str) -> bytes:
-    # Length 1 modulo 4 is no base64; bits left over at the end would give one token many spellings.
+    # Length 1 modulo 4 is not base64. Leftover bits at the end would allow several forms of one token.
     if len(part) % 4 == 1:
         raise TokenRefused("malformed")
     decoded = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))

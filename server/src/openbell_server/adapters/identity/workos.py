@@ -1,4 +1,4 @@
-"""WorkOS as the identity provider, by its own SDK, which is kept to one deadline a call and believed only on JSON."""
+"""WorkOS as the identity provider, through its SDK, with one deadline per call and only JSON answers accepted."""
 
 import asyncio
 import json
@@ -9,8 +9,8 @@ import httpx
 import structlog
 from workos import AsyncWorkOSClient, HTTPResponse, NotFoundError, TransportError, TransportTimeout, WorkOSError
 
-from openbell_server.application.ports.identity_provider import ProviderUnavailable
-from openbell_server.domain.access_tokens import LOOPBACK
+from openbell_server.application.access.ports.identity_provider import ProviderUnavailable
+from openbell_server.domain.access.access_tokens import LOOPBACK
 from openbell_server.domain.errors import OperatorError
 
 CALL_SECONDS: Final = 2
@@ -20,10 +20,9 @@ MEMBERSHIPS_MAX: Final = 1000
 
 
 class WorkOSProvider:
-    """Implements IdentityProvider."""
+    """Implements IdentityProvider; the caller closes the client."""
 
     def __init__(self, client: httpx.AsyncClient, *, api_key: str, client_id: str, base_url: str) -> None:
-        """The client is the caller's to close."""
         address = urlsplit(base_url)
         if address.scheme != "https" and address.hostname not in LOOPBACK:
             raise OperatorError("OPENBELL_WORKOS_BASE_URL must be https: the API key goes there.")
@@ -32,16 +31,16 @@ class WorkOSProvider:
             client_id=client_id,
             base_url=base_url,
             request_timeout=CALL_SECONDS,
-            # Whoever calls knows better whether and when to try again.
+            # The caller decides about retries.
             max_retries=0,
             http_client=_OneDeadline(client),
         )
 
     async def memberships(self, user_id: str) -> frozenset[str]:
-        """The ids of the organizations that the user is an active member of; or ProviderUnavailable."""
+        """At most MEMBERSHIPS_MAX organizations with an active membership; raises ProviderUnavailable."""
         found: set[str] = set()
         try:
-            # The SDK's own bound is for each page.
+            # The SDK's own timeout applies to each page.
             async with asyncio.timeout(CALL_SECONDS):
                 page = await self._workos.organization_membership.list_organization_memberships(
                     user_id=user_id, statuses=["active"], limit=PAGE_ROWS
@@ -58,7 +57,7 @@ class WorkOSProvider:
         return frozenset(found)
 
     async def delete_user(self, user_id: str) -> None:
-        """Delete the user for good, or ProviderUnavailable; one who is not there is deleted."""
+        """Raises ProviderUnavailable; an unknown user counts as deleted."""
         try:
             await self._workos.user_management.delete_user(user_id)
         except NotFoundError:
@@ -67,19 +66,19 @@ class WorkOSProvider:
             raise _unavailable("delete_user", trouble) from trouble
 
 
-# The last three are what the SDK lets out when JSON is not of the shape that it expects.
+# The SDK raises the last three for JSON of an unexpected form.
 _TROUBLE: Final = (WorkOSError, TimeoutError, ValueError, TypeError, AttributeError)
 
 
 def _unavailable(call: str, trouble: Exception) -> ProviderUnavailable:
-    # Only what kind of trouble: the provider's words may name people.
+    # Only the type of error, because the provider's text may contain names.
     status = getattr(trouble, "status_code", None)
     structlog.get_logger().warning("identity_provider_failed", call=call, error=type(trouble).__name__, status=status)
     return ProviderUnavailable(f"WorkOS did not answer {call}")
 
 
 class _OneDeadline:
-    """How the SDK reaches WorkOS; by itself it takes a broken body for an empty one, and a redirect for a success."""
+    """HTTP client of the SDK, which by itself accepts a broken body as empty and a redirect as success."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
@@ -87,16 +86,16 @@ class _OneDeadline:
     async def request(
         self, method: str, url: str, *, headers: dict[str, str], content: bytes | None, timeout: float
     ) -> HTTPResponse:
-        """One call; raises TransportError for everything that is no answer of WorkOS."""
+        """Raises TransportError for anything that is not an answer of WorkOS."""
         body = bytearray()
         try:
-            # One deadline for all of it: a timeout for each read would let a server drip for ever.
+            # One deadline for the whole call: with a timeout per read a slow server could take forever.
             async with (
                 asyncio.timeout(timeout),
                 self._client.stream(
                     method,
                     url,
-                    # Nothing packed: a small body cannot unpack into a large one.
+                    # No compression: a small body could expand to a large one.
                     headers={**headers, "accept-encoding": "identity"},
                     content=content,
                     timeout=None,
@@ -116,7 +115,7 @@ class _OneDeadline:
         return HTTPResponse(response.status_code, response.headers, bytes(body), method, url)
 
     async def close(self) -> None:
-        """Nothing: the client is the caller's to close."""
+        """Does nothing: the caller closes the client."""
 
 
 def _is_json_or_nothing(body: bytes) -> bool:

@@ -1,1 +1,1 @@
-"""Hints between processes. Nothing here is needed for correctness, only for speed."""
+"""Notifications between processes over NATS: they save time, and correctness never depends on them."""

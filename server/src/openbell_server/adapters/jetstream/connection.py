@@ -1,4 +1,4 @@
-"""A connection to NATS that may be away: processes start and run without it, and it comes back by itself."""
+"""A NATS connection that reconnects by itself; processes start and run without it."""
 
 import asyncio
 import contextlib
@@ -19,24 +19,22 @@ RETRY_SECONDS: Final = 0.5
 
 
 class JetStreamConnection:
-    """Implements Hints, best effort all of it; who tells durably is in publishing.py."""
+    """Implements Hints, all best effort; durable messages are sent by publishing.py. Connects in run()."""
 
     def __init__(self, url: str) -> None:
-        """Nothing connects until run()."""
         self._url = url
         self._client: Client | None = None
         self._subscriptions: list[tuple[str, Callable[[Msg], Awaitable[None]]]] = []
-        # How often a connection was made; whoever knew something of the server knows it no longer.
+        # Number of connects; after each, all knowledge about the server is outdated.
         self.connects = 0
         self._to_wake: dict[str, None] = {}
         self._waking: set[asyncio.Future[None]] = set()
 
     def on(self, subject: str, call: Callable[[Msg], Awaitable[None]]) -> None:
-        """Call for every message on a subject, after each connect; state these before run()."""
+        """Call for every message on a subject, after each connect. Register before run()."""
         self._subscriptions.append((subject, call))
 
     async def run(self) -> None:
-        """Keep connected until cancelled."""
         try:
             while True:
                 if self._client is None or self._client.is_closed:
@@ -50,7 +48,7 @@ class JetStreamConnection:
     async def _connect(self) -> None:
         client: Client | None = None
         try:
-            # connect() to a dead server does not return by itself, so the bound is ours.
+            # connect() to a dead server does not return, so the timeout is ours.
             client = await asyncio.wait_for(
                 nats.connect(
                     self._url,
@@ -77,7 +75,7 @@ class JetStreamConnection:
                     await asyncio.wait_for(client.close(), CONNECT_SECONDS)
 
     async def _restore_streams(self) -> None:
-        """A server that lost its disk comes back without our streams."""
+        """A server that lost its disk has lost our streams."""
         self.connects += 1
         if self._client is not None:
             with contextlib.suppress(NatsError, TimeoutError, OSError):
@@ -85,31 +83,27 @@ class JetStreamConnection:
 
     @property
     def client(self) -> Client | None:
-        """The client, while it is connected."""
+        """None while disconnected."""
         return self._client if self._client is not None and self._client.is_connected else None
 
     def is_reachable(self) -> bool:
-        """Whether a hint has a chance now."""
         return self.client is not None
 
     def outbox_has_rows(self) -> None:
-        """Wake the relay."""
         self._wake([subjects.OUTBOX_WAKE])
 
     def work_was_recorded(self, account_id: AccountId) -> None:
-        """Wake the executor that has the account; the relay, which tells it again, looks by itself."""
+        """Wake the executor that holds the account; the relay also sends a durable message and polls by itself."""
         self._wake([subjects.work_wake(account_id)])
 
     def events_were_written(self, account_ids: Sequence[AccountId]) -> None:
-        """Wake whoever follows these accounts."""
         self._wake([subjects.event_wake(account_id) for account_id in account_ids])
 
     def sign_in_was_asked_for(self, account_id: AccountId) -> None:
-        """Wake the executor that has the account."""
         self._wake([subjects.sign_in_wake(account_id)])
 
     def _wake(self, names: Sequence[str]) -> None:
-        """In the next turn of the loop, each name once, however often it was said in this one."""
+        """Publish at the next iteration of the event loop, each subject once."""
         if self.client is None:
             return
         if not self._to_wake:

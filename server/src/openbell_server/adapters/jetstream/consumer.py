@@ -1,4 +1,4 @@
-"""Reads the work queue; a subscription that fell silent is made anew, since some never wake up after a restart."""
+"""Consumes the work queue; recreates a silent subscription, because some do not recover after a server restart."""
 
 import asyncio
 import contextlib
@@ -20,26 +20,26 @@ SILENT_FETCHES_MAX: Final = 10
 RETRY_SECONDS: Final = 0.25
 
 
-class HearWork(Protocol):
-    """What is called for all work."""
+class ReceiveWork(Protocol):
+    """Called for every work message."""
 
     def __call__(self, slot: int, account_id: AccountId, recorded_at: datetime | None) -> None:
-        """An account has work that was recorded by then, if that was said."""
+        """recorded_at is the time of the newest command, None if the message has none."""
 
 
-async def consume_work(connection: JetStreamConnection, hear: HearWork) -> None:
-    """Tell of all work until cancelled; a hint is acknowledged at once."""
+async def consume_work(connection: JetStreamConnection, notify: ReceiveWork) -> None:
+    """Call notify for all work until cancelled; each message is acknowledged at once."""
     this = asyncio.current_task()
-    # The client turns a cancellation into an error of its own when its connection closes meanwhile.
+    # The client replaces a cancellation by its own error if its connection closes meanwhile.
     while this is not None and not this.cancelling():
         try:
-            await _consume_while_alive(connection, hear)
+            await _consume_while_alive(connection, notify)
         except (NatsError, TimeoutError, OSError) as error:
             structlog.get_logger().debug("work_queue_unreachable", error=repr(error))
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def _consume_while_alive(connection: JetStreamConnection, hear: HearWork) -> None:
+async def _consume_while_alive(connection: JetStreamConnection, notify: ReceiveWork) -> None:
     client = connection.client
     if client is None:
         return
@@ -47,7 +47,7 @@ async def _consume_while_alive(connection: JetStreamConnection, hear: HearWork) 
         subjects.ALL_WORK,
         durable=subjects.WORK_CONSUMER,
         stream=subjects.WORK_STREAM,
-        # JetStream never decides that work is hopeless: attempts are counted in PostgreSQL.
+        # JetStream never gives up: attempts are counted in PostgreSQL.
         config=ConsumerConfig(ack_policy=AckPolicy.EXPLICIT, ack_wait=30, max_deliver=-1, max_ack_pending=1000),
     )
     try:
@@ -62,7 +62,7 @@ async def _consume_while_alive(connection: JetStreamConnection, hear: HearWork) 
             for message in messages:
                 with contextlib.suppress(ValueError):
                     _, slot, account_id = message.subject.split(".")
-                    hear(int(slot), AccountId(UUID(account_id)), _moment(message.data))
+                    notify(int(slot), AccountId(UUID(account_id)), _moment(message.data))
                 await message.ack()
     finally:
         with contextlib.suppress(NatsError, TimeoutError, OSError):
@@ -70,5 +70,5 @@ async def _consume_while_alive(connection: JetStreamConnection, hear: HearWork) 
 
 
 def _moment(body: bytes) -> datetime | None:
-    """None for one that says nothing; it was told by a relay of before."""
+    """None for a message without a time, from an older relay."""
     return datetime.fromisoformat(body.decode()) if body else None

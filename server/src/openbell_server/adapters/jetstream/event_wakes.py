@@ -1,4 +1,4 @@
-"""Passes on the hints that an account has new events."""
+"""Forwards notifications that an account has new events."""
 
 import contextlib
 from collections.abc import Callable
@@ -12,20 +12,18 @@ from openbell_server.domain.identifiers import AccountId
 
 
 class EventWakes:
-    """Implements Wakes; work notices count too, since an accepted command is an event."""
+    """Implements Wakes; work messages count too, because an accepted command is an event."""
 
     def __init__(self, connection: JetStreamConnection) -> None:
-        """Listen on the connection."""
         self._listeners: list[Callable[[AccountId], None]] = []
-        connection.on(subjects.ALL_EVENT_WAKES, self._hear)
-        connection.on(subjects.ALL_WORK, self._hear)
+        connection.on(subjects.ALL_EVENT_WAKES, self._on_message)
+        connection.on(subjects.ALL_WORK, self._on_message)
 
-    def listen(self, hear: Callable[[AccountId], None]) -> None:
-        """Call for every hint from now on."""
-        self._listeners.append(hear)
+    def listen(self, notify: Callable[[AccountId], None]) -> None:
+        self._listeners.append(notify)
 
-    async def _hear(self, message: Msg) -> None:
+    async def _on_message(self, message: Msg) -> None:
         with contextlib.suppress(ValueError):
             account_id = AccountId(UUID(message.subject.rsplit(".", 1)[-1]))
-            for hear in self._listeners:
-                hear(account_id)
+            for notify in self._listeners:
+                notify(account_id)

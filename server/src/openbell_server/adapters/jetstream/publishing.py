@@ -1,4 +1,4 @@
-"""Tells of the rows of a queue on its stream: many at once where that goes, and otherwise one by one."""
+"""Publishes outbox rows of a queue on its stream: in atomic batches where possible, else one by one."""
 
 import asyncio
 import hashlib
@@ -17,24 +17,24 @@ from nats.js.errors import APIError
 
 from openbell_server.adapters.jetstream import streams, subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
-from openbell_server.application.relay_outbox import Told
-from openbell_server.domain.outbox import ClaimedRow
+from openbell_server.application.events.relay_outbox import Published
+from openbell_server.domain.events.outbox import ClaimedRow
 
 PUBLISH_SECONDS: Final = 2.0
-# JetStream's own word that a message is wrong, and would be next time.
+# JetStream's code for an invalid message, which would fail again.
 _BAD_REQUEST: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What tells of some rows; the id lets JetStream drop most copies."""
+    """A message for one or more rows; the id allows JetStream to drop most duplicates."""
 
     subject: str
     body: bytes
     message_id: str
     in_order_of: str
     outbox_ids: tuple[int, ...]
-    # Told before, perhaps: a batch with a copy in it is refused whole.
+    # It may have been published before: JetStream refuses a whole batch that contains a duplicate.
     is_repeated: bool
 
 
@@ -42,7 +42,7 @@ Messages = Callable[[Sequence[ClaimedRow]], list[Message]]
 
 
 def work_messages(rows: Sequence[ClaimedRow]) -> list[Message]:
-    """One notice per account says all there is to say, and when the last of it was recorded."""
+    """One message per account, with the time of its newest command."""
     by_account: defaultdict[str, list[ClaimedRow]] = defaultdict(list)
     for row in rows:
         by_account[row.in_order_of].append(row)
@@ -65,45 +65,43 @@ def _latest(rows: Sequence[ClaimedRow]) -> bytes:
 
 
 def account_messages(rows: Sequence[ClaimedRow]) -> list[Message]:
-    """One for each change of an account or its credential."""
     return [_event(subjects.account_event(row.event_type), row) for row in rows]
 
 
 def user_messages(rows: Sequence[ClaimedRow]) -> list[Message]:
-    """One for each change of a user."""
     return [_event(subjects.user_event(row.event_type), row) for row in rows]
 
 
 def _event(subject: str, row: ClaimedRow) -> Message:
     body = row.payload.encode()
-    # Different rows may say the same words, and a restored database gives out numbers again: together they tell one.
+    # Different rows may have the same body, and a restored database reuses row numbers, so the id covers both.
     message_id = hashlib.sha256(f"{row.outbox_id} {subject} ".encode() + body).hexdigest()
     return Message(subject, body, message_id, row.in_order_of, (row.outbox_id,), row.attempts > 1)
 
 
 class _RefusedError(Exception):
-    """JetStream answered that it takes none of a batch."""
+    """JetStream refused a whole batch."""
 
 
 @dataclass(slots=True)
-class JetStreamTeller:
-    """Implements Teller on one stream."""
+class JetStreamPublisher:
+    """Implements Publisher on one stream."""
 
     connection: JetStreamConnection
     stream: str
     messages: Messages
-    # The connect since which every publish was answered; none after one that was not.
+    # The connect since which every publish was answered; None after one without an answer.
     _trusted: int | None = None
     _takes_batches: bool = False
 
     async def is_ready(self) -> bool:
-        """Whether telling has a chance now; JetStream is asked first if it owes an answer, or was just connected to."""
+        """Whether publishing can succeed now; queries the stream after a connect and after a missing answer."""
         client, connects = self.connection.client, self.connection.connects
         if client is None:
             return False
         if self._trusted != connects:
             try:
-                standing = await streams.ask(client, self.stream)
+                standing = await streams.ensure_stream(client, self.stream)
             except (NatsError, TimeoutError, OSError) as error:
                 structlog.get_logger().debug("stream_away", stream=self.stream, error=repr(error))
                 return False
@@ -113,12 +111,12 @@ class JetStreamTeller:
             structlog.get_logger().info("stream_ready", stream=self.stream)
         return True
 
-    async def tell(self, rows: Sequence[ClaimedRow], is_late: Callable[[], bool]) -> Told:
-        """Tell of the rows, those of one account or user in order; what may be a copy goes by itself."""
+    async def publish(self, rows: Sequence[ClaimedRow], is_late: Callable[[], bool]) -> Published:
+        """Publish the rows, those of one account or user in order; possible duplicates are published one by one."""
         client = self.connection.client
         if client is None:
-            return Told(frozenset(), frozenset(row.outbox_id for row in rows))
-        telling = _Telling(client, is_late, asyncio.get_running_loop().time() + PUBLISH_SECONDS)
+            return Published(frozenset(), frozenset(row.outbox_id for row in rows))
+        round_ = _PublishRound(client, is_late, asyncio.get_running_loop().time() + PUBLISH_SECONDS)
         lines: defaultdict[str, list[Message]] = defaultdict(list)
         for message in self.messages(rows):
             lines[message.in_order_of].append(message)
@@ -128,27 +126,29 @@ class JetStreamTeller:
             (single if any(message.is_repeated for message in line) else fresh).append(line)
         if not self._takes_batches or sum(map(len, fresh)) == 1:
             single, fresh = single + fresh, []
-        await asyncio.gather(telling.together(fresh), *(telling.one_by_one(line) for line in single))
-        if telling.unanswered:
+        await asyncio.gather(round_.together(fresh), *(round_.one_by_one(line) for line in single))
+        if round_.unanswered:
             self._trusted = None
-            structlog.get_logger().warning("stream_unsure", stream=self.stream, error=telling.unanswered)
-        return Told(frozenset(telling.confirmed), frozenset(telling.missed))
+            structlog.get_logger().warning("stream_unsure", stream=self.stream, error=round_.unanswered)
+        return Published(frozenset(round_.confirmed), frozenset(round_.missed))
 
 
 @dataclass(slots=True)
-class _Telling:
-    """One round of telling, and what came of it."""
+class _PublishRound:
+    """One publishing round and its results."""
 
     client: Client
     is_late: Callable[[], bool]
     deadline: float
     confirmed: set[int] = field(default_factory=set)
     missed: set[int] = field(default_factory=set)
-    # What was said instead of an answer.
+    # The last error without an answer.
     unanswered: str = ""
 
     async def together(self, lines: Sequence[Sequence[Message]]) -> None:
-        """All or none of them; if JetStream refuses, each by itself, so that one's fault is no other's."""
+        """Publish atomically; if JetStream refuses the batch, publish one by one, so that one bad message does not
+        affect others.
+        """
         batch = [message for line in lines for message in line]
         if not batch:
             return
@@ -163,7 +163,7 @@ class _Telling:
             self.confirmed.update(number for message in batch for number in message.outbox_ids)
 
     async def one_by_one(self, line: Sequence[Message]) -> None:
-        """One after the other, until one is not confirmed."""
+        """Publish in order until one is not confirmed."""
         for message in line:
             if self.is_late() or self._seconds_left() <= 0:
                 return
@@ -175,21 +175,17 @@ class _Telling:
                     headers={"Nats-Msg-Id": message.message_id},
                 )
             except (NatsError, TimeoutError, OSError, ValueError) as error:
-                if not _is_its_own_fault(error):
+                if not _is_invalid_message(error):
                     self.unanswered = repr(error)
                 self.missed.update(message.outbox_ids)
                 return
             self.confirmed.update(message.outbox_ids)
 
     async def _publish_batch(self, batch: Sequence[Message]) -> None:
-        """Atomically: the last message commits them all, and only its answer counts."""
+        """The last message commits the batch, and only its answer counts."""
         batch_id = uuid4().hex
         for place, message in enumerate(batch, 1):
-            headers = {
-                "Nats-Batch-Id": batch_id,
-                "Nats-Batch-Sequence": str(place),
-                "Nats-Msg-Id": message.message_id,
-            }
+            headers = {"Nats-Batch-Id": batch_id, "Nats-Batch-Sequence": str(place), "Nats-Msg-Id": message.message_id}
             if place < len(batch):
                 await self.client.publish(message.subject, message.body, headers=headers)
                 continue
@@ -204,8 +200,8 @@ class _Telling:
         return self.deadline - asyncio.get_running_loop().time()
 
 
-def _is_its_own_fault(error: Exception) -> bool:
-    """Whether the message was refused, and not JetStream away, full or short of something."""
+def _is_invalid_message(error: Exception) -> bool:
+    """True if the message itself is invalid; false if JetStream is unavailable or full."""
     if isinstance(error, APIError):
         return error.code == _BAD_REQUEST
     return isinstance(error, MaxPayloadError | BadSubjectError)

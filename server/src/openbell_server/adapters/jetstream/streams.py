@@ -1,4 +1,4 @@
-"""Our streams: made where they are missing, brought up to date where an earlier version made them."""
+"""Creates our streams and updates those of an earlier version."""
 
 import json
 from collections.abc import Mapping
@@ -11,30 +11,27 @@ from nats.errors import Error as NatsError
 
 from openbell_server.adapters.jetstream import subjects
 
-ASK_SECONDS: Final = 1.0
+REQUEST_SECONDS: Final = 1.0
 DUPLICATE_WINDOW_SECONDS: Final = 600
 WORK_BYTES_MAX: Final = 64 * 1024 * 1024
 EVENT_BYTES_MAX: Final = 16 * 1024 * 1024
-# Of one message, its headers included: what is larger will never be taken, and its row is given up.
+# Limit of one message with headers; a larger one is never accepted, and its row fails.
 MESSAGE_BYTES_MAX: Final = 64 * 1024
-# A stream that was full is used again when it has this much room.
+# Free space that a full stream needs before it is used again.
 ROOM_BYTES: Final = 1024 * 1024
 _MISSING: Final = 404
 
 
 class StreamError(NatsError):
-    """JetStream refused what was asked about a stream."""
+    """JetStream answered a stream request with an error."""
 
     def __init__(self, code: int, description: str) -> None:
-        """As it was answered."""
         super().__init__(description)
         self.code = code
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a stream can do now."""
-
     has_room: bool
     takes_batches: bool
 
@@ -57,7 +54,7 @@ STREAMS: Final[Mapping[str, dict[str, Any]]] = {
     stream["name"]: stream
     for stream in (
         _stream(subjects.WORK_STREAM, subjects.ALL_WORK, WORK_BYTES_MAX, retention="workqueue", discard="new"),
-        # Nobody has to read these, so the oldest make room.
+        # Reading these is optional, so the oldest are discarded.
         _stream(subjects.ACCOUNT_STREAM, subjects.ALL_ACCOUNT_EVENTS, EVENT_BYTES_MAX, discard="old"),
         _stream(subjects.USER_STREAM, subjects.ALL_USER_EVENTS, EVENT_BYTES_MAX, discard="old"),
     )
@@ -65,15 +62,15 @@ STREAMS: Final[Mapping[str, dict[str, Any]]] = {
 
 
 async def ensure(client: Client) -> None:
-    """All of them; called at every connect, since a wiped server has none."""
+    """Ensure all streams; called at every connect, because a wiped server has none."""
     for name in STREAMS:
-        await ask(client, name)
+        await ensure_stream(client, name)
 
 
-async def ask(client: Client, name: str) -> Standing:
-    """How a stream stands, after making it or bringing it up to date; raises if JetStream does not answer."""
+async def ensure_stream(client: Client, name: str) -> Standing:
+    """Create or update a stream and return its state; raises if JetStream does not answer."""
     try:
-        # Asked first: adding it again would need its whole reserved space a second time.
+        # Query first: creating it again would reserve its whole space a second time.
         info = await _call(client, "INFO", name)
     except StreamError as error:
         if error.code != _MISSING:
@@ -81,7 +78,7 @@ async def ask(client: Client, name: str) -> Standing:
         info = await _call(client, "CREATE", name, STREAMS[name])
     config = info["config"]
     if not config.get("allow_atomic") or config.get("max_msg_size", -1) < 0:
-        # What an operator changed stays as it is.
+        # Keep an operator's other changes.
         wanted = {**config, "allow_atomic": True, "max_msg_size": MESSAGE_BYTES_MAX}
         try:
             config = (await _call(client, "UPDATE", name, wanted))["config"]
@@ -97,7 +94,7 @@ async def ask(client: Client, name: str) -> Standing:
 
 async def _call(client: Client, verb: str, name: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
     request = json.dumps(body).encode() if body else b""
-    reply = await client.request(f"$JS.API.STREAM.{verb}.{name}", request, timeout=ASK_SECONDS)
+    reply = await client.request(f"$JS.API.STREAM.{verb}.{name}", request, timeout=REQUEST_SECONDS)
     answer: dict[str, Any] = json.loads(reply.data)
     if error := answer.get("error"):
         raise StreamError(error["code"], error["description"])

@@ -1,1 +1,1 @@
-"""The system of record. SQL lives in .sql files beside the Python that runs it."""
+"""The PostgreSQL stores. SQL is in .sql files beside the Python that runs it."""

@@ -1,4 +1,4 @@
-"""The audit log: who changed what, as it was before and after, in the transaction of the change."""
+"""Writes the audit log: who changed what, with the values before and after, in the transaction of the change."""
 
 import json
 from collections.abc import Mapping
@@ -11,13 +11,13 @@ import asyncpg
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Connection
 
-# An object as JSON has it; never with a secret.
+# An object with JSON values; it never contains a secret.
 Facts = dict[str, Any]
 _queries = named_queries.load("audit_log")
 
 
 def facts_of(row: asyncpg.Record) -> Facts:
-    """A row as JSON has it."""
+    """The row with times and UUIDs as strings."""
     return {
         name: value.isoformat() if isinstance(value, datetime) else str(value) if isinstance(value, UUID) else value
         for name, value in row.items()
@@ -34,7 +34,7 @@ async def append(
     before: Mapping[str, Any] | None,
     after: Mapping[str, Any],
 ) -> None:
-    """Add a row; the principal is a type and an id, and what was not there before is None."""
+    """Add a row. `principal` is a type and an id; `before` is None if the object is new."""
     principal_type, principal_id = principal
     await _queries.append_to_audit_log(
         connection,

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: one bounded pool per process, transactions in a role, and the database's clock."""
+"""Connects to PostgreSQL: bounded pools, transactions in a role, and the database's clock."""
 
 import asyncio
 import contextlib
@@ -20,22 +20,22 @@ from openbell_server.domain.identifiers import uuid7
 CONNECT_SECONDS = 10.0
 STATEMENT_SECONDS = 5.0
 LOCK_SECONDS = 2
-# One account whose lock is not free must not hold up a set of others for longer.
-LANE_LOCK_MILLIS = 1000
-# A plan that was made while tables were small is kept: it must be the one for when they are large.
-LANE_PLANS: Final = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
-ACCEPT_LANE: Final = {"lock_timeout": f"{LANE_LOCK_MILLIS}ms", **LANE_PLANS}
-# A queue is read from its oldest row on, however few rows the planner takes it to have.
-QUEUE_LANE: Final = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
+# A batch of commands waits at most this long for one locked account, so that the other accounts go on.
+ACCEPT_LOCK_MILLIS = 1000
+# Plans are cached. One that was made while tables were small must also be good when they are large.
+INDEX_PLANS: Final = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+ACCEPT_POOL_SETTINGS: Final = {"lock_timeout": f"{ACCEPT_LOCK_MILLIS}ms", **INDEX_PLANS}
+# A queue is read by index from its oldest row, however few rows the planner expects.
+RELAY_POOL_SETTINGS: Final = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 ROLLBACK_SECONDS = 2.0
-# After a switch of servers nobody stays connected to the old one for longer than this.
+# After a failover, connections to the old server are closed within this time.
 CONNECTION_AGE_SECONDS_MAX = 600.0
 CLOCK_REFRESH_SECONDS = 1.0
-# Nobody heard the end of the statement: it may have been committed.
+# The end of the statement was not received: it may have been committed.
 DOUBTFUL = (
     asyncpg.InterfaceError,
-    # What the driver says when the server's last word has come, and the end of the connection not yet, and when every
-    # server that it reached is read-only.
+    # The driver raises it when the server's last message arrived before the connection closed, and when every server
+    # that it reached is read-only.
     asyncpg.InternalClientError,
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
@@ -45,12 +45,12 @@ DOUBTFUL = (
 
 
 class NoConnection(Exception):
-    """There was none to be had, so nothing was begun; its cause says why."""
+    """The pool had no connection, so nothing was started; `__cause__` has the reason."""
 
 
-# Another has a lock that was needed, for longer than we wait.
+# Another transaction held a needed lock for longer than lock_timeout.
 BLOCKED = (asyncpg.LockNotAvailableError,)
-# What a caller may retry; the added ones are the database's own word that it wrote nothing.
+# Errors that a caller may retry. With those added to DOUBTFUL, the database reports that it wrote nothing.
 UNAVAILABLE = (
     *DOUBTFUL,
     asyncpg.InsufficientResourcesError,
@@ -58,12 +58,12 @@ UNAVAILABLE = (
     NoConnection,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.TransactionRollbackError,
-    # It was prepared before a migration; the next one is prepared anew.
+    # The statement was prepared before a migration; the driver prepares it again.
     asyncpg.InvalidCachedStatementError,
 )
-# What keeps an operator's command, or a process that starts, from its database.
+# Errors that stop an operator's command, or a process at its start.
 UNREACHABLE = (*UNAVAILABLE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
-# What a statement for the newest schema meets on an older one.
+# PostgreSQL raises these for a statement that needs a newer schema.
 OUTDATED = (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.UndefinedFunctionError)
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _queries = named_queries.load("connection")
@@ -76,29 +76,29 @@ else:  # generic in its stubs only
     Connection = asyncpg.pool.PoolConnectionProxy
 
 
-def plainly(error: Exception) -> str:
-    """What the server or the network said; an address that cannot be read may hold a password, and is not repeated."""
+def describe_error(error: Exception) -> str:
+    """The message of the server or the network. Other messages are left out: they may quote a password."""
     cause = error.__cause__ if isinstance(error, NoConnection) else error
-    said = str(cause) if isinstance(cause, OSError | asyncpg.PostgresError) else ""
-    # A time-out has no words.
-    return said or type(cause).__name__
+    message = str(cause) if isinstance(cause, OSError | asyncpg.PostgresError) else ""
+    # A timeout has no message.
+    return message or type(cause).__name__
 
 
 class Role(StrEnum):
-    """What a transaction may do; the login itself may do nothing."""
+    """The rights of a transaction; the login itself has none."""
 
-    # All of one organization, and nothing of any other.
+    # Reads and writes the rows of one organization, never those of another.
     TENANT = "openbell_tenant"
-    # The accept step, and nothing else.
+    # Runs only the accept step.
     ACCEPT = "openbell_accept"
     KEYS = "openbell_keys"
     RELAY = "openbell_relay"
-    # Counts the accounts' queue, and sees nothing of what its rows say.
+    # Counts the rows of the accounts' queue, and cannot read their payloads.
     HEALTH = "openbell_health"
     EXECUTOR = "openbell_executor"
-    # Reads sealed secrets; of all processes only executors have it.
+    # Reads sealed secrets; only executors have it.
     VAULT = "openbell_vault"
-    # Lists organizations and changes one of them; no process has it.
+    # Lists and changes organizations; no process has it.
     OPERATOR = "openbell_operator"
 
 
@@ -109,22 +109,21 @@ EXECUTOR_ROLES: Final = (*PROCESS_ROLES, Role.VAULT)
 class _AgingConnection(asyncpg.Connection):
     __slots__ = ("opened_at",)
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401 - whatever the driver passes
+    def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401 - the driver's arguments
         super().__init__(*arguments, **named)
         self.opened_at = time.monotonic()
 
 
-async def _keep(_: object) -> None:
-    """Leave a released connection as it is: nothing here outlives its transaction, and a reset is a round trip."""
+async def _no_reset(_: object) -> None:
+    """Skip the reset of a released connection: our settings end with the transaction, and a reset is a round trip."""
 
 
 async def open_pool(
     url: str, *, connections_max: int = 10, idle_seconds: int = 10, settings: Mapping[str, str] | None = None
 ) -> Pool:
-    """A pool on the platform's schema, of connections to a server that can be written to.
+    """A pool of connections to a writable server.
 
-    Whoever falls silent inside a transaction for longer than the idle seconds, or takes nothing the server sends,
-    loses it, and its locks.
+    The server ends a transaction, and releases its locks, if its client sends or receives nothing for `idle_seconds`.
     """
     return await asyncpg.create_pool(
         url,
@@ -135,15 +134,15 @@ async def open_pool(
         max_inactive_connection_lifetime=CONNECTION_AGE_SECONDS_MAX,
         connection_class=_AgingConnection,
         target_session_attrs=SessionAttribute.read_write,
-        reset=_keep,
+        reset=_no_reset,
         server_settings={
-            # Unnamed it would come first: a temporary table must never answer for one of ours.
+            # pg_temp would be searched first if it were not listed: a temporary table must not hide one of ours.
             "search_path": "openbell, pg_catalog, pg_temp",
             "timezone": "UTC",
             "lock_timeout": f"{LOCK_SECONDS}s",
             "idle_in_transaction_session_timeout": f"{idle_seconds}s",
             "tcp_user_timeout": f"{idle_seconds}s",
-            # Every statement looks up by key: one plan fits all parameters, and planning anew costs more than running.
+            # Every statement looks up by key, so one plan fits all parameters; planning costs more than running.
             "plan_cache_mode": "force_generic_plan",
             "max_parallel_workers_per_gather": "0",
             "jit": "off",
@@ -152,8 +151,8 @@ async def open_pool(
     )
 
 
-async def open_lanes(url: str, role: Role, connections_max: int, settings: Mapping[str, str]) -> Pool:
-    """A pool whose connections are in a role for good: a statement of theirs is a transaction by itself."""
+async def open_role_pool(url: str, role: Role, connections_max: int, settings: Mapping[str, str]) -> Pool:
+    """A pool whose connections always have the role, so that a single statement needs no transaction around it."""
     return await open_pool(url, connections_max=connections_max, settings={"role": role.value, **settings})
 
 
@@ -161,18 +160,17 @@ async def open_lanes(url: str, role: Role, connections_max: int, settings: Mappi
 async def transaction(
     pool: Pool, role: Role, organization_id: UUID | None = None, *, locked: UUID | None = None
 ) -> AsyncIterator[Connection]:
-    """A transaction in a role, for one organization: the database lets it see and write no other's rows.
+    """A transaction in a role, for one organization: row security hides the rows of all others.
 
-    Role and organization end with the transaction, as does the lock of an account of theirs. A connection whose state
-    is in doubt is not used again.
+    With `locked`, it takes that account's lock first. Role, organization and lock end with the transaction.
+    A connection whose state is in doubt is not used again.
     """
-    async with kept_whole(pool) as connection:
-        # One message, so that naming role and organization costs no round trip of its own. It takes no parameters;
-        # the digits of a UUID cannot be anything else.
+    async with acquire_clean(pool) as connection:
+        # One message saves a round trip. It cannot have parameters; the hex digits of a UUID are safe to insert.
         named = organization_id.hex if organization_id else ""
         begin = f"begin; set local role {role}; select set_config('openbell.organization_id', '{named}', true)"
         if locked is not None:
-            # A statement of its own in there: whatever is read after it is as the lock's last holder left it.
+            # A separate statement: later statements see what the lock's last holder committed.
             begin += (
                 f"; select from account_counters where organization_id = '{named}' and account_id = '{locked.hex}'"
                 " for no key update"
@@ -181,12 +179,12 @@ async def transaction(
         assert locked is None or ended == "SELECT 1", "the organization has no such account: nothing is locked"
         yield connection
         ended = await connection.execute("commit")
-        assert ended == "COMMIT", "a statement had failed and nobody said so: nothing was committed"
+        assert ended == "COMMIT", "a statement failed and its error was ignored: nothing was committed"
 
 
 @contextlib.asynccontextmanager
-async def kept_whole(pool: Pool) -> AsyncIterator[Connection]:
-    """A connection of the pool, which does not come back to it with its state in doubt."""
+async def acquire_clean(pool: Pool) -> AsyncIterator[Connection]:
+    """A connection of the pool; it is closed instead of reused if its state is in doubt."""
     try:
         connection = await pool.acquire(timeout=CONNECT_SECONDS)
     except DOUBTFUL as error:
@@ -195,7 +193,7 @@ async def kept_whole(pool: Pool) -> AsyncIterator[Connection]:
         try:
             yield connection
         except asyncpg.ReadOnlySQLTransactionError:
-            # The server was demoted, and every other connection of the pool leads to it as well.
+            # The server was demoted, and every other connection of the pool is to the same server.
             await pool.expire_connections()
             _drop(connection)
             raise
@@ -205,7 +203,7 @@ async def kept_whole(pool: Pool) -> AsyncIterator[Connection]:
         except BaseException:
             await _roll_back(connection)
             raise
-        # The proxy passes on what our own class of connection has; its type does not say so.
+        # The proxy forwards attributes of our connection class, which its type does not show.
         if time.monotonic() - connection.opened_at > CONNECTION_AGE_SECONDS_MAX:  # type: ignore[attr-defined]
             await connection.close(timeout=ROLLBACK_SECONDS)
     finally:
@@ -221,48 +219,47 @@ async def _roll_back(connection: Connection) -> None:
 
 
 def _drop(connection: Connection) -> None:
-    # One that the server has closed is no longer ours to end, and that must not hide what happened.
+    # terminate() fails on a connection that the server has closed, and must not hide the first error.
     with contextlib.suppress(asyncpg.InterfaceError):
         connection.terminate()
 
 
 @dataclass(slots=True)
 class DatabaseClock:
-    """The database's clock, read again every second; it makes UUIDv7 ids."""
+    """The database's clock, read every second; it also creates UUIDv7 ids."""
 
     pool: Pool
-    # What it showed, in microseconds, and our own clock when we had heard it.
-    _shown: int = 0
-    _heard_at: float = float("-inf")
+    # The database's time in microseconds, and our monotonic clock when the answer arrived.
+    _database_micros: int = 0
+    _read_at: float = float("-inf")
     _reading: asyncio.Future[None] | None = None
 
     async def now(self) -> datetime:
-        """What the database's clock shows, or showed a moment ago; never what it will show."""
+        """The database's time, possibly late by one round trip, never early."""
         return _EPOCH + timedelta(microseconds=await self._micros())
 
     async def new_ids(self, count: int) -> list[UUID]:
-        """Fresh ids."""
         millis = await self._micros() // 1000
         chance = os.urandom(10 * count)
         return [uuid7(millis, chance[start : start + 10]) for start in range(0, 10 * count, 10)]
 
     async def _micros(self) -> int:
-        if time.monotonic() - self._heard_at > CLOCK_REFRESH_SECONDS:
-            # Whoever finds it old at the same time waits for one reading.
+        if time.monotonic() - self._read_at > CLOCK_REFRESH_SECONDS:
+            # Concurrent callers share one read.
             if self._reading is None:
                 self._reading = asyncio.ensure_future(self._read())
             await asyncio.shield(self._reading)
-        return self._shown + int((time.monotonic() - self._heard_at) * 1_000_000)
+        return self._database_micros + int((time.monotonic() - self._read_at) * 1_000_000)
 
     async def _read(self) -> None:
         try:
-            self._shown = await _queries.database_micros(self.pool)
-            self._heard_at = time.monotonic()
+            self._database_micros = await _queries.database_micros(self.pool)
+            self._read_at = time.monotonic()
         finally:
             self._reading = None
 
 
 async def check_writing(pool: Pool) -> None:
-    """Fail unless the database takes a write within two seconds: one that only answers is not ready."""
+    """Raise unless the database commits a write within two seconds; a read-only database is not ready."""
     async with asyncio.timeout(2), transaction(pool, Role.TENANT) as connection:
         await _queries.check_writing(connection)

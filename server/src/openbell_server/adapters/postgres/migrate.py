@@ -1,4 +1,4 @@
-"""Brings a database to the newest schema; each revision is a .sql file, forward only, beside a platform that runs."""
+"""Migrates a database to the newest schema, forward only, while the platform runs."""
 
 import asyncio
 import contextlib
@@ -14,38 +14,36 @@ from alembic import command, context, op
 from alembic.config import Config
 from alembic.util.exc import DatabaseNotAtHead
 
-from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, PROCESS_ROLES, Role
 
-# Shorter than PostgreSQL's deadlock_timeout: where a revision and a request wait for each other, the revision gives
-# way, and no request waits long behind it.
+# Shorter than PostgreSQL's deadlock_timeout (1 s): if a revision and a request wait for each other, the revision times
+# out first and is retried, and no request waits longer behind it.
 LOCK_TIMEOUT: Final = "500ms"
-# Nobody waits behind an index that is built beside the writers, so it may wait longer for those who came before it.
+# A concurrent index build blocks no request, so it may wait longer for the transactions that were there before it.
 BUILD_LOCK_TIMEOUT: Final = "30s"
 TRIES_MAX: Final = 60
 OUTSIDE: Final = "-- outside a transaction\n"
-# Any number will do, as long as every migrator takes the same one.
+# An arbitrary number that every migrator uses.
 MIGRATION_LOCK: Final = 0x0B_E1_1
-# Asked again and again: whoever waits inside a statement holds a snapshot, and an index is built once those are gone.
-ASK_FOR_TURN: Final = f"select pg_try_advisory_lock({MIGRATION_LOCK})"
+# Polled: a statement that waits holds a snapshot, and a concurrent index build waits for all snapshots to end.
+TRY_MIGRATION_LOCK: Final = f"select pg_try_advisory_lock({MIGRATION_LOCK})"
 LOGIN_SECONDS: Final = 60.0
 TURN_SECONDS: Final = 0.1
 TURNS_MAX: Final = 36_000
-_queries = named_queries.load("schema")
 
 
-def run_sql_beside(revision_file: str) -> None:
-    """Run the .sql file of a revision as it stands: many statements, one transaction."""
+def run_sql(sql: str) -> None:
+    """Run many statements in the transaction of the revision."""
     op.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
-    _run(Path(revision_file).with_suffix(".sql").read_text())
+    _run(sql)
 
 
 def run_parts_beside(revision_file: str) -> None:
-    """Run the parts of the .sql file each in a transaction of its own, each tried again by itself.
+    """Run the parts of the .sql file, separated by `-- apart`, each in its own transaction with its own retries.
 
-    For changes that lock several tables in use. A part must bear to be run twice: a later one may fail for good. One
-    that says that it is outside a transaction is run statement by statement: indexes that are built beside the writers,
-    and procedures that commit as they go.
+    For revisions that lock several tables in use. Every part must be safe to run twice, because a later part may fail
+    and the whole revision is then run again. A part that starts with `-- outside a transaction` runs statement by
+    statement, for concurrent index builds and for procedures that commit.
     """
     settings = f"set local lock_timeout = '{LOCK_TIMEOUT}'; set local search_path = openbell, pg_catalog;"
     with op.get_context().autocommit_block():
@@ -53,7 +51,7 @@ def run_parts_beside(revision_file: str) -> None:
             if part.startswith(OUTSIDE) and not context.is_offline_mode():
                 _until_unlocked(partial(_run_outside, part))
             else:
-                # By hand it is for an empty database, where an index has nobody to wait for.
+                # Printed SQL is for an empty database, where an index need not be built concurrently.
                 whole = part.replace(" concurrently", "")
                 _until_unlocked(partial(_run_alone, f"begin; {settings}\n{whole}\ncommit;"))
 
@@ -86,14 +84,14 @@ def _run(sql: str) -> None:
 
 
 def _until_unlocked(apply: Callable[[], None]) -> None:
-    """A table in use is tried again, for a minute or so."""
+    """Retry after a lock timeout or a deadlock, for about a minute."""
     for tries in range(1, TRIES_MAX + 1):
         try:
             apply()
         except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
             if tries == TRIES_MAX:
                 raise
-            time.sleep(random.uniform(0.2, 1.0))  # noqa: S311 - only spreads the tries
+            time.sleep(random.uniform(0.2, 1.0))  # noqa: S311 - jitter
         else:
             return
 
@@ -107,30 +105,29 @@ def _config(url: str) -> Config:
 
 
 def migrate(url: str, revision: str = "head") -> None:
-    """Apply every revision the database lacks, up to one."""
+    """Apply every revision that the database lacks, up to this one."""
     _until_unlocked(lambda: command.upgrade(_config(url), revision))
 
 
 def allow_login(url: str, login: str, roles: Collection[Role] = PROCESS_ROLES) -> None:
-    """Make a login for processes, unless it is there, and let it act in these roles and no other of ours, only so."""
+    """Create a login for processes if it is missing, with exactly these of Openbell's roles and without inheritance."""
     name = '"' + login.replace('"', '""') + '"'
 
     async def allow() -> None:
         connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS, command_timeout=LOGIN_SECONDS)
         try:
             for _ in range(TURNS_MAX):
-                if await connection.fetchval(ASK_FOR_TURN):
+                if await connection.fetchval(TRY_MIGRATION_LOCK):
                     break
                 await asyncio.sleep(TURN_SECONDS)
             else:
-                raise TimeoutError("a migration has not ended")
+                raise TimeoutError(f"Another migration has not ended after {TURNS_MAX * TURN_SECONDS:.0f} seconds.")
             with contextlib.suppress(asyncpg.DuplicateObjectError):
                 await connection.execute(f"create role {name} login")
-            # The schema may be an older one that lacks some; the revision that makes a role gives it to the logins.
-            made = [row["rolname"] async for row in _queries.existing_roles(connection, role_names=list(Role))]
-            ours, given = ", ".join(made), ", ".join(role for role in made if role in roles)
-            # One that was there may inherit, and since PostgreSQL 16 a grant keeps what it was made with: grant anew.
-            await connection.execute(f"alter role {name} noinherit; revoke {ours} from {name}; grant {given} to {name}")
+            # An existing login may inherit, and since PostgreSQL 16 a grant keeps its options: revoke, then grant.
+            await connection.execute(
+                f"alter role {name} noinherit; revoke {', '.join(Role)} from {name}; grant {', '.join(roles)} to {name}"
+            )
         finally:
             await connection.close(timeout=CONNECT_SECONDS)
 
@@ -147,5 +144,5 @@ def is_current(url: str) -> bool:
 
 
 def print_sql() -> None:
-    """Print what would be run on an empty database, for those who apply it by hand."""
+    """Print the statements for an empty database, to be applied by hand."""
     command.upgrade(_config("postgresql://"), "head", sql=True)

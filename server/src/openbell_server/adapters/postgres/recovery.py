@@ -1,4 +1,4 @@
-"""Notices that the database was restored or promoted, so that nothing is sent before brokers were asked."""
+"""Detects that the database was restored or promoted, and holds all accounts until they were reconciled."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,6 @@ _queries = named_queries.load("recovery")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryStanding:
-    """How far a recovery has come."""
-
     epoch: int
     held_at: datetime | None
     look_back_to: datetime | None
@@ -25,30 +23,29 @@ class RecoveryStanding:
 
 @dataclass(frozen=True, slots=True)
 class PostgresRecoveryStore:
-    """Holds all accounts when this is not the database it was; each is freed when it was compared with its broker."""
+    """Holds all accounts after a restore; each hold ends when the account was reconciled with its broker."""
 
     pool: Pool
 
     async def notice_restore(self) -> bool:
-        """Hold every account if the database was restored or promoted since it was last written to; whether it was."""
+        """Hold every account if the database was restored or promoted since its last write. Returns whether it was."""
         async with transaction(self.pool, Role.EXECUTOR) as connection:
             seen = await _queries.read_incarnation(connection)
             if seen["is_this"] and not seen["is_old"]:
                 return False
-            # What we read before the lock may be another's news by now.
+            # Another executor may have recorded the restore before we got the lock.
             await _queries.lock_incarnation(connection)
             restored = not (await _queries.read_incarnation(connection))["is_this"]
             await (_queries.hold_accounts if restored else _queries.stay_alive)(connection)
             return restored
 
     async def hold(self) -> None:
-        """Hold every account because an operator says that the data was restored."""
+        """Hold every account, on an operator's request after a restore."""
         async with transaction(self.pool, Role.EXECUTOR) as connection:
             await _queries.lock_incarnation(connection)
             await _queries.hold_accounts(connection)
 
     async def standing(self) -> RecoveryStanding:
-        """How far a recovery has come."""
         async with transaction(self.pool, Role.EXECUTOR) as connection:
             seen = await _queries.read_incarnation(connection)
             forgotten = _queries.forgotten_orders_across_organizations(connection, row_limit=SHOWN_MAX)

@@ -6,8 +6,8 @@ from this_incarnation;
 select 1 from incarnation for update;
 
 -- name: hold_accounts()!
--- Brokers are asked from before the copy was made, with room for clocks that differ; from even earlier where an earlier
--- hold has not ended for everyone.
+-- Reconciliation looks back to 15 minutes before the last write, because clocks differ; or further, to the start of an
+-- earlier hold that has not ended for every account.
 update incarnation i
 set epoch = i.epoch + 1, timeline = server_timeline(),
     written_in = pg_current_xact_id()::xid, alive_at = clock_timestamp(), held_at = clock_timestamp(),
@@ -23,7 +23,7 @@ update incarnation set alive_at = clock_timestamp(), written_in = pg_current_xac
 select count(*) from account_counters where recovered_epoch < (select epoch from incarnation);
 
 -- name: forgotten_orders_across_organizations(row_limit)
--- Orders at brokers under ids of ours that no command has claimed since.
+-- Orders at brokers with ids of ours that are missing in the restored database and that no later action has adopted.
 select f.account_id, f.action_id, f.found_at from forgotten_orders f
 where not exists (
     select 1 from action_states s where s.account_id = f.account_id and s.known_as = f.action_id

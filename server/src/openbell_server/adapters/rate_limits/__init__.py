@@ -1,1 +1,1 @@
-"""Counts of calls: in this process, or in Redis for all of them."""
+"""Rate limit counters: in this process, or in Redis for all processes."""

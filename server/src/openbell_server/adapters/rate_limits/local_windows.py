@@ -1,6 +1,6 @@
-"""Counts calls in this process: exact moving windows over the times of the calls that passed.
+"""Counts calls in this process with exact moving windows.
 
-Not the `limits` library's own memory: it hands every name to a thread, again and again, to forget what is old.
+The memory storage of the `limits` library is not used, because it starts threads to expire every name.
 """
 
 from collections import deque
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import ClassVar, Final
 
-from openbell_server.application.ports.rate_limits import FullWindow, Window
+from openbell_server.application.access.ports.rate_limits import FullWindow, Window
 
 NAMES_MAX: Final = 10_000
-# No window may be longer: a name that was not used for this long is forgotten.
+# Longest window: a name that was not used for this long is dropped.
 SECONDS_MAX: Final = 60
 
 
@@ -23,18 +23,18 @@ class LocalWindows:
     is_shared: ClassVar = False
     counted_alone: ClassVar = 0
     monotonic: Callable[[], float]
-    # The times at which calls passed, the latest last; the name that was used last is last.
+    # Times of the calls by name, latest last; the most recently used name is last.
     _passed: dict[str, deque[float]] = field(default_factory=dict)
 
     async def take(self, name: str, windows: Sequence[Window]) -> FullWindow | None:
-        """Count one call, or say which window is full."""
+        """Count one call, or return the full window."""
         full = self.full(name, windows)
         if full is None:
             self.add(name, windows)
         return full
 
     def full(self, name: str, windows: Sequence[Window]) -> FullWindow | None:
-        """The window that will be full for longest, if one is."""
+        """The full window with the longest wait, if any."""
         passed, now = self._passed.get(name, ()), self.monotonic()
         found = [
             FullWindow(window, wait)
@@ -44,13 +44,12 @@ class LocalWindows:
         return max(found, key=lambda full: full.wait_seconds, default=None)
 
     def add(self, name: str, windows: Sequence[Window]) -> None:
-        """Count a call that has passed."""
         now = self.monotonic()
-        # No window looks further back than to as many calls as it lets pass.
+        # A window needs at most its limit of past calls.
         passed = self._passed.pop(name, None) or deque(maxlen=max(window.limit for window in windows))
         passed.append(now)
         self._passed[name] = passed
-        # Two for each one that comes: those out of use go faster than others arrive.
+        # Check two old names per call, so that unused names are dropped faster than new ones arrive.
         for oldest in list(islice(self._passed, 2)):
             if len(self._passed) > NAMES_MAX or self._passed[oldest][-1] < now - SECONDS_MAX:
                 del self._passed[oldest]

@@ -1,1 +1,1 @@
-"""Secrets, sealed and opened by envelope encryption."""
+"""Seals and opens secrets by envelope encryption."""

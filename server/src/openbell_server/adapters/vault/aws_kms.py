@@ -1,4 +1,4 @@
-"""A key-encryption key in AWS KMS: it never leaves it, and IAM says who may wrap and who may unwrap."""
+"""A key-encryption key in AWS KMS: it never leaves KMS, and IAM decides who may wrap and unwrap."""
 
 import base64
 import threading
@@ -9,21 +9,20 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from openbell_server.adapters.vault.envelope import Wrapped
-from openbell_server.application.ports.vault import VaultError, VaultUnreachable
+from openbell_server.application.access.ports.vault import VaultError, VaultUnreachable
 
 _ID: Final = "aws-kms:"
 _BOUNDS: Final = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 2, "mode": "standard"})
-# Its word that the object is not what it was, or was wrapped by a key that is not there.
+# KMS codes for an object that was changed, or that was wrapped by a missing key.
 _NOT_UNWRAPPED: Final = frozenset(
     {"InvalidCiphertextException", "IncorrectKeyException", "NotFoundException", "ValidationException"}
 )
 
 
 class AwsKmsKey:
-    """Implements KeyEncryptionKey; each object says which key of KMS wraps it."""
+    """Implements KeyEncryptionKey. key is an ARN, or an id or alias in the configured region."""
 
     def __init__(self, key: str, endpoint: str = "") -> None:
-        """The key by its ARN, or by an id or alias in the region of the environment."""
         self._key = key
         self._endpoint = endpoint or None
         self._clients: dict[str, Any] = {}
@@ -31,11 +30,10 @@ class AwsKmsKey:
         self._client(key)
 
     def current_id(self) -> str:
-        """As KMS calls it, whatever the settings call it."""
+        """The ARN that KMS reports, whatever form the settings use."""
         return self.wrap(b"which", b"").key_id
 
     def wrap(self, own_key: bytes, place: bytes) -> Wrapped:
-        """Encrypt for the place."""
         try:
             answer = self._client(self._key).encrypt(
                 KeyId=self._key, Plaintext=own_key, EncryptionContext=_context(place)
@@ -45,7 +43,7 @@ class AwsKmsKey:
         return Wrapped(_ID + answer["KeyId"], answer["CiphertextBlob"])
 
     def unwrap(self, wrapped: Wrapped, place: bytes) -> bytes:
-        """Decrypt by the very key that the object names."""
+        """Decrypt with exactly the key that the object names."""
         key = wrapped.key_id.removeprefix(_ID)
         if key == wrapped.key_id or not key.startswith("arn:"):
             raise VaultError(
@@ -67,10 +65,10 @@ class AwsKmsKey:
         unwrapped: bytes = answer["Plaintext"]
         return unwrapped
 
-    def _client(self, key: str) -> Any:  # noqa: ANN401 - boto3 makes its clients at run time
-        """For the region that the ARN names; an id or an alias names none."""
+    def _client(self, key: str) -> Any:  # noqa: ANN401 - boto3 creates its clients at run time
+        """A client for the ARN's region; an id or alias has none."""
         region = key.split(":")[3] if key.startswith("arn:") and key.count(":") >= 5 else ""
-        # Making one is not for several threads at once; using it is.
+        # Creating a client is not thread-safe; using it is.
         with self._making:
             if region not in self._clients:
                 try:
@@ -101,8 +99,8 @@ def _refusal(why: str) -> str:
 
 
 def _unreachable(error: Exception) -> VaultUnreachable:
-    said = _code(error) if isinstance(error, ClientError) else type(error).__name__
+    reason = _code(error) if isinstance(error, ClientError) else type(error).__name__
     return VaultUnreachable(
-        f"AWS KMS did not answer as needed ({said}): check the key in OPENBELL_VAULT_KEY, the credentials of this"
+        f"AWS KMS did not answer as needed ({reason}): check the key in OPENBELL_VAULT_KEY, the credentials of this"
         " process and its rights to kms:Encrypt or kms:Decrypt, and that it reaches KMS."
     )

@@ -1,6 +1,6 @@
-"""Envelope encryption by Tink: every object has a fresh key of its own, which a key-encryption key wraps.
+"""Envelope encryption with Tink: each object has its own key, wrapped by a key-encryption key.
 
-Both are bound to the place of the secrets as associated data: whatever is moved, changed or cut does not open.
+Both are bound to the secrets' place as associated data, so a moved or changed object does not open.
 """
 
 import asyncio
@@ -14,15 +14,15 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 import tink
 from tink import aead, proto_keyset_format, secret_key_access
 
-from openbell_server.application.ports.vault import VaultError
-from openbell_server.domain.credentials import SealedSecrets, SecretPlace, Secrets
+from openbell_server.application.access.ports.vault import VaultError
+from openbell_server.domain.access.credentials import SealedSecrets, SecretPlace, Secrets
 
 aead.register()
 _OWN_KEY: Final = aead.aead_key_templates.AES256_GCM
 _NOT_OPENED: Final = (
     "A vault object cannot be opened: it was changed, or sealed for another place. Put the credential again."
 )
-# Of our own: a key that is slow to answer must not take the threads by which names of hosts are looked up.
+# Separate threads, so that a slow key service does not block DNS look-ups.
 _THREADS: Final = ThreadPoolExecutor(16, "vault")
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
@@ -30,23 +30,21 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
-    """An object's own key, wrapped by the key named."""
-
     key_id: str
     wrapped_key: bytes
 
 
 class KeyEncryptionKey(Protocol):
-    """Wraps the keys of objects; its calls may block, for a bounded time."""
+    """Wraps the keys of objects; calls may block for a limited time."""
 
     def current_id(self) -> str:
-        """The id of the key that wraps now; raises VaultUnreachable."""
+        """The id of the current wrapping key; raises VaultUnreachable."""
 
     def wrap(self, own_key: bytes, place: bytes) -> Wrapped:
-        """Wrap by the current key; raises VaultUnreachable."""
+        """Raises VaultUnreachable."""
 
     def unwrap(self, wrapped: Wrapped, place: bytes) -> bytes:
-        """What was wrapped for this place; raises VaultError if it was not, or if the key is out of reach."""
+        """Raises VaultError if it was not wrapped for this place, or if the key is not available."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,6 @@ class EnvelopeSealer:
     key: KeyEncryptionKey
 
     async def seal(self, place: SecretPlace, secrets: Secrets) -> SealedSecrets:
-        """Seal for a place."""
         return await _aside(self._seal, bytes(place), secrets)
 
     def _seal(self, place: bytes, secrets: Secrets) -> SealedSecrets:
@@ -73,7 +70,6 @@ class EnvelopeOpener:
     key: KeyEncryptionKey
 
     async def open(self, place: SecretPlace, sealed: SealedSecrets) -> Secrets:
-        """Open at the place it was sealed for."""
         return await _aside(self._open, bytes(place), sealed)
 
     def _open(self, place: bytes, sealed: SealedSecrets) -> Secrets:
@@ -82,7 +78,7 @@ class EnvelopeOpener:
             opened = proto_keyset_format.parse(own_key, secret_key_access.TOKEN).primitive(aead.Aead)
             return Secrets(json.loads(opened.decrypt(sealed.sealed, place)))
         except (tink.TinkError, ValueError):
-            # What they say may be of the inside.
+            # The error text may contain plaintext.
             raise VaultError(_NOT_OPENED) from None
 
 
@@ -93,11 +89,9 @@ class EnvelopeRewrapper:
     key: KeyEncryptionKey
 
     async def current_key_id(self) -> str:
-        """The key that wraps now."""
         return await _aside(self.key.current_id)
 
     async def rewrap(self, place: SecretPlace, sealed: SealedSecrets) -> SealedSecrets:
-        """Unwrap and wrap."""
         return await _aside(self._rewrap, bytes(place), sealed)
 
     def _rewrap(self, place: bytes, sealed: SealedSecrets) -> SealedSecrets:

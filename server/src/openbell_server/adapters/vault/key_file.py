@@ -1,4 +1,4 @@
-"""A key-encryption key in a file: a Tink keyset for HPKE, private for those who open, public for those who seal."""
+"""A key-encryption key in a file: a Tink keyset for HPKE, private to open, public to seal."""
 
 import contextlib
 import fcntl
@@ -12,13 +12,13 @@ import tink
 from tink import hybrid, json_proto_keyset_format, secret_key_access
 
 from openbell_server.adapters.vault.envelope import Wrapped
-from openbell_server.application.ports.vault import VaultError, VaultUnreachable
+from openbell_server.application.access.ports.vault import VaultError, VaultUnreachable
 
 hybrid.register()
 _TEMPLATE: Final = hybrid.hybrid_key_templates.DHKEM_X25519_HKDF_SHA256_HKDF_SHA256_AES_256_GCM
 _TYPE: Final = "type.googleapis.com/google.crypto.tink.Hpke{}Key"
 _ID: Final = "file:{:08x}"
-# What Tink writes before a ciphertext: one byte, and the id of the key.
+# Tink's ciphertext prefix: one byte and the key id.
 _PREFIX: Final = b"\x01"
 _PREFIX_BYTES: Final = 5
 _NOT_UNWRAPPED: Final = (
@@ -28,26 +28,23 @@ _NOT_UNWRAPPED: Final = (
 
 
 class KeyFile:
-    """Implements KeyEncryptionKey; a changed file is noticed without a restart."""
+    """Implements KeyEncryptionKey; reads a changed file again. Raises VaultError if it is not a key file."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file; raises VaultError if it is none of ours."""
         self._path = path
         self._stamp, self._keyset = _read(path)
         self.is_private = _is_private(self._keyset)
 
     def current_id(self) -> str:
-        """The primary key of the file as it is now."""
         return _primary(self._latest())
 
     def wrap(self, own_key: bytes, place: bytes) -> Wrapped:
-        """Wrap by the primary key of the file as it is now."""
         keyset = self._latest()
         public = keyset.public_keyset_handle() if self.is_private else keyset
         return Wrapped(_primary(public), public.primitive(hybrid.HybridEncrypt).encrypt(own_key, place))
 
     def unwrap(self, wrapped: Wrapped, place: bytes) -> bytes:
-        """Unwrap by the key that wrapped it; one that is not known yet may have been added to the file."""
+        """Reads the file again if the key id is unknown, because the key may have been added."""
         if not self.is_private:
             raise VaultError("This process has a public key file, which seals and cannot open: only executors open.")
         if wrapped.key_id not in _key_ids(self._keyset):
@@ -78,7 +75,7 @@ class KeyFile:
 
 
 def create_key_files(private: Path, public: Path) -> str:
-    """Make a key; its id. A file that is there is never written over: objects may need it."""
+    """Create a key and return its id. Never overwrites a file, because objects may need its key."""
     for path in (private, public):
         if path.exists():
             raise VaultError(f"There is a file {path} already: choose another name, or use `vault add-key`.")
@@ -93,24 +90,24 @@ def create_key_files(private: Path, public: Path) -> str:
 
 
 def add_key(private: Path, public: Path) -> str:
-    """Add a key to both files and make it the one that wraps from now on; its id. The earlier ones still unwrap."""
+    """Add a key to both files, make it the primary one and return its id. Earlier keys still unwrap."""
     _, keyset = _read(private)
     if not _is_private(keyset):
         raise VaultError(f"{private} is a public key file: name the private one.")
     if _is_private(_read(public)[1]):
         raise VaultError(f"{public} is a private key file: name the public one.")
-    # Of two at once the later one would throw away a key that the earlier one has given out.
+    # With two concurrent calls the later one would lose the earlier one's key.
     with _alone(private.parent):
         _, keyset = _read(private)
         extended = _extended(keyset)
-        # In this order: whatever is wrapped by a key can be unwrapped.
+        # In this order, so that every wrapping key can also unwrap.
         _replace(private, _private_text(extended))
         _replace(public, _public_text(extended))
     return _primary(extended)
 
 
 def _extended(keyset: tink.KeysetHandle) -> tink.KeysetHandle:
-    """With one more key, which is the primary one; Tink has no call for it in Python."""
+    """Add a primary key; Tink's Python API has no call for it."""
     keys: list[dict[str, Any]] = json.loads(_private_text(keyset))["key"]
     added = json.loads(_private_text(tink.new_keyset_handle(_TEMPLATE)))["key"][0]
     while added["keyId"] in {each["keyId"] for each in keys}:
@@ -136,13 +133,14 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 def _read(path: Path) -> tuple[tuple[int, int, int] | None, tink.KeysetHandle]:
-    # The stamp first: a file that changes meanwhile is read again.
+    # The stamp first, so that a concurrent change causes another read.
     stamp = _stamp(path)
     try:
         keyset = json_proto_keyset_format.parse(path.read_text(), secret_key_access.TOKEN)
     except OSError as error:
-        said = f"The key file {path} cannot be read ({error.strerror}): check OPENBELL_VAULT_KEY."
-        raise VaultUnreachable(said) from None
+        raise VaultUnreachable(
+            f"The key file {path} cannot be read ({error.strerror}): check OPENBELL_VAULT_KEY."
+        ) from None
     except (tink.TinkError, ValueError):
         keyset = None
     kinds = {each.type_url for each in keyset.keyset_info().key_info} if keyset else set()
@@ -169,20 +167,20 @@ def _named_in(wrapped_key: bytes) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """A new file that only its owner may read, on the disk before anything is sealed by it."""
+    """Create a file with mode 600 and sync it to disk before anything is sealed with it."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(text + "\n")
             file.flush()
             os.fsync(file.fileno())
-        _keep_names(path.parent)
+        _sync_folder(path.parent)
     except OSError as error:
         raise VaultError(f"The key file {path} cannot be written ({error.strerror}).") from None
 
 
-def _keep_names(folder: Path) -> None:
-    """What its files are called survives a power failure."""
+def _sync_folder(folder: Path) -> None:
+    """Sync the directory, so that file names survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -203,10 +201,10 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """The whole new file or the old one, whatever happens; who may read it stays as it was."""
+    """Replace atomically and keep the file mode."""
     draft = path.with_name(f".{path.name}.draft")
     draft.unlink(missing_ok=True)
     _write(draft, text)
     draft.chmod(path.stat().st_mode & 0o777)
     draft.replace(path)
-    _keep_names(path.parent)
+    _sync_folder(path.parent)

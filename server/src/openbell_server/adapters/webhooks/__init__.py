@@ -1,1 +1,1 @@
-"""Requests to where customers want their events sent."""
+"""HTTP client for webhook targets."""

@@ -1,6 +1,6 @@
-"""Posts to targets that customers name: resolved here, checked, and connected to at the very address that was checked.
+"""Posts to webhook targets: resolves the host, checks every address, and connects only to a checked one.
 
-Nothing of the environment has a say in it, no redirect is followed, and nothing that comes back is unpacked or kept.
+Ignores proxies of the environment, follows no redirect, and neither decompresses nor stores the answer.
 """
 
 import asyncio
@@ -16,33 +16,31 @@ from typing import Any, Final
 
 import httpcore
 
-from openbell_server.application.ports.posting import Answer, NotDelivered, Trouble
+from openbell_server.application.webhooks.ports.posting import Answer, NotDelivered, Trouble
 from openbell_server.bounded_http import BoundedNetwork, trusted_tls
-from openbell_server.domain.webhook_targets import TargetRefused, check_address, target_of
+from openbell_server.domain.events.webhook_targets import TargetRefused, check_address, target_of
 
 CONNECT_SECONDS: Final = 5.0
 WHOLE_SECONDS: Final = 10.0
-# Of an answer's body; what follows is dropped with the connection.
+# Limit of an answer's body; the rest is dropped with the connection.
 BODY_BYTES_MAX: Final = 65_536
 WIRE_BYTES_MAX: Final = 262_144
 ADDRESSES_MAX: Final = 16
 CONNECTIONS_MAX: Final = 64
-# Shorter than servers keep an idle connection.
+# Shorter than the idle timeout of servers.
 _IDLE_SECONDS: Final = 2
-# A name server that is silent keeps a thread for longer than anybody waits.
+# A DNS server that does not answer blocks a thread for longer than any caller waits.
 _RESOLVERS: Final = 64
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class SystemResolver:
-    """What the system knows about a name, asked in threads of its own."""
+    """Resolves host names in its own threads."""
 
     def __init__(self) -> None:
-        """Threads come when they are needed."""
         self._threads = ThreadPoolExecutor(_RESOLVERS, "webhook-names")
 
     async def __call__(self, host: str, port: int) -> list[str]:
-        """Every address of the host."""
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(self._threads, _addresses, host, port)
         return list(dict.fromkeys(found))
@@ -53,10 +51,12 @@ def _addresses(host: str, port: int) -> list[str]:
 
 
 class CheckedNetwork(BoundedNetwork):
-    """Connects to no address that was not checked just before: a name may lead elsewhere every time it is asked."""
+    """Connects only to addresses that were checked just before, because a name may resolve differently each time.
+
+    Private networks must be allowed by the operator.
+    """
 
     def __init__(self, resolve: Resolve, *, private_allowed: bool) -> None:
-        """Private networks are an operator's to allow."""
         super().__init__(WIRE_BYTES_MAX)
         self._resolve = resolve
         self._private_allowed = private_allowed
@@ -69,10 +69,10 @@ class CheckedNetwork(BoundedNetwork):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to one of the host's addresses; one that is refused refuses all."""
+        """Connect to one of the host's addresses; one forbidden address rejects the host."""
         async with asyncio.timeout(timeout):
             addresses = await self._checked(host, port)
-            # Each gets its share of the time: one that is silent must not stand for all.
+            # Each address gets an equal share of the time, so that one silent address does not use all of it.
             share = None if timeout is None else timeout / len(addresses)
             trouble: Exception = httpcore.ConnectError("no address")
             for address in addresses:
@@ -95,7 +95,7 @@ class CheckedNetwork(BoundedNetwork):
 
 
 class WebhookPoster:
-    """Implements Poster."""
+    """Implements Poster; `now` is needed for answers with a date in Retry-After."""
 
     def __init__(
         self,
@@ -107,7 +107,6 @@ class WebhookPoster:
         whole_seconds: float = WHOLE_SECONDS,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """Nothing is connected yet; the clock is for answers that tell a date."""
         self._now = now
         self._private_allowed = private_allowed
         self._whole_seconds = whole_seconds
@@ -121,9 +120,9 @@ class WebhookPoster:
         )
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Send once and hear the answer, which counts once it is whole or long enough; raises NotDelivered."""
+        """Send once and read the answer up to BODY_BYTES_MAX; raises NotDelivered."""
         try:
-            # Rules may have become stricter since somebody wrote the URL.
+            # The rules may have become stricter since the URL was stored.
             target = target_of(url, private_allowed=self._private_allowed)
             async with asyncio.timeout(self._whole_seconds):
                 return await self._post(
@@ -143,23 +142,22 @@ class WebhookPoster:
         async with self._pool.stream(
             "POST", url, headers=list(headers.items()), content=body, extensions=extensions
         ) as response:
-            heard = 0
+            received = 0
             async for chunk in response.aiter_stream():
-                heard += len(chunk)
-                if heard > BODY_BYTES_MAX:
+                received += len(chunk)
+                if received > BODY_BYTES_MAX:
                     break
             if _is_followed(response):
-                # It would be taken for the answer to the next request, whoever that is sent for.
+                # Surplus bytes would be read as the answer to the next request.
                 await response.extensions["network_stream"].aclose()
             return Answer(response.status, _retry_after(response.headers, self._now()))
 
     async def close(self) -> None:
-        """Let go of the connections."""
         await self._pool.aclose()
 
 
 def _is_followed(response: httpcore.Response) -> bool:
-    """Whether more came along with the answer. The library keeps it and does not tell; a test would notice a change."""
+    """Whether surplus bytes followed the answer. httpcore keeps them without a public API; a test detects a change."""
     stream: Any = response.stream
     more, _ = stream._stream._connection._h11_state.trailing_data  # noqa: SLF001 - there is no other way to see it
     return bool(more)
@@ -172,13 +170,13 @@ def _trouble(error: Exception) -> Trouble:
 
 
 def _retry_after(headers: Iterable[tuple[bytes, bytes]], now: float) -> float:
-    """For how many seconds, told as such or as a date; 0 where that cannot be read."""
-    told = next((value for name, value in headers if name.lower() == b"retry-after"), b"")
-    if told.isdigit():
-        return float(told)
+    """Seconds to wait, from a number or a date; 0 if neither can be parsed."""
+    header = next((value for name, value in headers if name.lower() == b"retry-after"), b"")
+    if header.isdigit():
+        return float(header)
     try:
-        until = parsedate_to_datetime(told.decode("ascii"))
+        until = parsedate_to_datetime(header.decode("ascii"))
     except (ValueError, OverflowError):
         return 0.0
-    # Dates of HTTP are of UTC, whatever they say or leave out.
+    # HTTP dates are in UTC.
     return max(0.0, until.replace(tzinfo=UTC).timestamp() - now)

@@ -1,1 +1,1 @@
-"""What use cases need from outside, as protocols."""
+"""Ports that more than one feature uses; a port of one feature lies beside it."""

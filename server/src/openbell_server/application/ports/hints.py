@@ -1,4 +1,4 @@
-"""Hints between processes: they make things quick, never right. Losing all of them costs latency only."""
+"""Hints between processes: losing a hint costs latency, never correctness."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,16 +7,15 @@ from openbell_server.domain.identifiers import AccountId
 
 
 class Hints(Protocol):
-    """Fire-and-forget notices; none of these ever fails or waits."""
+    """Fire-and-forget notices; no method raises or waits."""
 
-    def outbox_has_rows(self) -> None:
-        """Wake the relay."""
+    def outbox_has_rows(self) -> None: ...
 
     def work_was_recorded(self, account_id: AccountId) -> None:
-        """Wake the executor that has the account; the relay tells it again, when it next looks."""
+        """Wake the executor of the account; the relay repeats the hint with its next round."""
 
     def events_were_written(self, account_ids: Sequence[AccountId]) -> None:
-        """Wake whoever follows these accounts."""
+        """Wake the followers of these accounts."""
 
     def sign_in_was_asked_for(self, account_id: AccountId) -> None:
-        """Wake the executor that has the account: somebody waits to hear what its broker says of the credential."""
+        """Wake the executor of the account: a caller waits for the broker's answer about the credential."""

@@ -1,4 +1,4 @@
-"""A replace makes another order of an order: the chain of them is one order to us; pure."""
+"""Alpaca's replace creates a new order; this module treats such a chain of orders as one order. Pure."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,53 +7,51 @@ from decimal import Decimal
 from typing import Final
 
 from openbell_server.brokers.alpaca.wire import REPLACED, AlpacaOrder, Fill, TradeUpdate, execution_id
-from openbell_server.domain.broker_orders import BrokerExecution, OrderDescription, OrderReport
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.orders import exact_total
+from openbell_server.domain.orders.broker_reports import BrokerExecution, OrderDescription, OrderReport
+from openbell_server.domain.orders.order_terms import exact_total
 
 PLACES_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an order stands in its chain."""
+    """An order's place in its chain of replacements."""
 
-    # The client_order_id of the first order, by which the chain goes.
+    # The client_order_id of the first order, which identifies the chain.
     root: str
-    # 1 for the first; a replacement that was refused after all counts too.
+    # 1 for the first. A refused replacement also counts.
     position: int
-    # What the orders before it filled.
+    # Filled quantity of the earlier orders of the chain.
     earlier: Decimal
 
     @property
     def terms_version(self) -> int:
-        """Odd ones only: the answer to a replace makes the version in between.
+        """Always odd: the answer to a replace uses the even version in between.
 
-        So what is told of an order's terms counts for more than what its replace asked for: had something filled
-        meanwhile, the total is higher by that, and had the replacement been refused, the terms are the old ones.
+        So reported terms take precedence over requested terms. If something filled meanwhile, the total is higher; if
+        the replacement was refused, the old terms apply.
         """
         return 2 * self.position - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Orders that replaced each other, first to last; refused are replacements that never came into force."""
+    """Orders that replaced each other, first to last; refused contains replacements that never came into force."""
 
     members: tuple[AlpacaOrder, ...]
     refused: frozenset[str] = frozenset()
 
     @property
     def tip(self) -> AlpacaOrder:
-        """The one that counts now."""
+        """The order that is in force now."""
         return self.members[-1]
 
     @property
     def filled(self) -> Decimal:
-        """What all of them filled."""
         return exact_total(member.filled for member in self.members)
 
     def places(self) -> dict[str, Place]:
-        """Where each of them stands, by id."""
         places, earlier = {}, Decimal(0)
         for position, member in enumerate(self.members, start=1):
             refused = len(self.refused) if member is self.tip else 0
@@ -62,7 +60,6 @@ class Chain:
         return places
 
     def report(self, fills: Mapping[str, Sequence[Fill]]) -> OrderReport:
-        """The chain as one order, with all executions that are known by now."""
         executions = [
             BrokerExecution(
                 execution_id=execution_id(member.id, Decimal(fill.cum_qty)),
@@ -73,16 +70,13 @@ class Chain:
             for member in self.members
             for fill in fills.get(member.id, ())
         ]
-        return told(self.tip, self.places()[self.tip.id], executions, _description(self.members[0]))
+        return order_report(self.tip, self.places()[self.tip.id], executions, _description(self.members[0]))
 
 
-def told(
-    order: AlpacaOrder,
-    place: Place,
-    executions: Iterable[BrokerExecution],
-    description: OrderDescription | None = None,
+def order_report(
+    order: AlpacaOrder, place: Place, executions: Iterable[BrokerExecution], description: OrderDescription | None = None
 ) -> OrderReport:
-    """What an order at its place says of the whole."""
+    """A report about the whole chain from one of its orders."""
     terms = order.terms(place.earlier)
     return OrderReport(
         client_order_id=place.root,
@@ -98,7 +92,7 @@ def told(
 
 
 def executions_of(update: TradeUpdate) -> list[BrokerExecution]:
-    """The fill that an update tells of, if it does."""
+    """The fill of an update; empty if the update has none."""
     if update.qty is None or update.price is None or update.timestamp is None:
         return []
     return [
@@ -112,35 +106,36 @@ def executions_of(update: TradeUpdate) -> list[BrokerExecution]:
 
 
 class Places:
-    """Where the orders stand that were heard of last."""
+    """The places of the orders seen last, at most PLACES_MAX."""
 
     def __init__(self) -> None:
-        """None is known."""
         self._by_id: dict[str, Place] = {}
 
     def remember(self, chain: Chain) -> None:
-        """Where the orders of a chain stand; those that were refused stand before all of them."""
+        """Store the places of a chain; refused replacements get position 0."""
         for order_id in chain.refused:
             self._keep(order_id, Place(chain.members[0].client_order_id, 0, Decimal(0)))
         for order_id, place in chain.places().items():
             self._keep(order_id, place)
 
-    def hear(self, order: AlpacaOrder, place: Place) -> None:
-        """An order at its place; what takes it stands next, once that has happened and the order fills no more."""
+    def notify(self, order: AlpacaOrder, place: Place) -> None:
+        """Store an order's place, and the place of its replacement once it has replaced the order, which then fills no
+        more.
+        """
         self._keep(order.id, place)
         if order.status == REPLACED and order.replaced_by is not None:
             earlier = exact_total([place.earlier, order.filled])
             self._keep(order.replaced_by, Place(place.root, place.position + 1, earlier))
 
     def of(self, order: AlpacaOrder) -> Place | None:
-        """Where an order stands; one that replaces none is the first of its chain."""
+        """The order's place; an order that replaces none is the first of its chain."""
         place = self._by_id.get(order.id)
         if place is None and order.replaces is None:
             return Place(order.client_order_id, 1, Decimal(0))
         return place
 
     def newest(self, order_ids: Sequence[str]) -> str:
-        """The last order of a chain; one that was not heard of yet is newer than those that were."""
+        """The newest order of a chain; an unknown order counts as newer than the known ones."""
 
         def age(index: int) -> tuple[float, int]:
             place = self._by_id.get(order_ids[index])
@@ -159,8 +154,5 @@ def _description(root: AlpacaOrder) -> OrderDescription | None:
     if root.symbol is None or root.order_side is None or root.order_type is None:
         return None
     return OrderDescription(
-        symbol=Symbol(root.symbol),
-        order_side=root.order_side,
-        order_type=root.order_type,
-        accepted_at=root.taken_at,
+        symbol=Symbol(root.symbol), order_side=root.order_side, order_type=root.order_type, accepted_at=root.taken_at
     )

@@ -1,4 +1,4 @@
-"""What Alpaca can do, and how to reach it."""
+"""Capabilities, credentials and addresses of Alpaca."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -13,11 +13,11 @@ from openbell_server.application.ports.broker import (
 )
 from openbell_server.brokers.alpaca.session import ADDRESSES, AlpacaSession
 from openbell_server.brokers.alpaca.wire import ORDER_TYPES, TIMES_IN_FORCE
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_honesty import IdClass, LookUp
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import Symbol, share_class_symbol
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.orders import RouteStrategy, TimeInForce
+from openbell_server.domain.orders.broker_guarantees import IdClass, LookUp
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import RouteStrategy, TimeInForce
 
 _CAPABILITIES: Final = BrokerCapabilities(
     order_types=frozenset(ORDER_TYPES),
@@ -27,31 +27,32 @@ _CAPABILITIES: Final = BrokerCapabilities(
     quantity_decimals=9,
     replace=ReplaceSupport.NATIVE_REMAINING,
     in_flight_max=4,
-    # A cancel names one order: of one that has ended or was replaced it is refused, and does nothing.
+    # Harmless to repeat: a cancel names one order, and Alpaca refuses it once that order has ended or was replaced.
     repeats_cancels=True,
     id_classes=MappingProxyType(
         {
             ActionType.CREATE: IdClass.ENFORCED,
-            # No second one is taken either; but it asks for what may still fill, so that it is not repeated.
+            # A duplicate id is refused, but the quantity of a replace is what may still fill, so a replace is never
+            # repeated.
             ActionType.REPLACE: IdClass.ENFORCED,
             ActionType.CANCEL: IdClass.NONE,
         }
     ),
     look_up=LookUp.EVERY_ORDER,
     feeds_by_account=True,
-    # Its stream has no word for them, and what fills come to is all that a list shows.
+    # The stream has no event for corrections, and a list of orders shows only the total of fills.
     tells_corrections=False,
     echo_seconds=10,
-    # Its limit of 200 calls a minute is each account's own, and over all accounts of a session there is none. Who asks
-    # too often is turned away unread, and told so.
+    # The limit of 200 calls a minute counts per account; there is none per session. A call over the limit is rejected
+    # with 429 before it is processed.
     calls_per_second_max=None,
-    # Nothing ends a command that is on its way, so only a long wait proves anything.
+    # Alpaca does not enforce valid_until, so only a long wait proves that a command never arrived.
     settle_seconds=30,
 )
 
 
 class AlpacaBroker:
-    """Alpaca Trading API: paper and live accounts, each with its own keys and host."""
+    """Alpaca Trading API with paper and live accounts; each has its own keys and host."""
 
     name = "alpaca"
     capabilities: BrokerCapabilities = _CAPABILITIES
@@ -65,11 +66,10 @@ class AlpacaBroker:
     addresses: Mapping[Environment, str] = ADDRESSES
 
     def canonical_symbol(self, text: str) -> Symbol | None:
-        """The one spelling of a symbol, BRK.B for BRK/B and BRK-B, or None."""
+        """Canonical form uses a dot: BRK.B for BRK/B and BRK-B. None if the text is not a symbol."""
         return share_class_symbol(text, ".")
 
     async def open_session(self, addresses: Mapping[Environment, str]) -> BrokerSession:
-        """A session with Alpaca, or with what speaks its language, at these addresses."""
         return AlpacaSession(addresses)
 
 

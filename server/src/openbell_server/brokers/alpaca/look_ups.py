@@ -1,4 +1,4 @@
-"""Look an order up with its whole chain and all its executions, or every order of an account."""
+"""Looks up one order with its chain and executions, or all orders of an account."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -13,31 +13,24 @@ from openbell_server.brokers.alpaca.account import AlpacaAccount
 from openbell_server.brokers.alpaca.chains import Chain
 from openbell_server.brokers.alpaca.wire import MULTI_LEG, REPLACED, AlpacaOrder
 from openbell_server.brokers.http_client import ListBrokenOff
-from openbell_server.domain.broker_orders import OrderName, OrderReport
-from openbell_server.domain.orders import exact_total
+from openbell_server.domain.orders.broker_reports import OrderName, OrderReport
+from openbell_server.domain.orders.order_terms import exact_total
 
 CHAIN_MAX: Final = 100
 
 
 class ChainBroken(Exception):
-    """Orders that replaced each other cannot be read from the first to the last."""
+    """The chain of an order cannot be read from the first to the last."""
 
 
-# What a question may come to instead of an answer.
-NOT_TOLD: Final = (
-    httpx.HTTPError,
-    TimeoutError,
-    SlowDown,
-    ChainBroken,
-    ListBrokenOff,
-)
+# All errors that a look-up can end with.
+LOOK_UP_ERRORS: Final = (httpx.HTTPError, TimeoutError, SlowDown, ChainBroken, ListBrokenOff)
 
 
 class _Known:
-    """Orders that were read, so that none is asked for twice, and which of them replace which."""
+    """Cache of orders read during one look-up, with the replacements of each."""
 
     def __init__(self, account: AlpacaAccount, orders: Iterable[AlpacaOrder]) -> None:
-        """These were read."""
         self._account = account
         self._orders: dict[str, AlpacaOrder] = {}
         self._after: defaultdict[str, set[str]] = defaultdict(set)
@@ -45,37 +38,36 @@ class _Known:
             self.add(order)
 
     def add(self, order: AlpacaOrder) -> None:
-        """One more, or a newer word of the same."""
         self._orders[order.id] = order
         if order.replaces is not None:
             self._after[order.replaces].add(order.id)
 
     async def get(self, order_id: str) -> AlpacaOrder:
-        """One that another names."""
         return self._orders.get(order_id) or await self.get_again(order_id)
 
     async def get_again(self, order_id: str) -> AlpacaOrder:
-        """The same, as it is now."""
-        order = await _told(self._account, order_id)
+        """Read the order again, without the cache."""
+        order = await _get_order(self._account, order_id)
         self.add(order)
         return order
 
     async def before(self, order: AlpacaOrder) -> AlpacaOrder | None:
-        """The one that it shall replace; read again if it was read before that happened."""
+        """The order that this one replaces; read again if the cached state is from before the replacement."""
         if order.replaces is None:
             return None
         earlier = await self.get(order.replaces)
         return earlier if _is_replaced_by(earlier, order) else await self.get_again(order.replaces)
 
     def refused(self, members: Sequence[AlpacaOrder]) -> frozenset[str]:
-        """Replacements of these that ended without coming into force."""
         ids = {member.id for member in members}
         after = {order_id for member in members for order_id in self._after[member.id]}
         return frozenset(order_id for order_id in after - ids if self._orders[order_id].has_ended)
 
 
 async def find(account: AlpacaAccount, name: OrderName) -> OrderReport | None:
-    """The order that began under this client id, as it is now; None only if the broker says that it has none."""
+    """The current state of the order first submitted with this client id; None only if Alpaca reports that it does not
+    exist.
+    """
     order = await account.order_by_client_id(name.client_order_id)
     if order is None:
         return None
@@ -84,12 +76,12 @@ async def find(account: AlpacaAccount, name: OrderName) -> OrderReport | None:
 
 
 async def look_at(account: AlpacaAccount, order_id: str) -> OrderReport:
-    """The same by an id of the broker's, of any order of the chain."""
+    """The same by Alpaca's id of any order of the chain."""
     return await _report(account, await chain_by_id(account, order_id))
 
 
 async def orders_since(account: AlpacaAccount, since: datetime) -> list[OrderReport]:
-    """Every order that has something taken at or after a time, each chain once; complete or an exception."""
+    """Every chain with an order submitted at or after a time, each once; raises unless the list is complete."""
     listed = await account.orders(since)
     orders = [order for order in listed.values() if order.order_class != MULTI_LEG]
     known = _Known(account, orders)
@@ -105,9 +97,9 @@ async def orders_since(account: AlpacaAccount, since: datetime) -> list[OrderRep
 
 
 async def rest_of(account: AlpacaAccount, order_ids: Sequence[str]) -> tuple[AlpacaOrder, Decimal]:
-    """The order that counts now of a chain with these ids, and what the whole chain has filled."""
+    """The order of a chain that is in force now, and the filled quantity of the whole chain."""
     newest = account.places.newest(order_ids)
-    order = await _told(account, newest)
+    order = await _get_order(account, newest)
     place = account.places.of(order)
     if place is not None and place.position and order.status != REPLACED:
         return order, exact_total([place.earlier, order.filled])
@@ -116,12 +108,11 @@ async def rest_of(account: AlpacaAccount, order_ids: Sequence[str]) -> tuple[Alp
 
 
 async def chain_by_id(account: AlpacaAccount, order_id: str, others: Iterable[str] = ()) -> Chain:
-    """The chain of an order by an id that the broker has told."""
-    return await chain_of(account, await _told(account, order_id), others)
+    return await chain_of(account, await _get_order(account, order_id), others)
 
 
 async def chain_of(account: AlpacaAccount, order: AlpacaOrder, others: Iterable[str] = ()) -> Chain:
-    """The chain of an order; others are orders that may have been meant to replace one of it."""
+    """Read the chain of an order; others are ids of orders that may have been meant to replace one of its members."""
     known = _Known(account, [order])
     chain = await _walk(order, known)
     members = {member.id for member in chain.members}
@@ -136,7 +127,7 @@ async def chain_of(account: AlpacaAccount, order: AlpacaOrder, others: Iterable[
 
 
 async def _walk(order: AlpacaOrder, known: _Known) -> Chain:
-    """Back to the first, then on to the last; a replacement that is not in force is none."""
+    """Follow the chain back to the first order, then forward to the last; skips replacements that are not in force."""
     members = [order]
     for _ in range(CHAIN_MAX):
         earlier = await known.before(members[0])
@@ -158,8 +149,7 @@ def _is_replaced_by(earlier: AlpacaOrder, order: AlpacaOrder) -> bool:
     return earlier.status == REPLACED and earlier.replaced_by == order.id
 
 
-async def _told(account: AlpacaAccount, order_id: str) -> AlpacaOrder:
-    """An order that the broker has told of."""
+async def _get_order(account: AlpacaAccount, order_id: str) -> AlpacaOrder:
     order = await account.order(order_id)
     if order is None:
         raise ChainBroken(f"order {order_id} was told of, and is not there")

@@ -1,4 +1,6 @@
-"""The client of Alpaca: every account at its environment's host, each command written once, endings told honestly."""
+"""The client of Alpaca: uses each account's own host, sends each command once, and reports every outcome as definite or
+Unknown.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
@@ -38,22 +40,21 @@ from openbell_server.brokers.alpaca.wire import (
     decimal_text,
     optional_text,
 )
-from openbell_server.brokers.http_client import BrokerHttp, Reply, UnreadableAnswer, read, said
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import NotSent, OrderName, OrderReport, Outcome, Refused, Unknown
-from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
+from openbell_server.brokers.http_client import BrokerHttp, Reply, UnreadableAnswer, describe_error, read
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, Symbol
-from openbell_server.domain.instruments import BrokerPosition, Instrument, Quote
-from openbell_server.domain.orders import EXACT
+from openbell_server.domain.markets.instruments import BrokerPosition, Instrument, Quote
+from openbell_server.domain.orders.broker_reports import NotSent, OrderName, OrderReport, Outcome, Refused, Unknown
+from openbell_server.domain.orders.order_terms import EXACT
 
 ADDRESSES: Final[Mapping[Environment, str]] = MappingProxyType(
     {Environment.PAPER: "https://paper-api.alpaca.markets", Environment.LIVE: "https://api.alpaca.markets"}
 )
 DATA_ADDRESS: Final = "https://data.alpaca.markets"
-# How the keys of each environment begin.
 _KEY_PREFIXES: Final = {Environment.PAPER: "PK", Environment.LIVE: "AK"}
-# What else than active an account may be, as far as is known and not checked against a list of Alpaca's; another word
-# says nothing yet.
+# Known account states in which Alpaca does not accept orders; not verified against an official list. Any other state
+# except ACTIVE raises an error.
 _NOT_TRADING: Final = frozenset(
     {
         "ONBOARDING",
@@ -67,33 +68,28 @@ _NOT_TRADING: Final = frozenset(
         "ACCOUNT_CLOSED",
     }
 )
-# A replace asks first how much has filled; there must be time left to write it.
+# A replace first queries the filled quantity; time must remain to send it.
 _LOOK_SECONDS: Final = 1.5
-_NAMELESS: Final = "the broker ends and changes orders by its own ids only, and has told none for this one"
+_NO_BROKER_ID: Final = "the broker ends and changes orders by its own ids only, and has told none for this one"
 
 
 class AlpacaSession:
-    """Accounts at Alpaca, each with its own key, host and stream."""
-
     def __init__(self, addresses: Mapping[Environment, str]) -> None:
-        """Nothing is sent yet."""
         self._hosts = {environment: _host(address) for environment, address in addresses.items()}
         self._accounts = AccountFeeds(AccountStream)
 
     @property
     def is_connected(self) -> bool:
-        """Whether somebody reads: each account has a feed of its own."""
+        """True while somebody reads; each account has its own feed."""
         return self._accounts.is_connected
 
     @property
     def unheard(self) -> Collection[AccountId]:
-        """Signed-in accounts whose stream does not stand."""
         return self._accounts.unheard
 
     async def sign_in(
         self, account_id: AccountId, environment: Environment, secrets: Secrets
     ) -> SignedIn | SignInRefused:
-        """Use this key for the account from now on, at its environment's host; raises when in doubt."""
         other = next(each for each in Environment if each is not environment)
         if secrets["key_id"].startswith(_KEY_PREFIXES[other]):
             return SignInRefused(
@@ -105,7 +101,7 @@ class AlpacaSession:
         if host is None:
             return SignInRefused("NO_ADDRESS", f"This installation has no address for {environment} trading.")
         account = AlpacaAccount(account_id, environment, host, secrets)
-        reply = await account.ask("/v2/account")
+        reply = await account.query("/v2/account")
         error = error_of(reply)
         if error is not None and reply.status in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
             return SignInRefused(str(error.code or reply.status), error.message)
@@ -118,11 +114,9 @@ class AlpacaSession:
         return SignedIn(body.account_number)
 
     async def sign_out(self, account_id: AccountId) -> None:
-        """Forget the account's key and end its stream."""
         await self._accounts.leave(account_id)
 
     async def submit(self, order: BrokerOrder) -> Outcome:
-        """Ask for a new order."""
         account = self._accounts.find(order.account_id)
         if account is None:
             return NotSent(SIGNED_OUT)
@@ -139,23 +133,23 @@ class AlpacaSession:
         return await _command(account, account.command(POST, "/v2/orders", body), order.client_order_id)
 
     async def replace(self, replacement: BrokerReplacement) -> Outcome:
-        """Ask that another order take an order's place, for what may still fill by the broker's own count of now.
+        """Replace an order by one for the remaining quantity, computed from Alpaca's current filled quantity.
 
-        Our count may be a report behind, and what it lacks would be bought once more.
+        Our own count may lag by a report, and the difference would be bought twice.
         """
         account, terms = self._accounts.find(replacement.account_id), replacement.terms
         if account is None:
             return NotSent(SIGNED_OUT)
         ids = replacement.order.broker_order_ids
         if not ids:
-            return NotSent(_NAMELESS)
+            return NotSent(_NO_BROKER_ID)
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
                 order, filled = await look_ups.rest_of(account, ids)
-        except SlowDown as calm:
-            return NotSent(str(calm), calm.retry_after)
-        except look_ups.NOT_TOLD as trouble:
-            return NotSent(f"the broker does not tell how much has filled: {said(trouble)}")
+        except SlowDown as slow_down:
+            return NotSent(str(slow_down), slow_down.retry_after)
+        except look_ups.LOOK_UP_ERRORS as trouble:
+            return NotSent(f"the broker does not tell how much has filled: {describe_error(trouble)}")
         remaining = EXACT.subtract(terms.quantity, max(replacement.filled_quantity, filled))
         if remaining <= 0:
             return NotSent("as much has filled as is asked for")
@@ -172,49 +166,47 @@ class AlpacaSession:
         return await _command(account, request, replacement.client_order_id)
 
     async def cancel(self, account_id: AccountId, order: OrderName, valid_until: datetime) -> Outcome:
-        """Ask for the end of an order; the broker knows no valid_until."""
+        """Alpaca does not enforce valid_until."""
         del valid_until
         account = self._accounts.find(account_id)
         if account is None:
             return NotSent(SIGNED_OUT)
         if not order.broker_order_ids:
-            return NotSent(_NAMELESS)
+            return NotSent(_NO_BROKER_ID)
         order_id = account.places.newest(order.broker_order_ids)
         outcome = await _command(account, account.command(DELETE, _path(order_id)), order_id)
         if isinstance(outcome, Refused) and outcome.broker_code == str(NOT_CHANGEABLE[1]):
             try:
                 chain = await look_ups.chain_by_id(account, order_id, order.broker_order_ids)
-            except look_ups.NOT_TOLD as trouble:
-                return Unknown(f"whether another order is in the place of this one is not told: {said(trouble)}")
+            except look_ups.LOOK_UP_ERRORS as trouble:
+                return Unknown(
+                    f"whether another order is in the place of this one is not told: {describe_error(trouble)}"
+                )
             if chain.tip.id != order_id:
                 return Unknown("another order is in the place of the one that could not be cancelled")
         return outcome
 
     async def find(self, account_id: AccountId, order: OrderName) -> OrderReport | None:
-        """The order with all its executions, or None if the broker says that it has none; raises when in doubt."""
         return await look_ups.find(self._accounts.get(account_id), order)
 
     async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:
-        """Every order since then; raises when one page is in doubt."""
         return await look_ups.orders_since(self._accounts.get(account_id), since)
 
     async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
-        """What the account holds, by the broker's books."""
-        told = read(await self._accounts.get(account_id).ask("/v2/positions"), list[PositionBody])
+        positions = read(await self._accounts.get(account_id).query("/v2/positions"), list[PositionBody])
         return [
             BrokerPosition(
                 symbol=Symbol(each.symbol),
                 quantity=Decimal(each.qty).copy_abs().copy_negate() if each.side == "short" else Decimal(each.qty),
                 average_price=None if each.avg_entry_price is None else Decimal(each.avg_entry_price),
             )
-            for each in told
+            for each in positions
         ]
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
-        """Those that the broker knows."""
         account, found = self._accounts.get(account_id), []
         for symbol in symbols:
-            reply = await account.ask(f"/v2/assets/{quote(symbol, safe='')}")
+            reply = await account.query(f"/v2/assets/{quote(symbol, safe='')}")
             if not is_error(reply, NOT_FOUND):
                 asset = read(reply, AssetBody)
                 if asset.symbol != symbol:
@@ -231,26 +223,22 @@ class AlpacaSession:
         return found
 
     async def quotes(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Quote]:
-        """The best bid and ask of each."""
         if not symbols:
             return []
         params = {"symbols": ",".join(symbols)}
-        reply = await self._accounts.get(account_id).ask("/v2/stocks/quotes/latest", params, data=True)
+        reply = await self._accounts.get(account_id).query("/v2/stocks/quotes/latest", params, data=True)
         return [
-            Quote(symbol=Symbol(symbol), as_of=told.time, bid=told.bid or None, ask=told.ask or None)
-            for symbol, told in read(reply, QuotesBody).quotes.items()
+            Quote(symbol=Symbol(symbol), as_of=best.time, bid=best.bid or None, ask=best.ask or None)
+            for symbol, best in read(reply, QuotesBody).quotes.items()
         ]
 
     def reports(self) -> AsyncGenerator[FeedItem, None]:
-        """Reports of all accounts as they come."""
         return self._accounts.reports()
 
     def listen_again(self, accounts: Collection[AccountId]) -> None:
-        """Begin the feeds of these accounts anew."""
         self._accounts.listen_again(accounts)
 
     async def close(self) -> None:
-        """Let go of everything."""
         await self._accounts.close()
         for host in self._hosts.values():
             await host.trading.close()
@@ -263,7 +251,7 @@ async def _command(account: AlpacaAccount, request: httpx.Request, name: str) ->
 
 
 def _host(address: str) -> Host:
-    """Prices are asked for at Alpaca's own place for them, unless the broker is somewhere else altogether."""
+    """Market data has its own host at Alpaca; any other address, such as a simulator, serves both."""
     address = address.rstrip("/")
     trading = BrokerHttp(address)
     return Host(address, trading, BrokerHttp(DATA_ADDRESS) if address in ADDRESSES.values() else trading)

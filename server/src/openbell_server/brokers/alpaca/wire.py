@@ -1,4 +1,4 @@
-"""What Alpaca and its session say to each other: JSON, decimals as strings, an order's words and ours."""
+"""Alpaca's JSON format: decimals as strings, and how its values map to ours."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -6,8 +6,8 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.orders import (
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.order_terms import (
     DECIMAL_PATTERN,
     EXACT,
     OrderSide,
@@ -20,12 +20,12 @@ from openbell_server.domain.orders import (
 DecimalText = Annotated[str, msgspec.Meta(pattern=DECIMAL_PATTERN, max_length=38)]
 SignedText = Annotated[str, msgspec.Meta(pattern=DECIMAL_PATTERN.replace("^", "^-?", 1), max_length=38)]
 AwareTime = Annotated[datetime, msgspec.Meta(tz=True)]
-# It goes into paths.
+# Used in URL paths.
 OrderId = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z-]{1,64}$")]
 
-# What can be kept: not NUL, and not without an end.
-Words = Annotated[str, msgspec.Meta(pattern="^[^\\x00]*$", max_length=128)]
-# Of prices that are told as numbers.
+# Text that the database can store: no NUL, limited length.
+ShortText = Annotated[str, msgspec.Meta(pattern="^[^\\x00]*$", max_length=128)]
+# Limits for prices that arrive as JSON numbers.
 _PRICE_MAX: Final = Decimal(10) ** 18
 _PRICE_DECIMALS_MAX: Final = 18
 
@@ -43,30 +43,28 @@ TIMES_IN_FORCE: Final = {
     TimeInForce.AT_OPEN: "opg",
     TimeInForce.AT_CLOSE: "cls",
 }
-# A sale of more than the account holds is a short one; there is no other word for it in an order.
+# Alpaca treats a sale of more than the position as short; an order has no other value for it.
 SIDES: Final = {OrderSide.BUY: "buy", OrderSide.SELL: "sell", OrderSide.SELL_SHORT: "sell"}
 
-# A stop that trails is a stop whose price moves; only others open such orders.
-_TYPES_TOLD: Final = {"trailing_stop": OrderType.STOP, **{word: kind for kind, word in ORDER_TYPES.items()}}
-_TIMES_TOLD: Final = {word: time for time, word in TIMES_IN_FORCE.items()}
-_SIDES_TOLD: Final = {"buy": OrderSide.BUY, "sell": OrderSide.SELL, "sell_short": OrderSide.SELL_SHORT}
-# The ends. Every other word, those too that are not known yet, is none: such an order is asked for again.
+# A trailing stop is a stop whose price moves; we never submit one, but the account's owner may.
+_TYPE_BY_NAME: Final = {"trailing_stop": OrderType.STOP, **{name: kind for kind, name in ORDER_TYPES.items()}}
+_TIME_IN_FORCE_BY_NAME: Final = {name: time for time, name in TIMES_IN_FORCE.items()}
+_SIDE_BY_NAME: Final = {"buy": OrderSide.BUY, "sell": OrderSide.SELL, "sell_short": OrderSide.SELL_SHORT}
+# Final states. Any other status, also one that is not known yet, counts as working, so the order is looked up again.
 _ENDS: Final = {
     "filled": ReportStatus.FILLED,
     "canceled": ReportStatus.CANCELED,
     "expired": ReportStatus.EXPIRED,
     "rejected": ReportStatus.REJECTED,
 }
-# The end of one order of a chain, not of the chain.
+# Final for one order of a chain, not for the chain.
 REPLACED: Final = "replaced"
 _DONE_FOR_DAY: Final = "done_for_day"
-# Several options at once, which is no order in our sense: it has no symbol and no side.
+# Several options in one order: not an order in our sense, because it has no symbol and no side.
 MULTI_LEG: Final = "mleg"
 
 
 class NewOrderBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A new order."""
-
     client_order_id: str
     symbol: str
     side: str
@@ -78,7 +76,7 @@ class NewOrderBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ReplacementBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What shall come in place of an order; the quantity is what may still fill."""
+    """The terms of a replacement; qty is what may still fill, not the total."""
 
     client_order_id: str
     qty: str
@@ -88,17 +86,17 @@ class ReplacementBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class AlpacaOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """One order as it is told; a replace makes another one of it, and the two name each other."""
+    """One order. A replace creates a new order, and the two refer to each other."""
 
     id: OrderId
-    client_order_id: Words
-    status: Words
+    client_order_id: ShortText
+    status: ShortText
     filled_qty: DecimalText
     created_at: AwareTime
     submitted_at: AwareTime | None = None
-    # None of an order over an amount of money.
+    # None for an order by amount of money.
     qty: DecimalText | None = None
-    symbol: Words | None = None
+    symbol: ShortText | None = None
     side: str | None = None
     type: str | None = None
     order_class: str | None = None
@@ -109,49 +107,47 @@ class AlpacaOrder(msgspec.Struct, frozen=True, kw_only=True):
     replaced_by: OrderId | None = None
 
     def __post_init__(self) -> None:
-        """Refuse times that cannot be kept."""
         _check_times(self.created_at, self.submitted_at)
 
     @property
     def filled(self) -> Decimal:
-        """What of it has filled, without the orders before it."""
+        """Filled quantity of this order only, without the orders that it replaced."""
         return Decimal(self.filled_qty)
 
     @property
     def taken_at(self) -> datetime:
-        """When the broker took it."""
         return self.submitted_at or self.created_at
 
     @property
     def report_status(self) -> ReportStatus:
-        """How it stands, in our words."""
         if self.status == _DONE_FOR_DAY:
             return ReportStatus.DONE_FOR_DAY
         return _ENDS.get(self.status, ReportStatus.WORKING)
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of it works any more, other than in an order that replaced it."""
+        """True once it is final; an order that was replaced is not."""
         return self.status in _ENDS
 
     @property
     def order_type(self) -> OrderType | None:
-        """Its kind, if it is one of ours."""
-        return _TYPES_TOLD.get(self.type or "")
+        """None if we have no such order type."""
+        return _TYPE_BY_NAME.get(self.type or "")
 
     @property
     def is_stop(self) -> bool:
-        """Whether it waits for a price before it trades; that the price came is told by its fills only."""
+        """A trigger is not reported; only fills show it."""
         return self.order_type in {OrderType.STOP, OrderType.STOP_LIMIT}
 
     @property
     def order_side(self) -> OrderSide | None:
-        """Which way, if it goes one."""
-        return _SIDES_TOLD.get(self.side or "")
+        return _SIDE_BY_NAME.get(self.side or "")
 
     def terms(self, earlier: Decimal) -> Terms | None:
-        """What is asked for by now, with what the orders before it filled; None if we have no words for it."""
-        time_in_force = _TIMES_TOLD.get(self.time_in_force or "")
+        """The current terms, where earlier is the filled quantity of the orders it replaced; None if they have no
+        equivalent here.
+        """
+        time_in_force = _TIME_IN_FORCE_BY_NAME.get(self.time_in_force or "")
         if self.qty is None or time_in_force is None:
             return None
         return Terms(
@@ -163,23 +159,20 @@ class AlpacaOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fill(msgspec.Struct, frozen=True, kw_only=True):
-    """One activity of the kind FILL."""
-
-    id: Words
-    order_id: Words
+    id: ShortText
+    order_id: ShortText
     qty: DecimalText
-    # Of its order, after it.
+    # Total filled of the order after this fill.
     cum_qty: DecimalText
     price: DecimalText
     transaction_time: AwareTime
 
     def __post_init__(self) -> None:
-        """Refuse a time that cannot be kept."""
         _check_times(self.transaction_time)
 
 
 class TradeUpdate(msgspec.Struct, frozen=True, kw_only=True):
-    """What the stream tells of an order; of a fill also its size, price and time."""
+    """One event of the stream; a fill has quantity, price and time."""
 
     event: str
     order: AlpacaOrder
@@ -188,110 +181,95 @@ class TradeUpdate(msgspec.Struct, frozen=True, kw_only=True):
     timestamp: AwareTime | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a time that cannot be kept."""
         _check_times(self.timestamp)
 
 
 class StreamMessage(msgspec.Struct, frozen=True):
-    """One message of the stream; what it holds depends on which stream it is."""
+    """One message of the stream; the type of data depends on the stream."""
 
     stream: str
     data: msgspec.Raw = msgspec.Raw()
 
 
 class Authorization(msgspec.Struct, frozen=True):
-    """The answer to a sign-in at the stream."""
-
     status: str = ""
 
 
 class Listening(msgspec.Struct, frozen=True):
-    """What the stream will tell."""
-
     streams: tuple[str, ...] = ()
 
 
 class NamedOrder(msgspec.Struct, frozen=True):
-    """As much of an order as an update that cannot be read may still tell."""
+    """The only part of an order needed from an update that cannot be read otherwise."""
 
     id: OrderId
 
 
 class NamingUpdate(msgspec.Struct, frozen=True):
-    """As much of an update."""
+    """An update of which only the order id can be read."""
 
     order: NamedOrder
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
-    """A no: by Alpaca's word the code and the status are its contract, and the message may change."""
+    """An error; code and status are the stable contract, the message may change."""
 
     message: Annotated[str, msgspec.Meta(max_length=4_096)]
     code: int | None = None
 
 
 class AccountBody(msgspec.Struct, frozen=True):
-    """The account of a key."""
-
-    account_number: Words
-    status: Words
+    account_number: ShortText
+    status: ShortText
 
 
 class PositionBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What the account has of a symbol."""
-
-    symbol: Words
+    symbol: ShortText
     qty: SignedText
     side: Literal["long", "short"]
     avg_entry_price: DecimalText | None = None
 
 
 class AssetBody(msgspec.Struct, frozen=True, kw_only=True):
-    """One symbol and its rules."""
-
-    symbol: Words
-    asset_class: Words = msgspec.field(name="class")
+    symbol: ShortText
+    asset_class: ShortText = msgspec.field(name="class")
     tradable: bool
     fractionable: bool = False
 
 
 class QuoteBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The best prices at a time; 0 where nobody offers."""
+    """The best bid and ask; 0 if there is none."""
 
     time: AwareTime = msgspec.field(name="t")
     bid: Decimal = msgspec.field(name="bp")
     ask: Decimal = msgspec.field(name="ap")
 
     def __post_init__(self) -> None:
-        """Refuse what is no price, and a time that cannot be kept."""
         _check_times(self.time)
         for price in (self.bid, self.ask):
             exponent = price.as_tuple().exponent
-            # One that is not a number has a letter for it.
+            # The exponent of NaN and infinity is a letter.
             if not isinstance(exponent, int) or exponent < -_PRICE_DECIMALS_MAX or not 0 <= price < _PRICE_MAX:
                 raise ValueError("a price must be a number of at most 18 digits on either side of the point")
 
 
 class QuotesBody(msgspec.Struct, frozen=True):
-    """Quotes by symbol."""
-
-    quotes: dict[Words, QuoteBody]
+    quotes: dict[ShortText, QuoteBody]
 
 
 def decimal_text(number: Decimal) -> str:
-    """Exactly this number, never with an exponent."""
+    """The exact number, never with an exponent."""
     return format(number, "f")
 
 
 def optional_text(number: Decimal | None) -> str | None:
-    """The same, of a price that not every kind of order has."""
     return None if number is None else decimal_text(number)
 
 
 def execution_id(order_id: str, cumulative: Decimal) -> str:
-    """The one name of a fill: its order, and how much of it had filled after it.
+    """Our id of a fill: the order's id and its total filled quantity after the fill.
 
-    Stream and activities each have ids of their own for a fill, but both tell these two.
+    Stream and activities use different ids for the same fill, but both contain these two values.
     """
     return f"{order_id}:{EXACT.normalize(cumulative):f}"
 

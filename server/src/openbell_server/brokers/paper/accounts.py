@@ -1,4 +1,4 @@
-"""Cash, positions and buying power at the paper broker, as the ledger has them."""
+"""Cash, positions and buying power at the paper broker, read from the ledger."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from openbell_server.brokers.paper.matching import MarketOrder, Match, Quote
 from openbell_server.brokers.paper.money import CASH, Holding, buying_power, fee, only_closes
 from openbell_server.brokers.paper.wire import AccountBody, PositionBody, decimal_text
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.orders import EXACT, OrderSide, exact_total
+from openbell_server.domain.orders.order_terms import EXACT, OrderSide, exact_total
 
 if TYPE_CHECKING:
     Writer = asyncpg.Connection[asyncpg.Record]
@@ -33,9 +33,9 @@ async def is_affordable(
     *,
     except_number: int = 0,
 ) -> bool:
-    """Whether an account can pay for what an order fills at once and for what remains of it.
+    """Whether the account can pay for what an order fills at once and for the rest of it.
 
-    An order that only closes a position is never too dear; of a replaced order, the one that it was does not count.
+    An order that only closes a position is always affordable. For a replace, except_number excludes the original order.
     """
     flow, _ = await _balance(connection, account_id)
     holdings = await _holdings(connection, account_id, quote_of, except_number)
@@ -48,7 +48,7 @@ async def is_affordable(
 
 
 async def set_cash(ledger: Ledger, account_id: UUID, cash: Decimal) -> None:
-    """Pay in or out what makes an account's cash this much."""
+    """Deposit or withdraw the difference to this amount."""
     async with ledger.writing() as connection:
         flow, _ = await _balance(connection, account_id)
         amount = EXACT.subtract(cash, EXACT.add(CASH, flow))
@@ -56,7 +56,6 @@ async def set_cash(ledger: Ledger, account_id: UUID, cash: Decimal) -> None:
 
 
 async def account(ledger: Ledger, account_id: UUID, quote_of: QuoteOf) -> AccountBody:
-    """How an account stands at this moment."""
     async with ledger.reading() as connection:
         flow, fees = await _balance(connection, account_id)
         holdings = await _holdings(connection, account_id, quote_of, 0)
@@ -74,7 +73,7 @@ async def account(ledger: Ledger, account_id: UUID, quote_of: QuoteOf) -> Accoun
 
 
 def _with(holding: Holding, order: MarketOrder, matched: Match) -> Holding:
-    """The holding with an order counted as if it all worked: what fills at once at its price, the rest at its own."""
+    """The holding if the whole order worked: the immediate fill at its price, the rest at the order's own price."""
     if order.side is not OrderSide.BUY:
         return replace(holding, selling=EXACT.add(holding.selling, order.remaining))
     at_once = exact_total(EXACT.multiply(fill.quantity, fill.price) for fill in matched.fills)
@@ -82,9 +81,7 @@ def _with(holding: Holding, order: MarketOrder, matched: Match) -> Holding:
     own_price = order.spec.limit_price or order.spec.stop_price or holding.price
     value = EXACT.add(at_once, EXACT.multiply(rest, own_price))
     return replace(
-        holding,
-        buying=EXACT.add(holding.buying, order.remaining),
-        buying_value=EXACT.add(holding.buying_value, value),
+        holding, buying=EXACT.add(holding.buying, order.remaining), buying_value=EXACT.add(holding.buying_value, value)
     )
 
 

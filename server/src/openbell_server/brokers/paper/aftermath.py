@@ -1,4 +1,4 @@
-"""What the paper broker does to an order long after it answered, where a fault plan says so."""
+"""Later changes to an order that a fault plan requests: a fill after cancel, a bust, a correction."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -10,14 +10,14 @@ from openbell_server.brokers.paper.booking import Update, append, change, market
 from openbell_server.brokers.paper.ledger import Ledger, queries
 from openbell_server.brokers.paper.market import Market
 from openbell_server.brokers.paper.money import fee
-from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.orders import EXACT
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.order_terms import EXACT
 
 _CORRECTION: Final = Decimal("0.01")
 
 
 async def fill_canceled(ledger: Ledger, market: Market, number: int) -> None:
-    """Fill the rest of an order that was cancelled."""
+    """Fill the rest of a cancelled order."""
     async with ledger.writing() as connection:
         row: asyncpg.Record | None = await queries.order_by_number(connection, number=number)
         if row is None or row["status"] != ReportStatus.CANCELED:
@@ -37,7 +37,7 @@ async def fill_canceled(ledger: Ledger, market: Market, number: int) -> None:
 
 
 async def change_first_execution(ledger: Ledger, number: int, *, take_back: bool) -> None:
-    """Take an order's first execution back, or say that it was a cent dearer; nothing if it has none."""
+    """Bust an order's first execution or raise its price by a cent; does nothing if there is none."""
     async with ledger.writing() as connection:
         row: asyncpg.Record | None = await queries.first_execution(connection, order_number=number)
         if row is None:

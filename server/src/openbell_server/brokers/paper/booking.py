@@ -1,4 +1,4 @@
-"""How the ledger is told what the market made of orders: executions with their fees, updates, how orders stand."""
+"""Writes the results of matching to the ledger: executions with fees, updates and order states."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ import asyncpg
 from openbell_server.brokers.paper.ledger import queries
 from openbell_server.brokers.paper.matching import MarketOrder, Match, after
 from openbell_server.brokers.paper.money import fee
-from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.orders import EXACT, OrderSide, OrderSpec, OrderType, TimeInForce
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.order_terms import EXACT, OrderSide, OrderSpec, OrderType, TimeInForce
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """One step of an order; ordinal, quantity, price and fee are those of its execution, if it is one."""
+    """One update of an order; ordinal, quantity, price and fee are set if it is an execution."""
 
     order_number: int
     status: ReportStatus
@@ -29,7 +29,6 @@ class Update:
 
 
 def market_order(row: Mapping[str, Any]) -> MarketOrder:
-    """An order of the ledger as the market sees it."""
     spec = OrderSpec(
         order_type=OrderType(row["order_type"]),
         quantity=row["quantity"],
@@ -43,7 +42,7 @@ def market_order(row: Mapping[str, Any]) -> MarketOrder:
 
 
 def updates_of(number: int, order: MarketOrder, matched: Match, ordinal: int = 0) -> list[Update]:
-    """What a match tells of an order with so many executions: each fill, and its end if that is none."""
+    """One update per fill, and one for an expiry; ordinal is the number of earlier executions."""
     updates: list[Update] = []
     filled = order.filled
     for fill in matched.fills:
@@ -72,7 +71,7 @@ async def match_all(
     decide: Callable[[Mapping[str, Any], MarketOrder], Match],
     now: datetime,
 ) -> None:
-    """Decide on orders that work, and write what changes."""
+    """Match working orders and write what changes."""
     updates: list[Update] = []
     ends: list[Update] = []
     triggers: dict[int, bool] = {}
@@ -95,7 +94,7 @@ async def match_all(
 async def change(
     connection: "asyncpg.Connection[asyncpg.Record]", ends: Sequence[Update], triggers: Mapping[int, bool]
 ) -> None:
-    """Write how orders stand."""
+    """Update the state of orders."""
     await queries.change_orders(
         connection,
         numbers=[end.order_number for end in ends],
@@ -108,7 +107,7 @@ async def change(
 async def append(
     connection: "asyncpg.Connection[asyncpg.Record]", updates: Sequence[Update], happened_at: datetime
 ) -> None:
-    """Write what happened, with the executions, and count them into cash and positions."""
+    """Append updates with their executions, and add those to cash and positions."""
     if updates:
         await queries.append_updates(
             connection,

@@ -1,13 +1,13 @@
-"""The paper market's day: trading never pauses, an auction opens it and another closes it, every day alike."""
+"""The paper market's day: trading never pauses, and every day has an opening and a closing auction."""
 
 from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
-from openbell_server.domain.orders import TimeInForce
+from openbell_server.domain.orders.order_terms import TimeInForce
 
 OPEN: Final = time(14, 30)
 CLOSE: Final = time(21, 0)
-# What arrives later than this before a bell is for the next day's.
+# An order that arrives later than this before an auction waits for the next day's.
 CUT_OFF: Final = timedelta(hours=1)
 _BELLS: Final = {
     TimeInForce.DAY: CLOSE,
@@ -18,7 +18,7 @@ _BELLS: Final = {
 
 
 def due_at(time_in_force: TimeInForce, now: datetime) -> datetime | None:
-    """When an order that arrives now meets its bell: the end of its day or its auction. None: never."""
+    """When an order that arrives now ends or meets its auction; None: never."""
     bell = _BELLS.get(time_in_force)
     if bell is None:
         return None

@@ -1,4 +1,4 @@
-"""One HTTP exchange with the paper broker, in the words of its routes, and a way to break it off."""
+"""One HTTP request to the paper broker and its answer, which can also be cut off."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final, TypeVar
@@ -15,25 +15,21 @@ from openbell_server.domain.identifiers import Symbol, canonical_symbol
 
 _BODY_BYTES_MAX: Final = 16_384
 _Body = TypeVar("_Body")
-# ASGI, as loosely typed as it is.
+# ASGI has no precise types.
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
-class ClientLeft(Exception):
-    """The client closed its connection before its request was complete."""
+class ClientLeft(Exception): ...
 
 
 class Exchange:
-    """One request and the way to answer it."""
-
     def __init__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """As ASGI gives them."""
         self.method = scope["method"]
-        # Not `path`: a slash inside a symbol would be lost.
+        # Not `path`, which decodes an escaped slash inside a symbol.
         self.path = scope["raw_path"].decode("ascii", "replace")
-        # The first part of a path may say which kind of broker is meant.
+        # The first part of the path may be the name of a profile.
         first, _, rest = self.path.removeprefix("/").partition("/")
         self.profile = PROFILES.get(first, PAPER)
         if first in PROFILES:
@@ -46,17 +42,15 @@ class Exchange:
         self._send = send
 
     def allow_only(self, *names: str) -> None:
-        """Refuse any other query parameter, and one that is given twice: what is misspelt must not be passed over."""
+        """Refuse other or repeated query parameters, so that a misspelt one is not ignored."""
         for name, values in self._query.items():
             if name not in names or len(values) > 1:
                 raise Refusal("malformed", f"the query may have {', '.join(names)}, each once")
 
     def parameter(self, name: str) -> str | None:
-        """The last value of a query parameter."""
         return self._query[name][-1] if name in self._query else None
 
     def whole_number(self, name: str) -> int | None:
-        """A query parameter that must be a whole number if it is there."""
         text = self.parameter(name)
         if text is not None and not (text.isascii() and text.isdigit() and len(text) < 19):
             raise Refusal("malformed", f"{name} must be a whole number")
@@ -64,7 +58,7 @@ class Exchange:
 
     @property
     def key(self) -> Key | None:
-        """What the request is signed with; None if it is not signed at all."""
+        """The key of the request; None if it is not signed."""
         signed = [value.decode("ascii", "replace") for name, value in self._headers if name == b"authorization"]
         if not signed:
             return None
@@ -74,7 +68,6 @@ class Exchange:
         return key
 
     async def body(self, kind: type[_Body]) -> _Body:
-        """The body, strictly read."""
         content = b""
         more = True
         while more:
@@ -91,39 +84,32 @@ class Exchange:
             raise Refusal("malformed", str(trouble)) from trouble
 
     async def begin(self, status: int, content_type: bytes, *more: tuple[bytes, bytes]) -> None:
-        """Send the head of an answer."""
         headers = [(b"content-type", content_type), *more]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def write(self, content: bytes, *, more: bool) -> None:
-        """Send some of an answer."""
         await self._send({"type": "http.response.body", "body": content, "more_body": more})
 
     async def answer(
         self, status: int, body: msgspec.Struct | dict[str, str], *, retry_after: int | None = None
     ) -> None:
-        """Send a whole answer."""
         more = [] if retry_after is None else [(b"retry-after", str(retry_after).encode())]
         await self.begin(status, b"application/json", *more)
         await self.write(msgspec.json.encode(body), more=False)
 
     async def gone(self) -> None:
-        """Wait until the client has left."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
     async def cut(self) -> None:
-        """Close the connection without an answer."""
         self.abort()
         await self.gone()
 
     def abort(self) -> None:
-        """Close the connection as it is."""
         cut_connection(self._scope)
 
 
 def account_of(text: str) -> UUID:
-    """The account that a path names."""
     try:
         return UUID(text)
     except ValueError as trouble:
@@ -131,7 +117,6 @@ def account_of(text: str) -> UUID:
 
 
 def symbol_of(text: str) -> Symbol:
-    """The one spelling of a symbol."""
     symbol = canonical_symbol(text)
     if symbol is None:
         raise Refusal("invalid_order", "the symbol cannot be read")

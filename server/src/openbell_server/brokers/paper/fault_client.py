@@ -1,4 +1,4 @@
-"""The fault plans of accounts at the paper broker, over its own routes."""
+"""Reads and sets accounts' fault plans over the paper broker's own API."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from typing import Final
 import httpx
 import msgspec
 
-from openbell_server.application.ports.fault_plans import FaultPlan, PlansUnavailable
+from openbell_server.application.access.ports.fault_plans import FaultPlan, PlansUnavailable
 from openbell_server.brokers.paper.faults import InvalidFaults, plan_of
 from openbell_server.brokers.paper.profiles import PROFILES
 from openbell_server.brokers.paper.wire import AccountFaultsBody, FaultsBody
@@ -19,18 +19,15 @@ _CALL_SECONDS: Final = 2
 
 
 class PaperFaultPlans:
-    """Implements FaultPlans."""
+    """Implements FaultPlans; the caller closes the client."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
-        """The client is the caller's to close."""
         self._client = client
 
     def is_for(self, broker: str) -> bool:
-        """Whether a broker misbehaves on request."""
         return broker in PROFILES
 
     def judge(self, plan: FaultPlan) -> None:
-        """Raise InvalidCommand for a plan that cannot be meant."""
         try:
             plan_of(plan.seed, plan.faults)
         except InvalidFaults as invalid:
@@ -38,15 +35,12 @@ class PaperFaultPlans:
             raise InvalidCommand(field, invalid.problem) from invalid
 
     async def read(self, account_id: AccountId) -> FaultPlan:
-        """The plan of an account; without one it is empty."""
         return await self._call("GET", account_id)
 
     async def set(self, account_id: AccountId, plan: FaultPlan) -> FaultPlan:
-        """Have a plan hold from now on."""
         return await self._call("PUT", account_id, msgspec.json.encode(FaultsBody(plan.seed, dict(plan.faults))))
 
     async def clear(self, account_id: AccountId) -> None:
-        """Have the account's plan hold no more."""
         await self._call("DELETE", account_id)
 
     async def _call(self, method: str, account_id: AccountId, content: bytes | None = None) -> FaultPlan:
@@ -62,6 +56,5 @@ class PaperFaultPlans:
 
 @asynccontextmanager
 async def fault_plans(address: str) -> AsyncIterator[PaperFaultPlans]:
-    """The plans that the paper broker at this http address keeps."""
     async with httpx.AsyncClient(base_url=address, timeout=_CALL_SECONDS, trust_env=False) as client:
         yield PaperFaultPlans(client)

@@ -1,4 +1,4 @@
-"""Seeded misbehaviour: which command meets which fault follows from its client order id, never from timing or order."""
+"""Seeded faults: a command's fault depends only on the seed and its client order id, never on timing or order."""
 
 import hashlib
 from collections.abc import Mapping
@@ -8,35 +8,32 @@ from typing import Final
 
 
 class Fault(StrEnum):
-    """What goes wrong with one command."""
+    """What goes wrong with one command; "done" means executed and recorded."""
 
     NONE = "none"
-    # Nothing is done or recorded, and no reply comes.
+    # Not done, and no reply.
     HANG = "hang"
-    # Done and recorded, but no reply comes.
+    # Done, but no reply.
     DONE_THEN_HANG = "done_then_hang"
-    # Done and recorded, then the connection is cut.
+    # Done, then the connection is cut.
     DONE_THEN_RESET = "done_then_reset"
-    # Done and recorded, then the reply is a 500.
+    # Done, then the reply is a 500.
     DONE_THEN_ERROR = "done_then_error"
-    # Done and recorded, then the reply is a no, with a code that no table has.
+    # Done, then the reply is a refusal with an unknown code.
     DONE_THEN_DENIED = "done_then_denied"
-    # Done and recorded, and told in the feed before the reply comes.
+    # Done, and the feed reports it before the reply.
     DONE_THEN_WAIT = "done_then_wait"
-    # Done and recorded, then every feed is cut, and this connection.
+    # Done, then every feed and this connection are cut.
     DONE_THEN_ALL_RESET = "done_then_all_reset"
-    # No reply comes, and it is done later.
+    # No reply, and done later.
     DONE_LATE = "done_late"
-    # Refused with a code.
     REFUSE = "refuse"
-    # Not done: too many calls, with and without a word on when to come back.
+    # Not done: rate limited, without and with a Retry-After header.
     TOO_MANY = "too_many"
     TOO_MANY_UNTIL = "too_many_until"
 
 
 class CommandKind(StrEnum):
-    """What a client can ask."""
-
     SUBMIT = "SUBMIT"
     REPLACE = "REPLACE"
     CANCEL = "CANCEL"
@@ -44,15 +41,15 @@ class CommandKind(StrEnum):
 
 
 class Oddity(StrEnum):
-    """What is odd about an order after it was taken; each comes by a chance of its own."""
+    """Faults of an accepted order; each has its own probability."""
 
-    # The feed tells each of its executions twice.
+    # The feed reports each of its executions twice.
     DUPLICATE_FILLS = "duplicate_fills"
-    # The feed tells what happened to it backwards.
+    # The feed reports its updates in reverse order.
     REORDER_FILLS = "reorder_fills"
-    # After it was cancelled, and that was told, the rest of it fills.
+    # After the cancel was reported, the rest of it fills.
     FILL_AFTER_CANCEL = "fill_after_cancel"
-    # Its first execution is taken back, or gets another price.
+    # Its first execution is busted, or its price is corrected.
     BUST = "bust"
     CORRECT = "correct"
 
@@ -86,7 +83,7 @@ _RATES: Final[dict[str, tuple[CommandKind, Fault]]] = {
     "cancel_late": (CommandKind.CANCEL, Fault.DONE_LATE),
     "too_many_cancels": (CommandKind.CANCEL, Fault.TOO_MANY),
 }
-# Milliseconds, with the most there may be.
+# Milliseconds, with the maximum of each.
 _TIMES: Final = {"slow_ms": 10_000, "find_lag_ms": 10_000, "late_ms": 600_000, "mute_ms": 600_000}
 _LATE_MS: Final = 1_000
 SEED_MAX: Final = 2**63 - 1
@@ -94,10 +91,9 @@ FAULT_NAMES: Final = (*_RATES, *Oddity, *_TIMES)
 
 
 class InvalidFaults(ValueError):
-    """The plan cannot be meant."""
+    """The fault plan is invalid; name is the invalid setting, or empty."""
 
     def __init__(self, name: str, problem: str) -> None:
-        """Name is the word that is wrong, or empty."""
         super().__init__(f"{name}: {problem}" if name else problem)
         self.name = name
         self.problem = problem
@@ -105,20 +101,20 @@ class InvalidFaults(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """A plan of misbehaviour; the empty plan behaves."""
+    """A fault plan; the default has no faults."""
 
     seed: int = 0
     rates: tuple[tuple[CommandKind, Fault, float], ...] = ()
     oddities: Mapping[Oddity, float] = field(default_factory=dict)
     slow_ms: int = 0
     find_lag_ms: int = 0
-    # How much later comes what comes late.
+    # Delay of everything that happens late.
     late_ms: int = _LATE_MS
-    # How long after the plan was made the feed tells nothing, then or later, of what happens.
+    # For this long after the plan was set, the feed drops the account's updates.
     mute_ms: int = 0
 
     def fault_of(self, kind: CommandKind, client_order_id: str, lost_before: int = 0) -> Fault:
-        """The fault this command meets, each time it is sent; one that was lost on its way has another chance."""
+        """The fault of this command, the same each time it is sent; lost_before gives a lost command a new chance."""
         chance = self._chance(kind, client_order_id, *([str(lost_before)] if lost_before else []))
         for of_kind, fault, rate in self.rates:
             if of_kind is kind:
@@ -128,22 +124,22 @@ class Faults:
         return Fault.NONE
 
     def is_odd(self, oddity: Oddity, order_id: str) -> bool:
-        """Whether this happens to an order; its id is the client's where it has one."""
+        """Whether this happens to an order, identified by its client order id or else by the broker's."""
         rate = self.oddities.get(oddity, 0)
         return rate > 0 and self._chance(oddity, order_id) < rate
 
     def delay_seconds(self, kind: CommandKind, client_order_id: str) -> float:
-        """How long this command is on its way before the broker looks at it: between nothing and slow_ms."""
+        """Delay before the broker processes the command: from 0 to slow_ms."""
         return self.slow_ms / 1000 * self._chance("delay", kind, client_order_id)
 
     def _chance(self, *parts: str) -> float:
-        """A number from 0 to just under 1, the same for the same seed and parts."""
+        """A number from 0 to below 1, the same for the same seed and parts."""
         text = "\0".join((str(self.seed), *parts))
         return (int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 11) / (1 << 53)
 
 
 def plan_of(seed: int, settings: Mapping[str, float]) -> Faults:
-    """A plan from its names: times are whole milliseconds, every other name is a rate from 0 to 1."""
+    """Build a plan: times are whole milliseconds, every other value is a rate from 0 to 1."""
     if not 0 <= seed <= SEED_MAX:
         raise InvalidFaults("seed", f"must be a whole number from 0 to {SEED_MAX}")
     for name, value in settings.items():
@@ -154,7 +150,7 @@ def plan_of(seed: int, settings: Mapping[str, float]) -> Faults:
             raise InvalidFaults(name, f"there is no such fault; there are {', '.join(FAULT_NAMES)}")
         elif not 0 <= value <= 1:
             raise InvalidFaults(name, "must be a rate from 0 to 1")
-    # In the table's order, so that the order of the words changes nothing.
+    # In the order of the table, so that the order of the settings does not matter.
     rates = tuple((*_RATES[name], float(settings[name])) for name in _RATES if name in settings)
     for kind in CommandKind:
         if sum(rate for of_kind, _, rate in rates if of_kind is kind) > 1:
@@ -165,15 +161,15 @@ def plan_of(seed: int, settings: Mapping[str, float]) -> Faults:
 
 
 def parse_faults(text: str) -> Faults:
-    """Read `name=value,…`, the seed among them."""
-    words = [word.strip() for word in text.split(",") if word.strip()]
+    """Parse `name=value,…`, including the seed."""
+    items = [item.strip() for item in text.split(",") if item.strip()]
     settings: dict[str, float] = {}
     seed = 0
     seen = set()
-    for word in words:
-        name, equals, value = (part.strip() for part in word.partition("="))
+    for item in items:
+        name, equals, value = (part.strip() for part in item.partition("="))
         if not equals or name in seen:
-            raise InvalidFaults("", f"{word!r} must be name=value, each name once")
+            raise InvalidFaults("", f"{item!r} must be name=value, each name once")
         seen.add(name)
         try:
             if name == "seed":

@@ -1,4 +1,4 @@
-"""The paper broker's feed: what happened to the orders of one profile, as it happens."""
+"""The paper broker's feed: streams the updates of one profile."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -12,15 +12,14 @@ from openbell_server.brokers.paper.plans import Plans
 from openbell_server.brokers.paper.wire import FeedLine
 
 HEARTBEAT_SECONDS: Final = 5
-# The feed is everybody's: however often one account asks for it, all of it is cut no more often than this.
+# All accounts share the feed, so one account cannot cut it more often than this.
 RESET_SECONDS: Final = 10
 
 
 class Feeds:
-    """Every feed that is open."""
+    """All open feeds; they end when closing is set."""
 
     def __init__(self, ledger: Ledger, plans: Plans, closing: asyncio.Event) -> None:
-        """They end when closing is set."""
         self._ledger = ledger
         self._plans = plans
         self._closing = closing
@@ -28,39 +27,39 @@ class Feeds:
         self._reset_at = float("-inf")
 
     def reset(self, profile: str) -> None:
-        """Cut the feeds of a profile, unless feeds were cut a moment ago."""
+        """Cut the feeds of a profile, at most once in RESET_SECONDS."""
         now = asyncio.get_running_loop().time()
         if now - self._reset_at >= RESET_SECONDS:
             self._reset_at = now
             self._resets.pop(profile, asyncio.Event()).set()
 
     async def serve(self, exchange: Exchange) -> None:
-        """Tell what happens from now on, or from an update on, until the client leaves."""
+        """Stream updates from now on, or after a given number, until the client leaves."""
         profile = exchange.profile.name
         reset = self._resets.setdefault(profile, asyncio.Event())
-        told = await self._ledger.last_update()
+        position = await self._ledger.last_update()
         after = exchange.whole_number("after")
         await exchange.begin(200, b"application/x-ndjson")
-        await exchange.write(_line(FeedLine(connected=told)), more=True)
-        told = told if after is None else after
+        await exchange.write(_line(FeedLine(connected=position)), more=True)
+        position = position if after is None else after
         gone = asyncio.ensure_future(exchange.gone())
         clock = asyncio.get_running_loop().time
-        spoke = clock()
+        written_at = clock()
         try:
             while not gone.done() and not self._closing.is_set() and not reset.is_set():
                 committed = self._ledger.next_commit()
-                # A commit need not bring an update, so silence is measured, not counted in waits.
-                silent = clock() - spoke >= HEARTBEAT_SECONDS
-                # What others are told of is passed over now and then, so that a quiet profile never has much to read.
-                newest = await self._ledger.last_update() if silent else told
-                lines = await self._ledger.updates_after(told, profile)
-                told = (lines[-1].number or told) if lines else max(told, newest)
-                retold = self._plans.retold(lines)
-                if retold or silent:
-                    await exchange.write(b"".join(map(_line, retold)) or _line(FeedLine()), more=True)
-                    spoke = clock()
+                # A commit may contain no update for this profile, so silence is measured by time.
+                silent = clock() - written_at >= HEARTBEAT_SECONDS
+                # Skip other profiles' updates now and then, so that a quiet profile never has many to read.
+                newest = await self._ledger.last_update() if silent else position
+                lines = await self._ledger.updates_after(position, profile)
+                position = (lines[-1].number or position) if lines else max(position, newest)
+                output = self._plans.distort(lines)
+                if output or silent:
+                    await exchange.write(b"".join(map(_line, output)) or _line(FeedLine()), more=True)
+                    written_at = clock()
                 elif not lines:
-                    left = max(0.0, spoke + HEARTBEAT_SECONDS - clock())
+                    left = max(0.0, written_at + HEARTBEAT_SECONDS - clock())
                     waits = (asyncio.shield(gone), committed.wait(), self._closing.wait(), reset.wait())
                     await first_of(*waits, timeout=left)
             if reset.is_set():
@@ -72,7 +71,6 @@ class Feeds:
 
 
 async def first_of(*waits: Awaitable[object], timeout: float) -> None:
-    """Wait for any of these, or until the time is up."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""Which keys the paper broker lets in: what becomes of a key follows from how it is spelt, so that all can be tried."""
+"""Which keys the paper broker accepts: the key id determines the result, so that each can be tested."""
 
 import base64
 import binascii
@@ -16,26 +16,23 @@ _UNTIL: Final = re.compile(r"UNTIL-([0-9]{4}-[0-9]{2}-[0-9]{2})(-.*)?", re.DOTAL
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a request is signed with."""
-
     key_id: str
     secret: str
 
     def __repr__(self) -> str:
-        """Without the secret."""
         return f"Key({self.key_id!r}, ***)"
 
 
 @dataclass(frozen=True, slots=True)
 class KeyTerms:
-    """What a key that is let in is for."""
+    """What an accepted key is valid for."""
 
     external_account_id: str | None = None
     expires_at: datetime | None = None
 
 
 def judge(key: Key, now: datetime) -> KeyTerms | str:
-    """What the key is for, or the code of the refusal."""
+    """The terms of the key, or the code of the refusal."""
     if key.key_id.startswith("WRONG") or key.secret.lower() == "wrong":
         return KEY_REFUSED
     if key.key_id.startswith("EXPIRED"):
@@ -44,7 +41,7 @@ def judge(key: Key, now: datetime) -> KeyTerms | str:
         return KeyTerms(external_account_id=found[1])
     if found := _UNTIL.fullmatch(key.key_id):
         try:
-            # To the end of that day.
+            # Valid until the end of that day.
             expires_at = datetime.fromisoformat(found[1]).replace(tzinfo=UTC) + timedelta(days=1)
         except (ValueError, OverflowError):
             return KEY_REFUSED
@@ -53,12 +50,12 @@ def judge(key: Key, now: datetime) -> KeyTerms | str:
 
 
 def signature(key: Key) -> str:
-    """The authorization header of a request; a key id may hold a colon, so it is quoted."""
+    """The Authorization header; the key id may contain a colon, so it is percent-encoded."""
     return "Basic " + base64.b64encode(f"{quote(key.key_id, safe='')}:{key.secret}".encode()).decode()
 
 
 def key_of(header: str) -> Key | None:
-    """Who signed, or None if the header cannot be read."""
+    """None if the header cannot be parsed."""
     scheme, _, encoded = header.partition(" ")
     try:
         key_id, colon, secret = base64.b64decode(encoded, validate=True).decode().partition(":")

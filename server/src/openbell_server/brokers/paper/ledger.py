@@ -1,4 +1,4 @@
-"""The paper broker's own append-only ledger: one writer, one transaction per command, reads beside it."""
+"""The paper broker's append-only ledger: one writer, one transaction per command, concurrent readers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -26,30 +26,29 @@ from openbell_server.brokers.paper.wire import (
     ReportBody,
     decimal_text,
 )
-from openbell_server.domain.broker_orders import ReportStatus
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
 
 PAGE: Final = 500
 _TIMEOUT_SECONDS: Final = 5
-# Whoever starts may wait for a database that is busy, or not there yet.
+# At start the database may be busy or not available yet.
 _OPEN_SECONDS: Final = 30
-# Nobody can say in which state these leave a connection.
+# After these errors the state of the connection is unknown.
 _DOUBTFUL: Final = (TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.PostgresError, asyncio.CancelledError)
 _READERS: Final = 4
 _SCHEMA: Final = Path(__file__).with_name("schema.sql")
 
-# Everything out of aiosql is untyped; what leaves this module is not.
+# aiosql is untyped; the functions of this module are typed.
 queries: Any = aiosql.from_path(Path(__file__).with_name("ledger.sql"), "asyncpg")
 
 
 def broker_order_id(number: int) -> str:
-    """The broker's name for its order."""
     return f"P{number}"
 
 
 def number_of(broker_order_id: str) -> int | None:
-    """The number in the broker's name for an order, or None if no order is named so."""
+    """The order number of a broker_order_id, or None if it has another form."""
     digits = broker_order_id.removeprefix("P")
     is_number = digits.isascii() and digits.isdigit() and len(digits) < 19
     return int(digits) if is_number and broker_order_id == f"P{int(digits)}" else None
@@ -57,7 +56,7 @@ def number_of(broker_order_id: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderKey:
-    """Which order is meant: by the broker's number, or else by the id that its client gave it."""
+    """Identifies an order by the broker's number, or else by its client_order_id."""
 
     client_order_id: str | None = None
     number: int | None = None
@@ -65,7 +64,7 @@ class OrderKey:
 
 @dataclass(frozen=True, slots=True)
 class AccountFaults:
-    """Misbehaviour that an account asked for."""
+    """The fault plan of one account."""
 
     seed: int
     faults: Mapping[str, float]
@@ -74,26 +73,25 @@ class AccountFaults:
 
 
 class LedgerInUse(Exception):
-    """There can be one writer only."""
+    """Another process already writes this ledger."""
 
 
 class Ledger:
-    """The ledger; `writing` is the only way to add to it."""
+    """The ledger; create it with `open`. Only `writing` can change it."""
 
     def __init__(self, url: str, readers: "asyncpg.Pool[asyncpg.Record]") -> None:
-        """Use `open`."""
         self._url = url
         self._readers = readers
         self._turn = asyncio.Lock()
         self._writer: asyncpg.Connection[asyncpg.Record] | None = None
         self._committed = asyncio.Event()
-        # Prices that were set, as the table holds them: there is no other writer.
+        # Cached from the tables, which have no other writer.
         self.prices: dict[Symbol, Quote] = {}
         self.faults: dict[UUID, AccountFaults] = {}
 
     @classmethod
     async def open(cls, url: str) -> "Ledger":
-        """Connect, bring the schema, and become the only writer."""
+        """Connect, create the schema, and become the only writer; raises LedgerInUse if there is another."""
         readers = await asyncpg.create_pool(
             url, min_size=1, max_size=_READERS, timeout=_OPEN_SECONDS, command_timeout=_TIMEOUT_SECONDS
         )
@@ -107,18 +105,17 @@ class Ledger:
         return ledger
 
     async def close(self) -> None:
-        """Let go of the connections."""
         if self._writer is not None:
             await self._writer.close(timeout=_TIMEOUT_SECONDS)
         await asyncio.wait_for(self._readers.close(), _TIMEOUT_SECONDS)
 
     def next_commit(self) -> asyncio.Event:
-        """Set at the next commit; take it before reading, and nothing is missed."""
+        """An event that is set at the next commit. Get it before reading, so that no commit is missed."""
         return self._committed
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
-        """The one writer's turn: a transaction that commits at the end; numbers are given in the order of turns."""
+        """A transaction of the single writer, committed at the end. Numbers follow the order of transactions."""
         async with self._turn:
             if self._writer is None or self._writer.is_closed():
                 self._writer = await self._connect_writer()
@@ -126,7 +123,8 @@ class Ledger:
                 async with self._writer.transaction():
                     yield self._writer
             except _DOUBTFUL:
-                # Who did not hear that a transaction was begun would go on inside it, and commit nothing ever after.
+                # If the start of the transaction was not confirmed, the connection could stay inside it and never
+                # commit again.
                 self._writer.terminate()
                 raise
             committed, self._committed = self._committed, asyncio.Event()
@@ -134,7 +132,7 @@ class Ledger:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator["asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"]:
-        """One moment of the ledger, for several questions."""
+        """A consistent snapshot for several queries."""
         async with (
             self._readers.acquire() as connection,
             connection.transaction(isolation="repeatable_read", readonly=True),
@@ -161,7 +159,7 @@ class Ledger:
     async def page(
         self, account_id: UUID, profile: str, since: datetime, accepted_before: datetime, after: int
     ) -> OrderPage:
-        """Some of an account's orders, by number: what arrives while pages are read comes on a later one."""
+        """One page of an account's orders by number; orders that arrive meanwhile are on a later page."""
         async with self._readers.acquire() as connection:
             rows = queries.orders_of(
                 connection,
@@ -176,7 +174,6 @@ class Ledger:
         return OrderPage(tuple(orders), orders[-1].number if len(orders) == PAGE else None)
 
     async def set_faults(self, account_id: UUID, faults: AccountFaults) -> None:
-        """Misbehave towards an account from now on."""
         async with self.writing() as connection:
             await queries.set_faults(
                 connection,
@@ -188,40 +185,35 @@ class Ledger:
         self.faults[account_id] = faults
 
     async def clear_faults(self, account_id: UUID) -> None:
-        """Behave towards an account as towards all others."""
         async with self.writing() as connection:
             await queries.clear_faults(connection, account_id=account_id)
         self.faults.pop(account_id, None)
 
     async def last_update(self) -> int:
-        """The number of the newest update."""
         async with self._readers.acquire() as connection:
             return int(await queries.last_update(connection))
 
     async def updates_after(self, number: int, profile: str) -> list[FeedLine]:
-        """Some of a profile's updates after this one, in order."""
+        """At most PAGE updates of a profile after this number, in order."""
         async with self._readers.acquire() as connection:
             rows = queries.updates_after(connection, number=number, profile=profile, page=PAGE)
             return [_feed_line(row) async for row in rows]
 
     async def last_key(self, account_id: UUID) -> LastKeyBody:
-        """The key that the account came with last."""
         async with self._readers.acquire() as connection:
             row = await queries.last_key(connection, account_id=account_id)
             return LastKeyBody(row["key_id"], row["received_at"]) if row else LastKeyBody(None, None)
 
     async def is_anything_due(self, now: datetime) -> bool:
-        """Whether the day of an order that works has ended by now, or its auction is held."""
+        """Whether a working order has reached the end of its day or its auction."""
         async with self._readers.acquire() as connection:
             return bool(await queries.is_anything_due(connection, now=now))
 
     async def working_symbols(self, most: int) -> list[Symbol]:
-        """Symbols of orders that work."""
         async with self._readers.acquire() as connection:
             return [row["symbol"] async for row in queries.working_symbols(connection, most=most)]
 
     async def summary(self) -> LedgerSummary:
-        """The ledger in numbers."""
         async with self._readers.acquire() as connection:
             return LedgerSummary(**await queries.summary(connection))
 
@@ -233,7 +225,7 @@ class Ledger:
                 await queries.become_the_only_writer(connection)
             except TimeoutError as trouble:
                 raise LedgerInUse("another process writes this ledger") from trouble
-            # The last writer may have set prices and faults that this one never saw.
+            # A previous writer may have changed prices and faults.
             self.prices = {
                 row["symbol"]: Quote(row["price"], row["size"]) async for row in queries.set_prices(connection)
             }
@@ -266,7 +258,7 @@ def _execution(order_number: int, row: asyncpg.Record) -> tuple[ExecutionBody, .
 
 
 def _orders(rows: Iterable[asyncpg.Record]) -> list[LedgerOrderBody]:
-    """Orders from rows that repeat the order for each execution."""
+    """The rows repeat the order for each execution."""
     executions: dict[int, tuple[ExecutionBody, ...]] = {}
     first_rows: dict[int, asyncpg.Record] = {}
     for row in rows:
@@ -294,7 +286,6 @@ def _changes(order_number: int, listed: str | None) -> tuple[ChangeBody, ...]:
 
 
 def _facts(order_number: int, row: asyncpg.Record) -> dict[str, Any]:
-    """What every report says of its order."""
     return {
         "client_order_id": row["client_order_id"],
         "broker_order_id": broker_order_id(order_number),
@@ -308,7 +299,7 @@ def _facts(order_number: int, row: asyncpg.Record) -> dict[str, Any]:
         "terms_version": row["terms_version"],
         "accepted_at": row["accepted_at"],
         "status": ReportStatus(row["status"]),
-        # The market calls everything triggered that waits for no stop.
+        # The market marks orders without a stop price as triggered too.
         "triggered": row["triggered"] and row["stop_price"] is not None,
         "filled_quantity": decimal_text(row["filled_quantity"]),
     }
@@ -316,14 +307,16 @@ def _facts(order_number: int, row: asyncpg.Record) -> dict[str, Any]:
 
 def _feed_line(row: asyncpg.Record) -> FeedLine:
     number, revision = row["order_number"], row["revision"]
-    told = _execution(number, row)
+    reported = _execution(number, row)
     changes = [
         ChangeBody(execution_id=change.execution_id, revision=revision, quantity=change.quantity, price=change.price)
-        for change in told
+        for change in reported
         if revision is not None
     ]
     return FeedLine(
         number=row["number"],
         account_id=row["account_id"],
-        report=ReportBody(executions=told if revision is None else (), changes=tuple(changes), **_facts(number, row)),
+        report=ReportBody(
+            executions=reported if revision is None else (), changes=tuple(changes), **_facts(number, row)
+        ),
     )

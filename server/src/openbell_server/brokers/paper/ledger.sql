@@ -1,12 +1,12 @@
 -- name: become_the_only_writer()!
--- Waits for a writer that is just ending; the caller bounds the wait.
+-- Waits for a writer that is shutting down; the caller limits the wait.
 select pg_advisory_lock(7302301802);
 
 -- name: set_prices()
 select symbol, price, size from prices;
 
 -- name: record_order(account_id, profile, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, received_at, key_id, accepted_at, due_at, status, triggered, filled_quantity)$
--- The number of the order, or nothing if the client id is taken.
+-- Returns the order's number, or nothing if the client id is already used.
 with taken as (
     insert into orders (
         number, account_id, profile, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price,
@@ -52,7 +52,7 @@ where account_id = :account_id and key_id is not null
 order by number desc limit 1;
 
 -- name: append_updates(order_numbers, statuses, filled_quantities, ordinals, quantities, prices, fees, happened_at)!
--- Updates with the executions they tell of; one without an execution has no ordinal. Cash and positions follow.
+-- Appends updates with their executions (ordinal is null without one), and updates cash and positions.
 with change as materialized (
     select *
     from unnest(
@@ -84,7 +84,7 @@ select
 from change;
 
 -- name: order_to_change(account_id, profile, client_order_id, number)^
--- By the broker's number, or else by the client's id: of several the one that works, and of those the newest.
+-- By the broker's number, or else by the client's id: prefers a working order, then the newest.
 select
     *, (select coalesce(max(ordinal), 0) from executions where order_number = orders.number) as ordinal
 from orders
@@ -106,7 +106,7 @@ from orders where number = :number;
 select ordinal, quantity, price from executions where order_number = :order_number order by ordinal limit 1;
 
 -- name: change_execution(order_number, ordinal, quantity, price, changed_at)!
--- Say something else of an execution that was not taken back; cash and positions follow.
+-- Changes an execution that was not busted, and updates cash and positions.
 with before as materialized (
     select
         e.order_number, e.ordinal, coalesce(c.revision, 0) + 1 as revision, coalesce(c.quantity, e.quantity) as quantity,
@@ -117,7 +117,7 @@ with before as materialized (
         order by revision desc limit 1
     ) as c on true
     where e.order_number = :order_number and e.ordinal = :ordinal and coalesce(c.quantity, e.quantity) > 0
-), said as (
+), recorded as (
     insert into execution_changes (order_number, ordinal, revision, quantity, price, changed_at)
     select order_number, ordinal, revision, :quantity::numeric, :price::numeric, :changed_at::timestamptz from before
 ), counted as (
@@ -201,7 +201,7 @@ on conflict (account_id) do update set flow = balances.flow + excluded.flow;
 select flow, fees from balances where account_id = :account_id;
 
 -- name: holdings(account_id, except_number)
--- Positions, and what the working orders of the account would add to them.
+-- Positions, and what the account's working orders would add to them.
 select
     symbol, coalesce(held.quantity, 0) as quantity, coalesce(buying, 0) as buying,
     coalesce(buying_value, 0) as buying_value, coalesce(buying_quantity, 0) as buying_quantity,
@@ -226,8 +226,8 @@ full join (
 order by symbol;
 
 -- name: find_order(account_id, profile, client_order_id, number, only_open, accepted_before)
--- One row per execution, or one without. By the broker's number, or else by the client's id: of several the one that
--- works, and of those the newest.
+-- One row per execution, or a single row without. By the broker's number, or else by the client's id: prefers a working
+-- order, then the newest.
 select
     orders.*, 1 + (select count(*) from replacements where order_number = orders.number) as terms_version,
     (
@@ -249,7 +249,7 @@ where orders.number = coalesce(
 order by ordinal;
 
 -- name: orders_of(account_id, profile, since, accepted_before, after, page)
--- One row per execution, or one without; the page counts orders.
+-- One row per execution, or a single row without; the page size counts orders.
 select
     paged.*, executions.ordinal, executions.quantity as execution_quantity, executions.price, executions.executed_at
 from (
@@ -281,7 +281,7 @@ select account_id, seed, faults::text, set_at from account_faults;
 select coalesce(max(number), 0) from updates;
 
 -- name: updates_after(number, profile, page)
--- What an update tells of an execution is either that it happened or how it changed. Terms are those of now.
+-- An update with an execution reports a new fill, or a change if it has a revision. Terms are the current ones.
 select
     updates.number, updates.order_number, updates.status, updates.filled_quantity, updates.revision,
     orders.account_id, orders.client_order_id, orders.symbol, orders.order_side, orders.order_type, orders.quantity,

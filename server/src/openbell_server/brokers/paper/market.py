@@ -1,4 +1,4 @@
-"""The paper market: what each symbol costs now, and what time does to orders that work."""
+"""The paper market: current quotes, and how time changes working orders."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,36 +11,33 @@ from openbell_server.brokers.paper.ledger import PAGE, Ledger, queries
 from openbell_server.brokers.paper.matching import MarketOrder, Match, Quote, end, match, reference_price
 from openbell_server.brokers.paper.prices import SYMBOLS_MAX, PriceFeed
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.orders import TimeInForce
+from openbell_server.domain.orders.order_terms import TimeInForce
 
 
 class Market:
-    """Quotes, and the passing of time."""
-
     def __init__(self, ledger: Ledger, feed: PriceFeed) -> None:
-        """Time begins now."""
         self._ledger = ledger
         self._feed = feed
         self._step = feed.step_at(datetime.now(UTC))
 
     @property
     def look_seconds(self) -> float:
-        """How often time should pass."""
+        """How often to call pass_time."""
         return self._feed.look_seconds
 
     def quote(self, symbol: Symbol) -> Quote:
-        """What holds now: what was set, else what the feed says, else the reference price."""
+        """The price that was set, else the feed's price, else the reference price."""
         return self._ledger.prices.get(symbol) or self._feed.quote(symbol, self._step) or Quote(reference_price(symbol))
 
     async def set_price(self, symbol: Symbol, quote: Quote) -> None:
-        """Hold a symbol at a quote, whatever the feed says; resting orders trigger and fill."""
+        """Fix a symbol's quote regardless of the feed; resting orders trigger and fill."""
         async with self._ledger.writing() as connection:
             await queries.set_price(connection, symbol=symbol, price=quote.price, size=quote.size)
             await _match_working(connection, {symbol: quote})
         self._ledger.prices[symbol] = quote
 
     async def free_price(self, symbol: Symbol) -> None:
-        """Let a symbol follow the feed again, or go back to its reference price; resting orders trigger and fill."""
+        """Return a symbol to the feed or to its reference price; resting orders trigger and fill."""
         quote = self._feed.quote(symbol, self._step) or Quote(reference_price(symbol))
         async with self._ledger.writing() as connection:
             await queries.free_price(connection, symbol=symbol)
@@ -48,7 +45,7 @@ class Market:
         self._ledger.prices.pop(symbol, None)
 
     async def pass_time(self, now: datetime) -> None:
-        """Ring the bells that are due, then move prices by the steps since the last time."""
+        """End the orders and hold the auctions that are due, then apply the price steps since the last call."""
         if await self._ledger.is_anything_due(now):
             await self._end(now, now)
         step = self._feed.step_at(now)
@@ -62,14 +59,14 @@ class Market:
             self._step = number
 
     async def ring(self, bell: TimeInForce) -> None:
-        """Hold the auction of a bell now; with that of the close, days end."""
+        """Hold the opening or closing auction now; the closing one also ends DAY and EXT orders."""
         closing = bell is TimeInForce.AT_CLOSE
         kinds = (TimeInForce.AT_CLOSE, TimeInForce.DAY, TimeInForce.EXT) if closing else (TimeInForce.AT_OPEN,)
         await self._end(datetime.now(UTC), datetime.max.replace(tzinfo=UTC), kinds)
 
     async def _move(self, quotes: Mapping[Symbol, Quote]) -> None:
         async with self._ledger.writing() as connection:
-            # A price that was set is held.
+            # A price that was set does not follow the feed.
             moved = {symbol: quote for symbol, quote in quotes.items() if symbol not in self._ledger.prices}
             await _match_working(connection, moved)
 
@@ -78,7 +75,7 @@ class Market:
             return end(order, self.quote(row["symbol"]).price)
 
         async with self._ledger.writing() as connection:
-            # All that it finds ends, so the next page is the first of what is left.
+            # Every order found ends, so the next query returns the remaining ones.
             while rows := [
                 row async for row in queries.due_orders(connection, due_by=due_by, kinds=list(kinds), page=PAGE)
             ]:

@@ -1,16 +1,24 @@
-"""When a paper order fills and at what price: pure rules over one price at a time per symbol."""
+"""When a paper order fills and at what price. Pure."""
 
 import hashlib
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
-from openbell_server.domain.broker_orders import ReportStatus
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.orders import EXACT, OrderSide, OrderSpec, OrderType, Terms, TimeInForce, exact_total
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.order_terms import (
+    EXACT,
+    OrderSide,
+    OrderSpec,
+    OrderType,
+    Terms,
+    TimeInForce,
+    exact_total,
+)
 
 LOT: Final = Decimal(1000)
-# They take no part in the market before their auction.
+# They do not trade before their auction.
 AUCTIONS: Final = frozenset({TimeInForce.AT_OPEN, TimeInForce.AT_CLOSE})
 _LOWEST_CENTS: Final = 1_000
 _HIGHEST_CENTS: Final = 50_000
@@ -20,7 +28,7 @@ _STOPS: Final = frozenset({OrderType.STOP, OrderType.STOP_LIMIT})
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What the market offers to each order that looks at it: a price, and how much; None is as much as one likes."""
+    """The price and quantity offered to each order; size None is unlimited."""
 
     price: Decimal
     size: Decimal | None = None
@@ -28,15 +36,13 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """A quantity at a price."""
-
     quantity: Decimal
     price: Decimal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarketOrder:
-    """An order as the market sees it: what is asked, and what has become of it."""
+    """An order's terms and state as matching needs them."""
 
     side: OrderSide
     spec: OrderSpec
@@ -45,13 +51,12 @@ class MarketOrder:
 
     @property
     def remaining(self) -> Decimal:
-        """What has not filled."""
         return EXACT.subtract(self.spec.quantity, self.filled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """What a quote makes of an order: how it stands then, and the executions on the way."""
+    """An order's new status and fills after a quote."""
 
     status: ReportStatus
     fills: tuple[Fill, ...] = ()
@@ -59,13 +64,13 @@ class Match:
 
 
 def reference_price(symbol: Symbol) -> Decimal:
-    """The price of a symbol nobody has set: the same on every machine, 10.00 to 500.00."""
+    """The default price of a symbol: 10.00 to 500.00, derived from its name, so the same everywhere."""
     number = int.from_bytes(hashlib.sha256(symbol.encode()).digest()[:8])
     return Decimal(_LOWEST_CENTS + number % (_HIGHEST_CENTS - _LOWEST_CENTS + 1)).scaleb(-2)
 
 
-def cannot_be_asked(spec: OrderSpec) -> str | None:
-    """Why the market has no such order, or None if it does."""
+def unsupported_reason(spec: OrderSpec) -> str | None:
+    """Why the market does not support such an order, or None if it does."""
     if spec.time_in_force in AUCTIONS and spec.order_type in _STOPS:
         return (
             f"a {spec.order_type} order cannot wait for an auction ({spec.time_in_force}); MARKET and LIMIT orders can"
@@ -74,11 +79,11 @@ def cannot_be_asked(spec: OrderSpec) -> str | None:
 
 
 def match(order: MarketOrder, quote: Quote) -> Match:
-    """Fill, rest or end at a new quote, on arrival and after a replace."""
+    """Match an order against a quote: on arrival, at a new price and after a replace."""
     if order.spec.time_in_force in AUCTIONS:
         return Match(status=ReportStatus.WORKING, triggered=order.triggered)
     if not (order.triggered or _triggers(order, quote.price)):
-        # Until then there is no order that could be now or never.
+        # IOC and FOK apply only after the stop has triggered.
         return Match(status=ReportStatus.WORKING, triggered=False)
     available = _available(order, quote) if _is_marketable(order, quote.price) else Decimal(0)
     if order.spec.time_in_force is TimeInForce.FILL_OR_KILL and available < order.remaining:
@@ -94,7 +99,7 @@ def match(order: MarketOrder, quote: Quote) -> Match:
 
 
 def end(order: MarketOrder, price: Decimal) -> Match:
-    """What becomes of an order when its time comes: its auction fills it whole or not at all, a day just ends."""
+    """What happens at the order's due time: an auction fills it completely or not at all; a day order expires."""
     if order.spec.time_in_force in AUCTIONS and _is_marketable(order, price):
         fills = _executions(order.remaining, Quote(price))
         return Match(status=ReportStatus.FILLED, fills=fills, triggered=order.triggered)
@@ -102,13 +107,12 @@ def end(order: MarketOrder, price: Decimal) -> Match:
 
 
 def after(order: MarketOrder, matched: Match) -> MarketOrder:
-    """The order with what a match made of it."""
     filled = exact_total((order.filled, *(fill.quantity for fill in matched.fills)))
     return replace(order, filled=filled, triggered=matched.triggered)
 
 
 def replaced(order: MarketOrder, terms: Terms) -> MarketOrder:
-    """The order with other terms; one that has triggered stays so."""
+    """The order with new terms; a triggered order stays triggered."""
     spec = OrderSpec(
         order_type=order.spec.order_type,
         quantity=terms.quantity,
@@ -125,7 +129,7 @@ def _triggers(order: MarketOrder, price: Decimal) -> bool:
 
 
 def _is_marketable(order: MarketOrder, price: Decimal) -> bool:
-    """Whether the price is no worse than the limit; then it is the price of the fill."""
+    """The fill price is the quote's price, not the limit."""
     limit = order.spec.limit_price
     return limit is None or (price <= limit if order.side is OrderSide.BUY else price >= limit)
 
@@ -135,7 +139,7 @@ def _available(order: MarketOrder, quote: Quote) -> Decimal:
 
 
 def _executions(quantity: Decimal, quote: Quote) -> tuple[Fill, ...]:
-    """Where there is no end of it, more than a lot takes two executions, so that clients meet partial fills."""
+    """With unlimited size, more than a lot makes two executions, so that clients see partial fills."""
     if quote.size is not None or quantity <= LOT:
         return (Fill(quantity, quote.price),)
     return Fill(LOT, quote.price), Fill(EXACT.subtract(quantity, LOT), quote.price)

@@ -1,4 +1,4 @@
-"""How a command is done and answered where a fault plan has its say."""
+"""Executes and answers a command under a fault plan."""
 
 import asyncio
 from collections import Counter
@@ -20,10 +20,10 @@ from openbell_server.brokers.paper.venue import Command, PaperVenue, Refusal
 from openbell_server.brokers.paper.wire import REFUSALS, TOO_MANY_REQUESTS, AcceptedBody, RefusalBody
 
 HANG_SECONDS_MAX: Final = 10
-# Long enough for the feed to be first.
+# Long enough for the feed to arrive before the reply.
 _ACK_SECONDS: Final = 0.5
 _RETRY_AFTER_SECONDS: Final = 2
-# What is to come late is forgotten beyond these, and when the process ends.
+# Limits for delayed work and lost commands; both are dropped at these limits and at exit.
 _LATE_MAX: Final = 1_000
 _LOST_MAX: Final = 100_000
 _DENIED: Final = {"code": "order_not_permitted", "text": "the fault plan says no to what was done"}
@@ -32,12 +32,11 @@ Act = Callable[[], Awaitable[str]]
 
 
 class Misbehaviour:
-    """Does commands as the plan of their account says."""
+    """Executes commands under the plan of their account; hanging replies end when closing is set."""
 
     def __init__(
         self, ledger: Ledger, market: Market, venue: PaperVenue, plans: Plans, feeds: Feeds, closing: asyncio.Event
     ) -> None:
-        """What hangs ends when closing is set."""
         self._ledger = ledger
         self._market = market
         self._venue = venue
@@ -46,16 +45,14 @@ class Misbehaviour:
         self._closing = closing
         self._late: set[asyncio.Task[None]] = set()
         self._nameless: Counter[tuple[UUID, int]] = Counter()
-        # Commands that were lost on their way: how often.
+        # How often each command was lost.
         self._lost: Counter[str] = Counter()
 
     def close(self) -> None:
-        """Forget what was to come late."""
         for task in self._late:
             task.cancel()
 
     async def perform(self, exchange: Exchange, command: Command, act: Act, status: int) -> None:
-        """Do a command and answer it."""
         plan = self._plans.of(command.account_id)
         key = command.client_order_id or self._count(command.account_id, plan)
         fault = plan.fault_of(command.kind, key, self._lost[key])
@@ -81,7 +78,6 @@ class Misbehaviour:
         return await self._answer(exchange, fault, status, AcceptedBody(broker_order_id))
 
     async def _answer(self, exchange: Exchange, fault: Fault, status: int, answer: AcceptedBody) -> None:
-        """Answer what was done, or not."""
         if fault is Fault.DONE_THEN_HANG:
             return await self._hang(exchange)
         if fault is Fault.DONE_THEN_ALL_RESET:
@@ -116,7 +112,7 @@ class Misbehaviour:
             task.add_done_callback(self._late.discard)
 
     def _count(self, account_id: UUID, plan: Faults) -> str:
-        """What names a command without an id: it is the account's first, second … under this seed."""
+        """A command without an id is identified by its ordinal for this account and seed."""
         self._nameless[account_id, plan.seed] += 1
         return f"{account_id} {self._nameless[account_id, plan.seed]}"
 
@@ -130,7 +126,7 @@ async def _do_late(seconds: float, act: Callable[[], Awaitable[object]]) -> None
     try:
         await act()
     except Refusal:
-        # On record, as every refusal; the one who asked has long gone.
+        # The refusal is recorded, and the client has disconnected.
         return
     except Exception:  # noqa: BLE001 - nobody waits for it
         structlog.get_logger().exception("late_command_failed")

@@ -1,4 +1,4 @@
-"""What an operator of the paper broker may do beside trading: set prices and cash, ring bells, look at an account."""
+"""The paper broker's operator API: set prices, cash and fault plans, hold auctions, read an account."""
 
 import re
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from openbell_server.brokers.paper.venue import Refusal
 from openbell_server.brokers.paper.wire import AccountFaultsBody, CashBody, FaultsBody, PriceBody, decimal_text
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.orders import TimeInForce, exact_decimal
+from openbell_server.domain.orders.order_terms import TimeInForce, exact_decimal
 
 _PRICE: Final = re.compile(r"/prices/([^/]{1,96})")
 _ACCOUNT: Final = re.compile(r"/accounts/([0-9a-f-]{36})")
@@ -27,15 +27,14 @@ _BELLS: Final = {"/bells/open": TimeInForce.AT_OPEN, "/bells/close": TimeInForce
 
 
 class OperatorRoutes:
-    """The routes that no broker would show to its clients."""
+    """Routes that a real broker would not offer."""
 
     def __init__(self, ledger: Ledger, market: Market) -> None:
-        """Nothing is kept here."""
         self._ledger = ledger
         self._market = market
 
     async def answer(self, exchange: Exchange) -> bool:
-        """Answer, if the request is for one of these routes."""
+        """Answer if this is one of these routes; return whether it was."""
         if found := _PRICE.fullmatch(exchange.path):
             return await self._price(exchange, symbol_of(unquote(found[1])))
         if (found := _CASH.fullmatch(exchange.path)) and exchange.method == "PUT":

@@ -1,4 +1,4 @@
-"""Which fault plan holds for an account, and what the feed makes of it."""
+"""Chooses an account's fault plan and applies it to the feed."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -10,39 +10,37 @@ from openbell_server.brokers.paper.wire import FeedLine
 
 
 class Plans:
-    """The plan of an account that asked for one, else the one for all."""
+    """An account's own plan, else the plan of the process."""
 
     def __init__(self, ledger: Ledger, everywhere: Faults) -> None:
-        """The plan for all holds from now on."""
         self._ledger = ledger
         self._everywhere = everywhere
         self._begun = datetime.now(UTC)
 
     def of(self, account_id: UUID) -> Faults:
-        """The plan that holds for an account."""
         asked = self._ledger.faults.get(account_id)
         return self._everywhere if asked is None else asked.plan
 
-    def retold(self, lines: Sequence[FeedLine]) -> list[FeedLine]:
-        """Lines of the feed as the plans would have them: not at all, backwards within an order, or twice."""
-        everyone_is_told = not (self._everywhere.mute_ms or self._everywhere.oddities)
-        if everyone_is_told and not self._ledger.faults:
+    def distort(self, lines: Sequence[FeedLine]) -> list[FeedLine]:
+        """Drop, reverse (within an order) or duplicate lines as the plans require."""
+        no_shared_distortion = not (self._everywhere.mute_ms or self._everywhere.oddities)
+        if no_shared_distortion and not self._ledger.faults:
             return list(lines)
         now = datetime.now(UTC)
-        heard = [line for line in lines if not self._is_mute(line, now)]
+        visible = [line for line in lines if not self._is_muted(line, now)]
         backwards: dict[str, list[FeedLine]] = {}
-        for line in heard:
+        for line in visible:
             if self._is_odd(Oddity.REORDER_FILLS, line):
                 backwards.setdefault(_order_of(line), []).append(line)
-        told: list[FeedLine] = []
-        for line in heard:
+        distorted: list[FeedLine] = []
+        for line in visible:
             turn = backwards[_order_of(line)].pop() if _order_of(line) in backwards else line
-            told.append(turn)
+            distorted.append(turn)
             if turn.report is not None and turn.report.executions and self._is_odd(Oddity.DUPLICATE_FILLS, turn):
-                told.append(turn)
-        return told
+                distorted.append(turn)
+        return distorted
 
-    def _is_mute(self, line: FeedLine, now: datetime) -> bool:
+    def _is_muted(self, line: FeedLine, now: datetime) -> bool:
         assert line.account_id is not None
         asked = self._ledger.faults.get(line.account_id)
         since = self._begun if asked is None else asked.set_at

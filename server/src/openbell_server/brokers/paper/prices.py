@@ -1,4 +1,4 @@
-"""How paper prices move: not at all, by a seeded walk, or as a file says. Pure but for reading that file once."""
+"""How paper prices move: constant, by a seeded random walk, or from a file that is read once."""
 
 import csv
 import hashlib
@@ -16,11 +16,11 @@ from typing import Final, Protocol
 from openbell_server.brokers.paper.matching import LOT, Quote, reference_price
 from openbell_server.domain.errors import InvalidCommand, OperatorError
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
-from openbell_server.domain.orders import exact_decimal
+from openbell_server.domain.orders.order_terms import exact_decimal
 
-# So many symbols move at a time; what rests in others waits.
+# Only this many symbols with working orders move at a time.
 SYMBOLS_MAX: Final = 500
-# A walk is so long, and then goes back the way it came.
+# A walk has this many steps, then runs backwards.
 WALK_STEPS: Final = 4096
 ROWS_MAX: Final = 100_000
 _WALK_DEFAULTS: Final = {"seed": 0, "step_ms": 500, "bps": 5}
@@ -30,52 +30,44 @@ _REPLAY_SECONDS: Final = 0.1
 
 
 class InvalidPrices(OperatorError):
-    """The prices that are asked for cannot be read."""
+    """OPENBELL_PAPER_PRICES is invalid."""
 
 
 class PriceFeed(Protocol):
-    """Where quotes come from, by steps that are numbered in time."""
+    """A source of quotes in steps that are numbered by time."""
 
     @property
     def catch_up(self) -> int:
-        """How many steps are played after a pause, the newest."""
+        """How many of the newest steps are applied after a pause."""
 
     @property
-    def look_seconds(self) -> float:
-        """How often to look for a new step."""
+    def look_seconds(self) -> float: ...
 
-    def step_at(self, now: datetime) -> int:
-        """The last step by then."""
+    def step_at(self, now: datetime) -> int: ...
 
     def quote(self, symbol: Symbol, step: int) -> Quote | None:
-        """What holds for a symbol after a step; None if this feed says nothing of it."""
+        """The quote after a step; None if this feed does not cover the symbol."""
 
-    def moves(self, step: int, symbols: Collection[Symbol]) -> dict[Symbol, Quote]:
-        """What a step changes for these symbols."""
+    def moves(self, step: int, symbols: Collection[Symbol]) -> dict[Symbol, Quote]: ...
 
 
 class StillPrices:
-    """Every symbol stays at its reference price."""
-
     catch_up = 0
     look_seconds = _IDLE_SECONDS
 
     def step_at(self, now: datetime) -> int:
-        """There is no other step."""
         return 0
 
     def quote(self, symbol: Symbol, step: int) -> Quote | None:
-        """It says nothing of any."""
         return None
 
     def moves(self, step: int, symbols: Collection[Symbol]) -> dict[Symbol, Quote]:
-        """Nothing."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A random walk from each reference price: the same for the same seed, symbol and step, whoever asks and when."""
+    """A random walk from the reference price that depends only on seed, symbol and step."""
 
     seed: int
     step_ms: int
@@ -84,28 +76,25 @@ class Walk:
 
     @property
     def look_seconds(self) -> float:
-        """Once in a step."""
         return min(_IDLE_SECONDS, self.step_ms / 1000)
 
     def step_at(self, now: datetime) -> int:
-        """Steps are counted from 1970, so that a restart goes on where it would have been."""
+        """Steps count from 1970, so that a restart continues the same walk."""
         return int(now.timestamp() * 1000) // self.step_ms
 
     def quote(self, symbol: Symbol, step: int) -> Quote:
-        """A lot at the price of the step."""
         there = WALK_STEPS - 1
         place = step % (2 * there)
         cents = _path(self.seed, self.bps, symbol)[min(place, 2 * there - place)]
         return Quote(Decimal(cents).scaleb(-2), LOT)
 
     def moves(self, step: int, symbols: Collection[Symbol]) -> dict[Symbol, Quote]:
-        """Every symbol moves in every step."""
         return {symbol: self.quote(symbol, step) for symbol in symbols}
 
 
 @lru_cache(maxsize=SYMBOLS_MAX)
 def _path(seed: int, bps: int, symbol: Symbol) -> "array[int]":
-    """The prices of a walk in cents; each step changes by up to so many hundredths of a percent."""
+    """The prices of a walk in cents; each step changes by at most bps basis points."""
     fine = int(reference_price(symbol).scaleb(8))
     path = array("q")
     for step in range(WALK_STEPS):
@@ -124,17 +113,16 @@ class _Row:
 
 @dataclass(slots=True)
 class Replay:
-    """Prices as a file has them, from the start of the process; a symbol's last price stays, with no end of it."""
+    """Prices of a file, timed from the start of the process; the last price of a symbol stays, with unlimited size."""
 
     rows: list[_Row]
     started_at: datetime
     catch_up: int = ROWS_MAX
     look_seconds: float = _REPLAY_SECONDS
-    # By symbol, the numbers of its rows, counted from 1.
+    # Row numbers by symbol, from 1.
     _places: dict[Symbol, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Each row is a step."""
         for number, row in enumerate(self.rows, start=1):
             self._places.setdefault(row.symbol, []).append(number)
         for numbers in self._places.values():
@@ -142,23 +130,20 @@ class Replay:
             self.rows[numbers[-1] - 1] = _Row(last.seconds, last.symbol, Quote(last.quote.price))
 
     def step_at(self, now: datetime) -> int:
-        """The rows before that time."""
         return bisect_left(self.rows, (now - self.started_at).total_seconds(), key=lambda row: row.seconds)
 
     def quote(self, symbol: Symbol, step: int) -> Quote | None:
-        """The symbol's last row by then."""
         numbers = self._places.get(symbol, [])
         count = bisect_left(numbers, step + 1)
         return self.rows[numbers[count - 1] - 1].quote if count else None
 
     def moves(self, step: int, symbols: Collection[Symbol]) -> dict[Symbol, Quote]:
-        """The row, if it is of one of these symbols."""
         row = self.rows[step - 1]
         return {row.symbol: row.quote} if row.symbol in symbols else {}
 
 
 def parse_prices(text: str, now: datetime) -> PriceFeed:
-    """Read the setting: empty, `walk:seed=7,step_ms=500,bps=5`, or `csv:` and the path of a file."""
+    """Parse the setting: empty, `walk:seed=7,step_ms=500,bps=5`, or `csv:` and the path of a file."""
     kind, _, rest = text.strip().partition(":")
     if not kind and not rest:
         return StillPrices()
@@ -171,13 +156,13 @@ def parse_prices(text: str, now: datetime) -> PriceFeed:
 
 def _walk_numbers(text: str) -> dict[str, int]:
     numbers = dict(_WALK_DEFAULTS)
-    for word in filter(None, (word.strip() for word in text.split(","))):
-        name, _, value = (part.strip() for part in word.partition("="))
+    for item in filter(None, (item.strip() for item in text.split(","))):
+        name, _, value = (part.strip() for part in item.partition("="))
         if name not in _WALK_BOUNDS:
             raise _invalid(f"a walk has no {name!r}; it has {', '.join(_WALK_BOUNDS)}")
         lowest, highest = _WALK_BOUNDS[name]
         if not (value.isascii() and value.isdigit() and len(value) < 20 and lowest <= int(value) <= highest):
-            raise _invalid(f"{word}: {name} must be a whole number from {lowest} to {highest}")
+            raise _invalid(f"{item}: {name} must be a whole number from {lowest} to {highest}")
         numbers[name] = int(value)
     return numbers
 
@@ -208,7 +193,7 @@ def _read_rows(path: Path) -> list[_Row]:
 
 
 def _moment(text: str) -> float | datetime:
-    """Seconds from the start, or a timestamp with its zone."""
+    """Seconds from the start, or a timestamp with its time zone."""
     if text.isascii() and text.replace(".", "", 1).isdigit():
         return float(text)
     moment = datetime.fromisoformat(text)
@@ -218,7 +203,7 @@ def _moment(text: str) -> float | datetime:
 
 
 def _seconds(moment: float | datetime, start: datetime | None, rows: list[_Row]) -> float:
-    """Since the first row, if rows have timestamps."""
+    """Timestamps become seconds since the first row."""
     if isinstance(moment, datetime) != (start is not None):
         raise ValueError("either every row has a timestamp or none")
     seconds = (moment - start).total_seconds() if isinstance(moment, datetime) and start else moment

@@ -1,4 +1,4 @@
-"""The kinds of broker that the paper broker can be: what it does with its clients' ids, and what it can be asked."""
+"""Profiles of the paper broker: how it treats client ids, and what it supports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -6,21 +6,21 @@ from types import MappingProxyType
 from typing import Final
 
 from openbell_server.application.ports.broker import BrokerCapabilities, ReplaceSupport
-from openbell_server.domain.broker_honesty import IdClass, LookUp
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.orders import OrderType, RouteStrategy, TimeInForce
+from openbell_server.domain.orders.broker_guarantees import IdClass, LookUp
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import OrderType, RouteStrategy, TimeInForce
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One kind of broker: accounts name it, the server behaves like it, the session expects it."""
+    """One kind of broker: accounts refer to it by name, the server behaves like it, the session expects it."""
 
     name: str
     capabilities: BrokerCapabilities
 
     @property
     def has_client_ids(self) -> bool:
-        """Whether there is a place for our ids at all."""
+        """Whether orders have a client_order_id."""
         return self.capabilities.look_up is not LookUp.BROKER_ID
 
 
@@ -41,20 +41,18 @@ _STRICT: Final = BrokerCapabilities(
     look_up=LookUp.EVERY_ORDER,
     cancels_by_client_id=True,
     enforces_valid_until=True,
-    # It refuses what arrives after valid_until, so six seconds cover the door, the wire and a lagging look-up.
+    # It refuses commands after valid_until, so six seconds cover door, network and a delayed look-up.
     settle_seconds=6,
 )
-# Without an end that the broker enforces, only a long wait proves anything.
+# Without an enforced valid_until, only a long wait proves that a command never arrived.
 _LAX: Final = replace(_STRICT, cancels_by_client_id=False, enforces_valid_until=False, settle_seconds=10)
 
 PAPER: Final = Profile("paper", _STRICT)
-# An id is free again once its order has ended, and then the order cannot be found any more.
+# An id can be reused after its order has ended, and then the order cannot be found any more.
 PAPER_W: Final = Profile(
     "paper-w",
     replace(
-        _STRICT,
-        id_classes=_classes(IdClass.FOR_A_WHILE, IdClass.FOR_A_WHILE, IdClass.NONE),
-        look_up=LookUp.OPEN_ORDERS,
+        _STRICT, id_classes=_classes(IdClass.FOR_A_WHILE, IdClass.FOR_A_WHILE, IdClass.NONE), look_up=LookUp.OPEN_ORDERS
     ),
 )
 PAPER_B: Final = Profile("paper-b", replace(_LAX, id_classes=_classes(IdClass.ECHOED, IdClass.ECHOED, IdClass.NONE)))

@@ -1,7 +1,7 @@
--- The paper broker's ledger: applied at every start, changes nothing that was recorded.
+-- The paper broker's ledger. Applied at every start; never changes recorded rows.
 select pg_advisory_xact_lock(7302301801);
 
--- Every command and sign-in that arrived, and what was done: accepted, or the code of the refusal.
+-- Every received command and sign-in with its result: accepted, or the code of the refusal.
 create table if not exists requests (
     number bigint generated always as identity primary key,
     kind text not null,
@@ -11,9 +11,9 @@ create table if not exists requests (
     done text not null
 );
 
--- Ledgers from before there was a REPLACE know two kinds only.
+-- Ledgers created before REPLACE existed allow only two kinds.
 alter table requests drop constraint if exists requests_kind_check;
--- The key that a command was signed with; its secret is kept nowhere.
+-- The key that signed the command; its secret is never stored.
 alter table requests add column if not exists key_id text;
 create index if not exists requests_signed on requests (account_id, number) where key_id is not null;
 
@@ -35,10 +35,10 @@ create table if not exists orders (
     unique (account_id, client_order_id)
 );
 
--- When an order's day ends or its auction is held; null: never, as for orders from before there were days.
+-- End of the order's day or time of its auction; null: never, also for orders from before this column.
 alter table orders add column if not exists due_at timestamptz;
 
--- Which kind of broker took it, and where that knows no ids of its clients, none; another kind may take an id twice.
+-- The profile that accepted the order. Some profiles have no client ids, others accept an id twice.
 alter table orders add column if not exists profile text not null default 'paper';
 alter table orders alter column client_order_id drop not null;
 alter table orders drop constraint if exists orders_account_id_client_order_id_key;
@@ -60,7 +60,7 @@ create table if not exists executions (
 );
 alter table executions add column if not exists fee numeric not null default 0 check (fee >= 0);
 
--- What orders became, in order; an order shows the last.
+-- All replacements in order; the order row has the latest terms.
 create table if not exists replacements (
     account_id uuid not null,
     client_order_id text not null,
@@ -72,13 +72,13 @@ create table if not exists replacements (
     replaced_at timestamptz not null,
     primary key (account_id, client_order_id)
 );
--- There is one writer, who looks first; a broker that only echoes ids takes one again.
+-- The single writer checks ids before it inserts; a profile that only echoes ids accepts one twice.
 alter table replacements drop constraint if exists replacements_pkey;
 alter table replacements alter column client_order_id drop not null;
 create index if not exists replacements_by_client_id on replacements (account_id, client_order_id);
 create index if not exists replacements_by_order on replacements (order_number);
 
--- What was said of executions afterwards: quantity 0 takes one back.
+-- Later changes of executions; quantity 0 is a bust.
 create table if not exists execution_changes (
     order_number bigint not null,
     ordinal integer not null,
@@ -90,7 +90,7 @@ create table if not exists execution_changes (
     foreign key (order_number, ordinal) references executions (order_number, ordinal)
 );
 
--- Misbehaviour that accounts asked for.
+-- Fault plans of accounts.
 create table if not exists account_faults (
     account_id uuid primary key,
     seed bigint not null,
@@ -98,7 +98,7 @@ create table if not exists account_faults (
     set_at timestamptz not null
 );
 
--- What the feed tells, numbered without gaps in the order of commit: there is one writer.
+-- The updates of the feed, numbered without gaps in commit order, because there is one writer.
 create table if not exists updates (
     number bigint primary key,
     order_number bigint not null references orders,
@@ -109,17 +109,17 @@ create table if not exists updates (
     foreign key (order_number, execution_ordinal) references executions (order_number, ordinal)
 );
 
--- Which change of its execution an update tells of.
+-- The execution change that the update reports.
 alter table updates add column if not exists revision integer;
 
 create table if not exists prices (
     symbol text primary key,
     price numeric not null check (price > 0)
 );
--- How much each order may take at that price; null: as much as it likes.
+-- Quantity each order may take at that price; null: unlimited.
 alter table prices add column if not exists size numeric check (size > 0);
 
--- What was paid into accounts, or below zero out of them.
+-- Deposits to accounts; withdrawals are negative.
 create table if not exists deposits (
     number bigint generated always as identity primary key,
     account_id uuid not null,
@@ -127,7 +127,8 @@ create table if not exists deposits (
     made_at timestamptz not null
 );
 
--- Sums, so that no command has to add up a history: positions of executions, balances of executions and deposits.
+-- Running totals, so that no command has to sum a history: positions from executions, balances from executions and
+-- deposits.
 do $$
 begin
     if to_regclass('balances') is null then

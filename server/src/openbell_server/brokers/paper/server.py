@@ -1,4 +1,4 @@
-"""The paper broker's HTTP side: a small ASGI application that can also fail in the ways its fault plan says."""
+"""The paper broker's HTTP server: a small ASGI application that can apply a fault plan."""
 
 import asyncio
 import re
@@ -31,9 +31,9 @@ from openbell_server.brokers.paper.wire import (
     ReplacementBody,
     SessionBody,
 )
-from openbell_server.domain.broker_honesty import LookUp
 from openbell_server.domain.errors import InvalidCommand
-from openbell_server.domain.orders import Terms, exact_decimal
+from openbell_server.domain.orders.broker_guarantees import LookUp
+from openbell_server.domain.orders.order_terms import Terms, exact_decimal
 
 _ORDERS: Final = re.compile(r"/accounts/([0-9a-f-]{36})/orders")
 _ORDER: Final = re.compile(r"/accounts/([0-9a-f-]{36})/orders/([^/]{1,192})")
@@ -44,10 +44,7 @@ _NO_IDS: Final = Refusal("malformed", "this broker has no place for ids of its c
 
 
 class PaperApplication:
-    """The routes."""
-
     def __init__(self, ledger: Ledger, market: Market, faults: Faults) -> None:
-        """The fault plan holds for the life of the process."""
         self._ledger = ledger
         self._venue = PaperVenue(ledger, market)
         self._operator = OperatorRoutes(ledger, market)
@@ -57,12 +54,11 @@ class PaperApplication:
         self._misbehaviour = Misbehaviour(ledger, market, self._venue, self._plans, self._feeds, self._closing)
 
     def close(self) -> None:
-        """End the feeds and the hanging replies, so that the server can drain."""
+        """End feeds and hanging replies, so that the server can shut down."""
         self._closing.set()
         self._misbehaviour.close()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         assert scope["type"] == "http"
         exchange = Exchange(scope, receive, send)
         try:
@@ -70,7 +66,7 @@ class PaperApplication:
         except Refusal as refusal:
             await exchange.answer(REFUSALS[refusal.code], RefusalBody(refusal.code, refusal.text))
         except ClientLeft:
-            # Whoever asked died in mid-request; nothing was recorded, and nobody is there to be told.
+            # The client disconnected in mid-request; nothing was recorded, and no answer is possible.
             return
 
     async def _route(self, exchange: Exchange) -> None:
@@ -85,7 +81,7 @@ class PaperApplication:
             name = _client_order_id(unquote(found[2]))
             await self._order(exchange, account_of(found[1]), name, OrderKey(client_order_id=name))
         elif found := _BROKER_ORDER.fullmatch(exchange.path):
-            # There is no order 0.
+            # Order 0 does not exist.
             key = OrderKey(number=number_of(found[2]) or 0)
             await self._order(exchange, account_of(found[1]), found[2], key)
         elif found := _ORDERS.fullmatch(exchange.path):
@@ -169,7 +165,7 @@ class PaperApplication:
         await self._misbehaviour.perform(exchange, command, act, status)
 
     async def _session(self, exchange: Exchange, account_id: UUID) -> None:
-        """Let an account in, or show which key it came with last."""
+        """Sign an account in, or show which key it used last."""
         if exchange.method == "GET":
             await exchange.answer(200, await self._ledger.last_key(account_id))
         elif exchange.method == "POST":
@@ -177,13 +173,13 @@ class PaperApplication:
             if exchange.key is None:
                 raise Refusal(KEY_REFUSED, "sign in with a key")
             terms = await self._admit(command, exchange.key)
-            await self._venue.let_in(command)
+            await self._venue.record_sign_in(command)
             await exchange.answer(200, SessionBody(terms.external_account_id, terms.expires_at))
         else:
             await _no_such_route(exchange)
 
     async def _admit(self, command: Command, key: Key | None) -> KeyTerms:
-        """Refuse a command, on record, that is signed with a key which is not let in."""
+        """Check the key; record the refusal of a command whose key is invalid."""
         try:
             return _admit(key)
         except Refusal as refusal:
@@ -198,13 +194,13 @@ class PaperApplication:
         await exchange.answer(200, {"status": "ok"})
 
     def _visible_before(self, account_id: UUID) -> datetime:
-        """Without a lag everything is visible, also what was taken before the clock was set back."""
+        """Without a lag everything is visible, also orders recorded before the clock was set back."""
         lag = timedelta(milliseconds=self._plans.of(account_id).find_lag_ms)
         return datetime.now(UTC) - lag if lag else datetime.max.replace(tzinfo=UTC)
 
 
 def _admit(key: Key | None) -> KeyTerms:
-    """What the key is for; an account may do without one."""
+    """The terms of the key; a key is optional."""
     if key is None:
         return KeyTerms()
     judged = judge(key, datetime.now(UTC))
@@ -226,14 +222,14 @@ def _command(exchange: Exchange, kind: CommandKind, account_id: UUID) -> Command
 
 
 def _own_id(exchange: Exchange, client_order_id: str | None) -> str | None:
-    """The id that a command brings: there must be one where there is a place for it, and nowhere else."""
+    """Require a client_order_id exactly where the profile has client ids."""
     if exchange.profile.has_client_ids is (client_order_id is None):
         raise _NO_IDS if client_order_id else Refusal("malformed", "the client_order_id is missing")
     return client_order_id
 
 
 def _require_name(exchange: Exchange, key: OrderKey) -> None:
-    """Refuse a command that names its order by an id which this broker does not take for a name."""
+    """Refuse a client id in the path where the profile accepts only broker ids."""
     if key.client_order_id is not None and not exchange.profile.capabilities.cancels_by_client_id:
         raise Refusal("malformed", "this broker's orders are named by its own ids: /broker-orders/P1")
 
@@ -246,7 +242,7 @@ def _valid_until(text: str | None) -> datetime:
 
 
 async def _no_such_route(exchange: Exchange) -> None:
-    """Not one of REFUSALS: a session at a wrong address must not take it for the broker's word about an order."""
+    """Not one of REFUSALS: a session with a wrong address must not read this as an answer about an order."""
     await exchange.answer(404, {"error": "there is nothing here"})
 
 
@@ -261,7 +257,7 @@ def _since(text: str | None) -> datetime:
     if text is None:
         return datetime.fromtimestamp(0, UTC)
     try:
-        # In UTC there is no time that the database could not hold.
+        # UTC ensures that the database can store the time.
         return msgspec.convert(text, AwareTime).astimezone(UTC)
     except (msgspec.ValidationError, OverflowError) as trouble:
         raise Refusal("malformed", f"since: {trouble}") from trouble

@@ -1,4 +1,4 @@
-"""The client of the paper broker: each command is written once, and every ending has one honest outcome."""
+"""The client of the paper broker: sends each command once and reports every outcome as definite or Unknown."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
@@ -20,8 +20,8 @@ from openbell_server.brokers.http_client import (
     Reply,
     UnreadableAnswer,
     decoded,
+    describe_error,
     read,
-    said,
 )
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED, Key, signature
 from openbell_server.brokers.paper.profiles import PAPER, Profile
@@ -43,44 +43,48 @@ from openbell_server.brokers.paper.wire import (
     decimal_text,
     in_utc,
 )
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import Accepted, NotSent, OrderName, OrderReport, Outcome, Refused, Unknown
-from openbell_server.domain.credentials import Secrets, SignedIn, SignInRefused
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, Symbol
-from openbell_server.domain.instruments import BrokerPosition, Instrument, Quote
+from openbell_server.domain.markets.instruments import BrokerPosition, Instrument, Quote
+from openbell_server.domain.orders.broker_reports import (
+    Accepted,
+    NotSent,
+    OrderName,
+    OrderReport,
+    Outcome,
+    Refused,
+    Unknown,
+)
 
 FEED_SILENCE_SECONDS: Final = 15
 RECONNECT_SECONDS_MAX: Final = 1.0
-# Half a million orders: far more than an account trades between two copies of a database.
+# 500,000 orders: far more than an account makes between two reconciliations.
 PAGES_MAX: Final = 1_000
 _RECONNECT_SECONDS_MIN: Final = 0.05
-_NAMELESS: Final = "the broker knows its orders by its own ids only, and has told none for this one"
+_NO_BROKER_ID: Final = "the broker knows its orders by its own ids only, and has told none for this one"
 
 
-class CannotAsk(Exception):
-    """The broker cannot be asked about an order of which it has told no id."""
+class NoBrokerOrderId(Exception):
+    """The profile finds orders by the broker's id only, and this order has none yet."""
 
 
 class PaperSession:
-    """A connection to the paper broker; it follows no redirect and repeats nothing."""
-
     def __init__(self, address: str, profile: Profile = PAPER) -> None:
-        """Address is the broker's http address, profile the kind of broker that it shall be; nothing is sent yet."""
         self._profile = profile
         self.is_connected = False
         self.unheard: Collection[AccountId] = ()
         self._log = structlog.get_logger()
-        # Of the accounts that are signed in.
+        # By signed-in account.
         self._secrets: dict[AccountId, Secrets] = {}
         self._http = BrokerHttp(address if profile is PAPER else f"{address}/{profile.name}")
 
     async def sign_in(
         self, account_id: AccountId, environment: Environment, secrets: Secrets
     ) -> SignedIn | SignInRefused:
-        """Use these secrets for the account from now on, if the broker takes them; raises when in doubt."""
-        # Its money is play money in either.
+        # Both environments trade with simulated money.
         del environment
-        reply = await self._http.ask(
+        reply = await self._http.query(
             self._http.request("POST", f"/accounts/{account_id}/session", headers=_signed(secrets))
         )
         refusal = _refusal(reply)
@@ -92,11 +96,9 @@ class PaperSession:
         return SignedIn(terms.external_account_id, expires_at)
 
     async def sign_out(self, account_id: AccountId) -> None:
-        """Forget the account's secrets."""
         self._secrets.pop(account_id, None)
 
     async def submit(self, order: BrokerOrder) -> Outcome:
-        """Ask for a new order."""
         body = OrderBody(
             client_order_id=order.client_order_id if self._profile.has_client_ids else None,
             symbol=order.symbol,
@@ -112,7 +114,6 @@ class PaperSession:
         return await self._command(self._with_body(order.account_id, "POST", path, body), 201)
 
     async def replace(self, replacement: BrokerReplacement) -> Outcome:
-        """Ask that an order be changed."""
         terms = replacement.terms
         body = ReplacementBody(
             client_order_id=replacement.client_order_id if self._profile.has_client_ids else None,
@@ -124,37 +125,34 @@ class PaperSession:
         )
         path = self._path_to_change(replacement.account_id, replacement.order)
         if path is None:
-            return NotSent(_NAMELESS)
+            return NotSent(_NO_BROKER_ID)
         return await self._command(self._with_body(replacement.account_id, "PATCH", path, body), 200)
 
     async def cancel(self, account_id: AccountId, order: OrderName, valid_until: datetime) -> Outcome:
-        """Ask for the end of an order."""
         path = self._path_to_change(account_id, order)
         if path is None:
-            return NotSent(_NAMELESS)
+            return NotSent(_NO_BROKER_ID)
         request = self._http.request(
             "DELETE", path, params={"valid_until": valid_until.isoformat()}, headers=self._headers(account_id)
         )
         return await self._command(request, 200)
 
     async def find(self, account_id: AccountId, order: OrderName) -> OrderReport | None:
-        """The order with all its executions, or None if the broker says that it has none; raises when in doubt."""
         path = _client_path(account_id, order) if self._profile.has_client_ids else _broker_path(account_id, order)
         if path is None:
-            raise CannotAsk(_NAMELESS)
-        reply = await self._ask(account_id, path)
+            raise NoBrokerOrderId(_NO_BROKER_ID)
+        reply = await self._query(account_id, path)
         refusal = _refusal(reply)
         if refusal is not None and refusal.code == UNKNOWN_ORDER:
             return None
-        told = read(reply, LedgerOrderBody)
+        order_body = read(reply, LedgerOrderBody)
         asked = (order.client_order_id,) if self._profile.has_client_ids else order.broker_order_ids[-1:]
-        shown = told.client_order_id if self._profile.has_client_ids else told.broker_order_id
-        if told.account_id != account_id or shown not in asked:
-            raise UnreadableAnswer(f"asked for {asked[0]} of {account_id}, it tells {shown} of {told.account_id}")
-        return told.to_report()
+        shown = order_body.client_order_id if self._profile.has_client_ids else order_body.broker_order_id
+        if order_body.account_id != account_id or shown not in asked:
+            raise UnreadableAnswer(f"asked for {asked[0]} of {account_id}, it tells {shown} of {order_body.account_id}")
+        return order_body.to_report()
 
     async def orders_since(self, account_id: AccountId, since: datetime) -> list[OrderReport]:
-        """Every order since then, page by page to the end; raises when one page is in doubt."""
         orders: list[LedgerOrderBody] = []
         after = 0
         for _ in range(PAGES_MAX):
@@ -166,12 +164,11 @@ class PaperSession:
         raise ListBrokenOff(f"the account has more orders since {since} than {PAGES_MAX} pages hold")
 
     async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
-        """What the account holds, by the broker's books."""
-        body = read(await self._ask(account_id, f"/accounts/{account_id}"), AccountBody)
+        body = read(await self._query(account_id, f"/accounts/{account_id}"), AccountBody)
         return [BrokerPosition(symbol=Symbol(p.symbol), quantity=Decimal(p.quantity)) for p in body.positions]
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
-        """All of them: whatever can be spelt is traded, in any fraction."""
+        """Every valid symbol is tradable, in any fraction."""
         del account_id
         return [
             Instrument(symbol=symbol, asset_class="us_equity", quote_currency="USD", tradable=True, fractional=True)
@@ -179,16 +176,16 @@ class PaperSession:
         ]
 
     async def quotes(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Quote]:
-        """The one price of each that the broker trades at."""
+        """The single trading price serves as bid, ask and last."""
         quotes = []
         for symbol in symbols:
-            told = read(await self._ask(account_id, f"/prices/{quote(symbol, safe='')}"), QuotedBody)
-            price = Decimal(told.price)
+            body = read(await self._query(account_id, f"/prices/{quote(symbol, safe='')}"), QuotedBody)
+            price = Decimal(body.price)
             quotes.append(Quote(symbol=symbol, as_of=datetime.now(UTC), bid=price, ask=price, last=price))
         return quotes
 
     async def reports(self) -> AsyncGenerator[FeedItem, None]:
-        """Reports as they come, None after each connect; it reconnects by itself until the session is closed."""
+        """Reports, and None after each connect; reconnects until the session is closed."""
         pause = _RECONNECT_SECONDS_MIN
         while not self._http.is_closed:
             try:
@@ -201,22 +198,21 @@ class PaperSession:
                         elif line.account_id is not None and line.report is not None:
                             yield AccountId(line.account_id), line.report.to_report()
             except (httpx.HTTPError, TimeoutError) as trouble:
-                self._log.warning("broker_feed_broken", broker=self._profile.name, why=said(trouble))
+                self._log.warning("broker_feed_broken", broker=self._profile.name, why=describe_error(trouble))
             finally:
                 self.is_connected = False
             await asyncio.sleep(pause)
             pause = min(pause * 2, RECONNECT_SECONDS_MAX)
 
     def listen_again(self, accounts: Collection[AccountId]) -> None:
-        """No account has a feed of its own."""
+        """Does nothing: all accounts share one feed."""
 
     async def close(self) -> None:
-        """Let go of the connections."""
         await self._http.close()
 
     async def _page(self, account_id: AccountId, since: datetime, after: int) -> OrderPage:
         params = {"since": since.isoformat(), "after": str(after)}
-        page = read(await self._ask(account_id, f"/accounts/{account_id}/orders", params), OrderPage)
+        page = read(await self._query(account_id, f"/accounts/{account_id}/orders", params), OrderPage)
         numbers = [after, *(order.number for order in page.orders)]
         if (
             any(later <= earlier for earlier, later in pairwise(numbers))
@@ -244,8 +240,8 @@ class PaperSession:
         headers = {"content-type": "application/json", **self._headers(account_id)}
         return self._http.request(method, path, content=msgspec.json.encode(body), headers=headers)
 
-    async def _ask(self, account_id: AccountId, path: str, params: Mapping[str, str] | None = None) -> Reply:
-        return await self._http.ask(self._http.request("GET", path, params=params, headers=self._headers(account_id)))
+    async def _query(self, account_id: AccountId, path: str, params: Mapping[str, str] | None = None) -> Reply:
+        return await self._http.query(self._http.request("GET", path, params=params, headers=self._headers(account_id)))
 
     async def _command(self, request: httpx.Request, done: int) -> Outcome:
         reply = await self._http.command(request)
@@ -260,7 +256,7 @@ class PaperSession:
         if refusal is None:
             return Unknown(f"the broker answered {reply.status}")
         if refusal.code == DUPLICATE_ID:
-            # It proves that a command with our id was taken, not that this one is refused.
+            # The duplicate proves that an earlier command with this id was accepted, not that this one is refused.
             return Unknown(refusal.text)
         if refusal.code == TOO_MANY_REQUESTS:
             return NotSent(refusal.text, reply.retry_after)
@@ -272,7 +268,7 @@ def _signed(secrets: Secrets) -> dict[str, str]:
 
 
 def _refusal(reply: Reply) -> RefusalBody | None:
-    """A definite no: a code of the table, under that code's own status."""
+    """A definite refusal: a code of the table together with its status."""
     try:
         refusal = decoded(reply.body, RefusalBody)
     except UnreadableAnswer:
@@ -285,7 +281,7 @@ def _client_path(account_id: AccountId, order: OrderName) -> str:
 
 
 def _broker_path(account_id: AccountId, order: OrderName) -> str | None:
-    """By the newest of the broker's own ids, if it has told one."""
+    """By the newest broker id, if there is one."""
     if not order.broker_order_ids:
         return None
     return f"/accounts/{account_id}/broker-orders/{quote(order.broker_order_ids[-1], safe='')}"

@@ -1,4 +1,4 @@
-"""What the paper broker does with a command: match it, write the ledger in one transaction, answer."""
+"""Executes commands at the paper broker: match, write the ledger in one transaction, answer."""
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -14,24 +14,23 @@ from openbell_server.brokers.paper.days import due_at
 from openbell_server.brokers.paper.faults import CommandKind
 from openbell_server.brokers.paper.ledger import Ledger, OrderKey, broker_order_id, queries
 from openbell_server.brokers.paper.market import Market
-from openbell_server.brokers.paper.matching import MarketOrder, after, cannot_be_asked, match, replaced
+from openbell_server.brokers.paper.matching import MarketOrder, after, match, replaced, unsupported_reason
 from openbell_server.brokers.paper.profiles import Profile
 from openbell_server.brokers.paper.wire import DUPLICATE_ID, REFUSALS, UNKNOWN_ORDER
-from openbell_server.domain.broker_honesty import IdClass
-from openbell_server.domain.broker_orders import ReportStatus
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.orders import OrderSide, OrderSpec, OrderType, Terms
+from openbell_server.domain.orders.broker_guarantees import IdClass
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import OrderSide, OrderSpec, OrderType, Terms
 
 _TOO_DEAR: Final = "the account's buying power does not cover this order"
 
 
 class Refusal(Exception):
-    """The command is not done, for good."""
+    """A definite refusal; code is a key of REFUSALS."""
 
     def __init__(self, code: str, text: str) -> None:
-        """Code is a row of REFUSALS."""
         assert code in REFUSALS, code
         super().__init__(text)
         self.code = code
@@ -40,26 +39,21 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What every command carries."""
-
     kind: CommandKind
     profile: Profile
     account_id: UUID
-    # Of a cancel the order's, by which it is meant.
+    # For a cancel, the id of the order.
     client_order_id: str | None
     received_at: datetime
-    # Of the key that it is signed with.
+    # Of the key that signed it.
     key_id: str | None
 
     def in_time(self, valid_until: datetime, now: datetime) -> bool:
-        """Whether it may still be done."""
         return now <= valid_until or not self.profile.capabilities.enforces_valid_until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOrder:
-    """The order asked for."""
-
     symbol: Symbol
     side: OrderSide
     spec: OrderSpec
@@ -67,15 +61,14 @@ class NewOrder:
 
 
 class PaperVenue:
-    """The door to the market: one command at a time."""
+    """Executes one command at a time."""
 
     def __init__(self, ledger: Ledger, market: Market) -> None:
-        """The ledger holds all state but the prices."""
         self._ledger = ledger
         self._market = market
 
     async def submit(self, command: Command, order: NewOrder) -> str:
-        """Take an order, fill what fills at once, and say the broker's id for it."""
+        """Accept an order, fill what can be filled at once, and return the broker's id."""
         async with self._ledger.writing() as connection:
             now = datetime.now(UTC)
             if command.in_time(order.valid_until, now):
@@ -88,7 +81,7 @@ class PaperVenue:
         return broker_order_id(taken)
 
     async def replace(self, command: Command, key: OrderKey, terms: Terms, valid_until: datetime) -> str:
-        """Change an order that works, fill what fills now, and say the broker's id for it, which stays."""
+        """Change a working order, fill what can be filled now, and return the broker's id, which does not change."""
         async with self._ledger.writing() as connection:
             now = datetime.now(UTC)
             row = await _order_to_change(connection, command, key)
@@ -102,7 +95,7 @@ class PaperVenue:
         return broker_order_id(row["number"])
 
     async def cancel(self, command: Command, key: OrderKey, valid_until: datetime) -> str:
-        """End an order that works; to cancel it again is no mistake where the profile says so."""
+        """Cancel a working order; cancelling it again succeeds if the profile allows it."""
         async with self._ledger.writing() as connection:
             now = datetime.now(UTC)
             row = await _order_to_change(connection, command, key)
@@ -110,9 +103,7 @@ class PaperVenue:
             await _record(connection, command, refusal.code if refusal else "accepted")
             if refusal is None and row is not None and row["status"] == ReportStatus.WORKING:
                 canceled = Update(
-                    order_number=row["number"],
-                    status=ReportStatus.CANCELED,
-                    filled_quantity=row["filled_quantity"],
+                    order_number=row["number"], status=ReportStatus.CANCELED, filled_quantity=row["filled_quantity"]
                 )
                 await change(connection, [canceled], {row["number"]: False})
                 await append(connection, [canceled], now)
@@ -121,27 +112,26 @@ class PaperVenue:
         assert row is not None
         return broker_order_id(row["number"])
 
-    async def let_in(self, command: Command) -> None:
-        """Record that an account signed in."""
+    async def record_sign_in(self, command: Command) -> None:
         async with self._ledger.writing() as connection:
             await _record(connection, command, "accepted")
 
     async def refuse(self, command: Command, refusal: Refusal) -> None:
-        """Record that a command arrived and was refused before it came to the market."""
+        """Record a command that was refused before it reached the market."""
         async with self._ledger.writing() as connection:
             await _record(connection, command, refusal.code)
 
     async def _take(
         self, connection: "asyncpg.Connection[asyncpg.Record]", command: Command, order: NewOrder, now: datetime
     ) -> int | Refusal:
-        """The number of a new order, or why there is none; either is on record."""
+        """The number of the new order, or the refusal; records either."""
         asked = MarketOrder(side=order.side, spec=order.spec)
         matched = match(asked, self._market.quote(order.symbol))
         repeated = Refusal(DUPLICATE_ID, "an order with this client_order_id exists")
         affordable = await is_affordable(
             connection, command.account_id, order.symbol, asked, matched, quote_of=self._market.quote
         )
-        # A repeated id is never answered with a refusal that is definite: the first order stands.
+        # A repeated id never gets a definite refusal, because the first order exists.
         if await _is_repeated(connection, command, ActionType.CREATE, by_insert=affordable):
             await _record(connection, command, repeated.code)
             return repeated
@@ -179,7 +169,6 @@ class PaperVenue:
         terms: Terms,
         now: datetime,
     ) -> Refusal | None:
-        """Write what the order is now and match it anew, or say why not."""
         assert row is not None
         quote = self._market.quote(row["symbol"])
         order = replaced(market_order(dict(row)), terms)
@@ -213,12 +202,12 @@ class PaperVenue:
 
 
 def spec_of(order_type: OrderType, terms: Terms) -> OrderSpec:
-    """An order of a kind with these terms, if they fit the kind."""
+    """Raises Refusal if the terms do not fit the order type."""
     try:
         spec = OrderSpec(order_type=order_type, **asdict(terms))
     except InvalidCommand as problem:
         raise Refusal("invalid_order", problem.detail) from problem
-    why_not = cannot_be_asked(spec)
+    why_not = unsupported_reason(spec)
     if why_not is not None:
         raise Refusal("invalid_order", why_not)
     return spec
@@ -267,7 +256,7 @@ async def _order_to_change(
 async def _is_repeated(
     connection: "asyncpg.Connection[asyncpg.Record]", command: Command, what: ActionType, *, by_insert: bool = False
 ) -> bool:
-    """Whether the id of a command is refused as taken; an id that is refused for good may be left to the insert."""
+    """Whether the id is already used; by_insert leaves the check of an ENFORCED id to the insert."""
     id_class = command.profile.capabilities.id_classes[what]
     if id_class not in {IdClass.ENFORCED, IdClass.FOR_A_WHILE} or (by_insert and id_class is IdClass.ENFORCED):
         return False

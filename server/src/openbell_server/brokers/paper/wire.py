@@ -1,4 +1,4 @@
-"""What the paper broker and its session say to each other: JSON bodies, decimals as strings, times with their zone."""
+"""The JSON format between paper broker and session: decimals as strings, times with their zone."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -9,22 +9,21 @@ import msgspec
 
 from openbell_server.brokers.http_client import UnreadableAnswer
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED
-from openbell_server.domain.broker_orders import (
+from openbell_server.domain.identifiers import SYMBOL_PATTERN, Symbol
+from openbell_server.domain.orders.broker_reports import (
     BrokerExecution,
     ExecutionChange,
     OrderDescription,
     OrderReport,
     ReportStatus,
 )
-from openbell_server.domain.identifiers import SYMBOL_PATTERN, Symbol
-from openbell_server.domain.orders import DECIMAL_PATTERN, OrderSide, OrderType, Terms, TimeInForce
+from openbell_server.domain.orders.order_terms import DECIMAL_PATTERN, OrderSide, OrderType, Terms, TimeInForce
 
 DecimalText = Annotated[str, msgspec.Meta(pattern=DECIMAL_PATTERN, max_length=38)]
 AwareTime = Annotated[datetime, msgspec.Meta(tz=True)]
 SignedText = Annotated[str, msgspec.Meta(pattern=DECIMAL_PATTERN.replace("^", "^-?", 1), max_length=39)]
-# An id that the broker made, and its words; and how far it counts what may change again.
 IdText = Annotated[str, msgspec.Meta(pattern="^[!-~]+$", max_length=64)]
-Words = Annotated[str, msgspec.Meta(max_length=4_096)]
+Text = Annotated[str, msgspec.Meta(max_length=4_096)]
 SymbolText = Annotated[str, msgspec.Meta(pattern=SYMBOL_PATTERN, max_length=32)]
 Revision = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
 Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
@@ -33,7 +32,7 @@ ClientOrderId = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z_-]{1,64}$", max
 DUPLICATE_ID: Final = "duplicate_client_order_id"
 UNKNOWN_ORDER: Final = "unknown_order"
 TOO_MANY_REQUESTS: Final = "too_many_requests"
-# Every definite no, with its status; a 4xx without one of these codes says nothing about the command.
+# Every definite refusal with its status. A 4xx without one of these codes proves nothing about the command.
 REFUSALS: Final[dict[str, int]] = {
     "malformed": 400,
     KEY_REFUSED: 401,
@@ -50,7 +49,7 @@ REFUSALS: Final[dict[str, int]] = {
 
 
 class OrderBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A new order; without an id where the broker has no place for one."""
+    """A new order; client_order_id is absent for profiles without client ids."""
 
     client_order_id: ClientOrderId | None = None
     symbol: str
@@ -64,7 +63,7 @@ class OrderBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ReplacementBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an order shall become; the quantity is the total, fills included, and the id is this command's own."""
+    """New terms of an order; quantity is the total including fills, client_order_id is that of this command."""
 
     client_order_id: ClientOrderId | None = None
     quantity: DecimalText
@@ -75,20 +74,18 @@ class ReplacementBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class PriceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A price to hold a symbol at; without a size each order may take as much as it likes."""
+    """A price to fix a symbol at; without size, quantity is unlimited."""
 
     price: DecimalText
     size: DecimalText | None = None
 
 
 class CashBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an account's cash shall be."""
-
     cash: DecimalText
 
 
 class PositionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an account has of a symbol, below zero if it is short, and what that costs now."""
+    """A position, negative if short, with its current price."""
 
     symbol: SymbolText
     quantity: SignedText
@@ -96,7 +93,7 @@ class PositionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AccountBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How an account stands; the numbers may be below zero."""
+    """The numbers may be negative."""
 
     cash: str
     buying_power: str
@@ -105,7 +102,7 @@ class AccountBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class QuotedBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The price of a symbol, and how much trades at it; without a size, any quantity."""
+    """The price of a symbol; without size, any quantity trades at it."""
 
     symbol: SymbolText
     price: DecimalText
@@ -113,35 +110,29 @@ class QuotedBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AcceptedBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The answer to a command that was done."""
-
     broker_order_id: IdText
 
 
 class RefusalBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The answer to a command that was not done."""
-
-    code: Words
-    text: Words
+    code: Text
+    text: Text
 
 
 class SessionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The answer to a sign-in: what the key is for."""
+    """What the key is valid for."""
 
     external_account_id: IdText | None
     expires_at: AwareTime | None
 
 
 class LastKeyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The key that an account came with last, without its secret."""
+    """The key that an account used last, without its secret."""
 
     key_id: str | None
     seen_at: AwareTime | None
 
 
 class ExecutionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One fill."""
-
     execution_id: IdText
     quantity: DecimalText
     price: DecimalText
@@ -149,7 +140,7 @@ class ExecutionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class ChangeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What became of a fill afterwards; quantity 0: it was taken back."""
+    """A later change of a fill; quantity 0 means that it was busted."""
 
     execution_id: IdText
     revision: Revision
@@ -158,7 +149,7 @@ class ChangeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class ReportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How an order stands: what is asked by now, and executions."""
+    """An order's current terms, state and executions."""
 
     client_order_id: ClientOrderId | None
     broker_order_id: IdText
@@ -169,7 +160,7 @@ class ReportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     limit_price: DecimalText | None
     stop_price: DecimalText | None
     time_in_force: TimeInForce
-    # 1 as it began, one more at each replace.
+    # 1 at first, incremented by each replace.
     terms_version: Revision
     accepted_at: AwareTime
     status: ReportStatus
@@ -179,7 +170,6 @@ class ReportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     changes: tuple[ChangeBody, ...] = ()
 
     def to_report(self) -> OrderReport:
-        """As the platform says it."""
         return OrderReport(
             client_order_id=self.client_order_id,
             broker_order_id=self.broker_order_id,
@@ -221,21 +211,19 @@ class ReportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class LedgerOrderBody(ReportBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An order as the ledger holds it, with all that became of it."""
+    """An order with all its executions and changes."""
 
     number: Number
     account_id: UUID
 
 
 class FaultsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Misbehaviour that an account asks for."""
-
     seed: int
     faults: dict[str, int | float]
 
 
 class AccountFaultsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Misbehaviour that an account asked for, and when it did."""
+    """set_at is null if no plan is set."""
 
     seed: int
     faults: dict[str, int | float]
@@ -243,14 +231,14 @@ class AccountFaultsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class OrderPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A page of an account's orders; next goes into `after`, null on the last page."""
+    """One page; pass next as `after`, null on the last page."""
 
     orders: tuple[LedgerOrderBody, ...]
     next: Number | None
 
 
 class FeedLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One line of the feed: the first says where it starts, an empty one says that it lives, the rest are updates."""
+    """One line of the feed: the first has connected, an empty one is a heartbeat, the others are updates."""
 
     connected: Number | None = None
     number: Number | None = None
@@ -259,8 +247,6 @@ class FeedLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
 
 class LedgerSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The ledger in numbers."""
-
     requests: int
     refused: int
     orders: int
@@ -270,12 +256,12 @@ class LedgerSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def decimal_text(number: Decimal) -> str:
-    """Exactly this number, never with an exponent."""
+    """The exact number, never with an exponent."""
     return format(number, "f")
 
 
 def in_utc(moment: datetime) -> datetime:
-    """The same moment; some have none in UTC, and nothing could keep them."""
+    """Raises UnreadableAnswer for a time that does not exist in UTC, because it cannot be stored."""
     try:
         return moment.astimezone(UTC)
     except OverflowError as trouble:

@@ -1,4 +1,4 @@
-"""One account at Tradier: its token, the one host that the token is for, and what can be asked there."""
+"""One account at Tradier: its token, the only host the token is sent to, and the queries of that account."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,28 +9,23 @@ from urllib.parse import quote, urlencode
 import httpx
 
 from openbell_server.application.ports.broker import SlowDown
-from openbell_server.brokers.http_client import (
-    BrokerHttp,
-    ListBrokenOff,
-    Reply,
-    UnreadableAnswer,
-    read,
-)
+from openbell_server.brokers.http_client import BrokerHttp, ListBrokenOff, Reply, UnreadableAnswer, read
 from openbell_server.brokers.tradier.outcomes import is_rate_limited
-from openbell_server.brokers.tradier.wire import SEVERAL, OrderBody, OrdersBody, TradierOrder
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import OrderName
-from openbell_server.domain.credentials import Secrets
+from openbell_server.brokers.tradier.wire import MULTI_ORDER_CLASSES, OrderBody, OrdersBody, TradierOrder
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets
 from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.orders.broker_reports import OrderName
 
 PAGE: Final = 1_000
-# It need not give as many as it is asked for: fewer than these, its own measure, are certainly the last.
+# Tradier may return fewer orders than the requested limit; a page with fewer than its default of 25 is certainly the
+# last.
 PAGE_MIN: Final = 25
 PAGES_MAX: Final = 500
-# A list of more than today reaches over a month; days are New York's, so each span begins a day early.
+# A list with a filter covers a month; its days are New York's, so each span starts a day early.
 SPAN: Final = timedelta(days=28)
 _DAY: Final = timedelta(days=1)
-# Nobody has orders there from before.
+# Older than any order at Tradier.
 FIRST_DAY: Final = date(2012, 1, 1)
 _MILLISECOND: Final = 1_000
 _TAGS: Final = {"includeTags": "true"}
@@ -38,7 +33,7 @@ _TAGS: Final = {"includeTags": "true"}
 
 @dataclass(frozen=True, slots=True)
 class TradierAccount:
-    """A signed-in account; it has one host for good, so that nothing of it can go to another environment's."""
+    """A signed-in account. Its host never changes, so its token cannot be sent to the other environment."""
 
     account_id: AccountId
     environment: Environment
@@ -47,50 +42,52 @@ class TradierAccount:
 
     @property
     def number(self) -> str:
-        """Tradier's own name of it; one token may be for several."""
+        """Tradier's account number; one token may cover several accounts."""
         return self.secrets["account"]
 
     def path(self, *rest: str) -> str:
-        """Where something of the account is."""
         return "/".join(["/v1/accounts", *(quote(part, safe="") for part in (self.number, *rest))])
 
     def command(self, method: str, path: str, form: Mapping[str, str] | None = None) -> httpx.Request:
-        """A command, ready to be written once."""
+        """A request that the caller sends once."""
         if form is None:
             return self.host.request(method, path, headers=self._headers)
         headers = {"content-type": "application/x-www-form-urlencoded", **self._headers}
         return self.host.request(method, path, headers=headers, content=urlencode(form).encode())
 
-    async def ask(self, path: str, params: Mapping[str, str] | None = None) -> Reply:
-        """An answer, whatever it is, unless it is that we ask too often."""
-        reply = await self.host.ask(self.host.request("GET", path, headers=self._headers, params=params))
+    async def query(self, path: str, params: Mapping[str, str] | None = None) -> Reply:
+        """Any answer except one over the rate limit, for which it raises SlowDown."""
+        reply = await self.host.query(self.host.request("GET", path, headers=self._headers, params=params))
         if is_rate_limited(reply):
             raise SlowDown(reply.retry_after)
         return reply
 
     async def order(self, order_id: str) -> TradierOrder:
-        """One order by the broker's id; it has no word for one that is not there which means only that."""
-        order = read(await self.ask(self.path("orders", order_id), _TAGS), OrderBody).order
+        """One order by Tradier's id; raises if it does not exist, because Tradier has no distinct answer for that."""
+        order = read(await self.query(self.path("orders", order_id), _TAGS), OrderBody).order
         if str(order.id) != order_id:
             raise UnreadableAnswer(f"asked for order {order_id}, it tells of {order.id}")
         return order
 
     async def orders_now(self) -> dict[int, TradierOrder]:
-        """The orders of today's session, ended ones too, and those from before that work still, by id."""
+        """Today's orders, ended ones included, and older ones that still work, by id."""
         return await self._pages({})
 
     async def orders_since(self, since: datetime) -> list[TradierOrder]:
-        """Every order taken at or after a time; complete or an exception."""
+        """Every order created at or after a time; raises unless the list is complete."""
         found: dict[int, TradierOrder] = {}
         for first, last in _spans(since.astimezone(UTC).date(), datetime.now(UTC).date()):
             end = {} if last is None else {"end": last.isoformat()}
             found |= await self._pages({"filter": "all", "start": first.isoformat(), **end})
-        # Times are told to the millisecond.
-        told_from = since.replace(microsecond=since.microsecond // _MILLISECOND * _MILLISECOND)
-        return [order for order in found.values() if order.create_date >= told_from]
+        # Tradier's times have milliseconds.
+        since_millisecond = since.replace(microsecond=since.microsecond // _MILLISECOND * _MILLISECOND)
+        return [order for order in found.values() if order.create_date >= since_millisecond]
 
     async def find(self, name: OrderName) -> TradierOrder | None:
-        """An order by its id, or by our tag among those of today, or of a month; None only if it is not there."""
+        """Find an order by Tradier's id, or by our tag in today's list and then in the list of a month.
+
+        None only if it is in neither list.
+        """
         if name.broker_order_ids:
             order = await self.order(name.broker_order_ids[-1])
             if order.tag and name.client_order_id and order.tag != name.client_order_id:
@@ -101,28 +98,27 @@ class TradierAccount:
             return tagged
         orders = await self._pages({"filter": "all"})
         if orders and not any(order.tag for order in orders.values()):
-            # Tags are documented for today's list and not for this one: without any, it would prove nothing.
+            # Tags are documented for today's list only; without any tag this list proves nothing.
             raise ListBrokenOff("the list of a month tells no tags")
         return _tagged(orders, name.client_order_id)
 
     async def _pages(self, params: Mapping[str, str]) -> dict[int, TradierOrder]:
-        """A list to its end: what is placed meanwhile moves others to a later page at most, and none is skipped."""
+        """Read all pages. An order placed meanwhile can only move others to a later page, so none is skipped."""
         found: dict[int, TradierOrder] = {}
         for page in range(1, PAGES_MAX + 1):
             asked = {**params, **_TAGS, "page": str(page), "limit": str(PAGE)}
-            told = read(await self.ask(self.path("orders"), asked), OrdersBody).told()
-            news = {order.id: order for order in told if order.id not in found}
+            orders = read(await self.query(self.path("orders"), asked), OrdersBody).as_list()
+            news = {order.id: order for order in orders if order.id not in found}
             found |= news
-            if len(told) < PAGE_MIN or not news:
-                return {order_id: order for order_id, order in found.items() if order.order_class not in SEVERAL}
+            if len(orders) < PAGE_MIN or not news:
+                return {
+                    order_id: order for order_id, order in found.items() if order.order_class not in MULTI_ORDER_CLASSES
+                }
         raise ListBrokenOff("the orders do not come to an end")
 
     @property
     def _headers(self) -> dict[str, str]:
-        return {
-            "authorization": f"Bearer {self.secrets['token']}",
-            "accept": "application/json",
-        }
+        return {"authorization": f"Bearer {self.secrets['token']}", "accept": "application/json"}
 
 
 def _spans(since: date, today: date) -> Iterator[tuple[date, date | None]]:

@@ -1,4 +1,4 @@
-"""What Tradier can do, and how to reach it."""
+"""Capabilities, credentials and addresses of Tradier."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -13,46 +13,46 @@ from openbell_server.application.ports.broker import (
 )
 from openbell_server.brokers.tradier.session import ADDRESSES, TradierSession
 from openbell_server.brokers.tradier.wire import ORDER_TYPES, TIMES_IN_FORCE
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_honesty import IdClass, LookUp
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import Symbol, share_class_symbol
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.orders import RouteStrategy, TimeInForce
+from openbell_server.domain.orders.broker_guarantees import IdClass, LookUp
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import RouteStrategy, TimeInForce
 
 _CAPABILITIES: Final = BrokerCapabilities(
     order_types=frozenset(ORDER_TYPES),
     times_in_force=frozenset(TIMES_IN_FORCE),
     route_strategies=frozenset({RouteStrategy.SMART}),
     default_time_in_force=TimeInForce.DAY,
-    # Whole shares only.
     quantity_decimals=0,
-    # It changes the prices of an order in place, but never its quantity. A replace of ours has all terms, and there is
-    # no word for half of one: better none than one that fails where it is least expected.
+    # Tradier can change the prices of an order but not its quantity. Our replace always contains all terms, so it is
+    # not offered rather than rejected in some cases.
     replace=ReplaceSupport.NONE,
     in_flight_max=4,
-    # A cancel names one order: of one that has ended it is refused, and does nothing.
+    # Harmless to repeat: a cancel names one order, and Tradier refuses it once that order has ended.
     repeats_cancels=True,
-    # The tag is told back exactly, and a second order with the same one is taken. A cancel has no place for any.
+    # Tradier returns the tag exactly, but accepts a second order with the same tag. A cancel has no tag.
     id_classes=MappingProxyType({ActionType.CREATE: IdClass.ECHOED, ActionType.CANCEL: IdClass.NONE}),
-    # Not by the tag itself: but the list of today's orders tells tags, ended orders too, and another reaches back over
-    # a month. A list that tells no tags is no evidence, and counts as not answered.
+    # There is no query by tag, but the list of today's orders contains tags, also of ended orders, and another list
+    # covers more than a month. A list without tags proves nothing and counts as no answer.
     look_up=LookUp.EVERY_ORDER,
     feeds_by_account=True,
-    # After a command the list is asked for within a second, and every three anyhow.
+    # The list is polled within a second after a command, and every three seconds otherwise.
     echo_seconds=10,
-    # It tells how much has filled, at what price on the whole, and no execution by itself.
+    # It reports the filled quantity and the average price, but no single executions.
     names_executions=False,
-    # Totals that become less name no execution.
+    # A smaller total does not identify the execution that was corrected.
     tells_corrections=False,
-    # Its limits, 60 orders and 120 questions a minute, are each token's own. Who asks too often is turned away unread.
+    # The limits of 60 orders and 120 queries a minute count per token. A call over the limit is rejected before it is
+    # processed.
     calls_per_second_max=None,
-    # Nothing ends a command that is on its way, so only a long wait proves anything.
+    # Tradier does not enforce valid_until, so only a long wait proves that a command never arrived.
     settle_seconds=30,
 )
 
 
 class TradierBroker:
-    """Tradier Brokerage API: sandbox and live accounts, each with its own token and host."""
+    """Tradier Brokerage API with sandbox and live accounts; each has its own token and host."""
 
     name = "tradier"
     capabilities: BrokerCapabilities = _CAPABILITIES
@@ -66,11 +66,10 @@ class TradierBroker:
     addresses: Mapping[Environment, str] = ADDRESSES
 
     def canonical_symbol(self, text: str) -> Symbol | None:
-        """The one spelling of a symbol, BRK/B for BRK.B and BRK-B, or None."""
+        """Canonical form uses a slash: BRK/B for BRK.B and BRK-B. None if the text is not a symbol."""
         return share_class_symbol(text, "/")
 
     async def open_session(self, addresses: Mapping[Environment, str]) -> BrokerSession:
-        """A session with Tradier, or with what speaks its language, at these addresses."""
         return TradierSession(addresses)
 
 

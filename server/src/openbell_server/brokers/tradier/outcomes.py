@@ -1,10 +1,10 @@
-"""Which answers of Tradier to a command are definite: those listed here, and nothing else."""
+"""Which of Tradier's answers to a command are definite: only those listed here."""
 
 from typing import Final
 
 from openbell_server.brokers.http_client import Reply, UnreadableAnswer, decoded
 from openbell_server.brokers.tradier.wire import CommandBody, Fault, FaultBody
-from openbell_server.domain.broker_orders import Accepted, NotSent, Outcome, Refused, Unknown
+from openbell_server.domain.orders.broker_reports import Accepted, NotSent, Outcome, Refused, Unknown
 
 POST: Final = "POST"
 DELETE: Final = "DELETE"
@@ -12,7 +12,7 @@ _OK: Final = 200
 _TAKEN: Final = "ok"
 _TEXT_LENGTH_MAX: Final = 500
 
-# The gateway counts and knows tokens before anything reaches Tradier, and says so with codes of its own.
+# The gateway checks limits and tokens before a request reaches Tradier, and answers with its own codes.
 RATE_LIMITED: Final = (429, "policies.ratelimit.QuotaViolation")
 TURNED_AWAY: Final = frozenset(
     {
@@ -20,11 +20,12 @@ TURNED_AWAY: Final = frozenset(
         (401, "keymanagement.service.access_token_expired"),
     }
 )
-# Documented for an order that risk management or a market turned down: by code, under 200, without an order's id.
-# Not listed on purpose: OmsInternalError and OmsUnavailable, which say that something broke, and not when.
+# Documented for an order that risk management or a market rejected: the code comes with 200 and without an order id.
+# Not listed on purpose: OmsInternalError and OmsUnavailable, which report a failure but not whether the order was
+# accepted before.
 ORDER_CODES: Final = frozenset(
     {
-        # The account may not.
+        # The account lacks permission.
         "AccountDisabled",
         "AccountIsNotApproved",
         "AccountMarginRuleViolation",
@@ -35,14 +36,14 @@ ORDER_CODES: Final = frozenset(
         "TooSmallEquityForDayTrading",
         "TradingDeniedForAccount",
         "UserDisabled",
-        # It has not enough.
+        # The account lacks funds or shares.
         "DayTradingBuyingPowerExceeded",
         "InitialMargin",
         "LongPositionCrossZero",
         "MaintenanceMargin",
         "ShortPositionCrossZero",
         "TotalInitialMargin",
-        # The order cannot be.
+        # The order is invalid.
         "BuyStopOrderStopPriceLessAsk",
         "IncorrectOrderQuantity",
         "IncorrectTimeInForce",
@@ -64,23 +65,23 @@ ORDER_CODES: Final = frozenset(
         "WashTradeAttempt",
     }
 )
-# Of a cancel only what is about the account: the rest is about new orders, and says nothing of an old one's end.
+# For a cancel only codes about the account: the others concern new orders and prove nothing about an existing one.
 CANCEL_CODES: Final = frozenset({"AccountDisabled", "TradingDeniedForAccount", "UserDisabled"})
 _CODES: Final = {POST: ORDER_CODES, DELETE: CANCEL_CODES}
-# Plain words, each seen under 400 only, where there is no code: by how they begin.
+# Texts without a code, seen only with 400; compared by their beginning.
 TEXTS: Final = {
-    # A field cannot be read, so there was no order to make.
+    # A field is invalid, so no order was created.
     POST: "Invalid parameter, ",
-    # The order ended before: there was nothing to cancel.
+    # The order had ended, so there was nothing to cancel.
     DELETE: "order already in finalized state: ",
 }
 _BAD_REQUEST: Final = 400
-# Not listed on purpose: 401 with "Unauthorized Account", which an order gets that is not there, a wrong account, and
-# one whose rights were taken away a moment ago.
+# Not listed on purpose: 401 with "Unauthorized Account", which is the answer for an unknown order, a wrong account, and
+# an account that just lost its permission.
 
 
 def fault_of(reply: Reply) -> Fault | None:
-    """What the gateway says, if it is the gateway that says it."""
+    """The gateway's error, or None if the body is not in its format."""
     try:
         return decoded(reply.body, FaultBody).fault
     except UnreadableAnswer:
@@ -88,13 +89,12 @@ def fault_of(reply: Reply) -> Fault | None:
 
 
 def is_rate_limited(reply: Reply) -> bool:
-    """Whether we ask too often."""
     fault = fault_of(reply)
     return fault is not None and (reply.status, fault.detail.errorcode) == RATE_LIMITED
 
 
 def outcome_of(method: str, reply: Reply, order_id: str | None = None) -> Outcome:
-    """What an answer says of a command, which was about this order unless it was to make one."""
+    """The outcome of a command; order_id is the order it names, None for a new order."""
     if reply.status == _OK:
         return _answered(method, reply, order_id)
     fault = fault_of(reply)
@@ -117,9 +117,9 @@ def _answered(method: str, reply: Reply, order_id: str | None) -> Outcome:
     except UnreadableAnswer as trouble:
         return Unknown(f"{reply.status} with a body that cannot be read: {trouble}")
     if body.order is None and body.errors is not None:
-        said = [body.errors.error] if isinstance(body.errors.error, str) else body.errors.error
-        code = next((each for each in said if each in _CODES[method]), None)
-        return Unknown("; ".join(said)) if code is None else Refused(code, "; ".join(said))
+        texts = [body.errors.error] if isinstance(body.errors.error, str) else body.errors.error
+        code = next((each for each in texts if each in _CODES[method]), None)
+        return Unknown("; ".join(texts)) if code is None else Refused(code, "; ".join(texts))
     if body.order is None or body.errors is not None or body.order.status != _TAKEN:
         return Unknown(f"{reply.status} that neither takes the command nor refuses it")
     if order_id is not None and str(body.order.id) != order_id:

@@ -1,4 +1,4 @@
-"""What Tradier and its session say to each other: forms one way, JSON the other, an order's words and ours."""
+"""Tradier's format: forms in requests, JSON in answers, and how its values map to ours."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -6,17 +6,17 @@ from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 
-from openbell_server.domain.broker_orders import OrderDescription, OrderReport, ReportStatus
 from openbell_server.domain.identifiers import SYMBOL_PATTERN, Symbol
-from openbell_server.domain.orders import OrderSide, OrderType, TimeInForce
+from openbell_server.domain.orders.broker_reports import OrderDescription, OrderReport, ReportStatus
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
 
 AwareTime = Annotated[datetime, msgspec.Meta(tz=True)]
 SymbolText = Annotated[str, msgspec.Meta(pattern=SYMBOL_PATTERN)]
 OrderId = Annotated[int, msgspec.Meta(ge=1, lt=1 << 62)]
 Tag = Annotated[str, msgspec.Meta(pattern="^[!-~]{0,255}$")]
-Word = Annotated[str, msgspec.Meta(pattern="^[!-~]{1,64}$")]
-Words = Annotated[str, msgspec.Meta(max_length=4_096)]
-# Milliseconds since 1970, up to the last year there is.
+CodeText = Annotated[str, msgspec.Meta(pattern="^[!-~]{1,64}$")]
+Text = Annotated[str, msgspec.Meta(max_length=4_096)]
+# Milliseconds since 1970, up to the year 9999.
 Milliseconds = Annotated[int, msgspec.Meta(ge=0, lt=253_402_300_800_000)]
 _One = TypeVar("_One")
 
@@ -26,21 +26,21 @@ ORDER_TYPES: Final = {
     OrderType.STOP: "stop",
     OrderType.STOP_LIMIT: "stop_limit",
 }
-# Its pre and post are sessions of their own; none of ours means one of them alone.
+# Tradier's pre and post are separate sessions; none of our times in force means only one of them.
 TIMES_IN_FORCE: Final = {TimeInForce.DAY: "day", TimeInForce.GOOD_TILL_CANCEL: "gtc"}
 SIDES: Final = {OrderSide.BUY: "buy", OrderSide.SELL: "sell", OrderSide.SELL_SHORT: "sell_short"}
 
-_TYPES_TOLD: Final = {word: kind for kind, word in ORDER_TYPES.items()}
-# Others may cover a short position, or trade options.
-_SIDES_TOLD: Final = {
-    **{word: side for side, word in SIDES.items()},
+_TYPE_BY_NAME: Final = {name: kind for kind, name in ORDER_TYPES.items()}
+# Orders from elsewhere may cover a short position or trade options.
+_SIDE_BY_NAME: Final = {
+    **{name: side for side, name in SIDES.items()},
     "buy_to_cover": OrderSide.BUY,
     "buy_to_open": OrderSide.BUY,
     "buy_to_close": OrderSide.BUY,
     "sell_to_open": OrderSide.SELL_SHORT,
     "sell_to_close": OrderSide.SELL,
 }
-# The ends. Every other word, those too that are not known yet, is none: such an order is asked for again.
+# Final states. Any other status, also one that is not known yet, counts as working, so the order is looked up again.
 _ENDS: Final = {
     "filled": ReportStatus.FILLED,
     "canceled": ReportStatus.CANCELED,
@@ -48,34 +48,33 @@ _ENDS: Final = {
     "rejected": ReportStatus.REJECTED,
     "error": ReportStatus.REJECTED,
 }
-# Several orders at once, which are none in our sense.
-SEVERAL: Final = frozenset({"multileg", "combo", "oto", "oco", "otoco"})
+# Classes that combine several orders: not an order in our sense.
+MULTI_ORDER_CLASSES: Final = frozenset({"multileg", "combo", "oto", "oco", "otoco"})
 _NUMBER_MAX: Final = 10**18
 _PLACES_MAX: Final = 18
-# Its JSON is made of XML: a list of one comes as that one, and nothing as a word.
+# Tradier converts XML to JSON: a list of one is that item, and an empty list is the string "null".
 _Nothing = Literal["null"] | None
 
 
 class TradierOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """One order as it is told; what has not filled has an average of 0."""
+    """One order; the average price is 0 while nothing has filled."""
 
     id: OrderId
-    status: Word
+    status: CodeText
     create_date: AwareTime
     exec_quantity: Decimal
     avg_fill_price: Decimal
     transaction_date: AwareTime | None = None
-    order_class: Word | None = msgspec.field(name="class", default=None)
+    order_class: CodeText | None = msgspec.field(name="class", default=None)
     tag: Tag | None = None
     symbol: SymbolText | None = None
-    # What an order of options is about; its symbol is what is behind them.
+    # For an option order this is the instrument; symbol is the underlying.
     option_symbol: SymbolText | None = None
-    side: Word | None = None
-    type: Word | None = None
-    reason_description: Words | None = None
+    side: CodeText | None = None
+    type: CodeText | None = None
+    reason_description: Text | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be kept or reckoned with."""
         _check_number(self.exec_quantity)
         _check_number(self.avg_fill_price)
         for time in (self.create_date, self.transaction_date):
@@ -83,11 +82,10 @@ class TradierOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more will become of it."""
         return self.status in _ENDS
 
     def report(self) -> OrderReport:
-        """In our words; of executions it tells the totals only."""
+        """Reports only totals, because Tradier lists no executions."""
         status = _ENDS.get(self.status, ReportStatus.WORKING)
         is_refused = status is ReportStatus.REJECTED
         return OrderReport(
@@ -104,16 +102,14 @@ class TradierOrder(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _description(self) -> OrderDescription | None:
-        symbol, side = self.option_symbol or self.symbol, _SIDES_TOLD.get(self.side or "")
-        kind = _TYPES_TOLD.get(self.type or "")
+        symbol, side = self.option_symbol or self.symbol, _SIDE_BY_NAME.get(self.side or "")
+        kind = _TYPE_BY_NAME.get(self.type or "")
         if symbol is None or side is None or kind is None:
             return None
         return OrderDescription(symbol=Symbol(symbol), order_side=side, order_type=kind, accepted_at=self.create_date)
 
 
 class OrderBody(msgspec.Struct, frozen=True):
-    """One order that was asked for."""
-
     order: TradierOrder
 
 
@@ -122,59 +118,48 @@ class _Orders(msgspec.Struct, frozen=True):
 
 
 class OrdersBody(msgspec.Struct, frozen=True):
-    """A page of orders."""
-
     orders: _Orders | _Nothing
 
-    def told(self) -> list[TradierOrder]:
-        """All of them."""
+    def as_list(self) -> list[TradierOrder]:
         return _as_list(self.orders.order) if isinstance(self.orders, _Orders) else []
 
 
 class TakenOrder(msgspec.Struct, frozen=True):
-    """An order that a command was about."""
-
     id: OrderId
-    status: Word
+    status: CodeText
 
 
 class Errors(msgspec.Struct, frozen=True):
-    """What is wrong, in words or by a code that is documented, or both."""
+    """Texts or documented codes, or both."""
 
-    error: Words | list[Words]
+    error: Text | list[Text]
 
 
 class CommandBody(msgspec.Struct, frozen=True):
-    """The answer to a command: it was taken, or not for these reasons; both come with 200."""
+    """The answer to a command, accepted or refused; both have status 200."""
 
     order: TakenOrder | None = None
     errors: Errors | None = None
 
 
 class FaultDetail(msgspec.Struct, frozen=True):
-    """Which fault it is."""
-
-    errorcode: Words
+    errorcode: Text
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A no of the gateway before Tradier."""
+    """An error of the gateway in front of Tradier."""
 
-    faultstring: Words
+    faultstring: Text
     detail: FaultDetail
 
 
 class FaultBody(msgspec.Struct, frozen=True):
-    """The same, as it comes."""
-
     fault: Fault
 
 
 class ProfileAccount(msgspec.Struct, frozen=True):
-    """One of the accounts that a token is for."""
-
-    account_number: Word
-    status: Word
+    account_number: CodeText
+    status: CodeText
 
 
 class _Profile(msgspec.Struct, frozen=True):
@@ -182,23 +167,21 @@ class _Profile(msgspec.Struct, frozen=True):
 
 
 class ProfileBody(msgspec.Struct, frozen=True):
-    """Whose token it is."""
+    """The user of a token."""
 
     profile: _Profile
 
     def accounts(self) -> list[ProfileAccount]:
-        """All that it is for."""
         return _as_list(self.profile.account)
 
 
 class TradierPosition(msgspec.Struct, frozen=True):
-    """What the account has of a symbol, below zero if it is short."""
+    """The quantity is negative for a short position."""
 
     symbol: SymbolText
     quantity: Decimal
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be reckoned with."""
         _check_number(abs(self.quantity))
 
 
@@ -207,20 +190,17 @@ class _Positions(msgspec.Struct, frozen=True):
 
 
 class PositionsBody(msgspec.Struct, frozen=True):
-    """All that it has."""
-
     positions: _Positions | _Nothing
 
-    def told(self) -> list[TradierPosition]:
-        """Each of them."""
+    def as_list(self) -> list[TradierPosition]:
         return _as_list(self.positions.position) if isinstance(self.positions, _Positions) else []
 
 
 class TradierQuote(msgspec.Struct, frozen=True):
-    """The latest prices, and since when they are so; 0 for never."""
+    """The latest prices with the time of each; 0 if there was none."""
 
     symbol: SymbolText
-    type: Word
+    type: CodeText
     bid: Decimal | None = None
     ask: Decimal | None = None
     last: Decimal | None = None
@@ -229,28 +209,24 @@ class TradierQuote(msgspec.Struct, frozen=True):
     trade_date: Milliseconds = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be reckoned with."""
         for price in (self.bid, self.ask, self.last):
             _check_number(price or Decimal(0))
 
 
 class _Quotes(msgspec.Struct, frozen=True):
-    # Missing where no symbol is known.
+    # Missing if no symbol is known.
     quote: TradierQuote | list[TradierQuote] = msgspec.field(default_factory=list)
 
 
 class QuotesBody(msgspec.Struct, frozen=True):
-    """Those of the symbols that are known."""
-
     quotes: _Quotes | _Nothing
 
-    def told(self) -> list[TradierQuote]:
-        """Each of them."""
+    def as_list(self) -> list[TradierQuote]:
         return _as_list(self.quotes.quote) if isinstance(self.quotes, _Quotes) else []
 
 
-def _as_list(told: _One | list[_One]) -> list[_One]:
-    return told if isinstance(told, list) else [told]
+def _as_list(value: _One | list[_One]) -> list[_One]:
+    return value if isinstance(value, list) else [value]
 
 
 def _check_number(number: Decimal) -> None:
@@ -260,7 +236,7 @@ def _check_number(number: Decimal) -> None:
 
 
 def _check_time(time: datetime | None) -> None:
-    """Some times have none in UTC, and nothing could keep them."""
+    """Raise ValueError for a time that does not exist in UTC, because it cannot be stored."""
     try:
         _ = time and time.astimezone(UTC)
     except OverflowError as trouble:

@@ -1,1 +1,1 @@
-"""Looks a platform over before something goes wrong: every finding says what is so, and how to mend it."""
+"""Checks a platform before something fails: every finding states the problem and how to fix it."""

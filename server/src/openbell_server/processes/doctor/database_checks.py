@@ -1,4 +1,4 @@
-"""The database: whether it answers, keeps what it took, keeps organizations apart, and knows the time."""
+"""Checks the database: availability, durability, roles, row security, schema and clock."""
 
 from typing import Final
 
@@ -8,8 +8,8 @@ from openbell_server.processes.doctor.findings import (
     ALL,
     PLATFORM,
     Check,
-    Patient,
-    Said,
+    Result,
+    Target,
     cannot_tell,
     fine,
     problem,
@@ -18,31 +18,31 @@ from openbell_server.processes.doctor.findings import (
 
 OLDEST_MAJOR: Final = 15
 SKEW_WARNING_SECONDS: Final = 0.5
-# The time that a command is valid for after its door: with more, a broker may take it for too old.
+# A command's validity after its door: with a larger difference a broker may reject it as too old.
 SKEW_PROBLEM_SECONDS: Final = 2.0
-_NEW_LOGIN: Final = "Make a login that owns nothing: `openbell-server migrate --login NAME`, and use that one here."
+_NEW_LOGIN: Final = "Create a login that owns nothing: `openbell-server migrate --login NAME`, and use it here."
 
 
-async def _reachable(patient: Patient) -> Said:
-    variable = "OPENBELL_PAPER_DATABASE_URL" if patient.process == "paper" else "OPENBELL_DATABASE_URL"
-    url = patient.settings.paper_database_url if patient.process == "paper" else patient.settings.database_url
+async def _reachable(target: Target) -> Result:
+    variable = "OPENBELL_PAPER_DATABASE_URL" if target.process == "paper" else "OPENBELL_DATABASE_URL"
+    url = target.settings.paper_database_url if target.process == "paper" else target.settings.database_url
     if not url.get_secret_value():
-        return problem("No database is named.", f"Set {variable} to the postgresql:// address of one.")
-    if trouble := patient.troubles.get("database"):
+        return problem("No database is configured.", f"Set {variable} to the postgresql:// address of one.")
+    if trouble := target.troubles.get("database"):
         return problem(
-            f"PostgreSQL did not let us in: {trouble}.",
-            f"Check {variable}, that the server runs, and that it lets this login in from here.",
+            f"PostgreSQL did not accept the connection: {trouble}.",
+            f"Check {variable}, that the server runs, and that it accepts this login from here.",
         )
-    server = await patient.database.server()
+    server = await target.database.server()
     if server.major < OLDEST_MAJOR:
         return problem(f"PostgreSQL is {server.version}.", f"Upgrade it to {OLDEST_MAJOR} or newer.")
     return fine(f"PostgreSQL {server.version} answers.")
 
 
 def _setting(name: str, what_if_off: str) -> Check:
-    async def look(patient: Patient) -> Said:
-        value = (await patient.database.server()).settings[name]
-        # What waits for a standby waits for our own disk first.
+    async def look(target: Target) -> Result:
+        value = (await target.database.server()).settings[name]
+        # A commit that waits for a standby waits for the local disk first.
         if value in {"on", "remote_apply", "remote_write"}:
             return fine(f"{name} is {value}.")
         return problem(
@@ -53,24 +53,24 @@ def _setting(name: str, what_if_off: str) -> Check:
     return Check("database", name, look, ALL)
 
 
-async def _power(patient: Patient) -> Said:
-    login = await patient.database.login()
+async def _power(target: Target) -> Result:
+    login = await target.database.login()
     if login.is_superuser:
-        return problem(f"The login {login.name} is a superuser: nothing keeps organizations apart.", _NEW_LOGIN)
+        return problem(f"The login {login.name} is a superuser: organizations are not isolated.", _NEW_LOGIN)
     if login.bypasses_row_security:
         return problem(
-            f"The login {login.name} bypasses row security: it may see every organization.",
+            f"The login {login.name} bypasses row security: it can read every organization.",
             f"Run `alter role {login.name} nobypassrls`.",
         )
     if login.owned:
         return problem(f"The login {login.name} owns {login.owned} relations of the platform.", _NEW_LOGIN)
     if login.makes_roles:
-        return problem(f"The login {login.name} may make roles.", f"Run `alter role {login.name} nocreaterole`.")
-    return fine(f"The login {login.name} owns nothing and has no power of its own.")
+        return problem(f"The login {login.name} may create roles.", f"Run `alter role {login.name} nocreaterole`.")
+    return fine(f"The login {login.name} owns nothing and has no privileges of its own.")
 
 
-async def _roles(patient: Patient) -> Said:
-    login = await patient.database.login()
+async def _roles(target: Target) -> Result:
+    login = await target.database.login()
     lacking = sorted((set(PROCESS_ROLES) & login.existing_roles) - login.member_of)
     if lacking:
         return problem(
@@ -80,8 +80,8 @@ async def _roles(patient: Patient) -> Said:
     return fine("The login may act in every role that processes need.")
 
 
-async def _operator_role(patient: Patient) -> Said:
-    login = await patient.database.login()
+async def _operator_role(target: Target) -> Result:
+    login = await target.database.login()
     if Role.OPERATOR in login.member_of:
         return problem(
             f"The login {login.name} may act as an operator, which no process needs.",
@@ -90,11 +90,11 @@ async def _operator_role(patient: Patient) -> Said:
     return fine("The login may not act as an operator.")
 
 
-async def _vault_role(patient: Patient) -> Said:
-    login = await patient.database.login()
+async def _vault_role(target: Target) -> Result:
+    login = await target.database.login()
     has = Role.VAULT in login.member_of
-    if patient.process == "executor":
-        if has or not patient.settings.vault_key:
+    if target.process == "executor":
+        if has or not target.settings.vault_key:
             return fine("The login may read sealed secrets." if has else "No vault is used.")
         return problem(
             f"The executors' login {login.name} may not read sealed secrets.",
@@ -103,13 +103,13 @@ async def _vault_role(patient: Patient) -> Said:
     if has:
         return problem(
             f"The login {login.name} may read sealed secrets, which only executors need.",
-            f"Run `revoke {Role.VAULT} from {login.name}`, and give the executors a login of their own.",
+            f"Run `revoke {Role.VAULT} from {login.name}`, and create a separate login for the executors.",
         )
     return fine("The login may not read sealed secrets.")
 
 
-async def _schema(patient: Patient) -> Said:
-    revision = await patient.database.revision()
+async def _schema(target: Target) -> Result:
+    revision = await target.database.revision()
     if revision == NEWEST:
         return fine(f"The schema is the newest, {revision}.")
     migrate = "Run `openbell-server migrate` with the login that owns the database; it may run beside the processes."
@@ -120,42 +120,42 @@ async def _schema(patient: Patient) -> Said:
     return problem(f"The schema is {revision}, and this version has {NEWEST}.", migrate)
 
 
-async def _row_security(patient: Patient) -> Said:
-    tables = await patient.database.unprotected_tables()
+async def _row_security(target: Target) -> Result:
+    tables = await target.database.unprotected_tables()
     if tables:
         return problem(
-            f"Row security is not forced on {', '.join(tables[:5])}: organizations may see each other there.",
+            f"Row security is not forced on {', '.join(tables[:5])}: organizations can read each other's rows there.",
             f"Run `call openbell.protect_tenant_table('openbell.{tables[0]}')` as the owner, for each of them.",
         )
     return fine("Row security is forced on every table of organizations.")
 
 
-def skew(whose: str, ahead: float, took: float) -> Said:
-    """What a difference of clocks means."""
+def skew(whose: str, ahead: float, took: float) -> Result:
+    """The result for a clock difference; took is the round-trip time in seconds."""
     off = abs(ahead) - took / 2
-    said = f"The clock of {whose} is {abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} ours"
-    mend = "Let both machines keep time by NTP (chrony or systemd-timesyncd), and look again."
+    text = f"The clock of {whose} is {abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} ours"
+    remedy = "Synchronize both machines by NTP (chrony or systemd-timesyncd), then run doctor again."
     if off > SKEW_PROBLEM_SECONDS:
-        return problem(f"{said}: orders may be taken for too old, and tokens for expired.", mend)
+        return problem(f"{text}: orders may be rejected as too old, and tokens as expired.", remedy)
     if off > SKEW_WARNING_SECONDS:
-        return warning(f"{said}.", mend)
+        return warning(f"{text}.", remedy)
     if took > SKEW_PROBLEM_SECONDS:
-        return cannot_tell(f"The answer of {whose} took {took:.1f} s: clocks cannot be compared.", "Look again.")
+        return cannot_tell(f"The answer of {whose} took {took:.1f} s: clocks cannot be compared.", "Run doctor again.")
     return fine(f"The clock of {whose} and ours agree.")
 
 
-async def _clock(patient: Patient) -> Said:
-    # The quickest of three answers tells it best.
-    answers = [await patient.database.server() for _ in range(3)]
+async def _clock(target: Target) -> Result:
+    # The fastest of three answers is the most precise.
+    answers = [await target.database.server() for _ in range(3)]
     best = min(answers, key=lambda answer: answer.took_seconds)
     return skew("PostgreSQL", best.ahead_seconds, best.took_seconds)
 
 
 CHECKS: Final = (
     Check("database", "reachable", _reachable, ALL),
-    _setting("fsync", "what was promised can be lost with the power."),
-    _setting("full_page_writes", "a power cut can leave torn pages behind."),
-    _setting("synchronous_commit", "what was accepted can be forgotten in a crash."),
+    _setting("fsync", "confirmed writes can be lost in a power failure."),
+    _setting("full_page_writes", "a power failure can leave torn pages."),
+    _setting("synchronous_commit", "accepted commands can be lost in a crash."),
     Check("database", "login", _power, PLATFORM),
     Check("database", "roles", _roles, PLATFORM),
     Check("database", "operator_role", _operator_role, PLATFORM),

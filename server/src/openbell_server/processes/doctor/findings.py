@@ -1,4 +1,4 @@
-"""What a doctor finds, what is looked at, and how one check that breaks spoils no other."""
+"""Findings, checks and the target of doctor; a check that fails does not affect the others."""
 
 import asyncio
 import contextlib
@@ -10,9 +10,9 @@ from typing import Final
 import asyncpg
 import httpx
 
-from openbell_server.adapters.jetstream.examination import NatsExamination, open_nats_examination
-from openbell_server.adapters.postgres.connection import OUTDATED, UNREACHABLE, plainly
-from openbell_server.adapters.postgres.examination import Examination, open_examination
+from openbell_server.adapters.jetstream.diagnostics import NatsDiagnostics, open_nats_diagnostics
+from openbell_server.adapters.postgres.connection import OUTDATED, UNREACHABLE, describe_error
+from openbell_server.adapters.postgres.operators.diagnostics import Diagnostics, open_diagnostics
 from openbell_server.settings import Settings
 from openbell_server.telemetry.logs import mask
 
@@ -24,8 +24,6 @@ CALLED: Final = frozenset({"api", "stream"})
 
 
 class Level(StrEnum):
-    """How bad a finding is."""
-
     OK = "ok"
     WARNING = "warning"
     PROBLEM = "problem"
@@ -34,7 +32,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sentence about what is so, and one about how to mend it."""
+    """One sentence about the state, and one about how to fix it."""
 
     area: str
     check: str
@@ -44,121 +42,120 @@ class Finding:
 
 
 class OutOfReach(Exception):
-    """What a check needs is not there; another check says so."""
+    """A service that the check needs is not available; another check reports that."""
 
 
-Said = tuple[Level, str, str] | None
+Result = tuple[Level, str, str] | None
 
 
-def fine(what: str) -> Said:
-    """All is well."""
+def fine(what: str) -> Result:
     return Level.OK, what, ""
 
 
-def warning(what: str, fix: str) -> Said:
-    """It works, and may hurt one day."""
+def warning(what: str, fix: str) -> Result:
+    """It works, but may fail later."""
     return Level.WARNING, what, fix
 
 
-def problem(what: str, fix: str) -> Said:
-    """It breaks a promise, or keeps a process from its work."""
+def problem(what: str, fix: str) -> Result:
+    """It breaks a guarantee, or prevents a process from working."""
     return Level.PROBLEM, what, fix
 
 
-def cannot_tell(what: str, fix: str) -> Said:
-    """Nobody can know from here."""
+def cannot_tell(what: str, fix: str) -> Result:
+    """It cannot be determined from here."""
     return Level.CANNOT_TELL, what, fix
 
 
 @dataclass(slots=True)
-class Patient:
-    """The platform as one process's settings show it; what could not be opened is out of reach, and why."""
+class Target:
+    """The platform as seen with one process's settings; troubles has the reason for each service that could not be
+    opened.
+    """
 
     settings: Settings
     process: str
     client: httpx.AsyncClient
-    _database: Examination | None = None
-    _nats: NatsExamination | None = None
+    _database: Diagnostics | None = None
+    _nats: NatsDiagnostics | None = None
     troubles: dict[str, str] = field(default_factory=dict)
 
     @property
-    def database(self) -> Examination:
-        """The database."""
+    def database(self) -> Diagnostics:
         if self._database is None:
             raise OutOfReach("the database was not reached")
         return self._database
 
     @property
-    def nats(self) -> NatsExamination:
-        """NATS."""
+    def nats(self) -> NatsDiagnostics:
         if self._nats is None:
             raise OutOfReach("NATS was not reached")
         return self._nats
 
     async def open(self, stack: contextlib.AsyncExitStack) -> None:
-        """Reach what can be reached."""
         is_paper = self.process == "paper"
         url = (self.settings.paper_database_url if is_paper else self.settings.database_url).get_secret_value()
         try:
             if url:
                 async with asyncio.timeout(OPEN_SECONDS):
-                    self._database = await stack.enter_async_context(open_examination(url))
+                    self._database = await stack.enter_async_context(open_diagnostics(url))
         except (*UNREACHABLE, asyncpg.PostgresError, ValueError) as error:
-            self.troubles["database"] = plainly(error)
+            self.troubles["database"] = describe_error(error)
         try:
             if not is_paper:
                 async with asyncio.timeout(OPEN_SECONDS):
-                    self._nats = await stack.enter_async_context(open_nats_examination(self.settings.nats_url))
-        except Exception as error:  # noqa: BLE001 - the client has many, and all mean the same
+                    self._nats = await stack.enter_async_context(open_nats_diagnostics(self.settings.nats_url))
+        except Exception as error:  # noqa: BLE001 - the client raises many types, and all mean the same
             self.troubles["nats"] = type(error).__name__
 
 
 @contextlib.asynccontextmanager
-async def a_patient(settings: Settings, process: str) -> AsyncIterator[Patient]:
-    """One to look at."""
+async def open_target(settings: Settings, process: str) -> AsyncIterator[Target]:
     async with (
         contextlib.AsyncExitStack() as stack,
         httpx.AsyncClient(timeout=CHECK_SECONDS / 2, follow_redirects=False) as client,
     ):
-        patient = Patient(settings, process, client)
-        await patient.open(stack)
-        yield patient
+        target = Target(settings, process, client)
+        await target.open(stack)
+        yield target
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One small look; None says that it does not concern these settings."""
+    """One check; look returns None if it does not apply to these settings."""
 
     area: str
     name: str
-    look: Callable[[Patient], Awaitable[Said]]
+    look: Callable[[Target], Awaitable[Result]]
     processes: frozenset[str] = ALL
 
 
-async def look_over(patient: Patient, checks: Sequence[Check]) -> list[Finding]:
-    """All that concern the process, each with its own deadline."""
-    concerned = [check for check in checks if patient.process in check.processes]
-    found = await asyncio.gather(*(_look(patient, check) for check in concerned))
+async def look_over(target: Target, checks: Sequence[Check]) -> list[Finding]:
+    """Run all checks of the process, each with its own timeout."""
+    concerned = [check for check in checks if target.process in check.processes]
+    found = await asyncio.gather(*(_look(target, check) for check in concerned))
     return [finding for finding in found if finding is not None]
 
 
-async def _look(patient: Patient, check: Check) -> Finding | None:
-    mend = "Mend what is said above, and look again."
+async def _look(target: Target, check: Check) -> Finding | None:
+    remedy = "Fix the problems above, then run doctor again."
     try:
         async with asyncio.timeout(CHECK_SECONDS):
-            said = await check.look(patient)
+            result = await check.look(target)
     except OutOfReach as missing:
-        said = cannot_tell(f"Not looked at: {missing}.", mend)
+        result = cannot_tell(f"Not checked: {missing}.", remedy)
     except OUTDATED:
-        said = cannot_tell("Not looked at: the schema is older than this version.", "Run `openbell-server migrate`.")
+        result = cannot_tell("Not checked: the schema is older than this version.", "Run `openbell-server migrate`.")
     except asyncpg.InsufficientPrivilegeError:
-        said = cannot_tell("Not looked at: the login may not ask for it.", "Give it the roles: `migrate --login NAME`.")
+        result = cannot_tell("Not checked: the login lacks the roles.", "Grant them: `migrate --login NAME`.")
     except TimeoutError:
-        said = cannot_tell(f"No answer within {CHECK_SECONDS:g} s.", mend)
+        result = cannot_tell(f"No answer within {CHECK_SECONDS:g} s.", remedy)
     except Exception as error:  # noqa: BLE001 - one check that breaks must not hide what the others found
-        said = cannot_tell(f"The check itself failed: {type(error).__name__}.", "Tell the makers of Openbell.")
-    if said is None:
+        result = cannot_tell(
+            f"The check itself failed: {type(error).__name__}.", "Report this error to the developers of Openbell."
+        )
+    if result is None:
         return None
-    level, what, fix = said
-    # A net: no sentence is made of a secret.
+    level, what, fix = result
+    # A second safeguard: no text is built from a secret.
     return Finding(check.area, check.name, level, mask(what), mask(fix))

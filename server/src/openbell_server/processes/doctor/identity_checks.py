@@ -1,4 +1,4 @@
-"""Who the callers are: whether the keys of each issuer can be had, and whether WorkOS takes our key."""
+"""Checks authentication: the keys of each issuer, and the WorkOS API key."""
 
 import time
 from email.utils import parsedate_to_datetime
@@ -7,68 +7,71 @@ from typing import Final
 import httpx
 
 from openbell_server.adapters.identity.jwks import BYTES_MAX, read_keys
-from openbell_server.application.ports.identity_provider import ProviderUnavailable
-from openbell_server.domain.access_tokens import LEEWAY_SECONDS, Issuer
-from openbell_server.processes.doctor.findings import CALLED, Check, Patient, Said, fine, problem
+from openbell_server.application.access.ports.identity_provider import ProviderUnavailable
+from openbell_server.domain.access.access_tokens import LEEWAY_SECONDS, Issuer
+from openbell_server.processes.doctor.findings import CALLED, Check, Result, Target, fine, problem
 
 _ASKING: Final = frozenset({"api", "relay"})
 
 
-async def _issuers(patient: Patient) -> Said:
-    issuers = patient.settings.issuers
+async def _issuers(target: Target) -> Result:
+    issuers = target.settings.issuers
     if not issuers:
-        return fine("No issuer is named: callers come with API keys only.")
-    troubles = [trouble for issuer in issuers if (trouble := await _trouble_of(patient.client, issuer))]
+        return fine("No issuer is configured: callers use API keys only.")
+    troubles = [trouble for issuer in issuers if (trouble := await _trouble_of(target.client, issuer))]
     if troubles:
         what, fix = troubles[0]
         others = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
         return problem(f"{what}{others}.", fix)
-    return fine(f"The keys of {len(issuers)} issuer(s) can be had and used.")
+    return fine(f"The keys of {len(issuers)} issuer(s) can be fetched and used.")
 
 
 async def _trouble_of(client: httpx.AsyncClient, issuer: Issuer) -> tuple[str, str] | None:
-    check = f"Check jwks_address of {issuer.name} in OPENBELL_ISSUERS, and that this machine may go there."
+    check = f"Check jwks_address of {issuer.name} in OPENBELL_ISSUERS, and that this machine can reach it."
     try:
         response = await client.get(issuer.jwks_address, headers={"accept-encoding": "identity"})
         response.raise_for_status()
     except httpx.HTTPError as error:
-        return f"The keys of {issuer.name} cannot be had ({type(error).__name__})", check
+        return f"The keys of {issuer.name} cannot be fetched ({type(error).__name__})", check
     try:
         keys = read_keys(response.content[: BYTES_MAX + 1])
     except ValueError:
-        return f"At the address of {issuer.name} is no key set", check
+        return f"The address of {issuer.name} returns no key set", check
     if not any(key.algorithm_name in issuer.algorithms for key in keys.values()):
         wanted = ", ".join(sorted(issuer.algorithms))
-        return f"{issuer.name} has no key that we may use", f"Let it sign with one of {wanted}, with ids on its keys."
+        return (
+            f"{issuer.name} has no usable key",
+            f"Configure it to sign with one of {wanted}, and with ids on its keys.",
+        )
     try:
         ahead = parsedate_to_datetime(response.headers["date"]).timestamp() - time.time()
     except (KeyError, ValueError):
         return None
     if abs(ahead) > LEEWAY_SECONDS:
-        mend = "Let this machine keep time by NTP: tokens are refused when clocks differ so much."
-        return f"The clock of {issuer.name} is {abs(ahead):.0f} s off from ours", mend
+        remedy = "Synchronize this machine by NTP: tokens are refused when clocks differ this much."
+        return f"The clock of {issuer.name} is {abs(ahead):.0f} s off from ours", remedy
     return None
 
 
-async def _workos(patient: Patient) -> Said:
-    settings = patient.settings
+async def _workos(target: Target) -> Result:
+    settings = target.settings
     api_key = settings.workos_api_key.get_secret_value()
     if settings.identity_provider != "workos" or not api_key:
-        return fine("No identity provider is asked about users.")
-    # Slow to import, and not everybody asks it.
+        return fine("No identity provider is configured.")
+    # Slow to import and not always needed.
     from openbell_server.adapters.identity.workos import WorkOSProvider
 
     provider = WorkOSProvider(
-        patient.client, api_key=api_key, client_id=settings.workos_client_id, base_url=settings.workos_base_url
+        target.client, api_key=api_key, client_id=settings.workos_client_id, base_url=settings.workos_base_url
     )
     try:
         await provider.memberships("user_nobody")
     except ProviderUnavailable:
         return problem(
-            "WorkOS did not answer our key: users cannot be deleted, nor their organizations found.",
-            "Check OPENBELL_WORKOS_API_KEY and OPENBELL_WORKOS_BASE_URL, and that this machine may go there.",
+            "WorkOS did not accept our key: users cannot be deleted, and their organizations cannot be found.",
+            "Check OPENBELL_WORKOS_API_KEY and OPENBELL_WORKOS_BASE_URL, and that this machine can reach it.",
         )
-    return fine("WorkOS answers our key.")
+    return fine("WorkOS accepts our key.")
 
 
 CHECKS: Final = (

@@ -1,4 +1,4 @@
-"""Builds the REST application, and wraps it with what every request gets: an id, an honest path, a log line."""
+"""Builds the REST application; every request gets an id, a log line without secrets, and a metric."""
 
 import re
 import time
@@ -12,13 +12,19 @@ from litestar import Litestar
 from litestar.datastructures import State
 from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
 
-from openbell_server.transport.rest.error_responses import ErrorRenderer
-from openbell_server.transport.rest.health import health_route
-from openbell_server.transport.rest.hot_route import BODY_BYTES_MAX, ServeHot, SubmitHandler, hot_account, serve_hot
-from openbell_server.transport.rest.openapi.operations import query_names
+from openbell_server.transport.rest.errors import ErrorRenderer
+from openbell_server.transport.rest.health.process_health import health_route
+from openbell_server.transport.rest.intents.submit_fast_path import (
+    BODY_BYTES_MAX,
+    ServeFastPath,
+    SubmitHandler,
+    match_fast_path,
+    serve_fast_path,
+)
+from openbell_server.transport.rest.openapi.operation_table import query_names
 from openbell_server.transport.rest.openapi.routes import description_routes
 
-# The method, the route's template if the path led to one, the status, and the seconds that it took.
+# Method, route template (None if no route matched), status, and duration in seconds.
 ObserveRequest = Callable[[str, str | None, int, float], None]
 _OUR_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _REQUEST_ID = re.compile(rb"[0-9A-Za-z_-]{1,64}")
@@ -31,7 +37,6 @@ def build_app(
     observe: ObserveRequest,
     handle_submit: SubmitHandler,
 ) -> ASGIApp:
-    """The application as uvicorn serves it."""
     app = Litestar(
         route_handlers=[*routes, health_route(check_database), *description_routes()],
         exception_handlers={Exception: render_error},
@@ -41,13 +46,13 @@ def build_app(
         logging_config=None,
     )
 
-    return with_request_id(app, partial(serve_hot, app, handle_submit, render_error), observe)
+    return with_request_id(app, partial(serve_fast_path, app, handle_submit, render_error), observe)
 
 
-def with_request_id(app: Litestar, serve_hot: ServeHot, observe: ObserveRequest) -> ASGIApp:
-    """Give each request an id (the caller's, if it is a plain one), echo it, log one line, and have it counted."""
+def with_request_id(app: Litestar, serve_fast_path: ServeFastPath, observe: ObserveRequest) -> ASGIApp:
+    """Set each request's id (the caller's, if it is valid), return it as a header, log one line, and call observe."""
     log = structlog.get_logger()
-    words = frozenset(part for route in app.routes for part in route.path.split("/") if not part.startswith("{"))
+    known_parts = frozenset(part for route in app.routes for part in route.path.split("/") if not part.startswith("{"))
 
     async def serve(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -64,28 +69,28 @@ def with_request_id(app: Litestar, serve_hot: ServeHot, observe: ObserveRequest)
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
             await send(message)
 
-        # The raw path keeps %2F apart from /; a route decodes its own parameters.
+        # In the raw path %2F differs from /. Each route decodes its own parameters.
         raw = {"path": scope["raw_path"].decode("ascii", "replace"), "request_id": request_id.decode()}
         if scope["method"] == "OPTIONS":
-            # No path takes it; the framework would answer by itself, and name only some of the path's methods.
+            # No route supports OPTIONS. Litestar would answer it, with an incomplete list of methods.
             raw["method"] = "NONE"
         begun = time.perf_counter()
         with structlog.contextvars.bound_contextvars(request_id=raw["request_id"]):
-            # The router writes into it which route it took.
+            # The router adds path_template to this dictionary.
             routed = {**scope, **raw}
-            account_id = hot_account(routed)
+            account_id = match_fast_path(routed)
             if account_id is None:
                 await app(cast("Scope", routed), receive, send_with_id)
             else:
-                await serve_hot(account_id, routed, receive, send_with_id)
+                await serve_fast_path(account_id, routed, receive, send_with_id)
             elapsed = time.perf_counter() - begun
             observe(scope["method"], routed.get("path_template"), status, elapsed)
-            path = _told(raw["path"], words)
+            path = _redacted(raw["path"], known_parts)
             log.info("request", method=scope["method"], path=path, status=status, millis=round(elapsed * 1000, 2))
 
     return cast("ASGIApp", serve)
 
 
-def _told(path: str, words: Collection[str]) -> str:
-    """The path for the log: our own words and ids of ours; anything else may be a secret that got there by mistake."""
-    return "/".join(part if part in words or _OUR_ID.fullmatch(part) else "***" for part in path.split("/"))
+def _redacted(path: str, known_parts: Collection[str]) -> str:
+    """The path for the log: route parts and UUIDs; anything else may be a secret sent there by mistake."""
+    return "/".join(part if part in known_parts or _OUR_ID.fullmatch(part) else "***" for part in path.split("/"))

@@ -1,4 +1,4 @@
-"""Reads a JSON body strictly into a shape; a refusal points at the wrong field and says what would pass."""
+"""Decodes a JSON body strictly into a type; an error points at the wrong field and describes valid values."""
 
 import re
 from collections.abc import Mapping
@@ -6,30 +6,54 @@ from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
+from litestar import Request
+from litestar.exceptions.http_exceptions import InternalServerException, RequestEntityTooLarge
 
 from openbell_server.domain import strict_json
 from openbell_server.domain.errors import FieldProblem, Problem, escaped
 
 T = TypeVar("T")
-# The reader's own words. What a caller wrote may stand in the first part, never in the path.
+_COMMON_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
+# The text of msgspec's errors. The first part may contain the caller's input, the path never does.
 _AT = re.compile(r"^(?P<what>.*) - at `\$(?P<path>[^`]*)`$", re.DOTALL)
 _STEP = re.compile(r"\[(\d+)\]|\.([^.\[]+)")
 _MISSING = re.compile(r"Object missing required field `(.+)`")
 _UNKNOWN = "Object contains unknown field"
-_READERS_WORDS = ("Expected", "Invalid", "Object")
+_MSGSPEC_PREFIXES = ("Expected", "Invalid", "Object")
 _KINDS = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list", dict: "an object"}
 _BOUNDS = {"minimum": "from", "maximum": "to"}
 _LENGTHS = {"minItems": "at least", "maxItems": "at most"}
 Schema = Mapping[str, Any]
 
 
+async def read_body(request: Request[Any, Any, Any], shape: type[T]) -> T:
+    """Decode the JSON body; raises a Problem that names the wrong field."""
+    return read_json(await json_body_of(request), shape)
+
+
+async def json_body_of(request: Request[Any, Any, Any]) -> bytes:
+    """The raw body; raises a Problem unless its content type is JSON and its size is within the limit."""
+    media_type = request.content_type[0]
+    if media_type.lower() != "application/json":
+        # The error repeats only well-known types: any other value may be a secret in the wrong header.
+        shown = media_type if media_type.lower() in _COMMON_TYPES else "another" if media_type else "missing"
+        raise Problem("not_json", f"the body's content type is {shown}")
+    try:
+        return await request.body()
+    except RequestEntityTooLarge:
+        raise Problem("body_too_large", "the body is too large") from None
+    except InternalServerException:
+        # Litestar raises this when the client disconnects. That is not a server error, so it is not logged as one.
+        raise Problem("malformed_body", "the connection ended before the whole body arrived") from None
+
+
 def read_json(body: bytes, shape: type[T]) -> T:
-    """The body as the shape: 400 if it is not JSON, 422 if it is not the shape."""
+    """The body as the shape: 400 if it is not JSON, 422 if it does not match the shape."""
     return read_shape(decode_json(body), shape)
 
 
 def decode_json(body: bytes) -> object:
-    """What the body says: 400 if it is not JSON."""
+    """The decoded body: 400 if it is not JSON."""
     try:
         return strict_json.decode(body)
     except ValueError as error:
@@ -37,7 +61,7 @@ def decode_json(body: bytes) -> object:
 
 
 def read_shape(decoded: object, shape: type[T]) -> T:
-    """What a body says as the shape: 422 if it is not."""
+    """The decoded body as the shape: 422 if it does not match."""
     try:
         return msgspec.convert(decoded, shape)
     except msgspec.ValidationError as error:
@@ -46,17 +70,17 @@ def read_shape(decoded: object, shape: type[T]) -> T:
         raise Problem("invalid_command", detail, (wrong,)) from None
 
 
-def _explain(words: str, shape: type, decoded: object) -> FieldProblem:
-    """The reader's complaint as a pointer, a rule and what would pass."""
-    match = _AT.match(words)
-    what, path = (match["what"], match["path"]) if match else (words, "")
+def _explain(error: str, shape: type, decoded: object) -> FieldProblem:
+    """Translate msgspec's error into a pointer, a code and a description of valid values."""
+    match = _AT.match(error)
+    what, path = (match["what"], match["path"]) if match else (error, "")
     steps: list[str | int] = [int(number) if number else name for number, name in _STEP.findall(path)]
     missing = _MISSING.fullmatch(what)
     if missing:
         passes = _passes(_schema_at(shape, [*steps, missing[1]], decoded))
         return FieldProblem(_pointer([*steps, missing[1]]), "missing", f"is missing; it must be {passes}")
     if what.startswith(_UNKNOWN) and not isinstance(_found_at(decoded, steps), dict):
-        # A field of the body itself, named like a path of ours.
+        # The caller's field name looks like a path; it is a field of the body itself.
         steps = []
     schema, found = _schema_at(shape, steps, decoded), _found_at(decoded, steps)
     if what.startswith(_UNKNOWN) and isinstance(found, dict):
@@ -64,7 +88,7 @@ def _explain(words: str, shape: type, decoded: object) -> FieldProblem:
         extra = next((name for name in found if name not in fields), "")
         message = f"is not a field here; the fields are {', '.join(fields)}"
         return FieldProblem(_pointer([*steps, extra]), "unknown_field", message)
-    if not what.startswith(_READERS_WORDS):
+    if not what.startswith(_MSGSPEC_PREFIXES):
         return FieldProblem(_pointer(steps), "invalid", what)
     kind = "null" if found is None else _KINDS[type(found)]
     instead = f", not {kind}" if ", got `" in what else ""
@@ -82,7 +106,7 @@ def _schema_of(shape: type) -> Schema:
 
 
 def _schema_at(shape: type, steps: list[str | int], decoded: object) -> Schema:
-    """The rules of the place the steps lead to; where kinds differ by their tag, the tag that was sent decides."""
+    """The schema of the field at these steps; the tag in the body selects among tagged types."""
     whole = _schema_of(shape)
     schema, found = _plain(whole, whole, decoded), decoded
     for step in steps:
@@ -95,7 +119,7 @@ def _schema_at(shape: type, steps: list[str | int], decoded: object) -> Schema:
 
 
 def _plain(whole: Schema, schema: Schema, found: object) -> Schema:
-    """The schema without references; of several kinds the one that was meant, if that can be told."""
+    """The schema without references; of several types the one that the body's tag selects, if it has one."""
     if "$ref" in schema:
         return _plain(whole, whole["$defs"][schema["$ref"].rpartition("/")[2]], found)
     kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
@@ -110,7 +134,7 @@ def _plain(whole: Schema, schema: Schema, found: object) -> Schema:
 
 
 def _passes(schema: Schema) -> str:
-    """What a place takes, in words."""
+    """Describe the values that the schema accepts."""
     if "enum" in schema:
         return "one of " + ", ".join(str(value) for value in schema["enum"])
     if "discriminator" in schema:
@@ -126,13 +150,13 @@ def _passes(schema: Schema) -> str:
         case "boolean":
             return "true or false"
         case "integer":
-            bounds = [f"{word} {schema[rule]}" for rule, word in _BOUNDS.items() if rule in schema]
+            bounds = [f"{preposition} {schema[rule]}" for rule, preposition in _BOUNDS.items() if rule in schema]
             return " ".join(["a whole number", *bounds])
-    return "as the reference says"
+    return "as the reference describes it"
 
 
 def _list_that_passes(schema: Schema) -> str:
-    bounds = [f"{word} {schema[rule]}" for rule, word in _LENGTHS.items() if rule in schema]
+    bounds = [f"{bound} {schema[rule]}" for rule, bound in _LENGTHS.items() if rule in schema]
     text = " ".join(["a list", *(["of", " and ".join(bounds)] if bounds else [])])
     return f"{text}, each item {_passes(schema['items'])}" if "type" in schema["items"] else text
 

@@ -1,4 +1,4 @@
-"""Types that many shapes share."""
+"""Types that many request and response bodies share."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -9,7 +9,7 @@ from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.names import NAME_LENGTH_MAX, REASON_LENGTH_MAX
 
 Moment = Annotated[datetime, Meta(tz=True)]
-# What these say beyond the type is judged by the domain.
+# The JSON schema describes these formats; the domain checks them.
 NameText = Annotated[
     str,
     Meta(
@@ -37,9 +37,9 @@ ReasonText = Annotated[
 
 
 def in_utc(expires_at: datetime | None) -> datetime | None:
-    """When something shall run out, if it shall, as it is stored."""
+    """The expiry time in UTC, as it is stored."""
     try:
         return None if expires_at is None else expires_at.astimezone(UTC)
     except OverflowError:
-        # Near the ends of the calendar an offset leads out of it.
+        # An offset can move a time near year 1 or 9999 out of the range of datetime.
         raise InvalidCommand("expires_at", "must be in the years 1 to 9999 of UTC") from None

@@ -1,25 +1,24 @@
-"""Which methods are served, and to whom, by their names."""
+"""Lists the gRPC methods that the server serves, and who may call each."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
 import grpc
 
-# Anybody may ask these.
+# No credential needed.
 OPEN: Final = frozenset({"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"})
-# These look at the caller, and at what it may follow, themselves.
+# These authenticate and authorize the caller themselves.
 LOOKING: Final = frozenset({"/trading.TradingService/SubscribeEvents", "/trading.TradingService/StreamEvents"})
-# For any caller with a right credential. What no row has is served to nobody.
+# For any caller with a valid credential. A method in none of these lists is not served.
 REFLECTION: Final = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
 
 
 class Gate(grpc.aio.ServerInterceptor):
-    """A method that is added needs a row before anybody reaches it."""
+    """Refuses every method that is in none of the lists, so a new method needs an entry before it can be called."""
 
     def __init__(self, admit: Callable[[Context], Awaitable[None]]) -> None:
-        """Whoever is not admitted does not even hear which methods there are."""
         self._admit = admit
 
     async def intercept_service(
@@ -27,7 +26,6 @@ class Gate(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler:
-        """The method's handler, or one that refuses."""
         method = handler_call_details.method
         if method in OPEN or method in LOOKING:
             return await continuation(handler_call_details)

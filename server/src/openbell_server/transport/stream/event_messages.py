@@ -1,4 +1,4 @@
-"""Events as protobuf messages."""
+"""Encodes events as protobuf messages."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -9,10 +9,10 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from openbell.wire import trading_pb2 as pb
-from openbell_server.application.event_frames import Frame, FrameKind
-from openbell_server.application.watch_logs import Entry, Link
-from openbell_server.domain.account_events import AccountEvent, EventKind
+from openbell_server.application.events.event_frames import Frame, FrameKind
+from openbell_server.application.events.event_tail_cache import Entry, Link
 from openbell_server.domain.errors import Problem, RateLimited, is_retryable
+from openbell_server.domain.events.account_events import AccountEvent, EventKind
 
 KINDS = {
     pb.EVENT_TYPE_BROKER_ORDER: EventKind.BROKER_ORDER,
@@ -29,14 +29,13 @@ _TOKEN_KEPT_MAX: Final = 64
 
 
 def timestamp(instant: datetime) -> Timestamp:
-    """An instant as protobuf has it."""
     made = Timestamp()
     made.FromDatetime(instant)
     return made
 
 
 def encode_event(event: AccountEvent) -> bytes:
-    """What is the same for all who follow: messages may be joined, so what differs for each comes behind it."""
+    """Encode the part that all subscribers share; the part of one subscriber is appended, because protobuf merges."""
     message = pb.TradingEvent(
         trading_account_id=str(event.account_id),
         account_seq=event.number,
@@ -48,7 +47,6 @@ def encode_event(event: AccountEvent) -> bytes:
 
 
 def encode_frame(frame: Frame, request: pb.Subscribe, now: Callable[[], datetime]) -> bytes:
-    """A frame of the subscription that was asked for."""
     if frame.entry is not None:
         return _encoded_event(frame, frame.entry, request.subscription_id)
     message = pb.TradingEvent(
@@ -79,7 +77,7 @@ def _encoded_event(frame: Frame, entry: Entry, label: str) -> bytes:
     if frame.message and not label:
         return frame.message
     link = (frame.previous, frame.resume_token, label)
-    # The token of many accounts is one subscription's own, and long.
+    # Tokens of organization-wide subscriptions are long and used once, so they are not cached.
     if len(frame.resume_token) > _TOKEN_KEPT_MAX:
         return entry.encoded + _differing(link)
     linked = entry.link(link, _differing)
@@ -89,7 +87,7 @@ def _encoded_event(frame: Frame, entry: Entry, label: str) -> bytes:
 
 
 def encode_error(problem: Problem, request: pb.Subscribe, token: str = "") -> bytes:
-    """Why a subscription ends, or why something that was asked for with this label is not done."""
+    """An error that ends a subscription, or that refuses a request with this label."""
     wait = f"; wait {problem.wait_seconds} s" if isinstance(problem, RateLimited) else ""
     error = pb.Error(code=problem.code, message=problem.detail + wait, retryable=is_retryable(problem))
     return pb.TradingEvent(
@@ -101,7 +99,6 @@ def encode_error(problem: Problem, request: pb.Subscribe, token: str = "") -> by
 
 
 def encode_ended(label: str) -> bytes:
-    """That a subscription was ended, as asked."""
     return pb.TradingEvent(subscription_id=label, ended=pb.Ended()).SerializeToString()
 
 
@@ -146,10 +143,10 @@ def _fill(message: pb.TradingEvent, event: AccountEvent) -> None:
         target.reason.CopyFrom(pb.Reason(**{name: text for name, text in reason.items() if text is not None}))
 
 
-def _unknown(told: Mapping[str, Any]) -> pb.Unknown:
+def _unknown(body: Mapping[str, Any]) -> pb.Unknown:
     moments = {
-        name: timestamp(datetime.fromisoformat(told[name]))
+        name: timestamp(datetime.fromisoformat(body[name]))
         for name in ("since", "flagged_at")
-        if told[name] is not None
+        if body[name] is not None
     }
-    return pb.Unknown(writes=told["writes"], settles_by=told["settles_by"], **moments)
+    return pb.Unknown(writes=body["writes"], settles_by=body["settles_by"], **moments)

@@ -1,4 +1,4 @@
-"""grpc.health.v1: what load balancers ask before they send anybody here."""
+"""Implements grpc.health.v1, which load balancers query before they send traffic."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -8,7 +8,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 SERVICES: Final = frozenset({"", "trading.TradingService"})
-# Nobody needs a credential to watch, hence a bound.
+# Watching needs no credential, so the number of watchers is limited.
 WATCHERS_MAX: Final = 20
 LOOK_SECONDS: Final = 1.0
 
@@ -19,10 +19,10 @@ _UNKNOWN: Final[int] = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 
 class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
-    """Says what /readyz says."""
+    """Reports the same state as /readyz."""
 
     def __init__(self, is_ready: Callable[[], Awaitable[bool]], stopping: asyncio.Event) -> None:
-        """When stopping is set nothing is served, whatever is ready."""
+
         self._is_ready = is_ready
         self._stopping = stopping
         self._watchers = 0
@@ -30,7 +30,6 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     async def Check(  # noqa: N802 - the proto's name
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> health_pb2.HealthCheckResponse:
-        """Once."""
         status = await self._status(request.service)
         if status == _UNKNOWN:
             await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service here")
@@ -39,15 +38,14 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     async def Watch(  # noqa: N802 - the proto's name
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> AsyncIterator[health_pb2.HealthCheckResponse]:
-        """Now and at every change."""
         if self._watchers >= WATCHERS_MAX:
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "enough are watching; ask Check instead")
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many watchers; call Check instead")
         self._watchers += 1
         try:
-            told: int | None = None
-            while not (told == _NOT_SERVING and self._stopping.is_set()):
-                if (status := await self._status(request.service)) != told:
-                    told = status
+            reported: int | None = None
+            while not (reported == _NOT_SERVING and self._stopping.is_set()):
+                if (status := await self._status(request.service)) != reported:
+                    reported = status
                     yield health_pb2.HealthCheckResponse(status=status)
                 if await self._stops_soon() and status == _UNKNOWN:
                     return

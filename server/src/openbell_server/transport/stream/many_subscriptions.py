@@ -1,4 +1,4 @@
-"""Several subscriptions in one call, each with its label; they send in turn, so nothing waits in a queue."""
+"""Serves several subscriptions in one call, each with its label; they take turns to send, so no frames queue up."""
 
 import asyncio
 import contextlib
@@ -10,13 +10,13 @@ import grpc
 import structlog
 
 from openbell.wire import trading_pb2 as pb
-from openbell_server.application.event_frames import GOING_AWAY, Frame, FrameKind
-from openbell_server.application.follow_events import FollowEvents
-from openbell_server.application.limit_rates import LimitRates
-from openbell_server.application.open_streams import OpenStream
-from openbell_server.application.watch_access import ACCESS_SECONDS, Enter
+from openbell_server.application.access.rate_limits import LimitRates
+from openbell_server.application.events.event_frames import GOING_AWAY, Frame, FrameKind
+from openbell_server.application.events.follow_events import FollowEvents
+from openbell_server.application.events.open_streams import OpenStream
+from openbell_server.application.events.recheck_access import ACCESS_SECONDS, Enter
+from openbell_server.domain.access.principals import Caller
 from openbell_server.domain.errors import InvalidParameter, Problem
-from openbell_server.domain.principals import Caller
 from openbell_server.transport.stream.event_messages import encode_ended, encode_error, encode_frame
 from openbell_server.transport.stream.subscribe_requests import read_message, subscription_of
 
@@ -24,24 +24,21 @@ SUBSCRIPTIONS_MAX: Final = 100
 
 
 class _Labelled:
-    """One subscription that is open."""
-
     def __init__(self, request: pb.Subscribe) -> None:
-        """Nothing was sent of it yet."""
         self.request = request
         self.label = request.subscription_id
-        # Of the last frame that was sent.
+        # The token of the last frame sent.
         self.token = ""
-        # A frame that waits for its turn meanwhile is not sent any more.
+        # When set, a frame that waits for its turn is not sent.
         self.is_over = False
 
     def lose(self, _: Exception) -> None:
-        """Access ended; what comes instead of the next frame says why."""
+        """Stop sending because access ended; the next item of the frames is the reason."""
         self.is_over = True
 
 
 class ManySubscriptions:
-    """One call: who makes it reads one stream and is counted as one."""
+    """One call with many subscriptions; it counts as one open stream."""
 
     def __init__(
         self,
@@ -51,7 +48,6 @@ class ManySubscriptions:
         limit: LimitRates,
         now: Callable[[], datetime],
     ) -> None:
-        """No subscription is open yet."""
         self._context = context
         self._stream = stream
         self._follow = follow
@@ -59,27 +55,27 @@ class ManySubscriptions:
         self._now = now
         self._open: dict[str, _Labelled] = {}
         self._following: dict[_Labelled, asyncio.Task[None]] = {}
-        # Whoever has it writes; the others wait in the order in which they came.
+        # Held while writing; waiters are served first come, first served.
         self._turn = asyncio.Lock()
         self._failure: Exception | None = None
 
     async def run(self, caller: Caller, enter: Enter) -> None:
-        """Until the caller has closed its side and the last subscription ended; raises what else ends the call."""
+        """Serve until the caller closes its side and the last subscription ends; raises any other end of the call."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 watching = tasks.create_task(self._watch(enter))
                 while isinstance(sent := await self._context.read(), bytes):
                     await self._answer(sent, caller, enter, tasks)
                 await self._all_ended()
-                # Who goes away says so, also to those who asked for nothing more.
+                # A server that shuts down reports it to the caller, also if no subscription is open.
                 if not self._follow.draining.is_set():
                     watching.cancel()
         except BaseExceptionGroup as group:
-            # What comes after the first is what the first did to the others.
+            # Later exceptions are consequences of the first.
             raise group.exceptions[0] from None
 
     async def _watch(self, enter: Enter) -> None:
-        """Raise when the caller may follow nothing any more, or when this process goes away and all were told so."""
+        """Raise when the caller loses all access, or when this process shuts down and every subscription has ended."""
         draining = self._follow.draining
         while not draining.is_set():
             with contextlib.suppress(TimeoutError):
@@ -94,7 +90,7 @@ class ManySubscriptions:
             await asyncio.wait(self._following.values())
 
     async def _answer(self, sent: bytes, caller: Caller, enter: Enter, tasks: asyncio.TaskGroup) -> None:
-        """What is no message ends the call; a request that is wrong is told in a frame with its label."""
+        """Handle one request. A malformed message ends the call; a wrong request is answered by an error frame."""
         request = read_message(pb.StreamEventsRequest, sent)
         if request.HasField("unsubscribe"):
             await self._unsubscribe(request.unsubscribe.subscription_id)
@@ -116,9 +112,9 @@ class ManySubscriptions:
         wanted, opened = subscription_of(request.subscribe), _Labelled(request.subscribe)
         label = opened.label
         if not label:
-            raise InvalidParameter("subscription_id", "must be given: it is on every frame of the subscription")
+            raise InvalidParameter("subscription_id", "is required: every frame of the subscription carries it")
         if label in self._open:
-            raise Problem("label_taken", "a subscription of this call has this subscription_id, and goes on")
+            raise Problem("label_taken", "an open subscription of this call already has this subscription_id")
         if len(self._open) >= SUBSCRIPTIONS_MAX:
             raise Problem("too_many_subscriptions", f"one call carries at most {SUBSCRIPTIONS_MAX} subscriptions")
         frames = self._follow.subscribe(enter, wanted, opened.lose)
@@ -128,7 +124,7 @@ class ManySubscriptions:
 
     async def _unsubscribe(self, label: str) -> None:
         async with self._turn:
-            # It sends nothing now: it waits for its turn, or for something to send.
+            # It is not writing now, because this task holds the lock.
             ended = self._open.pop(label, None)
             if ended is None:
                 problem = Problem("not_found", "no subscription of this call has this subscription_id")
@@ -137,33 +133,33 @@ class ManySubscriptions:
             following, ended.is_over = self._following[ended], True
             following.cancel()
             await self._write(encode_ended(label))
-        # Before another takes its place.
+        # Wait until it has ended, before another subscription takes its place.
         await asyncio.wait({following})
 
     async def _send_all(self, opened: _Labelled, frames: AsyncGenerator[Frame, None], enter: Enter) -> None:
         async with contextlib.aclosing(frames):
-            while isinstance(told := await _next(frames), Frame):
-                await self._send(opened, told)
-                if told.kind is FrameKind.ERROR:
+            while isinstance(received := await _next(frames), Frame):
+                await self._send(opened, received)
+                if received.kind is FrameKind.ERROR:
                     return
-        # If it is the caller that may follow nothing, that ends the call.
+        # Raises, and so ends the call, if the caller has lost all access.
         await enter()
         async with self._turn:
             del self._open[opened.label]
-            await self._write(encode_error(told, opened.request, opened.token))
+            await self._write(encode_error(received, opened.request, opened.token))
 
     async def _send(self, opened: _Labelled, frame: Frame) -> None:
         async with self._turn:
             if opened.is_over:
                 return
-            # Who has the last frame may use the label again.
+            # After the last frame the caller may use the label again.
             if frame.kind is FrameKind.ERROR:
                 del self._open[opened.label]
             await self._write(encode_frame(frame, opened.request, self._now))
         opened.token = frame.resume_token or opened.token
 
     async def _write(self, message: bytes) -> None:
-        """With the turn. After a write that failed there is no other: gRPC may still be at it."""
+        """Write with the lock held. After a failed write gRPC may still be sending, so no other write is permitted."""
         if self._failure is not None:
             raise self._failure
         try:
@@ -174,7 +170,7 @@ class ManySubscriptions:
 
 
 async def _next(frames: AsyncGenerator[Frame, None]) -> Frame | Problem:
-    """The next frame, or why there is none."""
+    """The next frame, or the problem that ended the frames."""
     try:
         return await anext(frames)
     except Problem as problem:

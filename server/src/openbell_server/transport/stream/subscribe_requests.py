@@ -1,4 +1,4 @@
-"""What callers of the stream send, read."""
+"""Reads the requests of stream clients."""
 
 from typing import Final, TypeVar
 from uuid import UUID
@@ -6,7 +6,7 @@ from uuid import UUID
 from google.protobuf.message import DecodeError, Message
 
 from openbell.wire import trading_pb2 as pb
-from openbell_server.application.event_frames import Start, Subscription
+from openbell_server.application.events.event_frames import Start, Subscription
 from openbell_server.domain.errors import InvalidParameter, Problem
 from openbell_server.domain.identifiers import AccountId, Symbol, canonical_symbol
 from openbell_server.transport.stream.event_messages import KINDS
@@ -22,15 +22,14 @@ M = TypeVar("M", bound=Message)
 
 
 def read_message(kind: type[M], sent: bytes) -> M:
-    """The message, or a Problem: what is none is told to callers, and told as such."""
+    """Decode a message; raises a Problem if it is malformed."""
     try:
         return kind.FromString(sent)
     except DecodeError:
-        raise Problem("invalid_parameter", f"what was sent is no {kind.DESCRIPTOR.full_name}") from None
+        raise Problem("invalid_parameter", f"the request is not a valid {kind.DESCRIPTOR.full_name}") from None
 
 
 def subscription_of(request: pb.Subscribe) -> Subscription:
-    """What is asked for, or a Problem."""
     try:
         account_id = AccountId(UUID(request.trading_account_id)) if request.trading_account_id else None
     except ValueError:

@@ -11,9 +11,9 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from identity_provider import PEOPLE, Clock, jwk, private_key, published_keys
 from openbell_server.adapters.identity import jwks
 from openbell_server.adapters.identity.jwks import BYTES_MAX, IssuerKeys, read_keys
+from support.identity.identity_provider import PEOPLE, Clock, jwk, private_key, published_keys
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 

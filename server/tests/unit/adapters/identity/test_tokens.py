@@ -8,8 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from bad_tokens import BAD_TOKENS, BadToken
-from identity_provider import (
+from openbell_server.adapters.identity import tokens as tokens_module
+from openbell_server.application.access.ports.access_tokens import AccessTokens
+from openbell_server.domain.access.access_tokens import Issuer, TokenClaims
+from openbell_server.domain.access.principals import PrincipalKind, Role
+from openbell_server.domain.errors import OperatorError
+from support.identity.bad_tokens import BAD_TOKENS, BadToken
+from support.identity.identity_provider import (
     MACHINES,
     NOW,
     PEOPLE,
@@ -20,11 +25,6 @@ from identity_provider import (
     private_key,
     text,
 )
-from openbell_server.adapters.identity import tokens as tokens_module
-from openbell_server.application.ports.access_tokens import AccessTokens
-from openbell_server.domain.access_tokens import Issuer, TokenClaims
-from openbell_server.domain.errors import OperatorError
-from openbell_server.domain.principals import PrincipalKind, Role
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])

@@ -10,9 +10,9 @@ from workos import AsyncWorkOSClient, NotFoundError
 
 from openbell_server.adapters.identity import workos as adapter
 from openbell_server.adapters.identity.workos import WorkOSProvider
-from openbell_server.application.ports.identity_provider import ProviderUnavailable
+from openbell_server.application.access.ports.identity_provider import ProviderUnavailable
 from openbell_server.domain.errors import OperatorError
-from workos_provider import API_KEY, FAULTS, WorkOS, workos
+from support.identity.workos_provider import API_KEY, FAULTS, WorkOS, workos
 
 
 @dataclass(frozen=True, slots=True)

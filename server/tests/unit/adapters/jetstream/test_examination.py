@@ -6,7 +6,7 @@ import pytest
 from nats import errors
 from nats.js.errors import ServiceUnavailableError
 
-from openbell_server.adapters.jetstream.examination import NatsExamination
+from openbell_server.adapters.jetstream.diagnostics import NatsDiagnostics
 
 
 class Connection:
@@ -22,8 +22,8 @@ class Connection:
         raise self.error
 
 
-def examined(error: errors.Error) -> NatsExamination:
-    return NatsExamination(cast("Any", Connection(error)))
+def examined(error: errors.Error) -> NatsDiagnostics:
+    return NatsDiagnostics(cast("Any", Connection(error)))
 
 
 async def test_a_server_that_has_no_jetstream_says_so() -> None:

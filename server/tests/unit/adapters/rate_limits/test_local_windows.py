@@ -6,7 +6,7 @@ import pytest
 
 from openbell_server.adapters.rate_limits import local_windows
 from openbell_server.adapters.rate_limits.local_windows import LocalWindows
-from openbell_server.application.ports.rate_limits import Window
+from openbell_server.application.access.ports.rate_limits import Window
 
 SECOND, MINUTE = Window(100, 1), Window(3000, 60)
 

@@ -3,11 +3,11 @@
 import asyncio
 import threading
 
-from builders import new_id
 from openbell_server.adapters.vault.envelope import EnvelopeOpener, Wrapped
-from openbell_server.application.ports.vault import VaultUnreachable
-from openbell_server.domain.credentials import SealedSecrets, SecretPlace
+from openbell_server.application.access.ports.vault import VaultUnreachable
+from openbell_server.domain.access.credentials import SealedSecrets, SecretPlace
 from openbell_server.domain.identifiers import AccountId, OrganizationId
+from support.builders.tenant import new_id
 
 
 class SlowKey:

@@ -14,13 +14,13 @@ import pytest
 
 from openbell_server.adapters.vault.envelope import EnvelopeOpener
 from openbell_server.adapters.vault.key_file import KeyFile, add_key, create_key_files
-from openbell_server.application.ports.vault import VaultError, VaultUnreachable
-from openbell_server.domain.credentials import SecretPlace
+from openbell_server.application.access.ports.vault import VaultError, VaultUnreachable
+from openbell_server.domain.access.credentials import SecretPlace
 from openbell_server.domain.errors import OperatorError
 from openbell_server.domain.identifiers import AccountId, OrganizationId
 from openbell_server.processes.vault import opener, sealer
 from openbell_server.settings import Settings
-from sealed_objects import SECRETS, KeyFiles
+from support.builders.sealed_objects import SECRETS, KeyFiles
 
 PLACE = SecretPlace(OrganizationId(uuid4()), AccountId(uuid4()), uuid4(), 1)
 ELSEWHERE = [
@@ -69,6 +69,13 @@ async def test_another_platforms_key_does_not_open(files: KeyFiles, tmp_path: Pa
     sealed = await files.sealer.seal(PLACE, SECRETS)
     with pytest.raises(VaultError):
         await other.opener.open(PLACE, replace(sealed, key_id=other.key_id))
+
+
+async def test_an_object_that_names_another_key_of_the_file_does_not_open(files: KeyFiles) -> None:
+    sealed = await files.sealer.seal(PLACE, SECRETS)
+    added = files.add_key()
+    with pytest.raises(VaultError, match="cannot be unwrapped"):
+        await files.opener.open(PLACE, replace(sealed, key_id=added))
 
 
 async def test_a_key_that_was_added_seals_and_opens_in_processes_that_run_and_the_earlier_one_still_opens(

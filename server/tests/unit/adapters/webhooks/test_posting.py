@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from openbell_server.adapters.webhooks.posting import WHOLE_SECONDS, Resolve, WebhookPoster
-from openbell_server.application.ports.posting import Answer, NotDelivered
-from webhook_targets import OK, Behave, a_target, answering
+from openbell_server.application.webhooks.ports.posting import Answer, NotDelivered
+from support.builders.webhook_targets import OK, Behave, a_target, answering
 
 HERE = ["127.0.0.1"]
 PUBLIC = ["203.0.112.1"]

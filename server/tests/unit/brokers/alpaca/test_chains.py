@@ -5,14 +5,14 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from alpaca_orders import an_order, fill_json, replaced
 from openbell_server.brokers.alpaca import chains
-from openbell_server.brokers.alpaca.chains import Chain, Place, Places, told
+from openbell_server.brokers.alpaca.chains import Chain, Place, Places, order_report
 from openbell_server.brokers.alpaca.wire import AlpacaOrder, Fill
-from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.order_aggregate import Order, ReplaceAnswered, Sighted, Standing, advance
-from openbell_server.domain.order_reports import apply_report, counted_with
-from openbell_server.domain.orders import Terms, TimeInForce
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.order_aggregate import Order, ReplaceAnswered, SeenAtBroker, Standing, advance
+from openbell_server.domain.orders.order_reports import apply_report, counted_with
+from openbell_server.domain.orders.order_terms import Terms, TimeInForce
+from support.brokers.alpaca_orders import an_order, fill_json, replaced
 
 FIRST = msgspec.convert(replaced("A", by="B", filled_qty="3"), AlpacaOrder)
 LAST = an_order("B", replaces="A", qty="7", filled_qty="2", limit_price="91", client_order_id="second")
@@ -49,7 +49,7 @@ def test_fills_that_are_not_listed_yet_are_counted_all_the_same() -> None:
 
 def test_what_is_told_of_a_replacement_counts_for_more_than_what_its_answer_promised() -> None:
     """One share more filled while the replace was on its way, so that the total is eleven and not ten."""
-    order = advance(Order(terms=asked(10, 90)), Sighted("A"))
+    order = advance(Order(terms=asked(10, 90)), SeenAtBroker("A"))
     order = advance(order, ReplaceAnswered(asked(10, 91)))
     grown = Chain((FIRST, an_order("B", replaces="A", qty="8", limit_price="91")))
     after = apply_report(order, grown.report({}), counted_with(order, ()))
@@ -57,7 +57,7 @@ def test_what_is_told_of_a_replacement_counts_for_more_than_what_its_answer_prom
 
 
 def test_a_replacement_that_was_refused_after_all_gives_the_old_terms_back() -> None:
-    order = advance(Order(terms=asked(10, 90)), Sighted("A"))
+    order = advance(Order(terms=asked(10, 90)), SeenAtBroker("A"))
     order = advance(order, ReplaceAnswered(asked(20, 91)))
     full = Chain((an_order("A", filled_qty="10", status="filled"),), frozenset({"B"}))
     report = full.report(fills(fill_json("A", "10", "10")))
@@ -70,9 +70,9 @@ def test_old_news_of_an_earlier_order_of_the_chain_changes_neither_terms_nor_sta
     places.remember(CHAIN)
     place = places.of(FIRST)
     assert place is not None
-    order = advance(Order(terms=asked(10, 90)), Sighted("A"))
+    order = advance(Order(terms=asked(10, 90)), SeenAtBroker("A"))
     after = apply_report(order, CHAIN.report({}), counted_with(order, ()))
-    again = apply_report(after, told(FIRST, place, ()), counted_with(after, ()))
+    again = apply_report(after, order_report(FIRST, place, ()), counted_with(after, ()))
     assert again == after
 
 
@@ -89,7 +89,7 @@ def test_the_order_to_change_is_the_last_of_the_chain_however_its_ids_came() -> 
 
 def test_an_order_that_says_it_was_replaced_tells_where_the_next_one_stands() -> None:
     places = Places()
-    places.hear(FIRST, Place("our-A", 1, Decimal(0)))
+    places.notify(FIRST, Place("our-A", 1, Decimal(0)))
     assert places.of(LAST) == Place("our-A", 2, Decimal(3))
 
 
@@ -103,5 +103,5 @@ def test_places_are_forgotten_oldest_first(monkeypatch: pytest.MonkeyPatch) -> N
     places = Places()
     places.remember(CHAIN)
     for number in range(2):
-        places.hear(an_order(f"X{number}"), Place("x", 1, Decimal(0)))
+        places.notify(an_order(f"X{number}"), Place("x", 1, Decimal(0)))
     assert places.of(LAST) is None

@@ -7,17 +7,17 @@ from decimal import Decimal
 
 import pytest
 
-from alpaca_orders import ACCOUNT
 from openbell_server.brokers.alpaca.definition import ALPACA
 from openbell_server.brokers.alpaca.session import DATA_ADDRESS, AlpacaSession
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import NotSent
-from openbell_server.domain.credentials import Secrets, SignInRefused
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets, SignInRefused
 from openbell_server.domain.identifiers import CLIENT_ORDER_ID_LENGTH
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.orders import TimeInForce
-from paper_broker import named, new_order, replacement
+from openbell_server.domain.orders.broker_reports import NotSent
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import TimeInForce
+from support.brokers.alpaca_orders import ACCOUNT
+from support.brokers.paper_broker import named, new_order, replacement
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pytest
 
-from alpaca_orders import Books, an_account, fill_json, order_json, replaced
 from openbell_server.brokers.alpaca import account as limits
 from openbell_server.brokers.alpaca.look_ups import CHAIN_MAX, ChainBroken, find, look_at, orders_since, rest_of
 from openbell_server.brokers.http_client import ListBrokenOff
-from openbell_server.domain.broker_orders import OrderName, OrderReport, ReportStatus
+from openbell_server.domain.orders.broker_reports import OrderName, OrderReport, ReportStatus
+from support.brokers.alpaca_orders import Books, an_account, fill_json, order_json, replaced
 
 SINCE = datetime(2026, 1, 2, tzinfo=UTC)
 OLD = "2025-12-24T15:00:00Z"

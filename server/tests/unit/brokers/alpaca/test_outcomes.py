@@ -6,10 +6,10 @@ from itertools import product
 import msgspec
 import pytest
 
-from alpaca_orders import order_json
 from openbell_server.brokers.alpaca.outcomes import DELETE, PATCH, POST, RATE_LIMITED, REFUSALS, outcome_of
 from openbell_server.brokers.http_client import Reply
-from openbell_server.domain.broker_orders import Accepted, NotSent, Refused, Unknown
+from openbell_server.domain.orders.broker_reports import Accepted, NotSent, Refused, Unknown
+from support.brokers.alpaca_orders import order_json
 
 METHODS = (POST, PATCH, DELETE)
 CODES = sorted({code for _, _, code in REFUSALS} | {RATE_LIMITED[1], 0, 40010001, 40310999, 42210999, 50010000})

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from alpaca_orders import ACCOUNT, Books, an_account, fill_json, order_json, replaced
 from openbell_server.application.ports.broker import FeedItem
 from openbell_server.brokers.alpaca.account import AlpacaAccount
 from openbell_server.brokers.alpaca.stream import AccountStream
-from openbell_server.domain.broker_orders import OrderReport, ReportStatus
+from openbell_server.domain.orders.broker_reports import OrderReport, ReportStatus
+from support.brokers.alpaca_orders import ACCOUNT, Books, an_account, fill_json, order_json, replaced
 
 AT = "2026-01-02T15:00:02.5Z"
 GAP = (ACCOUNT, None)
@@ -26,11 +26,11 @@ def heard(books: Books, *messages: bytes | str, account: AlpacaAccount | None = 
     queue: asyncio.Queue[FeedItem] = asyncio.Queue()
     stream = AccountStream(account, queue.put)
 
-    async def hear() -> None:
+    async def notify() -> None:
         for each in messages:
-            await stream._hear(each)
+            await stream._receive(each)
 
-    books.run(account, hear())
+    books.run(account, notify())
     return [queue.get_nowait() for _ in range(queue.qsize())]
 
 

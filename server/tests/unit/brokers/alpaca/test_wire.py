@@ -6,7 +6,6 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from alpaca_orders import an_order, order_json
 from openbell_server.brokers.alpaca.wire import (
     ORDER_TYPES,
     SIDES,
@@ -17,8 +16,9 @@ from openbell_server.brokers.alpaca.wire import (
     decimal_text,
     execution_id,
 )
-from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.orders import OrderSide, OrderType, Terms, TimeInForce
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, Terms, TimeInForce
+from support.brokers.alpaca_orders import an_order, order_json
 
 LONG = "123456789012345678.123456789012345678"
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from openbell_server.brokers.paper.days import due_at
-from openbell_server.domain.orders import TimeInForce
+from openbell_server.domain.orders.order_terms import TimeInForce
 
 
 @pytest.mark.parametrize(

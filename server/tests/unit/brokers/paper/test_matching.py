@@ -15,15 +15,15 @@ from openbell_server.brokers.paper.matching import (
     Match,
     Quote,
     after,
-    cannot_be_asked,
     end,
     match,
     reference_price,
     replaced,
+    unsupported_reason,
 )
-from openbell_server.domain.broker_orders import ReportStatus
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.orders import OrderSide, OrderSpec, OrderType, TimeInForce
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.order_terms import OrderSide, OrderSpec, OrderType, TimeInForce
 
 REFERENCE = Decimal("50.00")
 
@@ -184,7 +184,7 @@ def test_only_orders_without_a_stop_wait_for_an_auction() -> None:
         (kind, each)
         for kind in OrderType
         for each in TimeInForce
-        if cannot_be_asked(an_order(kind, time_in_force=each, **prices[kind]).spec)  # type: ignore[arg-type]
+        if unsupported_reason(an_order(kind, time_in_force=each, **prices[kind]).spec)  # type: ignore[arg-type]
     }
     assert refused == {(kind, each) for kind in stops for each in AUCTIONS}
 

@@ -6,7 +6,7 @@ import pytest
 
 from openbell_server.brokers.paper.money import Holding, buying_power, fee, only_closes
 from openbell_server.domain.identifiers import Symbol
-from openbell_server.domain.orders import OrderSide
+from openbell_server.domain.orders.order_terms import OrderSide
 
 FIFTY = Decimal(50)
 

@@ -9,8 +9,8 @@ import pytest
 
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.brokers.paper.wire import DUPLICATE_ID, REFUSALS, TOO_MANY_REQUESTS
-from openbell_server.domain.broker_orders import NotSent, Refused, Unknown
-from paper_broker import resting
+from openbell_server.domain.orders.broker_reports import NotSent, Refused, Unknown
+from support.brokers.paper_broker import resting
 
 STATUSES = [status.value for status in HTTPStatus if status.value >= 300]
 CODES = [*REFUSALS, "", "no_such_code", "timed_out", "throttled"]

@@ -11,9 +11,9 @@ import pytest
 from openbell_server.application.ports.broker import SlowDown
 from openbell_server.brokers.http_client import BrokerHttp, ListBrokenOff, UnexpectedAnswer, UnreadableAnswer
 from openbell_server.brokers.tradier.account import PAGES_MAX, TradierAccount
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.credentials import Secrets
-from paper_broker import ACCOUNT, named
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets
+from support.brokers.paper_broker import ACCOUNT, named
 
 LONG_AGO = datetime.fromtimestamp(0, UTC)
 _Told = TypeVar("_Told")

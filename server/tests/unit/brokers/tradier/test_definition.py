@@ -15,13 +15,13 @@ from openbell_server.brokers.tradier.account import TradierAccount
 from openbell_server.brokers.tradier.definition import TRADIER
 from openbell_server.brokers.tradier.outcomes import POST
 from openbell_server.brokers.tradier.session import TradierSession, form_of
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import NotSent
-from openbell_server.domain.credentials import Secrets
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets
 from openbell_server.domain.identifiers import BASE62, CLIENT_ORDER_ID_LENGTH
-from openbell_server.domain.intents import ActionType
-from openbell_server.domain.orders import OrderType
-from paper_broker import ACCOUNT, named, new_order, replacement
+from openbell_server.domain.orders.broker_reports import NotSent
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import OrderType
+from support.brokers.paper_broker import ACCOUNT, named, new_order, replacement
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from openbell_server.application.ports.broker import FeedItem
 from openbell_server.brokers.http_client import BrokerHttp
 from openbell_server.brokers.tradier.account import TradierAccount
 from openbell_server.brokers.tradier.feed import AccountFeed
-from openbell_server.domain.accounts import Environment
-from openbell_server.domain.broker_orders import OrderReport, ReportStatus
-from openbell_server.domain.credentials import Secrets
-from paper_broker import ACCOUNT
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.credentials import Secrets
+from openbell_server.domain.orders.broker_reports import OrderReport, ReportStatus
+from support.brokers.paper_broker import ACCOUNT
 
 SECONDS = 60
 ORDER: dict[str, Any] = {
@@ -41,7 +41,7 @@ async def _heard(answers: Iterator[httpx.Response], count: int) -> tuple[list[Fe
 
     def answer(_: httpx.Request) -> httpx.Response:
         stood.append(feed.is_connected)
-        feed.hurry()
+        feed.poll_soon()
         return next(answers)
 
     host = BrokerHttp("http://tradier")

@@ -17,7 +17,7 @@ from openbell_server.brokers.tradier.outcomes import (
     TURNED_AWAY,
     outcome_of,
 )
-from openbell_server.domain.broker_orders import Accepted, NotSent, Refused, Unknown
+from openbell_server.domain.orders.broker_reports import Accepted, NotSent, Refused, Unknown
 
 METHODS = (POST, DELETE)
 CODES = {POST: ORDER_CODES, DELETE: CANCEL_CODES}

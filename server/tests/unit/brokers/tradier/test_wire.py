@@ -8,8 +8,8 @@ import pytest
 
 from openbell_server.brokers.http_client import UnreadableAnswer, decoded
 from openbell_server.brokers.tradier.wire import OrdersBody, PositionsBody, ProfileBody, QuotesBody, TradierOrder
-from openbell_server.domain.broker_orders import ReportStatus
-from openbell_server.domain.orders import OrderSide, OrderType
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType
 
 ORDER = (
     '{"id": 7, "status": "open", "create_date": "2026-11-02T15:30:01.123Z", "exec_quantity": 0.0,'
@@ -37,7 +37,7 @@ def order(**changes: Any) -> TradierOrder:
     ],
 )
 def test_a_list_of_one_is_itself_and_none_is_a_word(body: str, count: int) -> None:
-    told = decoded(body.replace("%s", ORDER).encode(), OrdersBody).told()
+    told = decoded(body.replace("%s", ORDER).encode(), OrdersBody).as_list()
     assert [each.id for each in told] == [7] * count
 
 
@@ -49,12 +49,12 @@ def test_any_other_word_is_no_empty_list() -> None:
 
 def test_other_lists_have_the_same_form() -> None:
     position, account = b'{"symbol": "AAPL", "quantity": -4.0}', b'{"account_number": "VA1", "status": "active"}'
-    assert decoded(b'{"positions": "null"}', PositionsBody).told() == []
-    assert len(decoded(b'{"positions": {"position": %b}}' % position, PositionsBody).told()) == 1
-    assert len(decoded(b'{"positions": {"position": [%b, %b]}}' % (position, position), PositionsBody).told()) == 2
+    assert decoded(b'{"positions": "null"}', PositionsBody).as_list() == []
+    assert len(decoded(b'{"positions": {"position": %b}}' % position, PositionsBody).as_list()) == 1
+    assert len(decoded(b'{"positions": {"position": [%b, %b]}}' % (position, position), PositionsBody).as_list()) == 2
     assert len(decoded(b'{"profile": {"account": %b}}' % account, ProfileBody).accounts()) == 1
     assert len(decoded(b'{"profile": {"account": [%b, %b]}}' % (account, account), ProfileBody).accounts()) == 2
-    assert decoded(b'{"quotes": {"unmatched_symbols": {"symbol": "X"}}}', QuotesBody).told() == []
+    assert decoded(b'{"quotes": {"unmatched_symbols": {"symbol": "X"}}}', QuotesBody).as_list() == []
 
 
 def test_numbers_are_exact_to_eighteen_places_and_were_never_floats() -> None:

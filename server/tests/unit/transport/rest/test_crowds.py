@@ -9,8 +9,8 @@ import pytest
 
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.transport.rest.intents import submit_handler
-from rest_api import cancel_body, create_body
+from openbell_server.transport.rest.intents.routes import submit_handler
+from support.rest.rest_api import cancel_body, create_body
 
 
 class LookedUp(Exception):

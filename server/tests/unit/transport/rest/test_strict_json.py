@@ -8,7 +8,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from openbell_server.domain.errors import Problem
-from openbell_server.transport.rest.intent_bodies import SubmitBody
+from openbell_server.transport.rest.intents.bodies import SubmitBody
 from openbell_server.transport.rest.strict_json import read_json
 
 

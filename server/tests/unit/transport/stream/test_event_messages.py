@@ -6,13 +6,13 @@ from uuid import uuid4
 
 import pytest
 
-from openbell.events import frame_of
+from openbell.events.grpc_messages import frame_of
+from openbell.events.subscriptions import Subscription
 from openbell.models import Unknown
-from openbell.subscriptions import Subscription
 from openbell.wire import trading_pb2 as pb
-from openbell_server.application.event_frames import Frame, FrameKind
-from openbell_server.application.watch_logs import Entry
-from openbell_server.domain.account_events import AccountEvent, EventKind
+from openbell_server.application.events.event_frames import Frame, FrameKind
+from openbell_server.application.events.event_tail_cache import Entry
+from openbell_server.domain.events.account_events import AccountEvent, EventKind
 from openbell_server.domain.identifiers import AccountId, IntentId
 from openbell_server.transport.stream.event_messages import encode_event, encode_frame
 

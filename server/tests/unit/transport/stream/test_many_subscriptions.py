@@ -9,14 +9,14 @@ import grpc
 import pytest
 
 from openbell.wire import trading_pb2 as pb
-from openbell_server.application.event_frames import Frame, FrameKind, Subscription
-from openbell_server.application.open_streams import OpenStream
-from openbell_server.application.watch_access import Enter
+from openbell_server.application.events.event_frames import Frame, FrameKind, Subscription
+from openbell_server.application.events.open_streams import OpenStream
+from openbell_server.application.events.recheck_access import Enter
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.processes.callers import wall_clock
+from openbell_server.processes.authentication import wall_clock
 from openbell_server.transport.stream.many_subscriptions import ManySubscriptions
-from rest_api import limited
+from support.rest.rest_api import limited
 
 ANYBODY: Any = type("Anybody", (), {"kind": "key", "provider": None, "id": "1"})()
 DENIED = Problem("not_found", "there is no such account")
@@ -67,11 +67,11 @@ class Endless:
     ) -> AsyncGenerator[Frame, None]:
         lost: list[Exception] = []
 
-        def hear(why: Exception) -> None:
+        def notify(why: Exception) -> None:
             lost.append(why)
             lose(why)
 
-        self.lose.append(hear)
+        self.lose.append(notify)
         assert wanted.account_id is not None
         return self._frames(wanted.account_id, lost)
 

@@ -1,4 +1,4 @@
-"""How Alembic reaches the database: an asyncpg connection, one transaction per revision, one migrator at a time."""
+"""Alembic's connection to the database: asyncpg, one transaction per revision, one migrator at a time."""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from openbell_server.adapters.postgres.migrate import ASK_FOR_TURN, TURN_SECONDS, TURNS_MAX
+from openbell_server.adapters.postgres.migrate import TRY_MIGRATION_LOCK, TURN_SECONDS, TURNS_MAX
 
 
 def _migrate(connection: Connection) -> None:
@@ -20,7 +20,7 @@ def _migrate(connection: Connection) -> None:
 
 def _take_turn(connection: Connection) -> None:
     for _ in range(TURNS_MAX):
-        is_ours = connection.scalar(text(ASK_FOR_TURN))
+        is_ours = connection.scalar(text(TRY_MIGRATION_LOCK))
         connection.commit()
         if is_ours:
             return

@@ -1,1 +1,1 @@
-"""The description of the REST interface: a table of operations, the OpenAPI document made of it, and its page."""
+"""The OpenAPI description of the REST API: a table of operations, the document built from it, and an HTML page."""

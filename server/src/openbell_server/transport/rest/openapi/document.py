@@ -1,4 +1,4 @@
-"""Makes the OpenAPI 3.1 document from the application's routes and the table of operations."""
+"""Builds the OpenAPI 3.1 document from the application's routes and the table of operations."""
 
 import http
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,12 +8,13 @@ import msgspec
 from litestar import Litestar
 from litestar.routes import HTTPRoute
 
-from openbell_server.domain.authorization import Rule
+from openbell_server.domain.access.authorization import Rule
 from openbell_server.domain.errors import CODES, Problem
-from openbell_server.transport.rest.accounts import AccountChangeBody
-from openbell_server.transport.rest.api_keys import ApiKeyChangeBody
-from openbell_server.transport.rest.error_responses import PLAIN_PATHS, ProblemBody, problem_body
-from openbell_server.transport.rest.openapi.described import (
+from openbell_server.transport.rest.access.accounts import AccountChangeBody
+from openbell_server.transport.rest.access.api_keys import ApiKeyChangeBody
+from openbell_server.transport.rest.errors import PLAIN_PATHS, ProblemBody, problem_body
+from openbell_server.transport.rest.events.webhook_bodies import WebhookChangeBody
+from openbell_server.transport.rest.openapi.operation import (
     ORGANIZATION,
     PATH_PARAMETERS,
     Described,
@@ -21,26 +22,26 @@ from openbell_server.transport.rest.openapi.described import (
     Parameter,
     Scheme,
 )
-from openbell_server.transport.rest.openapi.operations import OPERATIONS, TAGS, UNDESCRIBED
-from openbell_server.transport.rest.webhook_bodies import WebhookChangeBody
+from openbell_server.transport.rest.openapi.operation_table import OPERATIONS, TAGS, UNDESCRIBED
 
 VERSION: Final = "0.1.0"
 ACCOUNTS: Final = "/v1/accounts"
 _SCHEMAS: Final = "#/components/schemas/"
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _DESCRIPTION: Final = (
-    "One interface for any broker: submit, replace and cancel; follow orders and fills. A retried request never trades "
-    "twice, a 202 is durable, and an unknown outcome is called unknown.\n\n"
-    "Numbers are decimal strings, times are RFC 3339, unknown fields and unknown query parameters are refused. Errors "
-    "are problem+json with a code, what to do, and a pointer to each wrong field. Every answer carries x-request-id: "
-    "yours, if you sent a plain one."
+    "One API for every broker: submit, replace and cancel orders; follow orders and fills. A retried request never "
+    "trades twice, a command is durable once you receive 202, and an outcome that cannot be verified is reported as "
+    "unknown.\n\n"
+    "Numbers are decimal strings and times are RFC 3339. Unknown fields and query parameters are refused. Errors are "
+    "problem+json with a code, a remedy, and a pointer to each wrong field. Every response has an x-request-id: yours, "
+    "if you sent a valid one."
 )
 _SECURITY_SCHEMES: Final[Json] = {
     Scheme.API_KEY: {
         "type": "apiKey",
         "in": "header",
         "name": "x-api-key",
-        "description": "A private key of an organization, for paper or for live accounts.",
+        "description": "A private key of an organization, for its paper or its live accounts.",
     },
     Scheme.BEARER: {
         "type": "http",
@@ -49,7 +50,7 @@ _SECURITY_SCHEMES: Final[Json] = {
         "description": "An access token of a user or of a service account.",
     },
 }
-# What a shape's reader asks beyond what its fields say.
+# Constraints that the field types cannot express.
 _BEYOND: Final[dict[str, Json]] = {
     ApiKeyChangeBody.__name__: {"minProperties": 1},
     AccountChangeBody.__name__: {"minProperties": 1},
@@ -61,14 +62,13 @@ _REQUEST_ID: Final[Json] = {
     "schema": {"type": "string", "pattern": "^[0-9A-Za-z_-]{1,64}$"},
 }
 _RETRY_AFTER: Final[Json] = {
-    "description": "Seconds to wait before the next try.",
+    "description": "Seconds to wait before the next request.",
     "required": True,
     "schema": {"type": "integer", "minimum": 1},
 }
 
 
 def openapi_document(app: Litestar, *, below: str = "/") -> Json:
-    """The document of the routes below a path."""
     shown = sorted(_rows(app), key=OPERATIONS.index)
     shown = [row for row in shown if row.path.startswith(below)]
     schemas = _schemas(shown)
@@ -94,7 +94,7 @@ def openapi_document(app: Litestar, *, below: str = "/") -> Json:
 
 
 def codes_of(row: Described) -> list[str]:
-    """Every problem an operation can answer: its own, and those of its credential, path, query and body."""
+    """All error codes of an operation: its own, and those of its credential, path, query and body."""
     codes = {"internal_error", "unavailable", "schema_outdated", "invalid_parameter", *row.codes}
     if row.rule is not None:
         codes |= _codes_of_rule(row.rule)
@@ -108,11 +108,11 @@ def codes_of(row: Described) -> list[str]:
 
 
 def _codes_of_rule(rule: Rule) -> set[str]:
-    codes = {"ambiguous_credentials", "unauthenticated", "permission_denied", "rate_limited", rule.stranger}
+    codes = {"ambiguous_credentials", "unauthenticated", "permission_denied", "rate_limited", rule.wrong_kind_error}
     if rule.permissions is not None:
         codes |= {"key_disabled"}
-    if rule.homeless is not None and rule.roles is not None:
-        codes |= {rule.homeless}
+    if rule.no_organization_error is not None and rule.roles is not None:
+        codes |= {rule.no_organization_error}
     if rule.entitlement is not None:
         codes |= {"entitlement_required"}
     if rule.scoped:
@@ -128,7 +128,7 @@ def _rows(app: Litestar) -> Iterator[Described]:
         if isinstance(route, HTTPRoute) and route.path_format not in UNDESCRIBED:
             for method in _METHODS & set(route.methods):
                 if (method, route.path_format) not in rows:
-                    raise LookupError(f"no row of the table of operations describes {method} {route.path_format}")
+                    raise LookupError(f"the table of operations has no row for {method} {route.path_format}")
                 yield rows[method, route.path_format]
 
 
@@ -202,7 +202,7 @@ def _errors(row: Described) -> Json:
 
 
 def _problems(status: int, codes: list[str]) -> Json:
-    """The shape of a problem with the codes that this answer can have, and an example of each."""
+    """The problem schema limited to this response's codes, with an example of each."""
     only = {"properties": {"status": {"const": status}, "code": {"enum": codes}}}
     examples = {
         code: {"value": msgspec.to_builtins(problem_body(Problem(code, CODES[code].title), "4f6b"))} for code in codes
@@ -225,7 +225,7 @@ def _reference(shape: type) -> Json:
 
 
 def _name(name: str) -> str:
-    """A shape's public name: in the code, what is on the wire is called a body."""
+    """The public name of a schema: the class name without its suffix Body."""
     return name.removesuffix("Body")
 
 
@@ -239,7 +239,7 @@ def _schemas(rows: Iterable[Described]) -> Json:
 
 
 def _renamed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
-    """The same with public names, of shapes and in references to them."""
+    """The same schema with public names, also in references."""
     if isinstance(schema, Mapping):
         return {
             key: _name(value) if key == "title" and isinstance(value, str) else _renamed(value)

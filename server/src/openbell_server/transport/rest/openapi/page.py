@@ -1,4 +1,4 @@
-"""Renders the OpenAPI document as one page of plain HTML: no script, nothing from elsewhere."""
+"""Renders the OpenAPI document as one plain HTML page, without scripts or external resources."""
 
 import base64
 import hashlib
@@ -52,7 +52,6 @@ _RULES: Final = {
 
 
 def render(document: Mapping[str, Any]) -> str:
-    """The page."""
     info, schemas = document["info"], document["components"]["schemas"]
     operations = [
         (method.upper(), path, operation)
@@ -132,7 +131,7 @@ def _operation(method: str, path: str, operation: Schema, document: Mapping[str,
 
 
 def _request(method: str, path: str, operation: Schema) -> list[str]:
-    """The shape of the body, and a command line for each example."""
+    """The schema of the body, and a curl command for each example."""
     content = operation.get("requestBody", {}).get("content", {}).get("application/json")
     if content is None:
         return ["<h4>Example</h4>", _code(_curl(method, path, operation, None))]
@@ -227,7 +226,7 @@ def _shape(name: str, schema: Schema) -> str:
 
 
 def _type(schema: Schema) -> str:
-    """A schema in one line, with links to the shapes it names."""
+    """A schema in one line, with links to the schemas it refers to."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         kind = f'<a href="#shape-{escape(name)}">{escape(name)}</a>'
@@ -242,8 +241,8 @@ def _type(schema: Schema) -> str:
     else:
         kind = escape(str(schema.get("type", "anything"))) + (f" ({schema['format']})" if "format" in schema else "")
     rules = [
-        f"{words} <code>{escape(str(schema[rule]))}</code>"
-        for rule, words in _RULES.items()
+        f"{label} <code>{escape(str(schema[rule]))}</code>"
+        for rule, label in _RULES.items()
         if rule in schema and schema[rule] is not None
     ]
     described = f" {escape(schema['description'])}" if "description" in schema else ""

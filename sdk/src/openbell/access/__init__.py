@@ -1,0 +1,1 @@
+"""Accounts, API keys, webhooks and the calls of operators."""

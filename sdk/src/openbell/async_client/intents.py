@@ -1,0 +1,136 @@
+"""Calls about intents, orders, executions and positions."""
+
+from collections.abc import AsyncIterator
+from typing import Unpack
+
+from openbell.async_client.calls import AsyncCalls
+from openbell.events.records import Event, ExternalOrder
+from openbell.intents import requests
+from openbell.intents.order_lists import (
+    EventPage,
+    ExecutionOptions,
+    HistoryOptions,
+    Order,
+    OrderOptions,
+    OrderPage,
+    Positions,
+    RecordedExecution,
+    following_events,
+)
+from openbell.intents.orders import Side, Spec, TimeWindow
+from openbell.intents.requests import CreateOptions, ListOptions, ReplaceOptions, SubmitOptions, account_page
+from openbell.models import Action, Page, PageOf, Statistics
+from openbell.receipts.records import Evaluation
+from openbell.requests import PAGE_LIMIT, Request, page
+
+
+class AsyncIntentCalls(AsyncCalls):
+    """Submit commands, and read what became of them."""
+
+    async def buy(self, symbol: str, spec: Spec, **options: Unpack[CreateOptions]) -> Action:
+        """Submit a CREATE intent that buys `symbol`; see `create_intent` for options and errors."""
+        return await self.create_intent(symbol=symbol, side="BUY", spec=spec, **options)
+
+    async def sell(self, symbol: str, spec: Spec, **options: Unpack[CreateOptions]) -> Action:
+        """Submit a CREATE intent that sells shares the account holds; see `create_intent` for options and errors.
+
+        For a short sale, call `create_intent` with side SELL_SHORT.
+        """
+        return await self.create_intent(symbol=symbol, side="SELL", spec=spec, **options)
+
+    async def create_intent(self, *, symbol: str, side: Side, spec: Spec, **options: Unpack[CreateOptions]) -> Action:
+        """Submit a CREATE intent. Returns when the command is recorded, not when the order is filled.
+
+        Options: `idempotency_key` (default: a new one), `client_reference_id` (your own id), `deadline` (the command
+        is not sent to the broker later), `route_strategy`, `allow_duplicate` (skip the duplicate-order check) and
+        `account_id`.
+
+        Raises Invalid if the platform or a control refuses the command, Unreachable if it was never sent, and
+        OutcomeUnknown if it may have been recorded: then submit it again with the same idempotency_key.
+        """
+        request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
+        return await self._session.submit(request)
+
+    async def replace_intent(self, intent_id: str, spec: Spec, **options: Unpack[ReplaceOptions]) -> Action:
+        """Submit a REPLACE of an intent's order; options and errors as in `create_intent`.
+
+        `spec` is of the order's own kind, and its quantity is the new total, including what has filled.
+        """
+        return await self._session.submit(requests.replace_intent(self._connection, intent_id, spec, options))
+
+    async def cancel_intent(self, intent_id: str, **options: Unpack[SubmitOptions]) -> Action:
+        """Submit a CANCEL of an intent's order; options and errors as in `create_intent`."""
+        return await self._session.submit(requests.cancel_intent(self._connection, intent_id, options))
+
+    async def evaluate(self, *, symbol: str, side: Side, spec: Spec, **options: Unpack[CreateOptions]) -> Evaluation:
+        """Evaluate the controls for a CREATE now, as a dry run: nothing is recorded, sent or counted."""
+        request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
+        return await self._evaluate(request, options.get("account_id"))
+
+    async def evaluate_replace(self, intent_id: str, spec: Spec, **options: Unpack[ReplaceOptions]) -> Evaluation:
+        """Evaluate the controls for a REPLACE now, as a dry run: nothing is recorded, sent or counted."""
+        request = requests.replace_intent(self._connection, intent_id, spec, options)
+        return await self._evaluate(request, options.get("account_id"))
+
+    async def intent(self, intent_id: str, *, account_id: str | None = None) -> Action:
+        """Read the latest action of an intent, with its execution. Raises NotFound if there is no such intent."""
+        return await self._session.get(Action, self._connection.path(account_id, "intents", intent_id))
+
+    async def wait(self, intent_id: str, timeout: float = 30.0, *, account_id: str | None = None) -> Action:
+        """Poll an intent until its execution is final, for `timeout` seconds; raises NotFinal if it is still open."""
+        request = Request("GET", self._connection.path(account_id, "intents", intent_id))
+        return await self._session.await_final(request, timeout)
+
+    def intents(self, **options: Unpack[ListOptions]) -> AsyncIterator[Action]:
+        """List the actions of the account, the oldest first, without executions; options are filters."""
+        return self._session.items(account_page(self._connection, "intents", options), Page)
+
+    async def intents_page(
+        self, next_cursor: str | None = None, limit: int = PAGE_LIMIT, **options: Unpack[ListOptions]
+    ) -> Page:
+        """Read one page of actions. A page may be short or empty although next_cursor shows that there are more."""
+        request = account_page(self._connection, "intents", options, next_cursor, limit)
+        return await self._session.fetch(request, Page)
+
+    async def stats(self, time_window: TimeWindow = "last_day", *, account_id: str | None = None) -> Statistics:
+        """Count the account's intents of a time window by action, side, symbol and outcome."""
+        path = self._connection.path(account_id, "intents", "stats")
+        return await self._session.get(Statistics, path, {"time_window": time_window})
+
+    def actions(self, intent_id: str, *, account_id: str | None = None) -> AsyncIterator[Action]:
+        """List every action of an intent, the oldest first."""
+        return self._session.items(page(self._connection.path(account_id, "intents", intent_id, "actions")), Page)
+
+    def orders(self, **options: Unpack[OrderOptions]) -> AsyncIterator[Order]:
+        """List the current state of the account's orders, in the order of their intents; options are filters."""
+        return self._session.items(account_page(self._connection, "orders", options), OrderPage)
+
+    async def order(self, intent_id: str, *, account_id: str | None = None) -> Order:
+        """Read the current state of an intent's order. Raises NotFound if there is no such intent."""
+        return await self._session.get(Order, self._connection.path(account_id, "orders", intent_id))
+
+    def external_orders(self, *, account_id: str | None = None) -> AsyncIterator[ExternalOrder]:
+        """List orders at the broker that were not submitted through Openbell."""
+        return self._session.items(page(self._connection.path(account_id, "external-orders")), PageOf[ExternalOrder])
+
+    def executions(self, **options: Unpack[ExecutionOptions]) -> AsyncIterator[RecordedExecution]:
+        """List the current state of executions, in the order they were recorded; a bust has quantity 0."""
+        return self._session.items(account_page(self._connection, "executions", options), PageOf[RecordedExecution])
+
+    async def positions(self, *, account_id: str | None = None) -> Positions:
+        """Read all positions of the account, as of one event."""
+        return await self._session.get(Positions, self._connection.path(account_id, "positions"))
+
+    async def event_history(self, **options: Unpack[HistoryOptions]) -> AsyncIterator[Event]:
+        """List past events up to now, the oldest first; raises EventMissed if some are no longer in the log."""
+        lists = {"types": ",".join(options.get("types") or ()), "symbols": ",".join(options.get("symbols") or ())}
+        following: Request | None = account_page(self._connection, "events", {**options, **lists})
+        while following is not None:  # ends at the newest event
+            found = await self._session.fetch(following, EventPage)
+            found.require_whole()
+            for event in found.events:
+                yield event
+            following = following_events(following, found.next_token)
+
+    async def _evaluate(self, request: Request, account_id: str | None) -> Evaluation:
+        return await self._session.fetch(requests.evaluation(self._connection, request, account_id), Evaluation)

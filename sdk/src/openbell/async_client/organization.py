@@ -1,0 +1,135 @@
+"""Calls about accounts, API keys and operations."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from typing import Unpack
+
+from openbell.access.accounts import Account, AccountChanges, AccountOptions, Credential, Environment
+from openbell.access.api_keys import ApiKey, ApiKeyChanges, ValidKey
+from openbell.access.operations import Health, Organization, Outboxes, OutboxHealth
+from openbell.async_client.calls import AsyncCalls
+from openbell.errors import NotConfigured
+from openbell.models import PageOf
+from openbell.requests import Request, change, if_match, page, path_of, text_of, without_none
+
+
+class AsyncAccounts(AsyncCalls):
+    """The trading accounts of the organization and their broker credentials. Default account: the client's."""
+
+    async def create(
+        self, name: str, *, broker: str, environment: Environment, **options: Unpack[AccountOptions]
+    ) -> Account:
+        """Open an account at a broker. It is sent once: after a lost reply, list the accounts before a retry."""
+        body = {"name": name, "broker": broker, "environment": environment, **without_none(options)}
+        return await self._session.fetch_once(change("POST", path_of("accounts"), body), Account)
+
+    def list(self) -> AsyncIterator[Account]:
+        """List the accounts that the caller may read, the newest first."""
+        return self._session.items(page(path_of("accounts")), PageOf[Account])
+
+    async def show(self, account_id: str | None = None) -> Account:
+        """Read one account."""
+        return await self._session.get(Account, self._connection.path(account_id))
+
+    async def change(self, account_id: str | None = None, **changes: Unpack[AccountChanges]) -> Account:
+        """Change an account, for example disable it. Fields that are left out stay.
+
+        With `if_version` it raises Conflict unless the account has that version.
+        """
+        body = {name: value for name, value in changes.items() if name != "if_version"}
+        request = change("PATCH", self._connection.path(account_id), body, if_version=changes.get("if_version"))
+        return await self._session.fetch(request, Account)
+
+    async def close(self, account_id: str | None = None, *, if_version: int | None = None) -> None:
+        """Close an account permanently. Raises Conflict while it has open orders or queued commands."""
+        await self._session.request(if_match(Request("DELETE", self._connection.path(account_id)), if_version))
+
+    async def set_credential(
+        self,
+        fields: Mapping[str, str],
+        *,
+        account_id: str | None = None,
+        expires_at: datetime | None = None,
+        if_version: int | None = None,
+    ) -> Credential:
+        """Set or replace the account's broker credential; `brokers()` shows the fields that each broker takes."""
+        expiry = {} if expires_at is None else {"expires_at": text_of("expires_at", expires_at)}
+        path = self._connection.path(account_id, "credentials")
+        request = change("PUT", path, {"fields": dict(fields), **expiry}, if_version=if_version)
+        return await self._session.fetch(request, Credential)
+
+    async def credential(self, account_id: str | None = None) -> Credential:
+        """Read the state of the credential. Its secrets cannot be read."""
+        return await self._session.get(Credential, self._connection.path(account_id, "credentials"))
+
+    async def verify_credential(self, account_id: str | None = None) -> Credential:
+        """Check the credential with the broker now."""
+        request = Request("POST", self._connection.path(account_id, "credentials", "verify"))
+        return await self._session.fetch(request, Credential)
+
+    async def remove_credential(self, account_id: str | None = None, *, if_version: int | None = None) -> None:
+        """Remove the credential; the platform destroys its secrets."""
+        request = Request("DELETE", self._connection.path(account_id, "credentials"))
+        await self._session.request(if_match(request, if_version))
+
+
+class AsyncApiKeys(AsyncCalls):
+    """The API keys of the organization."""
+
+    async def create(
+        self, name: str, *, environment: Environment, permissions: Sequence[str], expires_at: datetime | None = None
+    ) -> ApiKey:
+        """Create a key. The result holds the secret `api_key`, which cannot be read again."""
+        body = {"name": name, "environment": environment, "permissions": [*permissions]}
+        if expires_at is not None:
+            body["expires_at"] = text_of("expires_at", expires_at)
+        return await self._session.fetch_once(change("POST", path_of("api-keys"), body), ApiKey)
+
+    def list(self) -> AsyncIterator[ApiKey]:
+        """List the keys, the newest first."""
+        return self._session.items(page(path_of("api-keys")), PageOf[ApiKey])
+
+    async def show(self, api_key_id: str) -> ApiKey:
+        """Read one key."""
+        return await self._session.get(ApiKey, path_of("api-keys", api_key_id))
+
+    async def change(self, api_key_id: str, **changes: Unpack[ApiKeyChanges]) -> ApiKey:
+        """Rename, disable or enable a key. It takes effect on all servers within a second."""
+        return await self._session.fetch(change("PATCH", path_of("api-keys", api_key_id), changes), ApiKey)
+
+    async def revoke(self, api_key_id: str) -> None:
+        """Revoke a key permanently."""
+        await self._session.request(Request("DELETE", path_of("api-keys", api_key_id)))
+
+    async def validate(self, api_key: str | None = None) -> ValidKey:
+        """Read the organization of a key (default: the client's). Raises NotAuthenticated if the key is not valid."""
+        if api_key is None:
+            if self._connection.api_key is None:
+                raise NotConfigured("No API key was given.", "Pass api_key, or set OPENBELL_API_KEY.")
+            api_key = self._connection.api_key.text
+        request = change("POST", "/api/v1/auth/api-key/validate", {"api_key": api_key})
+        return await self._session.fetch(request, ValidKey)
+
+
+class AsyncOperations(AsyncCalls):
+    """Calls for operators and sign-in services."""
+
+    async def health(self) -> Health:
+        """Check that the API answers."""
+        return await self._session.get(Health, "/healthz")
+
+    async def outboxes(self) -> Outboxes:
+        """Read the state of all queues: a verdict and counts."""
+        return await self._session.get(Outboxes, path_of("operations", "outboxes"))
+
+    async def outbox_health(self) -> OutboxHealth:
+        """Read the queue of account changes by status and event type."""
+        return await self._session.get(OutboxHealth, path_of("accounts", "outbox", "health"))
+
+    async def organization(self, provider: str, provider_id: str) -> Organization:
+        """Read an organization by the id that its identity provider uses."""
+        return await self._session.get(Organization, path_of("organizations", "by-provider", provider, provider_id))
+
+    async def delete_me(self) -> None:
+        """Delete the user of this access token permanently."""
+        await self._session.request_once(Request("DELETE", path_of("users", "me")))

@@ -1,0 +1,1 @@
+"""The commands about rules, switches, symbols, back-tests and halts."""

@@ -1,0 +1,194 @@
+"""The commands under `openbell controls rules` and `openbell controls switch`, and `openbell halt` and `resume`."""
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from openbell.cli.calls import Call, connected
+from openbell.cli.options import Account, AccountArgument, Yes, group, moment_of
+from openbell.cli.plain_text import printable, time_text
+
+if TYPE_CHECKING:
+    from openbell.controls.rule_requests import Mode, OnMissing, State
+    from openbell.controls.rules import Rule, RuleChange, RuleTerms, Switch
+
+rules_app = group("Set and read rules.")
+switch_app = group("Halt, and resume.")
+
+Code = Annotated[str, typer.Argument(metavar="CODE", help="For example QTY_MAX.")]
+Reason = Annotated[str, typer.Option("--reason", help="Recorded in the history.")]
+IfVersion = Annotated[
+    int | None, typer.Option("--if-version", help="Only if it has this version; 0: only if it is not set.")
+]
+CancelWorking = Annotated[bool, typer.Option("--cancel-working", help="Also cancel every working order.")]
+
+_about_scope = connected(account=Account, token=True, scope=True)
+
+
+@rules_app.command("list")
+@_about_scope
+def list_rules(call: Call) -> None:
+    """List the rules of a scope, with the terms in force."""
+    _show_rules(call, call.client.rules(**call.scope))
+
+
+@rules_app.command("show")
+@_about_scope
+def show_rule(call: Call, code: Code) -> None:
+    """Show one rule."""
+    _show_rules(call, [call.client.rule(code, **call.scope)])
+
+
+@rules_app.command("set")
+@_about_scope
+def set_rule(
+    call: Call,
+    code: Code,
+    parameters: Annotated[str, typer.Argument(metavar="PARAMETERS", help='JSON, such as {"quantity": "500"}.')],
+    reason: Reason,
+    mode: Annotated[
+        str, typer.Option("--mode", help="hard refuses; shadow only records what it would refuse.")
+    ] = "hard",
+    on_missing: Annotated[
+        str | None, typer.Option("--on-missing", help="deny or allow, if an input is missing.")
+    ] = None,
+    expires_at: Annotated[
+        str | None, typer.Option("--expires-at", help="Only until then, such as 2026-01-31T21:00:00Z.")
+    ] = None,
+    if_version: IfVersion = None,
+) -> None:
+    """Set a rule, permanently or until a time."""
+    # The platform checks both values.
+    values: tuple[Mode, OnMissing | None] = (mode, on_missing)  # type: ignore[assignment]
+    rule = call.client.set_rule(
+        code,
+        _object(parameters),
+        reason=reason,
+        mode=values[0],
+        on_missing=values[1],
+        expires_at=moment_of("--expires-at", expires_at),
+        if_version=if_version,
+        **call.scope,
+    )
+    _show_rules(call, [rule])
+
+
+@rules_app.command("remove")
+@_about_scope
+def remove_rule(
+    call: Call,
+    code: Code,
+    reason: Annotated[str | None, typer.Option("--reason", help="Recorded in the history.")] = None,
+    if_version: IfVersion = None,
+) -> None:
+    """Remove a rule. Its history stays."""
+    call.client.remove_rule(code, reason=reason, if_version=if_version, **call.scope)
+    typer.echo(json.dumps({"code": code, "removed": True}) if call.as_json else f"{printable(code)} is removed")
+
+
+@rules_app.command("history")
+@_about_scope
+def history(
+    call: Call, code: Annotated[str, typer.Argument(metavar="CODE", help="For example QTY_MAX, or SWITCH.")]
+) -> None:
+    """List the changes of a rule, the newest first: when, from, to, by whom and why."""
+    client, scope = call.client, call.scope
+    _show_changes(call, client.switch_history(**scope) if code == "SWITCH" else client.rule_history(code, **scope))
+
+
+@switch_app.command("show")
+@_about_scope
+def show_switch(call: Call) -> None:
+    """Show the switch of one scope. The switch of a wider scope may be stricter."""
+    _show_switch(call, call.client.switch(**call.scope))
+
+
+@switch_app.command("set")
+@_about_scope
+def set_switch(
+    call: Call,
+    state: Annotated[str, typer.Argument(metavar="STATE", help="ACTIVE, REDUCE_ONLY or HALTED.")],
+    reason: Reason,
+    cancel_working: CancelWorking = False,
+    if_version: IfVersion = None,
+) -> None:
+    """Set the switch of one scope. A less strict state takes an admin's access token."""
+    wanted: State = state.upper()  # type: ignore[assignment]  # the platform checks it
+    _show_switch(
+        call,
+        call.client.set_switch(
+            wanted, reason=reason, cancel_working=cancel_working, if_version=if_version, **call.scope
+        ),
+    )
+
+
+@connected(account=AccountArgument, token=True)
+def halt(call: Call, reason: Reason, cancel_working: CancelWorking = False) -> None:
+    """Halt an account: only cancels and commands that reduce risk are accepted and sent."""
+    _show_switch(call, call.client.set_switch("HALTED", reason=reason, cancel_working=cancel_working))
+
+
+@connected(account=AccountArgument, token=True)
+def resume(call: Call, reason: Reason, yes: Yes = False) -> None:
+    """End an account's halt. It takes an admin's access token, not an API key."""
+    call.confirm_live("let an account trade again", yes=yes)
+    _show_switch(call, call.client.set_switch("ACTIVE", reason=reason))
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        parameters: dict[str, Any] = dict(json.loads(text).items())
+    except (ValueError, AttributeError):
+        raise ValueError('The parameters must be a JSON object, such as {"quantity": "500"}.') from None
+    return parameters
+
+
+def _show_rules(call: Call, rules: "list[Rule] | tuple[Rule, ...]") -> None:
+    if not call.as_json:
+        # All rules have one address; as a column its ids would take the width of the rules.
+        for address in sorted({str(rule.address) for rule in rules}):
+            typer.echo(printable(f"{address}:"))
+    call.show_table(
+        rules,
+        ("rule", "in force", "until", "otherwise", "version", "reason"),
+        lambda rule: (
+            rule.code,
+            _terms(rule.in_force),
+            time_text(rule.in_force.expires_at),
+            "" if rule.override is None else "nothing" if rule.terms is None else _terms(rule.terms),
+            rule.version,
+            rule.reason or "",
+        ),
+    )
+
+
+def _show_changes(call: Call, changes: "Iterable[RuleChange]") -> None:
+    call.show_table(
+        changes,
+        ("changed", "version", "from", "to", "by", "reason"),
+        lambda change: (
+            time_text(change.changed_at),
+            change.version,
+            "" if change.before is None else _dated_terms(change.before.in_force),
+            "removed" if change.after is None else _dated_terms(change.after.in_force),
+            f"{change.principal_type} {change.principal_id}",
+            change.reason or "",
+        ),
+    )
+
+
+def _show_switch(call: Call, switch: "Switch") -> None:
+    why = "" if switch.reason is None else f": {switch.reason}"
+    cancels = ", working orders are cancelled" if switch.cancel_working else ""
+    call.show_line(switch, f"{switch.address} is {switch.state}{cancels}{why} (version {switch.version})")
+
+
+def _dated_terms(terms: "RuleTerms") -> str:
+    return _terms(terms) + ("" if terms.expires_at is None else f" until {time_text(terms.expires_at)}")
+
+
+def _terms(terms: "RuleTerms") -> str:
+    missing = "" if terms.on_missing is None else f", {terms.on_missing} on missing"
+    return f"{terms.mode} {json.dumps(terms.parameters, ensure_ascii=False)}{missing}"

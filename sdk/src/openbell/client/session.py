@@ -1,0 +1,132 @@
+# Generated from openbell/async_client/session.py by make generate. Do not edit.
+"""Sends requests with retries and reads the replies."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from time import monotonic, sleep
+from typing import Final, TypeVar
+
+import httpx
+
+from openbell.connection import Connection
+from openbell.errors import ApiError, NotFinal, OpenbellError, Unreachable
+from openbell.httpx_exchange import client_arguments, no_reply, reply_of, request_arguments
+from openbell.models import Action, PageOf
+from openbell.replies import (
+    RETRIED_STATUSES,
+    NoReply,
+    Reply,
+    pause_before_retry,
+    read,
+    read_action,
+    read_error,
+    require_success,
+    submitted_action,
+)
+from openbell.requests import Request, following_page
+
+RETRIES: Final = 3
+FIRST_POLL_PAUSE: Final = 0.1
+LONGEST_POLL_PAUSE: Final = 1.0
+
+Kind = TypeVar("Kind")
+Item = TypeVar("Item")
+
+
+class Session:
+    """The HTTP connections of one client."""
+
+    def __init__(self, connection: Connection, transport: httpx.BaseTransport | None = None) -> None:
+        self.connection = connection
+        self.http = httpx.Client(**client_arguments(connection), transport=transport)
+
+    def get(self, kind: type[Kind], path: str, parameters: dict[str, str] | None = None) -> Kind:
+        return self.fetch(Request("GET", path, parameters or {}), kind)
+
+    def fetch(self, request: Request, kind: type[Kind]) -> Kind:
+        """Send with retries."""
+        return read(self.request(request), kind)
+
+    def fetch_once(self, request: Request, kind: type[Kind]) -> Kind:
+        """Send without retries, because a retry would take effect a second time."""
+        return read(self.request_once(request), kind)
+
+    def request(self, request: Request) -> Reply:
+        """Send with retries; a request bound to a version is sent once.
+
+        If the first attempt had changed the version, the server would reject the retry with version_mismatch.
+        """
+        if "if-match" in request.headers:
+            return self.request_once(request)
+        answer, _ = self._exchange(request)
+        return require_success(answer)
+
+    def request_once(self, request: Request) -> Reply:
+        """Send without retries, because a retry would take effect a second time."""
+        answer = self._send(request)
+        if isinstance(answer, NoReply) and answer.sent:
+            raise Unreachable(
+                f"No reply came from {answer.reason}; the request may have taken effect: check before a retry."
+            )
+        return require_success(answer)
+
+    def submit(self, request: Request) -> Action:
+        """Send a command, with the same idempotency key in every retry."""
+        answer, doubt = self._exchange(request)
+        return submitted_action(answer, doubt, request.headers["idempotency-key"])
+
+    def items(self, request: Request, kind: type[PageOf[Item]]) -> Iterator[Item]:
+        """Every item of a list, page after page; `request` is for the first page."""
+        following: Request | None = request
+        while following is not None:  # ends with the last page; following_page raises if a page repeats its cursor
+            page = self.fetch(following, kind)
+            yield from page.data
+            following = following_page(following, page.next_cursor)
+
+    def await_final(self, request: Request, timeout: float) -> Action:
+        """Poll an intent until its execution is final, also through short outages; `timeout` is in seconds."""
+        deadline = monotonic() + timeout
+        pause = FIRST_POLL_PAUSE
+        seen: Action | None = None
+        error: OpenbellError | None = None
+        while True:  # ends at the deadline
+            answer = self._send(replace(request, timeout=max(1.0, deadline - monotonic())))
+            try:
+                seen = read_action(require_success(answer))
+            except (ApiError, Unreachable) as failure:
+                if isinstance(failure, ApiError) and failure.status not in RETRIED_STATUSES:
+                    raise
+                error = failure
+            if seen is not None and seen.execution is not None and seen.execution.is_final:
+                return seen
+            remaining = deadline - monotonic()
+            if remaining <= 0:
+                break
+            sleep(min(pause, remaining))
+            pause = min(pause * 1.5, LONGEST_POLL_PAUSE)
+        if seen is None:
+            assert error is not None
+            raise error
+        state = seen.state if seen.execution is None else seen.execution.state
+        raise NotFinal(f"Intent {seen.intent_id} is still {state} after {timeout:g} seconds.", action=seen)
+
+    def _exchange(self, request: Request) -> tuple[Reply | NoReply, str]:
+        """The last answer, and why an earlier attempt may have taken effect although that answer does not show it."""
+        doubt = ""
+        for attempt in range(RETRIES + 1):
+            answer = self._send(request)
+            if isinstance(answer, NoReply):
+                doubt = answer.reason if answer.sent else doubt
+            elif answer.is_server_failure:
+                doubt = str(read_error(answer))
+            pause = pause_before_retry(answer, attempt)
+            if pause is None or attempt == RETRIES:
+                break
+            sleep(pause)
+        return answer, doubt
+
+    def _send(self, request: Request) -> Reply | NoReply:
+        try:
+            return reply_of(self.http.request(**request_arguments(self.connection, request)))
+        except httpx.RequestError as error:
+            return no_reply(self.connection, error)

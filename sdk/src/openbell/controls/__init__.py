@@ -1,0 +1,1 @@
+"""Rules, switches, halts, back-tests, reference prices and market calendars."""

@@ -1,0 +1,88 @@
+"""Reports about halts."""
+
+from datetime import datetime
+
+from openbell.models import Record
+
+
+class SetBy(Record, frozen=True, kw_only=True):
+    """Who set a switch; an operator of the platform has no id here."""
+
+    type: str
+    id: str | None = None
+
+
+class InFlightCommand(Record, frozen=True, kw_only=True):
+    """A command that was sent before a halt and had no outcome at the halt."""
+
+    intent_id: str
+    seq: int
+    action_id: str
+    action_type: str
+    symbol: str
+    state: str
+    door_opened_at: datetime
+    settled_at: datetime | None = None
+
+
+class HaltCancels(Record, frozen=True, kw_only=True):
+    """Counts of the cancels that a halt submitted."""
+
+    asked: int
+    confirmed: int
+    ended_otherwise: int
+    waiting: int
+    last_confirmed_at: datetime | None = None
+
+
+class Halt(Record, frozen=True, kw_only=True):
+    """A switch that stops an account or a part of it, and its effect on commands in its scope."""
+
+    scope: str
+    state: str
+    version: int
+    since: datetime
+    cancel_working: bool
+    set_by: SetBy
+    # When the account's executor recorded it; no door opened after it was set.
+    noticed_at: datetime | None = None
+    # Always 0; None for a switch that accepts commands that reduce a position.
+    doors_opened_after: int | None = None
+    reducing_doors_after: int
+    queued: int
+    skipped: int
+    in_flight: int
+    in_flight_commands: tuple[InFlightCommand, ...]
+    cancels: HaltCancels
+    symbol: str | None = None
+    key_id: str | None = None
+    reason: str | None = None
+
+
+class HaltedOrder(Record, frozen=True, kw_only=True):
+    """An order that is or may be at the broker."""
+
+    intent_id: str
+    symbol: str
+    status: str
+    in_doubt: bool
+    updated_at: datetime
+
+
+class HaltReport(Record, frozen=True, kw_only=True):
+    """The halts of an account and their effect."""
+
+    account_id: str
+    as_of: datetime
+    # True only if the broker confirmed it; None if it is not known. If it is not True, `why` has the reason.
+    no_working_orders: bool | None
+    why: str | None = None
+    # The time up to which the broker's list of orders was read.
+    compared_at: datetime | None = None
+    halts: tuple[Halt, ...]
+    open_orders: int
+    in_doubt: int
+    queued: int
+    orders: tuple[HaltedOrder, ...]
+    external_open_orders: int
+    external_orders: tuple[str, ...]

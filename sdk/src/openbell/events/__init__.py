@@ -1,0 +1,1 @@
+"""The event stream: records, subscriptions, transports and the mirror."""

@@ -1,0 +1,170 @@
+"""The events of an account, and the state with which a primed subscription starts."""
+
+from datetime import datetime
+from decimal import Decimal
+
+from openbell.models import FINAL_STATES, Reason, Record, Unknown
+
+
+class BrokerOrder(Record, frozen=True, kw_only=True):
+    """The state of an intent's order after a change."""
+
+    intent_id: str
+    symbol: str
+    order_side: str
+    order_type: str
+    quantity: Decimal
+    time_in_force: str
+    status: str
+    pending: str | None = None
+    certainty: str
+    filled_quantity: Decimal
+    leaves_quantity: Decimal
+    broker_order_ids: tuple[str, ...] = ()
+    client_order_id: str | None = None
+    client_reference_id: str | None = None
+    limit_price: Decimal | None = None
+    stop_price: Decimal | None = None
+    average_price: Decimal | None = None
+    reason: Reason | None = None
+    notices: tuple[str, ...] = ()
+
+    @property
+    def is_final(self) -> bool:
+        """The order has ended; only a bust or a correction by the broker can still change it."""
+        return self.status in FINAL_STATES
+
+
+class IntentAction(Record, frozen=True, kw_only=True):
+    """An action when it is recorded and after each change of its state."""
+
+    action_id: str
+    intent_id: str
+    seq: int
+    action_type: str
+    state: str
+    client_reference_id: str | None = None
+    reason: Reason | None = None
+    # Present if the evidence of an action that stays UNKNOWN changed.
+    unknown: Unknown | None = None
+
+
+class AccountChanged(Record, frozen=True, kw_only=True):
+    """The account or its credential after a change; without `changed`, a warning with its reason."""
+
+    changed: tuple[str, ...] = ()
+    version: int
+    credential_status: str
+    expires_at: datetime | None = None
+    reason: Reason | None = None
+
+
+class ExternalOrder(Record, frozen=True, kw_only=True):
+    """An order at the broker that was not submitted through Openbell, as the broker reports it."""
+
+    broker_order_id: str
+    client_order_id: str | None = None
+    symbol: str
+    order_side: str
+    order_type: str
+    quantity: Decimal | None = None
+    limit_price: Decimal | None = None
+    stop_price: Decimal | None = None
+    time_in_force: str | None = None
+    status: str
+    filled_quantity: Decimal
+    accepted_at: datetime
+
+    @property
+    def is_final(self) -> bool:
+        """The order has ended."""
+        return self.status in FINAL_STATES
+
+
+class PositionAdjusted(Record, frozen=True, kw_only=True):
+    """A position was set to the broker's value, because no execution explains the difference."""
+
+    symbol: str
+    before: Decimal
+    after: Decimal
+    # OPENING: it existed before the account was first compared with its broker. UNEXPLAINED: the cause is not known.
+    cause: str
+
+
+class BrokerTrade(Record, frozen=True, kw_only=True):
+    """An execution that the broker reported, busted or corrected."""
+
+    intent_id: str
+    execution_id: str
+    broker_order_ids: tuple[str, ...] = ()
+    client_order_id: str | None = None
+    client_reference_id: str | None = None
+    symbol: str
+    order_side: str
+    # NORMAL; BUST: it was cancelled, with the quantity and price that it had; CORRECTION: with its new values.
+    kind: str
+    quantity: Decimal
+    price: Decimal
+    executed_at: datetime
+    # Of the order, after this execution.
+    cumulative_quantity: Decimal
+    leaves_quantity: Decimal
+    # The account's position in the symbol after this execution.
+    position: Decimal
+    fee: Decimal | None = None
+
+
+class ControlChanged(Record, frozen=True, kw_only=True):
+    """A rule, a switch or a symbol control that applies to the account was changed."""
+
+    scope: str
+    # The symbol or the key, if the scope is a symbol or a key.
+    subject: str | None = None
+    code: str
+    # CREATED, CHANGED, REMOVED or EXPIRED.
+    change: str
+    version: int = 0
+    # For a switch: ACTIVE, REDUCE_ONLY or HALTED.
+    state: str | None = None
+    reason: str | None = None
+    changed_by: str | None = None
+
+
+class BrokerPosition(Record, frozen=True, kw_only=True):
+    """A position at the start of a primed subscription."""
+
+    symbol: str
+    quantity: Decimal
+    updated_at: datetime | None = None
+
+
+class Primed(Record, frozen=True, kw_only=True):
+    """The end of the current state; later events follow."""
+
+    orders: int = 0
+    positions: int = 0
+
+
+class Event(Record, frozen=True, kw_only=True):
+    """One event of an account; exactly one of the fields from broker_order on is set."""
+
+    trading_account_id: str
+    account_seq: int
+    prev_seq: int
+    resume_token: str
+    # The same on every transport; empty if it is not an event of the log.
+    event_id: str = ""
+    # When it was recorded; for a snapshot, when the state was read.
+    occurred_at: datetime
+    # True for the state at account_seq at the start of a primed subscription.
+    is_snapshot: bool = False
+    broker_order: BrokerOrder | None = None
+    intent_action: IntentAction | None = None
+    account_changed: AccountChanged | None = None
+    external_order: ExternalOrder | None = None
+    position_adjusted: PositionAdjusted | None = None
+    broker_trade: BrokerTrade | None = None
+    control_changed: ControlChanged | None = None
+    # Only at the start of a primed subscription.
+    broker_position: BrokerPosition | None = None
+    primed: Primed | None = None

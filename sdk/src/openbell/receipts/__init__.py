@@ -1,0 +1,1 @@
+"""Receipts, the chains over them, and offline verification."""

@@ -1,0 +1,1 @@
+"""Stores of callers, organizations, accounts, API keys, credentials and secrets."""

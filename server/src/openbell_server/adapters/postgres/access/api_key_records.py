@@ -1,0 +1,125 @@
+"""Stores API keys for their organization's admins; a change and its audit row are one transaction."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+import asyncpg
+
+from openbell_server.adapters.postgres import audit_log, named_queries
+from openbell_server.adapters.postgres.access.organizations import add_api_key
+from openbell_server.adapters.postgres.audit_log import Facts, facts_of
+from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.api_keys import ApiKeyRecord, KeyChange, NewApiKey, PresentedKey
+from openbell_server.domain.access.principals import Principal
+from openbell_server.domain.errors import InvalidCommand
+from openbell_server.domain.identifiers import OrganizationId
+
+_queries = named_queries.load("api_key_records")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresApiKeyRecords:
+    """Implements ApiKeyRecords."""
+
+    pool: Pool
+    ids: DatabaseClock
+
+    async def is_organization_disabled(self, organization_id: OrganizationId) -> bool:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            return bool(await _queries.is_organization_disabled(connection, organization_id=organization_id))
+
+    async def add(self, principal: Principal, presented: PresentedKey, new: NewApiKey) -> ApiKeyRecord:
+        organization_id = principal.organization_id
+        api_key_id, audit_id = await self.ids.new_ids(2)
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            await add_api_key(
+                connection,
+                organization_id,
+                api_key_id,
+                presented,
+                name=new.name,
+                environment=new.environment,
+                permissions=new.permissions,
+                expires_at=new.expires_at,
+            )
+            row = await _queries.lock_api_key_record(connection, organization_id=organization_id, api_key_id=api_key_id)
+            if row["is_expired"]:
+                raise InvalidCommand("expires_at", "must be later than now")
+            await _audit(connection, principal, audit_id, "keys create", None, row)
+        return _record(row)
+
+    async def list_after(
+        self, organization_id: OrganizationId, after: int, limit: int
+    ) -> list[tuple[int, ApiKeyRecord]]:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            rows = _queries.list_api_key_records(
+                connection, organization_id=organization_id, after=after, row_limit=limit
+            )
+            return [(row["number"], _record(row)) async for row in rows]
+
+    async def find(self, organization_id: OrganizationId, api_key_id: UUID) -> ApiKeyRecord | None:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await _queries.find_api_key_record(connection, organization_id=organization_id, api_key_id=api_key_id)
+        return _record(row) if row else None
+
+    async def change(self, principal: Principal, api_key_id: UUID, change: KeyChange) -> ApiKeyRecord | None:
+        organization_id = principal.organization_id
+        (audit_id,) = await self.ids.new_ids(1)
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            before = await _queries.lock_api_key_record(
+                connection, organization_id=organization_id, api_key_id=api_key_id
+            )
+            if before is None:
+                return None
+            change.check(_record(before))
+            after = await _queries.change_api_key_record(
+                connection,
+                organization_id=organization_id,
+                api_key_id=api_key_id,
+                name=change.name,
+                disabled=change.disabled,
+                revoked=change.revoked,
+            )
+            if _record(after) != _record(before):
+                operation = "keys revoke" if change.revoked else "keys change"
+                await _audit(connection, principal, audit_id, operation, before, after)
+        return _record(after)
+
+
+async def _audit(
+    connection: Connection,
+    principal: Principal,
+    audit_id: UUID,
+    operation: str,
+    before: asyncpg.Record | None,
+    after: asyncpg.Record,
+) -> None:
+    await audit_log.append(
+        connection,
+        principal.organization_id,
+        audit_id,
+        (principal.kind, principal.id),
+        operation,
+        after["api_key_id"],
+        None if before is None else _facts(before),
+        _facts(after),
+    )
+
+
+def _facts(row: asyncpg.Record) -> Facts:
+    return {name: value for name, value in facts_of(row).items() if name != "is_expired"}
+
+
+def _record(row: asyncpg.Record) -> ApiKeyRecord:
+    return ApiKeyRecord(
+        id=row["api_key_id"],
+        key_id=row["key_id"],
+        name=row["name"],
+        environment=Environment(row["environment"]),
+        permissions=tuple(row["permissions"]),
+        disabled=row["disabled"],
+        revoked_at=row["revoked_at"],
+        expires_at=row["expires_at"],
+        created_at=row["created_at"],
+    )

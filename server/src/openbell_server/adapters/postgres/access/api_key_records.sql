@@ -1,0 +1,28 @@
+-- name: is_organization_disabled(organization_id)$
+select disabled from organizations where organization_id = :organization_id;
+
+-- name: list_api_key_records(organization_id, after, row_limit)
+-- In commit order, because create_api_key takes the time under a lock.
+select number, api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at, created_at
+from (
+    select (extract(epoch from created_at) * 1000000)::bigint as number, api_key_id, key_id, name, environment,
+        permissions, disabled, revoked_at, expires_at, created_at
+    from api_keys where organization_id = :organization_id
+) keys
+where number > :after order by number limit :row_limit;
+
+-- name: find_api_key_record(organization_id, api_key_id)^
+select api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at, created_at
+from api_keys where organization_id = :organization_id and api_key_id = :api_key_id;
+
+-- name: lock_api_key_record(organization_id, api_key_id)^
+select api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at, created_at,
+    coalesce(expires_at <= clock_timestamp(), false) as is_expired
+from api_keys where organization_id = :organization_id and api_key_id = :api_key_id for no key update;
+
+-- name: change_api_key_record(organization_id, api_key_id, name, disabled, revoked)^
+update api_keys
+set name = coalesce(:name, name), disabled = coalesce(:disabled, disabled),
+    revoked_at = case when :revoked then coalesce(revoked_at, clock_timestamp()) else revoked_at end
+where organization_id = :organization_id and api_key_id = :api_key_id
+returning api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at, created_at;

@@ -1,0 +1,146 @@
+"""Stores organizations, their API keys and their trading accounts."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
+from openbell_server.domain.access.accounts import Environment, TradingAccount
+from openbell_server.domain.access.api_keys import ApiKey, PresentedKey
+from openbell_server.domain.access.credentials import CredentialStatus
+from openbell_server.domain.identifiers import AccountId, OrganizationId, slot_of
+
+_queries = named_queries.load("organizations")
+
+
+async def add_organization(
+    connection: Connection,
+    organization_id: OrganizationId,
+    *,
+    external_id: str,
+    provider: str,
+    name: str,
+    entitlements: Iterable[str] = (),
+) -> None:
+    """Add an organization, in the caller's transaction."""
+    await _queries.create_organization(
+        connection,
+        organization_id=organization_id,
+        external_id=external_id,
+        provider=provider,
+        name=name,
+        entitlements=sorted(entitlements),
+    )
+
+
+async def add_api_key(
+    connection: Connection,
+    organization_id: OrganizationId,
+    api_key_id: UUID,
+    presented: PresentedKey,
+    *,
+    name: str,
+    environment: Environment,
+    permissions: Iterable[str],
+    expires_at: datetime | None = None,
+) -> None:
+    """Store a key's hash, in the caller's transaction; the key itself is not stored."""
+    await _queries.create_api_key(
+        connection,
+        organization_id=organization_id,
+        api_key_id=api_key_id,
+        key_id=presented.key_id,
+        name=name,
+        environment=environment,
+        permissions=sorted(permissions),
+        secret_hash=presented.secret_hash,
+        expires_at=expires_at,
+    )
+
+
+async def add_account(
+    connection: Connection,
+    organization_id: OrganizationId,
+    account_id: AccountId,
+    *,
+    name: str,
+    broker: str,
+    environment: Environment,
+) -> None:
+    """Add an account with its counters, in the caller's transaction."""
+    await _queries.create_account(
+        connection,
+        organization_id=organization_id,
+        account_id=account_id,
+        name=name,
+        broker=broker,
+        environment=environment,
+        slot=slot_of(account_id),
+    )
+    await add_counters(connection, organization_id, account_id)
+
+
+async def add_counters(connection: Connection, organization_id: OrganizationId, account_id: AccountId) -> None:
+    """Add the row that numbers a new account's actions and events, in the caller's transaction."""
+    await _queries.create_counters(
+        connection, organization_id=organization_id, account_id=account_id, slot=slot_of(account_id)
+    )
+
+
+async def find_organization(connection: Connection, organization_id: OrganizationId) -> asyncpg.Record | None:
+    row: asyncpg.Record | None = await _queries.read_organization(connection, organization_id=organization_id)
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresOrganizationStore:
+    """Implements AccountStore, and reads keys for BatchedKeyLookup."""
+
+    pool: Pool
+
+    async def find_keys_across_organizations(self, key_ids: Sequence[str]) -> dict[str, ApiKey]:
+        """The keys with these public ids; ids without a key are left out."""
+        async with transaction(self.pool, Role.KEYS) as connection:
+            rows = [row async for row in _queries.find_keys_across_organizations(connection, key_ids=key_ids)]
+        return {
+            row["key_id"]: ApiKey(
+                id=str(row["api_key_id"]),
+                key_id=row["key_id"],
+                organization_id=row["organization_id"],
+                environment=Environment(row["environment"]),
+                permissions=frozenset(row["permissions"]),
+                secret_hash=row["secret_hash"],
+                disabled=row["disabled"],
+                revoked_at=row["revoked_at"],
+                expires_at=row["expires_at"],
+                created_at=row["created_at"],
+            )
+            for row in rows
+        }
+
+    async def find_account(self, organization_id: OrganizationId, account_id: AccountId) -> TradingAccount | None:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await _queries.find_account(connection, organization_id=organization_id, account_id=account_id)
+        if row is None:
+            return None
+        return TradingAccount(
+            id=row["account_id"],
+            organization_id=row["organization_id"],
+            name=row["name"],
+            broker=row["broker"],
+            environment=Environment(row["environment"]),
+            slot=row["slot"],
+            disabled=row["disabled"],
+            organization_disabled=row["organization_disabled"],
+            entitlements=frozenset(row["entitlements"]),
+            organization_epoch=row["organization_epoch"],
+            account_epoch=row["account_epoch"],
+            now=row["now"],
+            closed=row["closed"],
+            credential_status=CredentialStatus(row["credential_status"]),
+            timezone=row["timezone"],
+        )

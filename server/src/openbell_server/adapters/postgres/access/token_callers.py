@@ -1,0 +1,46 @@
+"""Finds the users and organizations that access tokens name."""
+
+from dataclasses import dataclass
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.access.organizations import find_organization
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.application.access.find_organization import Organization
+from openbell_server.application.access.ports.access_tokens import TokenCaller
+
+_queries = named_queries.load("token_callers")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresTokenCallerStore:
+    """Implements TokenCallerStore and OrganizationStore."""
+
+    pool: Pool
+
+    async def find_caller_across_organizations(
+        self, provider: str, subject: str, external_organization_id: str | None
+    ) -> TokenCaller:
+        async with transaction(self.pool, Role.KEYS) as connection:
+            row = await _queries.find_caller_across_organizations(
+                connection, provider=provider, subject=subject, external_id=external_organization_id
+            )
+        return TokenCaller(row["is_denied"], row["organization_id"], row["is_internal"])
+
+    async def find_organization_across_organizations(self, provider: str, external_id: str) -> Organization | None:
+        async with transaction(self.pool, Role.KEYS) as connection:
+            organization_id = await _queries.find_organization_across_organizations(
+                connection, provider=provider, external_id=external_id
+            )
+        if organization_id is None:
+            return None
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await find_organization(connection, organization_id)
+        assert row is not None, "organizations are never removed"
+        return Organization(
+            id=row["organization_id"],
+            external_id=row["external_id"],
+            name=row["name"],
+            provider=row["provider"],
+            disabled=row["disabled"],
+            created_at=row["created_at"],
+        )

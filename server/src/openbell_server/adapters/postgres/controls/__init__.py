@@ -1,0 +1,1 @@
+"""Stores of rules, receipts, halts, markets and back-tests."""

@@ -1,0 +1,100 @@
+"""Stores operators' changes of market sessions, which override the built-in calendars."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
+from openbell_server.domain.controls.rules import PLATFORM_ID
+from openbell_server.domain.markets.calendars import Session, SessionChange
+
+# For all calendars together; the newest days are read.
+CHANGES_MAX: Final = 1_000
+_queries = named_queries.load("calendars")
+_rules = named_queries.load("control_rules")
+
+
+async def read_session_changes(connection: Connection) -> tuple[SessionChange, ...]:
+    """The changes in force, read in the caller's transaction."""
+    return tuple(
+        [
+            SessionChange(
+                calendar=row["calendar"],
+                trade_date=row["trade_date"],
+                session=Session(row["session"]),
+                opens_at=row["opens_at"],
+                closes_at=row["closes_at"],
+                reason=row["reason"],
+            )
+            async for row in _queries.session_changes(connection, row_limit=CHANGES_MAX)
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresSessionChanges:
+    """Implements SessionChangeStore."""
+
+    pool: Pool
+
+    async def session_changes(self) -> tuple[SessionChange, ...]:
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            return await read_session_changes(connection)
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresCalendarOperators:
+    """Changes sessions for one operator. Each change starts new epochs, so commands are evaluated again."""
+
+    pool: Pool
+    operator: str
+
+    async def session_changes(self) -> tuple[SessionChange, ...]:
+        async with transaction(self.pool, Role.OPERATOR) as connection:
+            return await read_session_changes(connection)
+
+    async def change(self, changes: Sequence[SessionChange]) -> None:
+        async with transaction(self.pool, Role.OPERATOR) as connection:
+            await _begin(connection)
+            for each in changes:
+                await _queries.change_session(
+                    connection,
+                    calendar=each.calendar,
+                    trade_date=each.trade_date,
+                    session=each.session,
+                    is_reset=False,
+                    opens_at=each.opens_at,
+                    closes_at=each.closes_at,
+                    reason=each.reason,
+                    operator=self.operator,
+                )
+            await _rules.shut_doors(connection, whose=PLATFORM_ID)
+
+    async def reset(self, calendar: str, trade_date: date, reason: str) -> int:
+        """Restore the built-in sessions of a day; returns how many sessions had been changed."""
+        async with transaction(self.pool, Role.OPERATOR) as connection:
+            await _begin(connection)
+            found = await read_session_changes(connection)
+            mine = [each for each in found if (each.calendar, each.trade_date) == (calendar, trade_date)]
+            for each in mine:
+                await _queries.change_session(
+                    connection,
+                    calendar=calendar,
+                    trade_date=trade_date,
+                    session=each.session,
+                    is_reset=True,
+                    opens_at=None,
+                    closes_at=None,
+                    reason=reason,
+                    operator=self.operator,
+                )
+            await _rules.shut_doors(connection, whose=PLATFORM_ID)
+        return len(mine)
+
+
+async def _begin(connection: Connection) -> None:
+    """Wait for other changes of the platform, then start new epochs, so commands are evaluated again."""
+    await _rules.take_turn(connection, whose=PLATFORM_ID)
+    await _rules.begin_epochs_across_organizations(connection)

@@ -1,0 +1,305 @@
+"""Stores rules of every scope. A change adds a row to the history, starts an epoch and waits for open doors."""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from openbell_server.adapters.postgres import audit_log, named_queries
+from openbell_server.adapters.postgres.access import account_changes
+from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.controls.control_events import append_rule_changed
+from openbell_server.application.controls.ports.rules import OrganizationStanding, RuleChange
+from openbell_server.domain.access.principals import Principal
+from openbell_server.domain.controls.findings import Mode, Scope
+from openbell_server.domain.controls.rules import Address, ControlChange, OnMissing, Override, RuleTerms, StoredRule
+from openbell_server.domain.errors import InvalidCommand, Problem
+from openbell_server.domain.identifiers import OrganizationId
+
+# There are fewer kinds of control than this.
+RULES_MAX: Final = 100
+# Each attempt waits for the lock timeout (2 s). An executor that hangs loses its open door within ten seconds, so a
+# halt must retry for longer than that.
+TRIES_MAX: Final = 6
+_queries = named_queries.load("control_rules")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresRuleStore:
+    """Implements RuleStore; the platform's rules need an operator's login."""
+
+    pool: Pool
+
+    async def standing(self, organization_id: OrganizationId) -> OrganizationStanding | None:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await _queries.organization_standing(connection, organization_id=organization_id)
+        return None if row is None else OrganizationStanding(row["disabled"], frozenset(row["entitlements"]))
+
+    async def find_rule(self, address: Address, code: str) -> StoredRule | None:
+        async with transaction(self.pool, _role(address), address.organization_id) as connection:
+            return _unless_removed(await find_with_removed(connection, address, code))
+
+    async def list_rules(self, address: Address) -> list[StoredRule]:
+        async with transaction(self.pool, _role(address), address.organization_id) as connection:
+            rows = _queries.list_rules(connection, **_place(address), row_limit=RULES_MAX)
+            return [_rule(address, row) async for row in rows]
+
+    async def save_rule(
+        self,
+        address: Address,
+        code: str,
+        change: RuleTerms | Override | None,
+        reason: str | None,
+        principal: Principal,
+        expected: Collection[int] | None,
+    ) -> StoredRule | None:
+        for tried in range(1, TRIES_MAX + 1):
+            try:
+                return await self._save_rule(address, code, change, reason, principal, expected)
+            except asyncpg.LockNotAvailableError:
+                if tried == TRIES_MAX:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    async def _save_rule(
+        self,
+        address: Address,
+        code: str,
+        change: RuleTerms | Override | None,
+        reason: str | None,
+        principal: Principal,
+        expected: Collection[int] | None,
+    ) -> StoredRule | None:
+        # Before the transaction, because a task that holds a connection must not wait for another one.
+        (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
+        async with transaction(self.pool, _role(address), address.organization_id) as connection:
+            await _begin(connection, address)
+            before = _unless_removed(await find_with_removed(connection, address, code))
+            _require_version(before, expected)
+            if change is None and before is None:
+                raise Problem("not_found", f"no rule {code} is set here")
+            after = await _save(connection, address, code, _wanted(before, change), reason, principal)
+            await _record_change(connection, audit_id, before, after)
+            if address.account_id is not None:
+                change_made = _change_made(before, _unless_removed(after))
+                await append_rule_changed(connection, address.organization_id, address.account_id, after, change_made)
+            else:
+                # The last statement, so doors wait only for the commit.
+                in_force_at = await _queries.put_in_force(connection, **_place(address), code=code)
+                after = replace(after, updated_at=in_force_at)
+        return _unless_removed(after)
+
+    async def history(self, address: Address, code: str, before_version: int | None, limit: int) -> list[RuleChange]:
+        async with transaction(self.pool, _role(address), address.organization_id) as connection:
+            rows = _queries.list_changes(
+                connection, **_place(address), code=code, before_version=before_version, row_limit=limit
+            )
+            return [_change(address, row) async for row in rows]
+
+
+async def shut_doors(connection: Connection, organization_id: UUID) -> None:
+    """Wait until no door of the organization (or platform) is open; call it last before the commit."""
+    await _queries.shut_doors(connection, whose=organization_id)
+
+
+def encode_terms(terms: RuleTerms) -> str:
+    return json.dumps({"mode": terms.mode, "on_missing": terms.on_missing, "parameters": dict(terms.parameters)})
+
+
+def decode_terms(text: str) -> RuleTerms:
+    return _terms(json.loads(text))
+
+
+def _terms(stored: Mapping[str, Any]) -> RuleTerms:
+    on_missing = stored["on_missing"]
+    return RuleTerms(
+        mode=Mode(stored["mode"]),
+        on_missing=None if on_missing is None else OnMissing(on_missing),
+        parameters=stored["parameters"],
+    )
+
+
+def _role(address: Address) -> Role:
+    return Role.OPERATOR if address.scope is Scope.PLATFORM else Role.TENANT
+
+
+def _place(address: Address) -> dict[str, Any]:
+    return {"organization_id": address.organization_id, "scope": address.scope, "of_whom": address.subject}
+
+
+async def _begin(connection: Connection, address: Address) -> None:
+    """Wait for other changes of rules at this scope, then start new epochs, so commands are evaluated again."""
+    if address.scope is Scope.PLATFORM:
+        await _queries.take_turn(connection, whose=address.organization_id)
+        await _queries.begin_epochs_across_organizations(connection)
+    elif address.account_id is not None:
+        if not await account_changes.lock_account(connection, address.organization_id, address.account_id):
+            raise Problem("not_found", "there is no such account")
+        await account_changes.begin_epoch(connection, address.organization_id, address.account_id)
+    elif await _queries.begin_organization_epoch(connection, organization_id=address.organization_id) is None:
+        raise Problem("not_found", "there is no such organization")
+
+
+def _change_made(before: StoredRule | None, after: StoredRule | None) -> ControlChange:
+    if after is None:
+        return ControlChange.REMOVED
+    return ControlChange.CREATED if before is None else ControlChange.CHANGED
+
+
+async def find_with_removed(connection: Connection, address: Address, code: str) -> StoredRule | None:
+    """The rule, also if it was removed, read in the caller's transaction."""
+    row = await _queries.find_rule(connection, **_place(address), code=code)
+    return None if row is None else _rule(address, row)
+
+
+def _unless_removed(rule: StoredRule | None) -> StoredRule | None:
+    return None if rule is None or (rule.terms is None and rule.override is None) else rule
+
+
+def _require_version(before: StoredRule | None, expected: Collection[int] | None) -> None:
+    """A missing rule has version 0; stored versions begin at 1."""
+    version = 0 if before is None else before.version
+    if expected is not None and version not in expected:
+        raise Problem("version_mismatch", f"the rule is at version {version}" if version else "the rule is not set")
+
+
+def _wanted(before: StoredRule | None, change: RuleTerms | Override | None) -> tuple[RuleTerms | None, Override | None]:
+    if isinstance(change, Override):
+        return None if before is None else before.terms, change
+    return change, None
+
+
+async def _save(
+    connection: Connection,
+    address: Address,
+    code: str,
+    wanted: tuple[RuleTerms | None, Override | None],
+    reason: str | None,
+    principal: Principal,
+) -> StoredRule:
+    terms, override = wanted
+    row = await _queries.save_rule(
+        connection,
+        **_place(address),
+        code=code,
+        account_id=address.account_id,
+        terms=None if terms is None else encode_terms(terms),
+        override_terms=None if override is None else encode_terms(override.terms),
+        override_expires_at=None if override is None else override.expires_at,
+        reason=reason,
+        principal_type=principal.kind,
+        principal_id=principal.id,
+    )
+    if row["is_expired"]:
+        raise InvalidCommand("expires_at", "must be later than now")
+    return _rule(address, row)
+
+
+async def _record_change(connection: Connection, audit_id: UUID, before: StoredRule | None, after: StoredRule) -> None:
+    """Add to the rule's history and to the organization's audit log; the platform has no audit log."""
+    address = after.address
+    facts_before, facts_after = None if before is None else _facts(before), _facts(after)
+    removed = _unless_removed(after) is None
+    await _queries.add_change(
+        connection,
+        **_place(address),
+        code=after.code,
+        version=after.version,
+        rule_before=None if facts_before is None else json.dumps(facts_before),
+        rule_after=None if removed else json.dumps(facts_after),
+        reason=after.reason,
+        principal_type=after.principal[0],
+        principal_id=after.principal[1],
+        changed_at=after.updated_at,
+    )
+    if address.scope is Scope.PLATFORM:
+        return
+    operation = "controls rule remove" if removed else "controls rule"
+    subject = " ".join(part for part in (address.scope, address.subject, after.code) if part)
+    await audit_log.append(
+        connection,
+        address.organization_id,
+        audit_id,
+        after.principal,
+        operation,
+        subject,
+        facts_before,
+        facts_after,
+    )
+
+
+def _facts(rule: StoredRule) -> audit_log.Facts:
+    """The rule as JSON values; _of_facts is the inverse."""
+    override = rule.override
+    return {
+        "terms": None if rule.terms is None else json.loads(encode_terms(rule.terms)),
+        "override": None
+        if override is None
+        else {
+            "terms": json.loads(encode_terms(override.terms)),
+            "expires_at": override.expires_at.isoformat(),
+        },
+        "version": rule.version,
+        "reason": rule.reason,
+        "created_at": rule.created_at.isoformat(),
+        "updated_at": rule.updated_at.isoformat(),
+        "principal": list(rule.principal),
+    }
+
+
+def _of_facts(address: Address, code: str, text: str | None) -> StoredRule | None:
+    if text is None:
+        return None
+    facts = json.loads(text)
+    override = facts["override"]
+    principal_type, principal_id = facts["principal"]
+    return StoredRule(
+        address=address,
+        code=code,
+        terms=None if facts["terms"] is None else _terms(facts["terms"]),
+        override=None
+        if override is None
+        else Override(
+            terms=_terms(override["terms"]),
+            expires_at=datetime.fromisoformat(override["expires_at"]),
+        ),
+        version=facts["version"],
+        reason=facts["reason"],
+        created_at=datetime.fromisoformat(facts["created_at"]),
+        updated_at=datetime.fromisoformat(facts["updated_at"]),
+        principal=(principal_type, principal_id),
+    )
+
+
+def _change(address: Address, row: asyncpg.Record) -> RuleChange:
+    return RuleChange(
+        code=row["code"],
+        version=row["version"],
+        before=_of_facts(address, row["code"], row["before"]),
+        after=_of_facts(address, row["code"], row["after"]),
+        reason=row["reason"],
+        principal=(row["principal_type"], row["principal_id"]),
+        changed_at=row["changed_at"],
+    )
+
+
+def _rule(address: Address, row: asyncpg.Record) -> StoredRule:
+    rule = StoredRule(
+        address=address,
+        code=row["code"],
+        terms=None if row["terms"] is None else decode_terms(row["terms"]),
+        override=None,
+        version=row["version"],
+        reason=row["reason"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        principal=(row["principal_type"], row["principal_id"]),
+    )
+    if row["override_terms"] is None:
+        return rule
+    until = row["override_expires_at"]
+    return replace(rule, override=Override(terms=decode_terms(row["override_terms"]), expires_at=until))

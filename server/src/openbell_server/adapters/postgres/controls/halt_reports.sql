@@ -1,0 +1,187 @@
+-- name: halts_of_account(organization_id, account_id, row_limit)
+-- Customers do not see the names of the platform's operators.
+select s.scope, s.subject, s.version, s.state, s.cancel_working, coalesce(h.halted_at, s.halted_at) as halted_at, r.reason,
+    r.principal_type, case when s.scope <> 'platform' then r.principal_id end as principal_id, h.noticed_at
+from switches_in_force s
+join control_rules r on r.organization_id = s.organization_id and r.scope = s.scope and r.subject = s.subject
+    and r.code = 'SWITCH'
+left join account_halts h on h.organization_id = :organization_id and h.account_id = :account_id and h.scope = s.scope
+    and h.subject = s.subject and h.version = s.version and h.state = s.state
+where s.organization_id in (:organization_id, '00000000-0000-0000-0000-000000000000')
+    and (s.of_account is null or s.of_account = :account_id)
+order by s.halted_at, s.scope, s.subject
+limit :row_limit;
+
+-- name: halt_figures(organization_id, account_id, halted_at, symbol, of_key)^
+-- Counts only commands that are not settled or that have an event after the halt, so the cost grows with what happened
+-- since the halt, not with the account's history.
+with since as materialized (
+    select coalesce(
+        (
+            select e.event_no from account_events e
+            where e.organization_id = :organization_id and e.account_id = :account_id and e.occurred_at <= :halted_at
+            order by e.event_no desc limit 1
+        ),
+        0
+    ) as event_no
+),
+touched as materialized (
+    select s.intent_id, s.seq from action_states s
+    where s.organization_id = :organization_id and s.account_id = :account_id and s.settled_at is null
+    union
+    select e.intent_id, e.seq from account_events e, since n
+    where e.organization_id = :organization_id and e.account_id = :account_id and e.event_no > n.event_no and e.kind = 1
+    union
+    -- If events since the halt were deleted: all commands settled since.
+    select s.intent_id, s.seq from action_states s
+    where s.organization_id = :organization_id and s.account_id = :account_id and s.settled_at >= :halted_at
+        and (
+            select c.event_floor_at >= :halted_at from account_counters c
+            where c.organization_id = :organization_id and c.account_id = :account_id
+        )
+),
+seen as materialized (
+    select s.action_type, s.state, s.send_started_at, s.settled_at, s.reason_code, i.created_at, o.order_id, o.standing,
+        o.close_reason, o.updated_at, i.principal_type = 'SYSTEM' and i.principal_id = 'halt' as by_halt,
+        :of_key::text is null or (i.principal_type = 'API_KEY' and i.principal_id = :of_key) as is_of_key,
+        :of_key::text is null or (c.principal_type = 'API_KEY' and c.principal_id = :of_key) as is_created_by_key,
+        r.body::jsonb ->> 'exempt' is not null as reduces
+    from touched t
+    join action_states s on s.organization_id = :organization_id and s.account_id = :account_id
+        and s.intent_id = t.intent_id and s.seq = t.seq
+    join intent_actions i on i.organization_id = :organization_id and i.account_id = :account_id
+        and i.intent_id = t.intent_id and i.seq = t.seq
+    join intent_actions c on c.organization_id = :organization_id and c.account_id = :account_id
+        and c.intent_id = t.intent_id and c.seq = 1
+    join orders o on o.organization_id = :organization_id and o.account_id = :account_id and o.order_id = t.intent_id
+    join receipts r on r.organization_id = :organization_id and r.account_id = :account_id
+        and r.receipt_id = i.receipt_id
+    where :symbol::text is null or o.symbol = :symbol
+),
+cancelled as (
+    select distinct order_id, standing, close_reason, updated_at from seen
+    where by_halt and is_created_by_key and created_at >= :halted_at
+)
+select k.*, x.* from (
+    select
+        count(*) filter (where action_type <> 'CANCEL' and send_started_at > :halted_at and not reduces)
+            as doors_opened_after,
+        count(*) filter (where action_type <> 'CANCEL' and send_started_at > :halted_at and reduces)
+            as reducing_doors_after,
+        count(*) filter (
+            where send_started_at <= :halted_at and (settled_at is null or settled_at > :halted_at)
+        ) as in_flight,
+        count(*) filter (where action_type <> 'CANCEL' and state = 'QUEUED') as queued,
+        count(*) filter (
+            where state = 'SKIPPED' and reason_code in ('HALTED', 'REDUCE_ONLY') and settled_at >= :halted_at
+        ) as skipped
+    from seen where is_of_key
+) k,
+(
+    select count(*) as cancels_asked, count(*) filter (where close_reason = 'CANCELED') as cancels_confirmed,
+        count(*) filter (where standing = 'CLOSED' and close_reason <> 'CANCELED') as ended_otherwise,
+        max(updated_at) filter (where close_reason = 'CANCELED') as last_confirmed_at
+    from cancelled
+) x
+-- No row for an account of another organization, instead of a row of zeros.
+where exists (
+    select 1 from account_counters c where c.organization_id = :organization_id and c.account_id = :account_id
+);
+
+-- name: in_flight(organization_id, account_id, halted_at, symbol, of_key, row_limit)
+-- Commands that were sent before a halt and had no outcome at that time, in sending order.
+with since as materialized (
+    select coalesce(
+        (
+            select e.event_no from account_events e
+            where e.organization_id = :organization_id and e.account_id = :account_id and e.occurred_at <= :halted_at
+            order by e.event_no desc limit 1
+        ),
+        0
+    ) as event_no
+),
+touched as materialized (
+    select s.intent_id, s.seq from action_states s
+    where s.organization_id = :organization_id and s.account_id = :account_id and s.settled_at is null
+    union
+    select e.intent_id, e.seq from account_events e, since n
+    where e.organization_id = :organization_id and e.account_id = :account_id and e.event_no > n.event_no and e.kind = 1
+    union
+    -- If events since the halt were deleted: all commands settled since.
+    select s.intent_id, s.seq from action_states s
+    where s.organization_id = :organization_id and s.account_id = :account_id and s.settled_at >= :halted_at
+        and (
+            select c.event_floor_at >= :halted_at from account_counters c
+            where c.organization_id = :organization_id and c.account_id = :account_id
+        )
+)
+select s.intent_id, s.seq, s.action_id, s.action_type, o.symbol, s.state, s.send_started_at as door_opened_at, s.settled_at
+from touched t
+join action_states s on s.organization_id = :organization_id and s.account_id = :account_id
+    and s.intent_id = t.intent_id and s.seq = t.seq
+join intent_actions i on i.organization_id = :organization_id and i.account_id = :account_id
+    and i.intent_id = t.intent_id and i.seq = t.seq
+join orders o on o.organization_id = :organization_id and o.account_id = :account_id and o.order_id = t.intent_id
+where s.send_started_at <= :halted_at and (s.settled_at is null or s.settled_at > :halted_at)
+    and (:symbol::text is null or o.symbol = :symbol)
+    and (:of_key::text is null or (i.principal_type = 'API_KEY' and i.principal_id = :of_key))
+order by s.send_started_at, s.action_no
+limit :row_limit;
+
+-- name: quietness(organization_id, account_id)^
+-- One statement, so all values are of one moment: what is open, and when the broker was last compared.
+select clock_timestamp() as as_of, c.reconciled_at as compared_at,
+    (
+        select count(*) from orders o
+        join action_states s on s.organization_id = o.organization_id and s.account_id = o.account_id
+            and s.intent_id = o.order_id and s.seq = 1
+        where o.organization_id = :organization_id and o.account_id = :account_id and o.standing <> 'CLOSED'
+            and s.state <> 'QUEUED'
+    ) as open_orders,
+    u.in_doubt, u.queued,
+    (
+        select count(*) from external_orders x
+        where x.organization_id = :organization_id and x.account_id = :account_id
+            and x.status in ('WORKING', 'DONE_FOR_DAY')
+    ) as external_orders,
+    -- If that event was deleted, the time of the newest deleted event is an upper bound.
+    coalesce(
+        (
+            select e.occurred_at from account_events e
+            where e.organization_id = :organization_id and e.account_id = :account_id and e.kind in (1, 2)
+            order by e.event_no desc limit 1
+        ),
+        c.event_floor_at
+    ) as last_event_at,
+    (
+        select min(s.halted_at) from switches_in_force s
+        where s.organization_id in (:organization_id, '00000000-0000-0000-0000-000000000000') and s.state = 'HALTED'
+            and (s.scope in ('platform', 'organization') or (s.scope = 'account' and s.of_account = :account_id))
+    ) as halted_at,
+    not i.is_this or c.recovered_epoch <> i.epoch as is_held,
+    a.environment = 'paper' and g.paper_enforcement = 'shadow' as is_watched_only
+from account_counters c
+join accounts a on a.organization_id = c.organization_id and a.account_id = c.account_id
+join organizations g on g.organization_id = c.organization_id
+cross join this_incarnation i
+cross join lateral (
+    select count(*) filter (where s.state <> 'QUEUED') as in_doubt,
+        count(*) filter (where s.state = 'QUEUED' and s.action_type <> 'CANCEL') as queued
+    from action_states s
+    where s.organization_id = :organization_id and s.account_id = :account_id and s.settled_at is null
+) u
+where c.organization_id = :organization_id and c.account_id = :account_id;
+
+-- name: open_orders_of_account(organization_id, account_id, row_limit)
+-- Orders that the broker has or may have; unknown ones first.
+select t.*, o.updated_at from tracked_actions t
+join orders o on o.organization_id = t.organization_id and o.account_id = t.account_id and o.order_id = t.intent_id
+where t.organization_id = :organization_id and t.account_id = :account_id and t.seq = 1 and o.standing <> 'CLOSED'
+    and t.state <> 'QUEUED'
+order by o.certainty desc, t.action_no
+limit :row_limit;
+
+-- name: open_external_orders_of_account(organization_id, account_id, row_limit)
+select broker_order_id from external_orders
+where organization_id = :organization_id and account_id = :account_id and status in ('WORKING', 'DONE_FOR_DAY')
+order by number limit :row_limit;

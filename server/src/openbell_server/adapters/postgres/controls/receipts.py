@@ -1,0 +1,94 @@
+"""Reads receipts and the two hash chains of an account."""
+
+from dataclasses import dataclass
+
+import asyncpg
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.intents.intents import intent_action
+from openbell_server.application.controls.ports.rules import ChainedAction, ChainHeads, StoredReceipt
+from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, ReceiptId
+
+_queries = named_queries.load("receipts")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresReceiptStore:
+    """Implements ReceiptStore."""
+
+    pool: Pool
+
+    async def find_receipt(
+        self, organization_id: OrganizationId, account_id: AccountId, receipt_id: ReceiptId
+    ) -> StoredReceipt | None:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await _queries.find_receipt(
+                connection, organization_id=organization_id, account_id=account_id, receipt_id=receipt_id
+            )
+        return None if row is None else _receipt(row)
+
+    async def receipts_of_intent(
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, after: int, limit: int
+    ) -> list[StoredReceipt]:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            rows = _queries.receipts_of_intent(
+                connection,
+                organization_id=organization_id,
+                account_id=account_id,
+                intent_id=intent_id,
+                after=after,
+                row_limit=limit,
+            )
+            return [_receipt(row) async for row in rows]
+
+    async def refusals_after(
+        self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
+    ) -> list[StoredReceipt]:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            rows = _queries.refusals_after(
+                connection, organization_id=organization_id, account_id=account_id, after=after, row_limit=limit
+            )
+            return [_receipt(row) async for row in rows]
+
+    async def chain_heads(self, organization_id: OrganizationId, account_id: AccountId) -> ChainHeads:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await _queries.chain_heads(connection, organization_id=organization_id, account_id=account_id)
+        return ChainHeads(
+            actions=row["action_no"],
+            chain_head=row["chain_head"],
+            refusals=row["refusal_no"],
+            refusal_head=row["refusal_head"],
+        )
+
+    async def chained_actions(
+        self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
+    ) -> list[ChainedAction]:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            rows = _queries.chained_actions(
+                connection, organization_id=organization_id, account_id=account_id, after=after, row_limit=limit
+            )
+            return [
+                ChainedAction(
+                    action=intent_action(row),
+                    chained_from=row["chained_from"],
+                    hash=row["hash"],
+                    receipt_text=row["receipt_body"],
+                    receipt_hash=row["receipt_hash"],
+                )
+                async for row in rows
+            ]
+
+
+def _receipt(row: asyncpg.Record) -> StoredReceipt:
+    return StoredReceipt(
+        receipt_id=row["receipt_id"],
+        account_id=row["account_id"],
+        intent_id=row["intent_id"],
+        seq=row["seq"],
+        verdict=row["verdict"],
+        body=row["body"],
+        hash=row["hash"],
+        refusal_no=row["refusal_no"],
+        created_at=row["created_at"],
+    )

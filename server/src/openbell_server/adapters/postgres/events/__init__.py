@@ -1,0 +1,1 @@
+"""Stores of account event logs, outbox queues and webhooks."""

@@ -1,0 +1,97 @@
+"""Claims, saves and releases the delivery queues of webhooks; a claim token fences off an earlier holder."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.application.webhooks.deliver_webhooks import LEASE_SECONDS, ClaimedQueue, Destination
+from openbell_server.domain.events.account_events import EventKind
+
+# Queues claimed at once, and queues whose last try failed: enough to notice that a target works again.
+WEBHOOK_QUEUES_MAX: Final = 8
+WEBHOOK_FAILING_MAX: Final = 2
+ORGANIZATION_QUEUES_MAX: Final = 16
+ORGANIZATION_FAILING_MAX: Final = 4
+ADD_QUEUES_MAX: Final = 1000
+_queries = named_queries.load("delivery_queue")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresDeliveryQueueStore:
+    """Implements DeliveryQueueStore."""
+
+    pool: Pool
+
+    async def add_queues_across_organizations(self) -> int:
+        async with transaction(self.pool, Role.RELAY) as connection:
+            rows = _queries.add_lanes_across_organizations(connection, row_limit=ADD_QUEUES_MAX)
+            return len([row async for row in rows])
+
+    async def claim_across_organizations(self, limit: int, failing_limit: int) -> list[ClaimedQueue]:
+        async with transaction(self.pool, Role.RELAY) as connection:
+            rows = _queries.claim_across_organizations(
+                connection,
+                row_limit=limit,
+                failing_limit=failing_limit,
+                webhook_lanes_max=WEBHOOK_QUEUES_MAX,
+                webhook_failing_max=WEBHOOK_FAILING_MAX,
+                organization_lanes_max=ORGANIZATION_QUEUES_MAX,
+                organization_failing_max=ORGANIZATION_FAILING_MAX,
+                lease_seconds=LEASE_SECONDS,
+            )
+            return [ClaimedQueue(**row) async for row in rows]
+
+    async def save(
+        self, queue: ClaimedQueue, position: int, previous: int | None, status: int | None
+    ) -> Destination | None:
+        async with transaction(self.pool, Role.TENANT, queue.organization_id) as connection:
+            row = await _queries.save_lane(
+                connection,
+                **_key(queue),
+                lane_position=position,
+                sent_seq=previous,
+                answered=status,
+                lease_seconds=LEASE_SECONDS,
+            )
+        if row is None:
+            return None
+        newest = row["secret_version"]
+        versions = (newest, newest - 1) if row["signs_by_both"] else (newest,)
+        return Destination(row["url"], frozenset(map(EventKind, row["kinds"])), versions)
+
+    async def release(self, queue: ClaimedQueue) -> None:
+        async with transaction(self.pool, Role.TENANT, queue.organization_id) as connection:
+            await _queries.release_lane(connection, **_key(queue))
+
+    async def fail(
+        self, queue: ClaimedQueue, status: int | None, error: str, wait_seconds: float, park_seconds: float
+    ) -> bool:
+        async with transaction(self.pool, Role.TENANT, queue.organization_id) as connection:
+            parked = await _queries.fail_lane(
+                connection,
+                **_key(queue),
+                last_status=status,
+                last_error=error,
+                pause_seconds=wait_seconds,
+                park_seconds=park_seconds,
+            )
+        return bool(parked)
+
+    async def end(self, queue: ClaimedQueue, url: str) -> None:
+        async with transaction(self.pool, Role.TENANT, queue.organization_id) as connection:
+            await _queries.end_webhook(connection, **_key(queue), lane_url=url)
+
+    async def counts_across_organizations(self) -> tuple[int, int]:
+        async with transaction(self.pool, Role.RELAY) as connection:
+            row = await _queries.count_lanes_across_organizations(connection)
+            return row["behind"], row["parked"]
+
+
+def _key(queue: ClaimedQueue) -> dict[str, object]:
+    return {
+        "organization_id": queue.organization_id,
+        "webhook_id": queue.webhook_id,
+        "account_id": queue.account_id,
+        "lane_token": queue.claim_token,
+    }

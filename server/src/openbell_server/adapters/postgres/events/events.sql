@@ -1,0 +1,34 @@
+-- name: bounds(organization_id, account_id)^
+select event_floor as floor, event_no as head
+from account_counters where organization_id = :organization_id and account_id = :account_id;
+
+-- name: heads(organization_id, account_ids)
+select account_id, event_no as head from account_counters
+where organization_id = :organization_id and account_id = any(:account_ids::uuid[]);
+
+-- name: read_after(organization_id, account_id, after, row_limit)
+-- An event without a body is of an action just recorded: its body is built from the action. The symbol is the order's.
+select e.event_no, e.kind, e.intent_id, e.seq, e.occurred_at, o.symbol,
+    coalesce(e.body, json_build_object(
+        'action_id', a.action_id, 'action_type', a.action_type, 'state', 'QUEUED', 'reason', null,
+        'client_reference_id', a.client_reference_id
+    )::text) as body
+from account_events e
+left join intent_actions a
+    on e.body is null and a.organization_id = e.organization_id and a.account_id = e.account_id
+    and a.intent_id = e.intent_id and a.seq = e.seq
+left join orders o
+    on o.organization_id = e.organization_id and o.account_id = e.account_id and o.order_id = e.intent_id
+where e.organization_id = :organization_id and e.account_id = :account_id and e.event_no > :after
+order by e.event_no
+limit :row_limit;
+
+-- name: list_followed(organization_id, environment, row_limit)
+-- No row: the organization does not exist. A row without an account: the organization has no account.
+select a.account_id, o.disabled as organization_disabled
+from organizations o
+left join accounts a
+    on a.organization_id = o.organization_id and a.environment = coalesce(:environment::text, a.environment)
+where o.organization_id = :organization_id
+order by a.account_id
+limit :row_limit;

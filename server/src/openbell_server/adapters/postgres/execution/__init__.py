@@ -1,0 +1,1 @@
+"""Stores of execution, reconciliation, broker sign-ins and slot leases."""

@@ -1,0 +1,46 @@
+"""Stores which executor holds which slots, and until when, by the database's clock."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from uuid import UUID
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+
+_queries = named_queries.load("slot_leases")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresLeaseStore:
+    """Implements LeaseStore."""
+
+    pool: Pool
+
+    async def join(self, executor_id: UUID) -> None:
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            await _queries.remove_earlier_runs(connection, executor_id=executor_id)
+            await _queries.add_executor(connection, executor_id=executor_id)
+
+    async def renew(self, executor_id: UUID, seconds: float) -> tuple[set[int], int]:
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            await _queries.remove_expired_executors(connection)
+            # In this order: the run that deleted our row has added its own row in the same transaction.
+            if not await _queries.refresh_executor(connection, executor_id=executor_id):
+                if await _queries.has_other_run(connection, executor_id=executor_id, seconds=seconds):
+                    return set(), 0
+                await _queries.add_executor(connection, executor_id=executor_id)
+            held = {row["slot"] async for row in _queries.renew(connection, executor_id=executor_id, seconds=seconds)}
+            return held, await _queries.count_executors(connection, seconds=seconds)
+
+    async def take(self, executor_id: UUID, seconds: float, limit: int) -> set[int]:
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            rows = _queries.take(connection, executor_id=executor_id, seconds=seconds, row_limit=limit)
+            return {row["slot"] async for row in rows}
+
+    async def release(self, executor_id: UUID, slots: Collection[int]) -> None:
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            await _queries.release(connection, executor_id=executor_id, slots=sorted(slots))
+
+    async def leave(self, executor_id: UUID) -> None:
+        async with transaction(self.pool, Role.EXECUTOR) as connection:
+            await _queries.remove_executor(connection, executor_id=executor_id)

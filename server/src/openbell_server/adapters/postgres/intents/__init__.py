@@ -1,0 +1,1 @@
+"""Stores of intents, orders and their statistics, and the accept step."""

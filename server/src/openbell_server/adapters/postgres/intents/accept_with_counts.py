@@ -1,0 +1,149 @@
+"""Accepts a command in the transaction that counted for its rules, under the account's lock."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+import asyncpg
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.intents.intents import accept
+from openbell_server.application.controls.ports.rules import CountedFacts, Counting
+from openbell_server.application.ports.accept_step import Acceptance, AcceptStatus, Submission
+from openbell_server.domain.access.accounts import TradingAccount
+from openbell_server.domain.controls.facts import Exposure, Need
+from openbell_server.domain.controls.kinds.repeats import SubmitRate
+from openbell_server.domain.controls.receipts import Receipt
+from openbell_server.domain.controls.rules import Rule
+from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, ReceiptId
+
+_queries = named_queries.load("accept_with_counts")
+
+
+async def read_facts(
+    connection: Connection, organization_id: OrganizationId, account_id: AccountId, question: Counting
+) -> CountedFacts:
+    """Count in the caller's transaction, which must hold the account's lock."""
+    command = question.asked
+    wants_exposure, wants_equals = Need.EXPOSURE in question.needs, Need.DUPLICATES in question.needs
+    row = await _queries.counted_facts(
+        connection,
+        organization_id=organization_id,
+        account_id=account_id,
+        action_id=question.action_id,
+        intent_id=question.intent_id,
+        key=question.idempotency_key,
+        symbol=command.symbol,
+        order_side=command.order_side,
+        order_type=command.order_type,
+        quantity=command.terms.quantity,
+        limit_price=command.terms.limit_price,
+        stop_price=command.terms.stop_price,
+        time_in_force=command.terms.time_in_force,
+        wants_exposure=wants_exposure,
+        wants_equals=wants_equals,
+        window_millis=question.window_millis,
+    )
+    return CountedFacts(
+        now=row["now"],
+        epochs=(row["organization_epoch"], row["account_epoch"]),
+        is_replay=row["is_replay"],
+        exposure=_exposure(row) if wants_exposure else None,
+        equal_orders=row["equal_orders"] if wants_equals else None,
+    )
+
+
+def _exposure(row: asyncpg.Record) -> Exposure:
+    position_as_of = row["position_as_of"]
+    return Exposure(
+        # Until the broker reported its positions, our count may be incomplete.
+        position=None if position_as_of is None else row["position"] or Decimal(0),
+        position_as_of=position_as_of,
+        working_buys=row["working_buys"],
+        working_sells=row["working_sells"],
+        open_orders=row["open_orders"],
+        open_orders_of_symbol=row["open_orders_of_symbol"],
+        open_orders_of_side=row["open_orders_of_side"],
+    )
+
+
+async def keep_refusal(
+    connection: Connection,
+    organization_id: OrganizationId,
+    account_id: AccountId,
+    receipt_id: ReceiptId,
+    receipt: Receipt,
+    action: tuple[IntentId, int] | None = None,
+) -> None:
+    """Number, chain and store the receipt of a refusal; action is set if the command was recorded before."""
+    intent_id, seq = action or (None, None)
+    await _queries.keep_refusal(
+        connection,
+        organization_id=organization_id,
+        account_id=account_id,
+        receipt_id=receipt_id,
+        intent_id=intent_id,
+        seq=seq,
+        receipt=receipt.text,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresCountedAccept:
+    """Implements CountedAccept."""
+
+    connection: Connection
+    account: TradingAccount
+    facts: CountedFacts
+
+    async def judged(self, rules: Sequence[Rule], *, count: bool) -> dict[tuple[str, str], Sequence[datetime]]:
+        found: dict[tuple[str, str], Sequence[datetime]] = {(rule.scope, rule.subject): [] for rule in rules}
+        rates = [rule.parameters for rule in rules if isinstance(rule.parameters, SubmitRate)]
+        assert len(rates) == len(rules), "every rule must be a SubmitRate rule"
+        places = {
+            "organization_id": self.account.organization_id,
+            "scopes": [rule.scope for rule in rules],
+            "subjects": [rule.subject for rule in rules],
+            "limits": [rate.count for rate in rates],
+        }
+        if count:
+            rows = _queries.count_judged(self.connection, **places, judged_at=self.facts.now)
+        else:
+            rows = _queries.read_judged(self.connection, **places)
+        return found | {(row["scope"], row["subject"]): row["judged"] async for row in rows}
+
+    async def accept(self, submission: Submission, deadline: datetime | None) -> Acceptance:
+        await self._act_as(Role.ACCEPT)
+        (accepted,) = await accept(self.connection, [submission])
+        if deadline is not None and accepted.status is AcceptStatus.ACCEPTED:
+            await self._act_as(Role.TENANT)
+            await _queries.set_deadline(
+                self.connection,
+                organization_id=self.account.organization_id,
+                account_id=self.account.id,
+                action_id=submission.action_id,
+                deadline=deadline,
+            )
+        return accepted
+
+    async def refuse(self, receipt_id: ReceiptId, receipt: Receipt) -> None:
+        await keep_refusal(self.connection, self.account.organization_id, self.account.id, receipt_id, receipt)
+
+    async def _act_as(self, role: Role) -> None:
+        await self.connection.execute(f"set local role {role}")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresCountedAcceptStore:
+    """Implements CountedAcceptStore."""
+
+    pool: Pool
+
+    @asynccontextmanager
+    async def counting(self, account: TradingAccount, question: Counting) -> AsyncIterator[PostgresCountedAccept]:
+        async with transaction(self.pool, Role.TENANT, account.organization_id, locked=account.id) as connection:
+            facts = await read_facts(connection, account.organization_id, account.id, question)
+            yield PostgresCountedAccept(connection, account, facts)

@@ -1,0 +1,119 @@
+-- name: counted_facts(organization_id, account_id, action_id, intent_id, key, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, wants_exposure, wants_equals, window_millis)^
+-- The counts that rules need, under the account's lock. Queued and unknown orders count like working ones, with the quantity
+-- of an unsettled replace if that is larger. For an action about to be sent, actions queued behind it do not count. The order
+-- of the intent itself does not count.
+with recursive turn as materialized (
+    select clock_timestamp() as now, (
+        select s.action_no from action_states s
+        where s.organization_id = :organization_id and s.account_id = :account_id and s.action_id = :action_id::uuid
+    ) as action_no
+),
+-- From the newest action of the symbol backwards, until the window ends.
+newer (action_no, created_at, is_equal) as (
+    select 9223372036854775807::bigint, t.now, false from turn t where :wants_equals::boolean
+    union all
+    select n.action_no, n.created_at, n.is_equal
+    from newer r cross join turn t
+    cross join lateral (
+        select a.action_no, a.created_at, a.action_type = 'CREATE' and a.order_side = :order_side
+            and a.order_type = :order_type and a.quantity = :quantity::numeric
+            and a.limit_price is not distinct from :limit_price::numeric
+            and a.stop_price is not distinct from :stop_price::numeric and a.time_in_force = :time_in_force as is_equal
+        from intent_actions a
+        where a.organization_id = :organization_id and a.account_id = :account_id and a.symbol = :symbol
+            and a.action_no < r.action_no
+        order by a.action_no desc
+        limit 1
+    ) n
+    where n.created_at > t.now - make_interval(secs => :window_millis::integer / 1000.0)
+),
+unsettled_replaces as materialized (
+    select u.intent_id, max(a.quantity) as quantity
+    from turn t
+    join action_states u on :wants_exposure::boolean and u.organization_id = :organization_id
+        and u.account_id = :account_id and u.settled_at is null and u.action_type = 'REPLACE'
+        and (t.action_no is null or u.action_no < t.action_no or u.state <> 'QUEUED')
+    join intent_actions a on a.organization_id = u.organization_id and a.account_id = u.account_id
+        and a.intent_id = u.intent_id and a.seq = u.seq
+    group by u.intent_id
+),
+open_orders as materialized (
+    select o.symbol, o.order_side, greatest(0, greatest(o.quantity, r.quantity) - o.filled_quantity) as leaves
+    from turn t
+    join orders o on :wants_exposure::boolean and o.organization_id = :organization_id and o.account_id = :account_id
+        and o.standing <> 'CLOSED' and o.order_id is distinct from :intent_id::uuid
+    left join unsettled_replaces r on r.intent_id = o.order_id
+    where t.action_no is null or exists (
+        select 1 from action_states s
+        where s.account_id = o.account_id and s.intent_id = o.order_id and s.seq = 1
+            and (s.action_no < t.action_no or s.state <> 'QUEUED')
+    )
+    union all
+    -- External orders count as well.
+    select e.symbol, e.order_side, greatest(0, coalesce(e.quantity, 0) - e.filled_quantity) from external_orders e
+    where :wants_exposure::boolean and e.organization_id = :organization_id and e.account_id = :account_id
+        and e.status in ('WORKING', 'DONE_FOR_DAY')
+)
+select t.now, o.control_epoch as organization_epoch, c.control_epoch as account_epoch,
+    exists (
+        select 1 from idempotency_keys k
+        where k.organization_id = :organization_id and k.account_id = :account_id and k.key = :key::text
+    ) as is_replay,
+    c.positions_as_of as position_as_of,
+    (
+        select p.quantity from positions p
+        where p.organization_id = :organization_id and p.account_id = :account_id and p.symbol = :symbol
+    ) as position,
+    x.working_buys, x.working_sells, x.open_orders, x.open_orders_of_symbol, x.open_orders_of_side,
+    array(
+        select n.created_at from (select * from newer limit 1000) n where n.is_equal order by n.action_no desc limit 100
+    ) as equal_orders
+from turn t
+join account_counters c on c.organization_id = :organization_id and c.account_id = :account_id
+join organizations o on o.organization_id = :organization_id
+cross join lateral (
+    select coalesce(sum(w.leaves) filter (where w.symbol = :symbol and w.order_side = 'BUY'), 0) as working_buys,
+        coalesce(sum(w.leaves) filter (where w.symbol = :symbol and w.order_side <> 'BUY'), 0) as working_sells,
+        count(*) as open_orders, count(*) filter (where w.symbol = :symbol) as open_orders_of_symbol,
+        count(*) filter (where w.symbol = :symbol and w.order_side = :order_side) as open_orders_of_side
+    from open_orders w
+) x;
+
+-- name: count_judged(organization_id, scopes, subjects, limits, judged_at)
+-- Counts one more command for each of these rules. Rows are locked in key order, so transactions do not deadlock.
+insert into control_rates (organization_id, scope, subject, judged)
+select :organization_id, t.scope, t.subject, array[:judged_at::timestamptz]
+from unnest(:scopes::text[], :subjects::text[]) t (scope, subject)
+order by t.scope, t.subject
+on conflict (organization_id, scope, subject) do update
+set judged = (:judged_at::timestamptz || control_rates.judged)[:(
+    select l.most + 1 from unnest(:scopes::text[], :subjects::text[], :limits::integer[]) l (scope, subject, most)
+    where l.scope = excluded.scope and l.subject = excluded.subject
+)]
+returning scope, subject, judged[2:] as judged;
+
+-- name: read_judged(organization_id, scopes, subjects, limits)
+-- The same times as count_judged returns, without counting a command.
+select r.scope, r.subject, r.judged[: t.most] as judged from control_rates r
+join unnest(:scopes::text[], :subjects::text[], :limits::integer[]) t (scope, subject, most)
+    on r.scope = t.scope and r.subject = t.subject
+where r.organization_id = :organization_id;
+
+-- name: keep_refusal(organization_id, account_id, receipt_id, intent_id, seq, receipt)!
+-- Numbers and chains the receipt under the account's lock, which the update takes if it is not held yet.
+with counted as (
+    update account_counters
+    set refusal_no = refusal_no + 1, refusal_head = sha256(refusal_head || sha256(convert_to(:receipt, 'UTF8')))
+    where organization_id = :organization_id and account_id = :account_id
+    returning refusal_no
+)
+insert into receipts (
+    organization_id, account_id, receipt_id, intent_id, seq, verdict, body, hash, refusal_no, created_at
+)
+select :organization_id, :account_id, :receipt_id, :intent_id::uuid, :seq::integer, 'REFUSED', :receipt,
+    sha256(convert_to(:receipt, 'UTF8')), c.refusal_no, clock_timestamp()
+from counted c;
+
+-- name: set_deadline(organization_id, account_id, action_id, deadline)!
+update action_states set deadline = :deadline
+where organization_id = :organization_id and account_id = :account_id and action_id = :action_id;

@@ -1,0 +1,146 @@
+"""Reads the lists of orders, executions and positions."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.intents.intents import order_facts
+from openbell_server.application.intents.ports import (
+    ListedExecution,
+    ListedOrder,
+    ListedPosition,
+    ListedPositions,
+    ListedStatus,
+    OrderFilter,
+)
+from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, Symbol
+from openbell_server.domain.orders.action_lifecycle import Reason
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType
+
+_queries = named_queries.load("order_lists")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresOrderLists:
+    """Implements OrderLists."""
+
+    pool: Pool
+
+    async def list_orders(
+        self, organization_id: OrganizationId, account_id: AccountId, wanted: OrderFilter, numbers: range, limit: int
+    ) -> list[ListedOrder]:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            rows = _queries.list_orders(
+                connection,
+                organization_id=organization_id,
+                account_id=account_id,
+                after=numbers.start - 1,
+                last=numbers.stop - 1,
+                symbol=wanted.symbol,
+                order_side=wanted.order_side,
+                is_closed=None if wanted.status is ListedStatus.ALL else wanted.status is ListedStatus.CLOSED,
+                row_limit=limit,
+            )
+            return [_order(row) async for row in rows]
+
+    async def list_working_orders(
+        self, organization_id: OrganizationId, account_id: AccountId, wanted: OrderFilter, after: int, limit: int
+    ) -> list[ListedOrder]:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            rows = _queries.list_working_orders(
+                connection,
+                organization_id=organization_id,
+                account_id=account_id,
+                after=after,
+                symbol=wanted.symbol,
+                order_side=wanted.order_side,
+                row_limit=limit,
+            )
+            return [_order(row) async for row in rows]
+
+    async def show_order(
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
+    ) -> ListedOrder | None:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            row = await _queries.show_order(
+                connection, organization_id=organization_id, account_id=account_id, intent_id=intent_id
+            )
+        return None if row is None else _order(row)
+
+    async def list_executions(
+        self,
+        organization_id: OrganizationId,
+        account_id: AccountId,
+        intent_id: IntentId | None,
+        since: datetime,
+        skipped: int,
+        until: datetime | None,
+        limit: int,
+    ) -> list[ListedExecution]:
+        values: dict[str, object] = {
+            "organization_id": organization_id,
+            "account_id": account_id,
+            "since": since,
+            "skipped": skipped,
+            "until": until,
+            "row_limit": limit,
+        }
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            if intent_id is None:
+                rows = _queries.list_executions(connection, **values)
+            else:
+                rows = _queries.list_executions_of_order(connection, **values, order_id=intent_id)
+            return [_execution(row) async for row in rows]
+
+    async def list_positions(
+        self, organization_id: OrganizationId, account_id: AccountId, limit: int
+    ) -> ListedPositions:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            found = _queries.list_positions(
+                connection, organization_id=organization_id, account_id=account_id, row_limit=limit
+            )
+            rows = [row async for row in found]
+        return ListedPositions(
+            event_no=rows[0]["event_no"],
+            as_of=rows[0]["positions_as_of"],
+            positions=[
+                ListedPosition(row["symbol"], row["quantity"], row["updated_at"])
+                for row in rows
+                if row["symbol"] is not None
+            ],
+        )
+
+
+def _order(row: asyncpg.Record) -> ListedOrder:
+    return ListedOrder(
+        number=row["number"],
+        intent_id=row["order_id"],
+        order_action_id=row["order_action_id"],
+        client_reference_id=row["client_reference_id"],
+        symbol=Symbol(row["symbol"]),
+        order_side=OrderSide(row["order_side"]),
+        order_type=OrderType(row["order_type"]),
+        order=order_facts(row),
+        reason=row["reason_code"] and Reason(row["reason_code"], row["broker_code"], row["broker_text"]),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+def _execution(row: asyncpg.Record) -> ListedExecution:
+    return ListedExecution(
+        execution_id=row["execution_id"],
+        intent_id=row["order_id"],
+        symbol=Symbol(row["symbol"]),
+        order_side=OrderSide(row["order_side"]),
+        reported_quantity=row["reported_quantity"],
+        reported_price=row["reported_price"],
+        executed_at=row["executed_at"],
+        recorded_at=row["recorded_at"],
+        quantity=row["quantity"],
+        price=row["price"],
+        changed_at=row["changed_at"],
+    )

@@ -1,0 +1,229 @@
+-- Execution: orders, the state of their actions, their fills at the broker, and positions.
+
+create table orders (
+    organization_id uuid not null,
+    account_id uuid not null,
+    order_id uuid not null,
+    symbol text not null check (symbol ~ '^[A-Z0-9./:_-]{1,32}$'),
+    order_side text not null check (order_side in ('BUY', 'SELL', 'SELL_SHORT')),
+    order_type text not null check (order_type in ('MARKET', 'LIMIT', 'STOP', 'STOP_LIMIT')),
+    route_strategy text not null,
+    quantity numeric not null check (quantity > 0),
+    limit_price numeric check (limit_price > 0),
+    stop_price numeric check (stop_price > 0),
+    time_in_force text not null,
+    client_reference_id text check (length(client_reference_id) <= 128),
+    filled_quantity numeric not null default 0 check (filled_quantity >= 0),
+    filled_value numeric not null default 0,
+    standing text not null default 'NONE' check (standing in ('NONE', 'WORKING', 'CLOSED')),
+    close_reason text check (
+        close_reason in ('FILLED', 'CANCELED', 'EXPIRED', 'REJECTED', 'SKIPPED', 'FAILED', 'RECONCILED_OUT')
+    ),
+    pending text not null default 'NEW' check (pending in ('NONE', 'NEW', 'REPLACE', 'CANCEL')),
+    certainty text not null default 'CONFIRMED' check (certainty in ('CONFIRMED', 'UNKNOWN')),
+    broker_order_ids text[] not null default '{}',
+    triggered boolean not null default false,
+    terms_version integer not null default 1,
+    highest_quantity numeric,
+    busted_quantity numeric not null default 0,
+    executions_changed boolean not null default false,
+    -- An end that the broker reported and close_reason does not show: fills that the broker counts are missing here, or
+    -- the order is already full.
+    ended text,
+    ended_filled numeric not null default 0,
+    created_at timestamptz not null,
+    updated_at timestamptz not null,
+    primary key (organization_id, account_id, order_id),
+    check ((order_type in ('LIMIT', 'STOP_LIMIT')) = (limit_price is not null)),
+    check ((order_type in ('STOP', 'STOP_LIMIT')) = (stop_price is not null)),
+    check ((standing = 'CLOSED') = (close_reason is not null)),
+    check (standing <> 'CLOSED' or (pending = 'NONE' and certainty = 'CONFIRMED'))
+) with (fillfactor = 80);
+comment on table orders is 'The order of each intent, as facts: its terms, its fills and its state at the broker. Its id is the intent''s.';
+create index orders_open on orders (account_id, order_id) where standing <> 'CLOSED';
+-- Brokers that know no ids of ours report orders by their own. Partial: most orders have no broker id when they are written.
+create index orders_named_by_broker on orders using gin (broker_order_ids) where broker_order_ids <> '{}';
+call protect_tenant_table('orders');
+grant select, update on orders to openbell_tenant;
+grant select, insert, update on orders to openbell_writer;
+create policy accept_step on orders to openbell_writer using (true);
+grant select (organization_id, account_id, order_id, standing, created_at) on orders to openbell_executor;
+create policy find_work on orders for select to openbell_executor using (true);
+
+create table action_states (
+    organization_id uuid not null,
+    account_id uuid not null,
+    action_id uuid not null,
+    intent_id uuid not null,
+    seq integer not null,
+    action_no bigint not null,
+    action_type text not null,
+    slot smallint not null,
+    state text not null check (
+        state in ('QUEUED', 'DISPATCHING', 'SENT', 'UNKNOWN', 'ACKED', 'REFUSED', 'SKIPPED', 'FAILED', 'ABANDONED')
+    ),
+    -- Which attempt passed the door, and when by the database's clock; set once.
+    attempt_id uuid,
+    send_started_at timestamptz,
+    deadline timestamptz,
+    unknown_since timestamptz,
+    -- Look-ups while the outcome was unknown: when, and whether the broker had the order.
+    probes jsonb not null default '[]',
+    -- Sends after the first, and since when an operator should look at the action.
+    resends integer not null default 0,
+    flagged_at timestamptz,
+    -- Orders at the broker that may be this action's, where the broker knows no ids of ours; none is picked by guessing.
+    candidates text[] not null default '{}',
+    -- The action under whose id the broker knows this one: set where a command came again after a restore lost the first.
+    known_as uuid,
+    reason_code text,
+    broker_code text,
+    broker_text text,
+    queued_at timestamptz not null,
+    updated_at timestamptz not null,
+    settled_at timestamptz,
+    primary key (account_id, action_id),
+    check ((settled_at is not null) = (state in ('ACKED', 'REFUSED', 'SKIPPED', 'FAILED', 'ABANDONED'))),
+    check ((send_started_at is null) = (state in ('QUEUED', 'SKIPPED'))),
+    check ((attempt_id is null) = (send_started_at is null)),
+    check (state <> 'UNKNOWN' or unknown_since is not null)
+) with (fillfactor = 50);
+comment on table action_states is
+    'The state of each action: the row that changes beside the append-only one. QUEUED to DISPATCHING is the door.';
+-- Only settled_at decides membership, so a change of state updates no index.
+create index action_states_unsettled on action_states (account_id, action_no) where settled_at is null;
+create index action_states_cancels on action_states (account_id, action_no)
+    where settled_at is null and action_type = 'CANCEL';
+create unique index action_states_of_intent on action_states (account_id, intent_id, seq);
+create unique index action_states_known_as on action_states (account_id, known_as) where known_as is not null;
+create index action_states_flagged on action_states (account_id) where flagged_at is not null and settled_at is null;
+call protect_tenant_table('action_states');
+grant select, update on action_states to openbell_tenant;
+grant select, insert on action_states to openbell_writer;
+create policy accept_step on action_states to openbell_writer using (true);
+grant select (
+    organization_id, account_id, action_id, intent_id, seq, slot, state, queued_at, send_started_at, unknown_since,
+    flagged_at, known_as, updated_at, settled_at, probes
+) on action_states to openbell_executor;
+create policy find_work on action_states for select to openbell_executor using (true);
+-- Operators see which actions are in doubt, and of which organization; never the terms of the order.
+grant select (
+    organization_id, account_id, action_id, intent_id, seq, action_type, state, send_started_at, unknown_since, flagged_at,
+    resends, probes, settled_at
+) on action_states to openbell_operator;
+create policy list_actions on action_states for select to openbell_operator using (true);
+
+-- An action with its state, its order, and the action whose client order id the broker knows the order by.
+create view tracked_actions with (security_invoker = true) as
+select s.organization_id, s.account_id, s.action_id, s.intent_id, s.seq, s.action_no, s.action_type, s.state, s.attempt_id,
+    s.send_started_at, s.probes, s.settled_at, coalesce(first.known_as, first.action_id) as order_action_id,
+    exists (
+        select 1 from action_states e
+        where e.account_id = s.account_id and e.intent_id = s.intent_id and e.seq < s.seq and e.settled_at is null
+    ) as earlier_unsettled,
+    o.quantity, o.filled_quantity, o.filled_value, o.standing, o.close_reason, o.pending, o.certainty,
+    o.broker_order_ids, o.symbol, o.order_side, o.order_type, o.route_strategy, o.limit_price, o.stop_price,
+    o.time_in_force, o.client_reference_id,
+    s.unknown_since, s.resends, s.flagged_at, o.triggered, o.terms_version, o.highest_quantity, o.busted_quantity,
+    o.executions_changed, o.ended, o.ended_filled
+from action_states s
+join orders o
+    on o.organization_id = s.organization_id and o.account_id = s.account_id and o.order_id = s.intent_id
+join action_states first on first.account_id = s.account_id and first.intent_id = s.intent_id and first.seq = 1;
+grant select on tracked_actions to openbell_tenant;
+
+create table executions (
+    organization_id uuid not null,
+    account_id uuid not null,
+    execution_id text not null,
+    order_id uuid not null,
+    quantity numeric not null check (quantity > 0),
+    price numeric not null check (price > 0),
+    executed_at timestamptz not null,
+    recorded_at timestamptz not null,
+    primary key (account_id, execution_id),
+    foreign key (organization_id, account_id, order_id) references orders
+);
+comment on table executions is 'Fills that brokers reported. Append-only.';
+create index executions_of_order on executions (account_id, order_id);
+create trigger append_only before update or delete or truncate on executions
+    for each statement execute function refuse_change();
+call protect_tenant_table('executions');
+grant select, insert on executions to openbell_tenant;
+
+create table execution_changes (
+    organization_id uuid not null,
+    account_id uuid not null,
+    execution_id text not null,
+    revision integer not null,
+    order_id uuid not null,
+    quantity numeric not null check (quantity >= 0),
+    price numeric not null check (price >= 0),
+    recorded_at timestamptz not null,
+    primary key (account_id, execution_id, revision),
+    foreign key (organization_id, account_id, order_id) references orders
+);
+comment on table execution_changes is 'Corrections of fills that brokers reported later; quantity 0 cancels the fill. Append-only.';
+create index execution_changes_of_order on execution_changes (account_id, order_id);
+create trigger append_only before update or delete or truncate on execution_changes
+    for each statement execute function refuse_change();
+call protect_tenant_table('execution_changes');
+grant select, insert on execution_changes to openbell_tenant;
+
+create table positions (
+    organization_id uuid not null,
+    account_id uuid not null,
+    symbol text not null,
+    quantity numeric not null,
+    updated_at timestamptz not null,
+    primary key (account_id, symbol),
+    foreign key (organization_id, account_id) references accounts
+) with (fillfactor = 80);
+comment on table positions is 'What each account holds: its fills plus its adjustments.';
+call protect_tenant_table('positions');
+grant select, insert, update on positions to openbell_tenant;
+
+create table position_adjustments (
+    organization_id uuid not null,
+    account_id uuid not null,
+    adjustment_no bigint generated always as identity,
+    symbol text not null,
+    change numeric not null check (change <> 0),
+    cause text not null check (cause in ('OPENING', 'UNEXPLAINED')),
+    adjusted_at timestamptz not null,
+    primary key (organization_id, account_id, adjustment_no),
+    foreign key (organization_id, account_id) references accounts
+);
+comment on table position_adjustments is 'Where the broker''s position differed from what the fills add up to. Append-only.';
+create trigger append_only before update or delete or truncate on position_adjustments
+    for each statement execute function refuse_change();
+call protect_tenant_table('position_adjustments');
+grant select, insert on position_adjustments to openbell_tenant;
+
+create table external_orders (
+    organization_id uuid not null,
+    account_id uuid not null,
+    broker_order_id text not null,
+    -- The order's place in the account's list: the account's lock is held when one is found.
+    number bigint generated by default as identity,
+    client_order_id text,
+    symbol text not null,
+    order_side text not null,
+    order_type text not null,
+    quantity numeric,
+    limit_price numeric,
+    stop_price numeric,
+    time_in_force text,
+    status text not null,
+    filled_quantity numeric not null,
+    accepted_at timestamptz not null,
+    found_at timestamptz not null,
+    updated_at timestamptz not null,
+    primary key (account_id, broker_order_id),
+    foreign key (organization_id, account_id) references accounts
+);
+comment on table external_orders is 'Orders at the broker that were not submitted through Openbell, as the broker reports them.';
+create unique index external_orders_listed on external_orders (account_id, number);
+create index external_orders_open on external_orders (account_id) where status in ('WORKING', 'DONE_FOR_DAY');
+call protect_tenant_table('external_orders');
+grant select, insert, update on external_orders to openbell_tenant;

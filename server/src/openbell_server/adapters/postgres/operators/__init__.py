@@ -1,0 +1,1 @@
+"""Stores for operators' commands, diagnostics, and the check of a backup."""

@@ -1,0 +1,108 @@
+"""Lists rows of the outbox queues for operators, and acknowledges or requeues failed rows; each change is audited."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, cast
+
+import asyncpg
+
+from openbell_server.adapters.postgres import audit_log, named_queries
+from openbell_server.adapters.postgres.audit_log import Facts, facts_of
+from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.events.outbox_health import read_queues
+from openbell_server.domain.errors import OperatorError
+from openbell_server.domain.events.outbox import OutboxStatus, Queue
+from openbell_server.domain.events.outbox_health import QueueStanding
+
+HANDLED_MAX: Final = 1000
+_queries = named_queries.load("outbox_operators")
+_REQUEUES: Final = {
+    Queue.ACCOUNTS: _queries.requeue_accounts_row,
+    Queue.INTENTS: _queries.requeue_intents_row,
+    Queue.USERS: _queries.requeue_users_row,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresOutboxOperators:
+    """Acts for one operator; an acknowledged or requeued row stays failed and counted."""
+
+    pool: Pool
+    operator: str
+
+    async def standing(self) -> list[QueueStanding]:
+        return await read_queues(self.pool, Role.OPERATOR)
+
+    async def list_rows(self, queues: Iterable[Queue], statuses: Iterable[OutboxStatus], row_limit: int) -> list[Facts]:
+        """Rows that are not completed, the oldest first."""
+        async with transaction(self.pool, Role.OPERATOR) as connection:
+            rows = _queries.list_rows_across_organizations(
+                connection, queues=list(queues), statuses=list(statuses), row_limit=row_limit
+            )
+            return [facts_of(row) async for row in rows]
+
+    async def show(self, queue: Queue, outbox_id: int) -> Facts:
+        return facts_of(await self._find(queue, outbox_id))
+
+    async def acknowledge(self, queue: Queue, outbox_id: int, reason: str) -> Facts:
+        """Record that an operator has checked a failed row; a row acknowledged before does not change."""
+        return await self._handle(queue, outbox_id, reason, requeue=False)
+
+    async def requeue(self, queue: Queue, outbox_id: int, reason: str) -> Facts:
+        """Acknowledge a failed row and queue a copy of it, once."""
+        return await self._handle(queue, outbox_id, reason, requeue=True)
+
+    async def handle_all(self, queue: Queue, reason: str, *, requeue: bool) -> list[Facts]:
+        """Acknowledge or requeue all unacknowledged rows, in the order in which they were queued."""
+        async with transaction(self.pool, Role.OPERATOR) as connection:
+            found = _queries.list_unacknowledged_across_organizations(connection, queue=queue, row_limit=HANDLED_MAX)
+            outbox_ids = [row["outbox_id"] async for row in found]
+        return [await self._handle(queue, outbox_id, reason, requeue=requeue) for outbox_id in outbox_ids]
+
+    async def _find(self, queue: Queue, outbox_id: int) -> asyncpg.Record:
+        async with transaction(self.pool, Role.OPERATOR) as connection:
+            row = await _queries.find_row_across_organizations(connection, queue=queue, outbox_id=outbox_id)
+        if row is None:
+            raise OperatorError(
+                f"There is no row {outbox_id} in the queue {queue}: see `openbell-server outbox list --queue {queue}"
+                " --status all`. Completed rows are removed after a while."
+            )
+        return cast("asyncpg.Record", row)
+
+    async def _handle(self, queue: Queue, outbox_id: int, reason: str, *, requeue: bool) -> Facts:
+        row = await self._find(queue, outbox_id)
+        if row["status"] != OutboxStatus.FAILED:
+            raise OperatorError(
+                f"Row {outbox_id} of the queue {queue} is {row['status']}: only failed rows can be acknowledged or"
+                " requeued."
+            )
+        (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
+        place = {"organization_id": row["organization_id"], "queue": queue, "outbox_id": outbox_id}
+        async with transaction(self.pool, Role.OPERATOR, row["organization_id"]) as connection:
+            before = facts_of(await _queries.lock_failure(connection, **place))
+            if requeue and before["requeued_as"] is not None:
+                raise OperatorError(
+                    f"Row {outbox_id} of the queue {queue} was requeued before, as row {before['requeued_as']}: see"
+                    f" `openbell-server outbox show {queue} {before['requeued_as']}`."
+                )
+            if not requeue and before["acknowledged_at"] is not None:
+                return before
+            after = facts_of(
+                await _queries.handle_failure(
+                    connection,
+                    **place,
+                    operator=self.operator,
+                    reason=reason,
+                    requeued_as=await _copy(connection, queue, row) if requeue else None,
+                )
+            )
+            operation = "outbox requeue" if requeue else "outbox acknowledge"
+            who, what = ("OPERATOR", self.operator), f"{queue} {outbox_id}"
+            await audit_log.append(connection, row["organization_id"], audit_id, who, operation, what, before, after)
+            return after
+
+
+async def _copy(connection: Connection, queue: Queue, row: asyncpg.Record) -> int:
+    """Queue a copy of the row at the end of its queue, and return its id."""
+    copied = _REQUEUES[queue](connection, organization_id=row["organization_id"], outbox_id=row["outbox_id"])
+    return cast("int", await copied)

@@ -1,0 +1,1 @@
+"""Use cases of callers, organizations, accounts, API keys and broker credentials."""

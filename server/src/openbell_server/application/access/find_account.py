@@ -1,0 +1,25 @@
+"""Find the account that a caller names, and check that the caller may use it for an operation."""
+
+from typing import Final
+
+from openbell_server.application.access.ports.account_records import AccountStore
+from openbell_server.domain.access.accounts import TradingAccount
+from openbell_server.domain.access.authorization import Operation, admit_to_account
+from openbell_server.domain.access.principals import Principal
+from openbell_server.domain.errors import Problem
+from openbell_server.domain.identifiers import AccountId
+
+_EDITS: Final = {Operation.EDIT_ACCOUNTS, Operation.EDIT_CONTROLS, Operation.EDIT_CREDENTIALS}
+
+
+async def find_account(
+    accounts: AccountStore, caller: Principal, operation: Operation, account_id: AccountId
+) -> TradingAccount:
+    """Raises Problem if there is no such account, if the caller may not, or for an edit in a disabled organization."""
+    account = await accounts.find_account(caller.organization_id, account_id)
+    if account is None:
+        raise Problem("not_found", "there is no such account")
+    admit_to_account(caller, operation, account)
+    if operation in _EDITS and account.organization_disabled:
+        raise Problem("organization_disabled", "the organization is disabled")
+    return account

@@ -1,0 +1,1 @@
+"""Protocols that adapters implement for the access use cases."""

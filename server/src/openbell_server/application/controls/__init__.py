@@ -1,0 +1,1 @@
+"""Use cases of risk limits: set rules, check commands, halt, cancel, back-test."""

@@ -1,0 +1,207 @@
+"""Rules, receipts and the counts that rules need, in the database."""
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from openbell_server.application.ports.accept_step import Acceptance, Submission
+from openbell_server.domain.access.accounts import TradingAccount
+from openbell_server.domain.access.principals import Principal
+from openbell_server.domain.controls.facts import CommandFacts, Exposure, Need, Rate, ReferencePrice
+from openbell_server.domain.controls.receipts import Receipt
+from openbell_server.domain.controls.rules import Address, Override, Rule, RuleBook, RuleTerms, StoredRule
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, ReceiptId, Symbol
+from openbell_server.domain.markets.instruments import Instrument
+from openbell_server.domain.orders.intents import IntentAction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleChange:
+    """One change in a rule's history; before is None for a new rule, after for a removed one."""
+
+    code: str
+    version: int
+    before: StoredRule | None
+    after: StoredRule | None
+    reason: str | None
+    principal: tuple[str, str]
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OrganizationStanding:
+    disabled: bool
+    entitlements: frozenset[str]
+
+
+class RuleStore(Protocol):
+    """Rules at every scope. A change starts a new epoch of the organization, or of the account under its lock."""
+
+    async def standing(self, organization_id: OrganizationId) -> OrganizationStanding | None:
+        """None if there is no such organization."""
+
+    async def find_rule(self, address: Address, code: str) -> StoredRule | None:
+        """None if there is no rule or it was removed."""
+
+    async def list_rules(self, address: Address) -> list[StoredRule]:
+        """Ordered by code."""
+
+    async def save_rule(
+        self,
+        address: Address,
+        code: str,
+        change: RuleTerms | Override | None,
+        reason: str | None,
+        principal: Principal,
+        expected: Collection[int] | None,
+    ) -> StoredRule | None:
+        """Set permanent terms or terms for a time, or remove the rule (None); returns the rule after the change.
+
+        Raises version_mismatch unless the version is in `expected` (None accepts any, 0 means no rule), and not_found
+        when there is no rule to remove. The change commits only when no command evaluated by the old rules can still
+        be sent.
+        """
+
+    async def history(self, address: Address, code: str, before_version: int | None, limit: int) -> list[RuleChange]:
+        """Changes of the rule, the newest first, beginning before a version."""
+
+
+class RuleBookStore(Protocol):
+    async def rule_book(self, account: TradingAccount) -> RuleBook:
+        """The rules at the account's epochs; read again only when the epochs changed."""
+
+
+class MarketStore(Protocol):
+    """Instruments, reference prices and exchange rates; a price may be up to one second behind the stored one."""
+
+    async def find_price(self, account: TradingAccount, symbol: Symbol) -> ReferencePrice | None:
+        """The newest price, however old; the read makes executors refresh it from now on."""
+
+    async def find_instrument(self, account: TradingAccount, symbol: Symbol) -> Instrument | None:
+        """The broker's instrument; the read makes executors refresh it from now on."""
+
+    async def find_rate(self, organization_id: OrganizationId, from_currency: str, to_currency: str) -> Rate | None:
+        """How much of to_currency one unit of from_currency is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting:
+    """What to count for a command."""
+
+    asked: CommandFacts
+    needs: frozenset[Need]
+    # The intent whose order a REPLACE changes; that order is not counted.
+    intent_id: IntentId | None = None
+    # Set when the command is checked before sending: actions queued behind it are not counted.
+    action_id: ActionId | None = None
+    idempotency_key: str | None = None
+    # How far back equal orders count.
+    window_millis: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedFacts:
+    """The counts; None where `needs` did not include them."""
+
+    # The database's clock and the epochs of organization and account, under the lock.
+    now: datetime
+    epochs: tuple[int, int]
+    # Whether a command with the same idempotency key was recorded before.
+    is_replay: bool
+    # Positions and open orders of the account.
+    exposure: Exposure | None
+    # Acceptance times of equal orders, newest first.
+    equal_orders: Sequence[datetime] | None
+
+
+class CountedAccept(Protocol):
+    """One transaction under the account's lock; its counts stay valid until it ends."""
+
+    @property
+    def facts(self) -> CountedFacts: ...
+
+    async def judged(self, rules: Sequence[Rule], *, count: bool) -> dict[tuple[str, str], Sequence[datetime]]:
+        """Times of commands that each rate rule counted before, newest first, at most as many as the rule allows.
+
+        With `count`, the rules count this command from now on, even if it is refused.
+        """
+
+    async def accept(self, submission: Submission, deadline: datetime | None) -> Acceptance: ...
+
+    async def refuse(self, receipt_id: ReceiptId, receipt: Receipt) -> None:
+        """Store the receipt of a refused command."""
+
+
+class CountedAcceptStore(Protocol):
+    def counting(self, account: TradingAccount, question: Counting) -> AbstractAsyncContextManager[CountedAccept]:
+        """A transaction under the account's lock, with the counts read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredReceipt:
+    """A receipt as it was written, with its hash."""
+
+    receipt_id: ReceiptId
+    account_id: AccountId
+    # None for a refused command.
+    intent_id: IntentId | None
+    seq: int | None
+    verdict: str
+    body: str
+    hash: bytes
+    # The number of a refusal; None for other receipts, and for refusals from before they were numbered.
+    refusal_no: int | None
+    created_at: datetime
+
+    @property
+    def place(self) -> int:
+        """Sort key among the receipts of an intent: a refusal before sending follows the command's acceptance."""
+        return 2 * (self.seq or 0) + (self.refusal_no is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainHeads:
+    """The counts of an account's actions and refusals, and the heads of both hash chains there."""
+
+    actions: int
+    chain_head: bytes
+    refusals: int
+    refusal_head: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainedAction:
+    """An action with the inputs of its hash chain."""
+
+    action: IntentAction
+    # The number of the first action of its accept batch.
+    chained_from: int
+    hash: bytes
+    receipt_text: str
+    receipt_hash: bytes
+
+
+class ReceiptStore(Protocol):
+    async def find_receipt(
+        self, organization_id: OrganizationId, account_id: AccountId, receipt_id: ReceiptId
+    ) -> StoredReceipt | None: ...
+
+    async def receipts_of_intent(
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, after: int, limit: int
+    ) -> list[StoredReceipt]:
+        """Receipts of an intent's commands and of refusals before sending, by place, beginning after a place."""
+
+    async def refusals_after(
+        self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
+    ) -> list[StoredReceipt]:
+        """Refusals of the account by number, beginning after a number."""
+
+    async def chain_heads(self, organization_id: OrganizationId, account_id: AccountId) -> ChainHeads:
+        """The heads of both chains; rows up to there never change."""
+
+    async def chained_actions(
+        self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
+    ) -> list[ChainedAction]:
+        """Actions of the account by number, beginning after a number."""

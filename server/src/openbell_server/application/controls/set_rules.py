@@ -1,0 +1,230 @@
+"""Set and read rules and switches of an organization, an account, a symbol of an account, or an API key."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from openbell_server.application.access.find_account import find_account
+from openbell_server.application.access.ports.account_records import AccountStore
+from openbell_server.application.access.ports.api_key_records import ApiKeyRecords
+from openbell_server.application.controls.ports.rules import RuleChange, RuleStore
+from openbell_server.application.paging import Page, bounded, page_of, start_of
+from openbell_server.application.ports.broker import BrokerDefinition
+from openbell_server.application.ports.hints import Hints
+from openbell_server.domain.access.authorization import (
+    Operation,
+    require_entitlement,
+    require_environment,
+)
+from openbell_server.domain.access.principals import Principal, PrincipalKind
+from openbell_server.domain.controls.catalogue import SETTABLE, checked_parameters
+from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.controls.rules import SWITCH, Address, Override, RuleTerms, StoredRule, SwitchState
+from openbell_server.domain.errors import FieldProblem, InvalidCommand, Problem
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.names import check_reason
+
+_STRICTNESS: Final = {state: place for place, state in enumerate(SwitchState)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The place that a request path names; not yet checked to exist."""
+
+    scope: Scope
+    account_id: AccountId | None = None
+    # As the caller spells it.
+    symbol: str | None = None
+    key_id: UUID | None = None
+
+    @property
+    def edit(self) -> Operation:
+        """The operation that a change at this place needs."""
+        ours = self.scope in (Scope.ACCOUNT, Scope.SYMBOL)
+        return Operation.EDIT_CONTROLS if ours else Operation.EDIT_ORGANIZATION_CONTROLS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedRule:
+    """New terms of a rule, permanent or for a time, and the reason."""
+
+    change: RuleTerms | Override
+    reason: str
+
+    @property
+    def terms(self) -> RuleTerms:
+        return self.change.terms if isinstance(self.change, Override) else self.change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedSwitch:
+    """A new state of a switch, whether working orders are cancelled with it, and the reason."""
+
+    state: SwitchState
+    cancel_working: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetRules:
+    """Rules of one organization; spellings of a symbol are resolved by the account's broker."""
+
+    accounts: AccountStore
+    keys: ApiKeyRecords
+    rules: RuleStore
+    brokers: Mapping[str, BrokerDefinition]
+    hints: Hints
+    cursor_key: bytes
+
+    async def put(
+        self,
+        caller: Principal,
+        place: Place,
+        code: str,
+        decode: Callable[[], Awaitable[WantedRule]],
+        expected: Collection[int] | None,
+    ) -> StoredRule:
+        """Set the rule's permanent terms, or terms for a time."""
+        address = await self._enter(caller, place, place.edit)
+        _require_code(code)
+        wanted = await decode()
+        check_reason("reason", wanted.reason)
+        checked_parameters(code, place.scope, wanted.terms.parameters)
+        saved = await self._save(address, code, wanted.change, wanted.reason, caller, expected)
+        assert saved is not None, "a rule that was just set exists"
+        return saved
+
+    async def remove(
+        self, caller: Principal, place: Place, code: str, reason: str | None, expected: Collection[int] | None
+    ) -> None:
+        """Remove the rule, and its terms for a time."""
+        address = await self._enter(caller, place, place.edit)
+        _require_code(code)
+        await self._save(address, code, None, reason, caller, expected)
+
+    async def show(self, caller: Principal, place: Place, code: str) -> StoredRule:
+        address = await self._enter(caller, place, Operation.READ_CONTROLS)
+        _require_code(code)
+        found = await self.rules.find_rule(address, code)
+        if found is None:
+            raise Problem("not_found", f"no rule {code} is set here")
+        return found
+
+    async def list_all(self, caller: Principal, place: Place) -> list[StoredRule]:
+        """Every rule there, by code, without the switch."""
+        address = await self._enter(caller, place, Operation.READ_CONTROLS)
+        return [rule for rule in await self.rules.list_rules(address) if rule.code != SWITCH]
+
+    async def history(
+        self, caller: Principal, place: Place, code: str, cursor: str | None, limit: int | None
+    ) -> Page[RuleChange]:
+        address = await self._enter(caller, place, Operation.READ_CONTROLS)
+        _require_code(code)
+        return await self._changes(address, code, cursor, limit)
+
+    async def switch_history(
+        self, caller: Principal, place: Place, cursor: str | None, limit: int | None
+    ) -> Page[RuleChange]:
+        address = await self._enter(caller, place, Operation.READ_CONTROLS)
+        return await self._changes(address, SWITCH, cursor, limit)
+
+    async def _changes(self, address: Address, code: str, cursor: str | None, limit: int | None) -> Page[RuleChange]:
+        scope = f"rule changes {address.organization_id} {address.scope} {address.subject} {code}"
+        before, rows = start_of(self.cursor_key, scope, cursor), bounded(limit)
+        found = await self.rules.history(address, code, before or None, rows + 1)
+        return page_of(self.cursor_key, scope, cursor, rows, [(change.version, change) for change in found])
+
+    async def show_switch(self, caller: Principal, place: Place) -> tuple[Address, StoredRule | None]:
+        """The switch; None if it was never set."""
+        address = await self._enter(caller, place, Operation.READ_CONTROLS)
+        return address, await self.rules.find_rule(address, SWITCH)
+
+    async def put_switch(
+        self,
+        caller: Principal,
+        place: Place,
+        decode: Callable[[], Awaitable[WantedSwitch]],
+        expected: Collection[int] | None,
+    ) -> StoredRule:
+        """Set the switch. An API key may make it stricter; only a user may lift it."""
+        address = await self._enter(caller, place, place.edit)
+        wanted = await decode()
+        check_reason("reason", wanted.reason)
+        if wanted.cancel_working and wanted.state is SwitchState.ACTIVE:
+            raise InvalidCommand("cancel_working", "is only for a switch that stops something")
+        parameters = {"state": wanted.state, "cancel_working": wanted.cancel_working}
+        guarded = caller.kind is not PrincipalKind.USER and wanted.state is not SwitchState.HALTED
+        version = await self._require_no_lifting(address, wanted.state) if guarded else None
+        seen = expected if version is None else {version} if expected is None else {version} & set(expected)
+        try:
+            terms = RuleTerms(parameters=parameters)
+            saved = await self._save(address, SWITCH, terms, wanted.reason, caller, seen)
+        except Problem as problem:
+            if problem.code == "version_mismatch" and expected is None:
+                raise Problem("concurrent_change", "another caller set the switch at the same time") from None
+            raise
+        assert saved is not None, "a switch that was just set exists"
+        return saved
+
+    async def _save(
+        self,
+        address: Address,
+        code: str,
+        change: RuleTerms | Override | None,
+        reason: str | None,
+        caller: Principal,
+        expected: Collection[int] | None,
+    ) -> StoredRule | None:
+        saved = await self.rules.save_rule(address, code, change, reason, caller, expected)
+        if address.account_id is not None:
+            self.hints.events_were_written([address.account_id])
+        return saved
+
+    async def _require_no_lifting(self, address: Address, state: SwitchState) -> int:
+        """The version of the switch, 0 if it was never set; raises Problem if this state would lift it."""
+        found = await self.rules.find_rule(address, SWITCH)
+        if found is None:
+            return 0
+        if _STRICTNESS[state] < _STRICTNESS[switch_state(found)]:
+            raise Problem("permission_denied", "a switch is lifted by a user with the role admin, never by an API key")
+        return found.version
+
+    async def _enter(self, caller: Principal, place: Place, operation: Operation) -> Address:
+        if place.account_id is not None:
+            return await self._enter_account(caller, place, place.account_id, operation)
+        standing = await self.rules.standing(caller.organization_id)
+        if standing is None:
+            raise Problem("not_found", "there is no such organization")
+        if place.key_id is not None:
+            key = await self.keys.find(caller.organization_id, place.key_id)
+            if key is None:
+                raise Problem("not_found", "there is no such API key")
+            require_environment(caller, key.environment)
+        require_entitlement(operation, standing.entitlements)
+        if operation is not Operation.READ_CONTROLS and standing.disabled:
+            raise Problem("organization_disabled", "the organization is disabled")
+        key_id = None if place.key_id is None else str(place.key_id)
+        return Address(organization_id=caller.organization_id, scope=place.scope, key_id=key_id)
+
+    async def _enter_account(
+        self, caller: Principal, place: Place, account_id: AccountId, operation: Operation
+    ) -> Address:
+        account = await find_account(self.accounts, caller, operation, account_id)
+        symbol: Symbol | None = None
+        if place.symbol is not None:
+            symbol = self.brokers[account.broker].canonical_symbol(place.symbol)
+            if symbol is None:
+                message = "must be 1 to 32 of A-Z, 0-9 and . - / : _"
+                raise Problem("invalid_parameter", f"symbol {message}", (FieldProblem("/symbol", "invalid", message),))
+        return Address(organization_id=caller.organization_id, scope=place.scope, account_id=account_id, symbol=symbol)
+
+
+def switch_state(rule: StoredRule) -> SwitchState:
+    assert rule.terms is not None, "a switch has permanent terms only"
+    return SwitchState(rule.terms.parameters["state"])
+
+
+def _require_code(code: str) -> None:
+    if code not in SETTABLE:
+        raise Problem("not_found", f"there is no such rule; the codes are {', '.join(SETTABLE)}")

@@ -1,0 +1,1 @@
+"""Use cases of execution: send actions to brokers, apply reports, reconcile."""

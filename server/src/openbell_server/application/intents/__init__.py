@@ -1,0 +1,1 @@
+"""Use cases of intents: submit commands, read intents, orders and receipts."""

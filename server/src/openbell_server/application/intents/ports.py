@@ -1,0 +1,218 @@
+"""The database as intents use it: accept a command, read actions, orders, executions, positions and statistics."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Protocol
+
+from openbell_server.application.controls.ports.orders import OrderStore
+from openbell_server.application.ports.accept_step import AcceptStore
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, Symbol
+from openbell_server.domain.orders.action_lifecycle import ActionState, Reason
+from openbell_server.domain.orders.intent_statistics import IntentStatistics, TimeWindow
+from openbell_server.domain.orders.intents import ActionType, IntentAction
+from openbell_server.domain.orders.order_aggregate import Order
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType
+
+
+class ListedStatus(StrEnum):
+    """Which orders are listed: WORKING ones may still fill or are unknown."""
+
+    WORKING = "WORKING"
+    CLOSED = "CLOSED"
+    ALL = "ALL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderFilter:
+    """Which orders of an account are listed; None matches all."""
+
+    status: ListedStatus = ListedStatus.ALL
+    symbol: str | None = None
+    order_side: OrderSide | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedOrder:
+    """The current order of an intent, with the number of the action that created it."""
+
+    number: int
+    intent_id: IntentId
+    # The action whose client order id the broker has.
+    order_action_id: ActionId
+    client_reference_id: str | None
+    symbol: Symbol
+    order_side: OrderSide
+    order_type: OrderType
+    order: Order
+    # Of the latest action.
+    reason: Reason | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedExecution:
+    """An execution as the broker first reported it, and its later correction."""
+
+    execution_id: str
+    intent_id: IntentId
+    symbol: Symbol
+    order_side: OrderSide
+    reported_quantity: Decimal
+    reported_price: Decimal
+    executed_at: datetime
+    recorded_at: datetime
+    # The correction; None if there was none, quantity 0 if the broker busted the execution.
+    quantity: Decimal | None
+    price: Decimal | None
+    changed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPosition:
+    """The position of an account in a symbol; negative if it is short."""
+
+    symbol: Symbol
+    quantity: Decimal
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedPositions:
+    """The positions of an account after the event with this number."""
+
+    event_no: int
+    # When the broker's positions were last adopted; None: never.
+    as_of: datetime | None
+    positions: Sequence[ListedPosition]
+
+
+class OrderLists(Protocol):
+    async def list_orders(
+        self, organization_id: OrganizationId, account_id: AccountId, wanted: OrderFilter, numbers: range, limit: int
+    ) -> list[ListedOrder]:
+        """Orders that match a filter, in the order they were submitted, within a range of numbers."""
+
+    async def list_working_orders(
+        self, organization_id: OrganizationId, account_id: AccountId, wanted: OrderFilter, after: int, limit: int
+    ) -> list[ListedOrder]:
+        """Orders that are not closed, beginning after a number."""
+
+    async def show_order(
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
+    ) -> ListedOrder | None: ...
+
+    async def list_executions(
+        self,
+        organization_id: OrganizationId,
+        account_id: AccountId,
+        intent_id: IntentId | None,
+        since: datetime,
+        skipped: int,
+        until: datetime | None,
+        limit: int,
+    ) -> list[ListedExecution]:
+        """Executions in recording order from `since` on; the first `skipped` of exactly that time are left out."""
+
+    async def list_positions(
+        self, organization_id: OrganizationId, account_id: AccountId, limit: int
+    ) -> ListedPositions:
+        """All positions are read in one statement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedAction:
+    action: IntentAction
+    state: ActionState
+    reason: Reason | None
+    settled_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionFilter:
+    """Which actions of an account are listed; None matches all, and both times are excluded."""
+
+    symbol: str | None = None
+    action_type: ActionType | None = None
+    client_reference_id: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownEvidence:
+    """Why an outcome is unknown, and the look-ups made so far."""
+
+    since: datetime
+    probes: Sequence[tuple[datetime, bool]]
+    # Since when the action is flagged for an operator, and how often the command may have been sent.
+    flagged_at: datetime | None
+    writes: int
+    # Together they determine what would settle the outcome.
+    action_type: ActionType
+    broker: str
+    # The broker's ids of orders that may be this one.
+    candidates: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """The current order of an intent."""
+
+    order: Order
+    unknown: UnknownEvidence | None
+    updated_at: datetime
+
+
+class IntentStore(AcceptStore, OrderStore, Protocol):
+    async def find_action(
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, seq: int | None = None
+    ) -> RecordedAction | None:
+        """The action with this seq, or the latest."""
+
+    async def find_action_by_id(
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, action_id: ActionId
+    ) -> RecordedAction | None: ...
+
+    async def find_action_by_key(
+        self, organization_id: OrganizationId, account_id: AccountId, key: str, command_hash: bytes
+    ) -> RecordedAction | None:
+        """The action recorded under this key for the same command."""
+
+    async def find_execution(
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
+    ) -> Execution | None: ...
+
+    async def list_actions(
+        self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
+    ) -> list[RecordedAction]:
+        """Actions of an account in commit order, beginning after a number."""
+
+    async def list_some_actions(
+        self,
+        organization_id: OrganizationId,
+        account_id: AccountId,
+        wanted: ActionFilter,
+        numbers: range,
+        limit: int,
+    ) -> list[RecordedAction]:
+        """Actions that match a filter, in commit order, within a range of numbers."""
+
+    async def numbers_between(
+        self, organization_id: OrganizationId, account_id: AccountId, since: datetime | None, until: datetime | None
+    ) -> range:
+        """The numbers of an account's actions; with since or until, a range that covers those times."""
+
+    async def list_actions_of_intent(
+        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, after: int, limit: int
+    ) -> list[RecordedAction]:
+        """Actions of an intent, beginning after a seq."""
+
+
+class StatisticsStore(Protocol):
+    async def count_intents(
+        self, organization_id: OrganizationId, account_id: AccountId, window: TimeWindow
+    ) -> IntentStatistics: ...

@@ -1,0 +1,1 @@
+"""Use cases of webhooks: manage, test and deliver them."""

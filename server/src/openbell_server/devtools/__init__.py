@@ -1,0 +1,1 @@
+"""Local development: run the whole platform on this machine, the demo, and generated pages."""

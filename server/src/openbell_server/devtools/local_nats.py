@@ -1,0 +1,81 @@
+"""A local NATS server with JetStream, from the system or a wheel, with its store in a given folder."""
+
+import json
+import os
+import shutil
+import socket
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+from openbell_server.devtools.child_processes import Child, ChildFailed, free_port
+from openbell_server.devtools.local_server import LocalServer, version_of
+
+_OLDEST = (2, 12)
+_VERSION = r"v(\d+)\.(\d+)\."
+
+
+class LocalNats(LocalServer):
+    """A NATS server that can be killed and restarted on the same port; it keeps its store until wiped."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        super().__init__(port)
+        self.url = f"nats://127.0.0.1:{port}"
+        self._monitor_port = free_port()
+        self.monitor_url = f"http://127.0.0.1:{self._monitor_port}"
+        # Unique, so that another server on the port is not mistaken for ours.
+        self._name = f"{folder.name}-{port}"
+        self._store = folder / "jetstream"
+        self._config = folder / "nats.conf"
+        self._log = folder / "nats.log"
+        self._binary: Path | None = None
+
+    def start(self) -> None:
+        if self.is_running:
+            return
+        if self._binary is None:
+            self._binary = find_nats()
+        self._config.write_text(
+            f'server_name: "{self._name}"\n'
+            f'listen: "127.0.0.1:{self.port}"\n'
+            f'http: "127.0.0.1:{self._monitor_port}"\n'
+            f'jetstream {{ store_dir: "{self._store}", sync_interval: always, max_file: 512M }}\n'
+        )
+        self._wait_until_ready("NATS", Child([self._binary, "-c", self._config], log=self._log), self._is_ready)
+
+    def wipe(self) -> None:
+        """Delete all streams and messages; raises RuntimeError while it runs."""
+        if self.is_running:
+            raise RuntimeError("stop NATS before wiping its store")
+        shutil.rmtree(self._store, ignore_errors=True)
+
+    def _is_ready(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                greeting = connection.makefile("rb").readline()
+            facts = json.loads(greeting.removeprefix(b"INFO "))
+        except (OSError, ValueError):
+            return False
+        return facts.get("server_name") == self._name and facts.get("jetstream") is True
+
+
+def find_nats() -> Path:
+    """The program of OPENBELL_NATS_BIN, else the system's, else the wheel's."""
+    oldest = ".".join(map(str, _OLDEST))
+    if named := os.environ.get("OPENBELL_NATS_BIN"):
+        if version_of(Path(named), _VERSION) < _OLDEST:
+            raise ChildFailed(f"OPENBELL_NATS_BIN is {named}, which is not nats-server {oldest} or newer.")
+        return Path(named)
+    for program in _candidates():
+        if version_of(program, _VERSION) >= _OLDEST:
+            return program
+    raise ChildFailed(
+        f"No nats-server {oldest} or newer was found: pip install 'openbell-server[dev]',"
+        " or install one and set OPENBELL_NATS_BIN to its program (Debian's own is too old)."
+    )
+
+
+def _candidates() -> Iterator[Path]:
+    if found := shutil.which("nats-server"):
+        yield Path(found)
+    yield Path(sysconfig.get_path("scripts")) / "nats-server"

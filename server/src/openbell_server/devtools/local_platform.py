@@ -1,0 +1,180 @@
+"""Starts a whole platform on this machine: services, databases, schema, an organization, every process."""
+
+import asyncio
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+from openbell_server.adapters.postgres.access.organizations import add_account, add_api_key, add_organization
+from openbell_server.adapters.postgres.connection import EXECUTOR_ROLES, DatabaseClock, Role, open_pool, transaction
+from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.operators.operators import operator_store
+from openbell_server.devtools.background_services import create_databases
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import APP_LOGIN, EXECUTOR_LOGIN, Stack
+from openbell_server.domain.access import api_keys
+from openbell_server.domain.access.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment
+from openbell_server.domain.access.principals import PERMISSIONS
+from openbell_server.domain.identifiers import AccountId, OrganizationId
+from openbell_server.processes.vault import FILE
+from openbell_server.settings import Settings
+
+_NO_LIMITS: Final = {
+    f"OPENBELL_{name.upper()}": "1000000" for name in Settings.model_fields if name.startswith("limit_")
+}
+
+# The organizations' ids at the identity provider, which is the default of the settings.
+IDENTITY_PROVIDER = "workos"
+ACME = "org_acme"
+OPERATIONS = "org_operations"
+
+
+@dataclass(frozen=True, slots=True)
+class Seeded:
+    """Data for a first intent; the key is not shown in repr."""
+
+    organization_id: OrganizationId
+    internal_organization_id: OrganizationId
+    account_ids: list[AccountId]
+    api_key: str = field(repr=False)
+
+
+class LocalPlatform:
+    """Starts everything in order, and stops it in reverse.
+
+    settings are OPENBELL_* variables that override the defaults. accounts paper accounts are opened at brokers in turn.
+    Without limits one key can submit the load of a demo or a proof.
+    """
+
+    def __init__(
+        self,
+        log_folder: Path,
+        settings: Mapping[str, str] | None = None,
+        accounts: int = 1,
+        revision: str = "head",
+        *,
+        brokers: Sequence[str] = ("paper",),
+        with_limits: bool = False,
+        with_redis: bool = False,
+    ) -> None:
+        self.services = LocalServices(with_redis=with_redis)
+        self._log_folder = log_folder
+        self._settings = {**({} if with_limits else _NO_LIMITS), **(settings or {})}
+        self._accounts = [broker for _, broker in zip(range(accounts), itertools.cycle(brokers), strict=False)]
+        self._revision = revision
+
+    def start(self) -> None:
+        self.services.start()
+        try:
+            create_databases(self.services.postgres.url())
+            private, public = _vault_keys(self.services.folder)
+            self.stack = Stack(
+                self.services,
+                {"OPENBELL_VAULT_KEY": f"{FILE}{public}", **self._settings},
+                self._log_folder,
+                executor_environment={"OPENBELL_VAULT_KEY": f"{FILE}{private}"},
+            )
+            migrate(self.owner_url, self._revision)
+            allow_login(self.owner_url, APP_LOGIN)
+            allow_login(self.owner_url, EXECUTOR_LOGIN, EXECUTOR_ROLES)
+            self.seeded = asyncio.run(
+                _seed(self.stack.environment["OPENBELL_DATABASE_URL"], self._accounts, IDENTITY_PROVIDER)
+            )
+            if self._revision == "head":
+                # Commands of operators need the newest schema.
+                asyncio.run(_mark_internal(self.owner_url, self.seeded.internal_organization_id))
+            self.stack.start_all()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        if hasattr(self, "stack"):
+            self.stack.stop_all()
+        self.services.stop()
+
+    @property
+    def owner_url(self) -> str:
+        """The database for its owner; the processes use a login with fewer rights."""
+        return self.services.postgres.url("openbell")
+
+    def client_environment(self) -> dict[str, str]:
+        """Settings of the client library and the command line."""
+        settings = self.stack.environment
+        return {
+            "OPENBELL_URL": f"http://127.0.0.1:{settings['OPENBELL_API_PORT']}",
+            "OPENBELL_STREAM": f"127.0.0.1:{settings['OPENBELL_STREAM_PORT']}",
+            "OPENBELL_ACCOUNT": str(self.seeded.account_ids[0]),
+            "OPENBELL_API_KEY": self.seeded.api_key,
+        }
+
+    @property
+    def paper_url(self) -> str:
+        return f"http://127.0.0.1:{self.stack.environment['OPENBELL_PAPER_PORT']}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def _vault_keys(folder: Path) -> tuple[Path, Path]:
+    """A private and a public key file, in a folder with mode 700."""
+    from openbell_server.adapters.vault.key_file import create_key_files
+
+    kept = folder / "vault"
+    kept.mkdir(mode=0o700)
+    private, public = kept / "private.json", kept / "public.json"
+    create_key_files(private, public)
+    return private, public
+
+
+async def _seed(url: str, brokers: Sequence[str], provider: str) -> Seeded:
+    """Create two organizations, one internal, a paper account for each broker, and a key with all permissions."""
+    key, presented = api_keys.mint(Environment.PAPER, os.urandom(api_keys.ENTROPY_BYTES))
+    async with await open_pool(url) as pool:
+        acme, internal, key_id, *opened = await DatabaseClock(pool).new_ids(3 + len(brokers))
+        seeded = Seeded(OrganizationId(acme), OrganizationId(internal), [AccountId(account) for account in opened], key)
+        for organization, external_id, name in (
+            (seeded.organization_id, ACME, "Acme Trading"),
+            (seeded.internal_organization_id, OPERATIONS, "Operations"),
+        ):
+            async with transaction(pool, Role.TENANT, organization) as connection:
+                await add_organization(
+                    connection,
+                    organization,
+                    external_id=external_id,
+                    provider=provider,
+                    name=name,
+                    entitlements=[TRADING_LIVE, CONTROLS_PREMIUM],
+                )
+        async with transaction(pool, Role.TENANT, acme) as connection:
+            for number, (account, broker) in enumerate(zip(seeded.account_ids, brokers, strict=True), 1):
+                await add_account(
+                    connection,
+                    seeded.organization_id,
+                    account,
+                    name=f"Paper {number}",
+                    broker=broker,
+                    environment=Environment.PAPER,
+                )
+            await add_api_key(
+                connection,
+                seeded.organization_id,
+                key_id,
+                presented,
+                name="dev",
+                environment=Environment.PAPER,
+                permissions=PERMISSIONS,
+            )
+        return seeded
+
+
+async def _mark_internal(owner_url: str, organization_id: OrganizationId) -> None:
+    async with operator_store(owner_url, "dev") as store:
+        await store.set_internal(organization_id, internal=True)

@@ -1,0 +1,1 @@
+"""Generators of documentation pages from code."""

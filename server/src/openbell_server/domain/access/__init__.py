@@ -1,0 +1,1 @@
+"""Callers, permissions, accounts, API keys and broker credentials."""

@@ -1,0 +1,117 @@
+"""API keys: `ob_<environment>_<12 id>_<43 secret>_<6 checksum>` in base62; only a hash is stored."""
+
+import hashlib
+import re
+import zlib
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.principals import PERMISSIONS
+from openbell_server.domain.errors import InvalidCommand, Problem
+from openbell_server.domain.identifiers import OrganizationId, base62
+from openbell_server.domain.names import check_name
+
+CELL: Final = "00"
+ENTROPY_BYTES: Final = 40
+_KEY = re.compile(r"ob_(paper|live)_([0-9A-Za-z]{12})_([0-9A-Za-z]{43})_([0-9A-Za-z]{6})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class PresentedKey:
+    """A key from a request, well-formed and with a correct checksum."""
+
+    environment: Environment
+    key_id: str
+    secret_hash: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    id: str
+    key_id: str
+    organization_id: OrganizationId
+    environment: Environment
+    permissions: frozenset[str]
+    secret_hash: bytes = field(repr=False)
+    disabled: bool
+    revoked_at: datetime | None
+    expires_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKeyRecord:
+    """A key as its organization's admins see it."""
+
+    id: UUID
+    key_id: str
+    name: str
+    environment: Environment
+    permissions: tuple[str, ...]
+    disabled: bool
+    revoked_at: datetime | None
+    expires_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewApiKey:
+    name: str
+    environment: Environment
+    permissions: frozenset[str]
+    expires_at: datetime | None
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        takes = permissions_for(self.environment)
+        if not self.permissions or not self.permissions <= takes:
+            message = f"must be one or more of {', '.join(sorted(takes))} for a key of {self.environment} accounts"
+            raise InvalidCommand("permissions", message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyChange:
+    """Changes to a key; None keeps a value."""
+
+    name: str | None = None
+    disabled: bool | None = None
+    revoked: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            check_name(self.name)
+
+    def check(self, record: ApiKeyRecord) -> None:
+        """Raises Problem if the key is revoked; revoking it again changes nothing."""
+        if record.revoked_at is not None and not self.revoked:
+            raise Problem("key_revoked", "the API key is revoked, which is for good")
+
+
+def permissions_for(environment: Environment) -> frozenset[str]:
+    """The permissions that a key may have: control edits only of its own environment."""
+    others = tuple(f":{other}" for other in Environment if other is not environment)
+    return frozenset(permission for permission in PERMISSIONS if not permission.endswith(others))
+
+
+def _checksum(text: str) -> str:
+    return base62(zlib.crc32(text.encode()), 6)
+
+
+def mint(environment: Environment, entropy: bytes) -> tuple[str, PresentedKey]:
+    """A new key from 40 random bytes: its text, shown once, and the part that is stored."""
+    assert len(entropy) == ENTROPY_BYTES
+    key_id = CELL + base62(int.from_bytes(entropy[:8]) % 62**10, 10)
+    secret = base62(int.from_bytes(entropy[8:]) % 62**43, 43)
+    body = f"ob_{environment}_{key_id}_{secret}"
+    return f"{body}_{_checksum(body)}", PresentedKey(environment, key_id, hashlib.sha256(secret.encode()).digest())
+
+
+def read(text: str) -> PresentedKey | None:
+    """The key in a header, or None if it is malformed; the checksum is checked before any look-up."""
+    match = _KEY.fullmatch(text)
+    if match is None or _checksum(text[:-7]) != match[4]:
+        return None
+    return PresentedKey(Environment(match[1]), match[2], hashlib.sha256(match[3].encode()).digest())

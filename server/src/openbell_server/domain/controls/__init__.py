@@ -1,0 +1,1 @@
+"""Risk limits: rules, their evaluation, receipts, halts and back-tests."""

@@ -1,0 +1,111 @@
+"""A command and the facts known when it is evaluated: the whole input of an evaluation."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.identifiers import Symbol
+from openbell_server.domain.markets.calendars import MarketCalendars
+from openbell_server.domain.markets.instruments import Instrument
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, Terms
+
+
+class Gate(StrEnum):
+    """When a command is evaluated: when it is accepted, and just before it is written to the broker."""
+
+    ACCEPT = "accept"
+    DOOR = "door"
+
+
+class Need(StrEnum):
+    """A fact that a rule needs beside the command."""
+
+    PRICE = "price"
+    INSTRUMENT = "instrument"
+    EXPOSURE = "exposure"
+    DUPLICATES = "duplicates"
+    RATE = "rate"
+
+
+# Counted under the account's lock.
+STATEFUL = frozenset({Need.EXPOSURE, Need.DUPLICATES, Need.RATE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandFacts:
+    """A command as the rules see it. A REPLACE has its new terms and the order's current ones."""
+
+    action_type: ActionType
+    symbol: Symbol
+    order_side: OrderSide
+    order_type: OrderType
+    terms: Terms
+    environment: Environment
+    # The API key's id; None for other callers.
+    key_id: str | None = None
+    # Of the order that a REPLACE changes: its terms and its filled quantity.
+    before: Terms | None = None
+    filled_quantity: Decimal = Decimal(0)
+    # Time since it was accepted; None at the accept gate.
+    age: timedelta | None = None
+    deadline: datetime | None = None
+    allow_duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferencePrice:
+    price: Decimal
+    as_of: datetime
+    # quote, fill or given.
+    source: str
+    bid: Decimal | None = None
+    ask: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """The price of one unit of a currency in another."""
+
+    rate: Decimal
+    as_of: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposure:
+    """Position and open orders, read under the account's lock; waiting and unknown orders count as working.
+
+    The command itself is excluded; at the door, commands queued behind it are excluded too.
+    """
+
+    # Of the symbol; None if the broker never reported it.
+    position: Decimal | None
+    position_as_of: datetime | None
+    # Open quantities of the symbol.
+    working_buys: Decimal = Decimal(0)
+    working_sells: Decimal = Decimal(0)
+    # Open orders of the account, of the symbol, and of the symbol on the command's side.
+    open_orders: int = 0
+    open_orders_of_symbol: int = 0
+    open_orders_of_side: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Known facts; None means missing. Facts that no rule needs may be left out."""
+
+    now: datetime
+    price: ReferencePrice | None = None
+    instrument: Instrument | None = None
+    # By source and target currency.
+    rates_of_exchange: Mapping[tuple[str, str], Rate] = field(default_factory=dict)
+    exposure: Exposure | None = None
+    # None if the calendars could not be read.
+    calendars: MarketCalendars | None = None
+    # When equal orders of the account were accepted under another Idempotency-Key or none, newest first; bounded.
+    equal_orders: Sequence[datetime] | None = None
+    # Times of commands evaluated by a rule, by its scope and subject, newest first, at most its limit.
+    judged: Mapping[tuple[str, str], Sequence[datetime]] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""One module for each group of control kinds, and the numbers and parameters that they share."""

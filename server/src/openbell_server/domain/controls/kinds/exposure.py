@@ -1,0 +1,194 @@
+"""Limits on open orders and positions; waiting and unknown orders count as working."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Final
+
+from openbell_server.domain.controls.facts import CommandFacts, Exposure, Facts, Need
+from openbell_server.domain.controls.findings import Comparison, Finding, LazyFinding, RuleResult
+from openbell_server.domain.controls.kind import NOTHING, ControlKind, found, unavailable
+from openbell_server.domain.controls.kinds.numbers import at_work, shown
+from openbell_server.domain.controls.kinds.parameters import Parameters
+from openbell_server.domain.controls.kinds.times import utc_text
+from openbell_server.domain.controls.rules import Rule
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import EXACT, OrderSide
+
+OPEN_ORDERS_MOST: Final = 1_000_000
+_EXPOSURE: Final = frozenset({Need.EXPOSURE})
+_OPEN_SHAPE: Final = '{"count": 1 to 1000000, "per"?: "account" | "symbol" | "side"}, per account if it is left out'
+_POSITION_SHAPE: Final = '{"quantity": "…"}, a decimal string'
+
+
+class Per(StrEnum):
+    """Which open orders are counted: of the account, of the symbol, or of the symbol on one side."""
+
+    ACCOUNT = "account"
+    SYMBOL = "symbol"
+    SIDE = "side"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenOrders:
+    count: int
+    per: Per = Per.ACCOUNT
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The largest long or short position in one symbol."""
+
+    quantity: Decimal
+
+
+def _missing_position(command: CommandFacts) -> str:
+    return f"the position of {command.symbol} by the broker's word"
+
+
+def _position_inputs(position: Decimal, exposure: Exposure, command: CommandFacts) -> dict[str, str]:
+    inputs = {
+        "position": shown(position),
+        "working_buys": shown(exposure.working_buys),
+        "working_sells": shown(exposure.working_sells),
+        "quantity_at_work": shown(at_work(command)),
+    }
+    if exposure.position_as_of is not None:
+        inputs["position_as_of"] = utc_text(exposure.position_as_of)
+    return inputs
+
+
+def reducible(
+    rule: Rule, command: CommandFacts, facts: Facts, *, code: str | None = None, denies_missing: bool = False
+) -> Finding:
+    """Whether a SELL sells no more than is held and not yet being sold, or a BUY no more than is short likewise."""
+    exposure = facts.exposure
+    if exposure is None or exposure.position is None:
+        return unavailable(
+            rule,
+            command,
+            Comparison.AT_MOST,
+            None,
+            _missing_position(command),
+            code=code,
+            denies=True if denies_missing else None,
+        )
+    if command.order_side is OrderSide.BUY:
+        left = EXACT.subtract(EXACT.minus(exposure.position), exposure.working_buys)
+    else:
+        left = EXACT.subtract(exposure.position, exposure.working_sells)
+    limit, observed = max(Decimal(0), left), at_work(command)
+    if limit:
+        would_pass = f"a quantity of at most {shown(EXACT.add(limit, command.filled_quantity))}"
+    else:
+        would_pass = f"no {command.order_side} of {command.symbol}: nothing is left that it would reduce"
+    return found(
+        rule,
+        Comparison.AT_MOST,
+        shown(limit),
+        shown(observed),
+        passes=observed <= limit,
+        would_pass=would_pass,
+        headroom=EXACT.subtract(limit, observed),
+        inputs=_position_inputs(exposure.position, exposure, command),
+        code=code,
+    )
+
+
+def _decode_open(parameters: Mapping[str, Any]) -> OpenOrders:
+    read = Parameters(parameters, _OPEN_SHAPE).only({"count"}, {"per"})
+    per = read.optional("per", lambda name: read.one_of(name, Per), Per.ACCOUNT)
+    return OpenOrders(read.whole("count", 1, OPEN_ORDERS_MOST), per)
+
+
+def _open_needs(_: OpenOrders, command: CommandFacts) -> frozenset[Need]:
+    return _EXPOSURE if command.action_type is ActionType.CREATE else NOTHING
+
+
+def _judge_open(rule: Rule, command: CommandFacts, facts: Facts) -> RuleResult | None:
+    assert isinstance(rule.parameters, OpenOrders)
+    if command.action_type is not ActionType.CREATE:
+        # A REPLACE opens no further order.
+        return None
+    limit, per = rule.parameters.count, rule.parameters.per
+    if facts.exposure is None:
+        return unavailable(rule, command, Comparison.AT_MOST, limit, "the count of open orders")
+    counts = {
+        Per.ACCOUNT: facts.exposure.open_orders,
+        Per.SYMBOL: facts.exposure.open_orders_of_symbol,
+        Per.SIDE: facts.exposure.open_orders_of_side,
+    }
+    observed = counts[per] + 1
+
+    def finding() -> Finding:
+        return found(
+            rule,
+            Comparison.AT_MOST,
+            limit,
+            observed,
+            passes=observed <= limit,
+            would_pass=f"once at most {limit - 1} orders of the {_owner(per, command)} are open",
+            headroom=Decimal(limit - observed),
+            inputs={"per": str(per), "open_orders": str(counts[per])},
+        )
+
+    return LazyFinding(observed <= limit, finding)
+
+
+def _owner(per: Per, command: CommandFacts) -> str:
+    return {
+        Per.ACCOUNT: "account",
+        Per.SYMBOL: f"symbol {command.symbol}",
+        Per.SIDE: f"symbol {command.symbol} on the side {command.order_side}",
+    }[per]
+
+
+def _decode_position(parameters: Mapping[str, Any]) -> Position:
+    return Position(Parameters(parameters, _POSITION_SHAPE).only({"quantity"}).decimal("quantity"))
+
+
+def _judge_position(rule: Rule, command: CommandFacts, facts: Facts) -> RuleResult:
+    """The worst case on the command's side: long for a BUY, short for the others.
+
+    It is negative where the whole quantity only reduces a position of the other side.
+    """
+    assert isinstance(rule.parameters, Position)
+    limit, exposure = rule.parameters.quantity, facts.exposure
+    position = None if exposure is None else exposure.position
+    if exposure is None or position is None:
+        return unavailable(rule, command, Comparison.AT_MOST, shown(limit), _missing_position(command))
+    if command.order_side is OrderSide.BUY:
+        before = EXACT.add(position, exposure.working_buys)
+    else:
+        before = EXACT.subtract(exposure.working_sells, position)
+    observed = EXACT.add(before, at_work(command))
+
+    def would_pass() -> str:
+        left = EXACT.subtract(limit, before)
+        if left > 0:
+            return f"a quantity of at most {shown(EXACT.add(left, command.filled_quantity))}"
+        return f"no {command.order_side} of {command.symbol} until its position or what works on it is smaller"
+
+    def finding() -> Finding:
+        return found(
+            rule,
+            Comparison.AT_MOST,
+            shown(limit),
+            shown(observed),
+            passes=observed <= limit,
+            would_pass=would_pass,
+            headroom=EXACT.subtract(limit, observed),
+            inputs=_position_inputs(position, exposure, command),
+        )
+
+    return LazyFinding(observed <= limit, finding)
+
+
+OPEN_ORDERS_MAX: Final = ControlKind(code="OPEN_ORDERS_MAX", decode=_decode_open, judge=_judge_open, needs=_open_needs)
+POSITION_MAX: Final = ControlKind(
+    code="POSITION_MAX",
+    decode=_decode_position,
+    judge=_judge_position,
+    needs=lambda _parameters, _command: _EXPOSURE,
+)

@@ -1,0 +1,165 @@
+"""Limits on what may be traded: lists of symbols, and sides."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, Final
+
+from openbell_server.domain.controls.facts import CommandFacts, Facts, Need
+from openbell_server.domain.controls.findings import Comparison, Finding, Scope
+from openbell_server.domain.controls.kind import NOTHING, ControlKind, found
+from openbell_server.domain.controls.kinds.exposure import reducible
+from openbell_server.domain.controls.kinds.parameters import Parameters
+from openbell_server.domain.controls.rules import Rule
+from openbell_server.domain.identifiers import Symbol
+from openbell_server.domain.orders.order_terms import OrderSide
+
+SYMBOLS_MAX: Final = 10_000
+# A receipt shows up to 50 symbols; of a longer list it shows the symbol that decided, the length and a digest.
+SYMBOLS_SHOWN_MAX: Final = 50
+_LIST_SHAPE: Final = '{"list": "deny" | "allow_only", "symbols": ["AAPL", …]}, at most 10000 of up to 32 characters'
+_SIDE_SHAPE: Final = '{"sides"?: ["BUY" | "SELL" | "SELL_SHORT", …], "no_short"?: true | false}, at least one of them'
+_SYMBOL_LENGTH_MAX: Final = 32
+
+
+class ListKind(StrEnum):
+    """Whether listed symbols are denied or the only ones allowed."""
+
+    DENY = "deny"
+    ALLOW_ONLY = "allow_only"
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolList:
+    """Symbols that may not be traded, or the only ones that may; an empty ALLOW_ONLY list allows none."""
+
+    kind: ListKind
+    symbols: frozenset[str]
+
+    def respelled(self, canonical: Callable[[str], Symbol | None]) -> "SymbolList":
+        """The list in the spelling of the account's broker.
+
+        An entry that is no symbol there is dropped from an ALLOW_ONLY list and stays in a DENY list.
+        """
+        spelled: set[str] = set()
+        for entry in self.symbols:
+            symbol = canonical(entry)
+            if symbol is not None:
+                spelled.add(symbol)
+            elif self.kind is ListKind.DENY:
+                spelled.add(entry.upper())
+        return replace(self, symbols=frozenset(spelled))
+
+
+def _decode_list(parameters: Mapping[str, Any]) -> SymbolList:
+    read = Parameters(parameters, _LIST_SHAPE).only({"list", "symbols"})
+    symbols = read.texts("symbols", 0, SYMBOLS_MAX)
+    if not all(text.isascii() for text in symbols):
+        raise read.refusal("symbols", "symbols of plain characters")
+    # As in a URL path, %2F is a slash.
+    plain = frozenset(text.strip().upper().replace("%2F", "/") for text in symbols)
+    if not all(0 < len(symbol) <= _SYMBOL_LENGTH_MAX for symbol in plain):
+        raise read.refusal("symbols", "symbols of 1 to 32 plain characters")
+    return SymbolList(read.one_of("list", ListKind), plain)
+
+
+def _list_scopes(symbols: SymbolList) -> frozenset[Scope]:
+    least = Scope.PLATFORM if symbols.kind is ListKind.DENY else Scope.KEY
+    return frozenset({Scope.ORGANIZATION, Scope.ACCOUNT, least})
+
+
+# Rule books are cached between commands, so the digest of a long list is cached too.
+@lru_cache(maxsize=256)
+def _digest(symbols: frozenset[str]) -> str:
+    """SHA-256 of the sorted symbols, joined by newlines."""
+    return hashlib.sha256("\n".join(sorted(symbols)).encode()).hexdigest()
+
+
+def _judge_list(rule: Rule, command: CommandFacts, _: Facts) -> Finding:
+    assert isinstance(rule.parameters, SymbolList)
+    symbols, symbol = rule.parameters.symbols, command.symbol
+    denies, is_listed = rule.parameters.kind is ListKind.DENY, command.symbol in rule.parameters.symbols
+    inputs = {"list": str(rule.parameters.kind)}
+    if len(symbols) <= SYMBOLS_SHOWN_MAX:
+        limit = sorted(symbols)
+    else:
+        limit = [str(symbol)] if is_listed else []
+        inputs |= {"symbols": str(len(symbols)), "symbols_sha256": _digest(symbols)}
+    return found(
+        rule,
+        Comparison.NONE_OF if denies else Comparison.ONE_OF,
+        limit,
+        symbol,
+        passes=is_listed is not denies,
+        would_pass=(
+            f"a symbol that is not on the list; {symbol} once it is taken off"
+            if denies
+            else f"a symbol of the list; {symbol} once it is put there"
+        ),
+        inputs=inputs,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    sides: frozenset[OrderSide]
+    no_short: bool = False
+
+    @property
+    def allowed(self) -> list[str]:
+        """The allowed sides, in a fixed order."""
+        return [
+            str(side)
+            for side in OrderSide
+            if side in self.sides and not (self.no_short and side is OrderSide.SELL_SHORT)
+        ]
+
+
+def _decode_sides(parameters: Mapping[str, Any]) -> Sides:
+    read = Parameters(parameters, _SIDE_SHAPE).only(set(), {"sides", "no_short"})
+    if not parameters:
+        raise read.refusal()
+    sides = frozenset(OrderSide)
+    if "sides" in parameters:
+        texts = read.texts("sides", 1, len(OrderSide))
+        if not set(texts) <= set(OrderSide):
+            raise read.refusal("sides", f"some of {', '.join(OrderSide)}")
+        sides = frozenset(OrderSide(text) for text in texts)
+    return Sides(sides, read.optional("no_short", read.flag, default=False))
+
+
+def _sells_what_is_held(sides: Sides, command: CommandFacts) -> bool:
+    return sides.no_short and command.order_side is OrderSide.SELL and OrderSide.SELL in sides.sides
+
+
+def _sides_needs(sides: Sides, command: CommandFacts) -> frozenset[Need]:
+    return frozenset({Need.EXPOSURE}) if _sells_what_is_held(sides, command) else NOTHING
+
+
+def _judge_sides(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
+    assert isinstance(rule.parameters, Sides)
+    if _sells_what_is_held(rule.parameters, command):
+        return reducible(rule, command, facts)
+    allowed = rule.parameters.allowed
+    return found(
+        rule,
+        Comparison.ONE_OF,
+        allowed,
+        command.order_side,
+        passes=command.order_side in allowed,
+        would_pass=f"a {' or '.join(allowed)}" if allowed else "nothing passes until other sides are allowed",
+    )
+
+
+RESTRICTED: Final = ControlKind(
+    code="RESTRICTED",
+    decode=_decode_list,
+    judge=_judge_list,
+    scopes=frozenset({Scope.PLATFORM, Scope.ORGANIZATION, Scope.ACCOUNT, Scope.KEY}),
+    scopes_of=_list_scopes,
+)
+SIDE_NOT_ALLOWED: Final = ControlKind(
+    code="SIDE_NOT_ALLOWED", decode=_decode_sides, judge=_judge_sides, needs=_sides_needs
+)

@@ -1,0 +1,252 @@
+"""Limits on an order's value, and on the distance of its prices from the market's."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, Decimal
+from typing import Any, Final
+
+from openbell_server.domain.controls.facts import CommandFacts, Facts, Need, ReferencePrice
+from openbell_server.domain.controls.findings import Comparison, Finding
+from openbell_server.domain.controls.kind import ControlKind, found, unavailable
+from openbell_server.domain.controls.kinds.numbers import WIDE, fresh_price, millis, moved, price_inputs, product, shown
+from openbell_server.domain.controls.kinds.parameters import REFERENCE_AGE_MILLIS, Parameters
+from openbell_server.domain.controls.kinds.times import utc_text
+from openbell_server.domain.controls.rules import Rule
+from openbell_server.domain.orders.order_terms import PLACES_MAX, OrderSide, OrderType
+
+BUFFER_PERCENT: Final = Decimal(5)
+_WHOLE: Final = Decimal(100)
+_VALUE_SHAPE: Final = (
+    '{"value": "…", "currency": "USD", "buffer_percent"?: "…", "ref_max_age_millis"?: 1 to 3600000}, with decimal '
+    "strings; 5 percent and 15000 if they are left out"
+)
+_COLLAR_SHAPE: Final = (
+    '{"up_percent": "…", "down_percent": "…", "passive_percent"?: "…", "spread_percent"?: "…", '
+    '"ref_max_age_millis"?: 1 to 3600000}, with decimal strings; 15000 if it is left out'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderValue:
+    """The highest value of one order; the buffer is added to the price of a BUY without a limit price."""
+
+    value: Decimal
+    currency: str
+    buffer_percent: Decimal = BUFFER_PERCENT
+    ref_max_age_millis: int = REFERENCE_AGE_MILLIS
+
+
+def _decode_value(parameters: Mapping[str, Any]) -> OrderValue:
+    read = Parameters(parameters, _VALUE_SHAPE).only({"value", "currency"}, {"buffer_percent", "ref_max_age_millis"})
+    return OrderValue(
+        read.decimal("value"),
+        read.currency("currency"),
+        read.optional("buffer_percent", read.percent, BUFFER_PERCENT),
+        read.reference_age(),
+    )
+
+
+def _value_needs(_: OrderValue, command: CommandFacts) -> frozenset[Need]:
+    is_priced = command.order_type is not OrderType.MARKET
+    return frozenset({Need.INSTRUMENT}) if is_priced else frozenset({Need.INSTRUMENT, Need.PRICE})
+
+
+def _price_of(parameters: OrderValue, command: CommandFacts, facts: Facts) -> tuple[Decimal, dict[str, str]] | None:
+    """The assumed price of one unit and its receipt inputs; None without a fresh reference price."""
+    terms = command.terms
+    if terms.limit_price is not None:
+        return terms.limit_price, {"price": shown(terms.limit_price)}
+    if terms.stop_price is not None:
+        price, inputs = terms.stop_price, {"stop_price": shown(terms.stop_price)}
+    else:
+        reference = fresh_price(facts, parameters.ref_max_age_millis)
+        if reference is None:
+            return None
+        price, inputs = reference.price, price_inputs(reference)
+    if command.order_side is OrderSide.BUY:
+        price = moved(price, parameters.buffer_percent)
+        inputs["buffer_percent"] = shown(parameters.buffer_percent)
+    inputs["price"] = shown(price)
+    return price, inputs
+
+
+def _judge_value(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
+    """An unknown instrument is evaluated as a share quoted in the rule's currency.
+
+    If even that value is too high, the command is refused; otherwise an input is missing and on_missing decides.
+    """
+    assert isinstance(rule.parameters, OrderValue)
+    parameters, instrument = rule.parameters, facts.instrument
+    limit, currency = parameters.value, parameters.currency
+
+    def without(missing: str) -> Finding:
+        return unavailable(rule, command, Comparison.AT_MOST, shown(limit), missing)
+
+    priced = _price_of(parameters, command, facts)
+    if priced is None:
+        return without(f"a price of {command.symbol} that is at most {parameters.ref_max_age_millis} ms old")
+    price, inputs = priced
+    inputs["currency"] = currency
+    one = price
+    if instrument is None:
+        inputs["instrument"] = f"not known, taken for a share quoted in {currency}"
+    else:
+        one = product(price, instrument.multiplier)
+        inputs["multiplier"] = shown(instrument.multiplier)
+        if instrument.quote_currency != currency:
+            rate = facts.rates_of_exchange.get((instrument.quote_currency, currency))
+            if rate is None:
+                return without(f"a rate of exchange from {instrument.quote_currency} to {currency}")
+            one = product(one, rate.rate)
+            inputs |= {
+                "quote_currency": instrument.quote_currency,
+                "exchange_rate": shown(rate.rate),
+                "exchange_rate_as_of": utc_text(rate.as_of),
+            }
+    observed = product(command.terms.quantity, one)
+    would_pass = _affordable(limit, one, price, currency)
+    if instrument is None:
+        unknown = without(f"the instrument {command.symbol}, with its currency and multiplier")
+        if observed <= limit:
+            return unknown
+        if unknown.would_pass is not None:
+            would_pass += f", once the instrument {command.symbol} is known"
+    return found(
+        rule,
+        Comparison.AT_MOST,
+        shown(limit),
+        shown(observed),
+        passes=observed <= limit,
+        would_pass=would_pass,
+        headroom=WIDE.subtract(limit, observed),
+        inputs=inputs,
+    )
+
+
+def _affordable(limit: Decimal, one: Decimal, price: Decimal, currency: str) -> str:
+    """The would_pass sentence with the largest quantity, whole, or below one with as many places as orders have."""
+    value = f"a value of at most {shown(limit)} {currency}"
+    if one <= 0:
+        return value
+    quantity = WIDE.divide_int(limit, one)
+    if not quantity:
+        quantity = WIDE.divide(limit, one).quantize(Decimal(1).scaleb(-PLACES_MAX), ROUND_DOWN, WIDE)
+    return f"{value}: at {shown(price)} a quantity of at most {shown(quantity)}" if quantity else value
+
+
+@dataclass(frozen=True, slots=True)
+class Collar:
+    """How far a price may be from the reference, in percent: to the worse side, and if set to the better side."""
+
+    up_percent: Decimal
+    down_percent: Decimal
+    passive_percent: Decimal | None = None
+    spread_percent: Decimal | None = None
+    ref_max_age_millis: int = REFERENCE_AGE_MILLIS
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    what: str
+    comparison: Comparison
+    limit: Decimal
+    observed: Decimal
+
+    @property
+    def headroom(self) -> Decimal:
+        spare = WIDE.subtract(self.limit, self.observed)
+        return spare if self.comparison is Comparison.AT_MOST else WIDE.minus(spare)
+
+
+def _decode_collar(parameters: Mapping[str, Any]) -> Collar:
+    read = Parameters(parameters, _COLLAR_SHAPE).only(
+        {"up_percent", "down_percent"}, {"passive_percent", "spread_percent", "ref_max_age_millis"}
+    )
+
+    def percent(name: str) -> Decimal | None:
+        return read.percent(name) if name in parameters else None
+
+    return Collar(
+        read.percent("up_percent"),
+        read.percent("down_percent", _WHOLE),
+        percent("passive_percent"),
+        percent("spread_percent"),
+        read.reference_age(),
+    )
+
+
+def _bounds(collar: Collar, command: CommandFacts, reference: ReferencePrice) -> list[_Bound]:
+    """Every comparison for an order with a price; the one that protects from a bad price comes first."""
+    bounds, wide = [], collar.passive_percent
+    limit_price, stop_price = command.terms.limit_price, command.terms.stop_price
+
+    def above(what: str, observed: Decimal, percent: Decimal) -> _Bound:
+        return _Bound(what, Comparison.AT_MOST, moved(reference.price, percent), observed)
+
+    def below(what: str, observed: Decimal, percent: Decimal) -> _Bound:
+        return _Bound(what, Comparison.AT_LEAST, moved(reference.price, WIDE.minus(percent)), observed)
+
+    buys = command.order_side is OrderSide.BUY
+    if limit_price is not None:
+        worst = (above, collar.up_percent) if buys else (below, collar.down_percent)
+        bounds.append(worst[0]("limit_price", limit_price, worst[1]))
+        if wide is not None:
+            bounds.append((below if buys else above)("limit_price", limit_price, wide))
+    if stop_price is not None:
+        # A stop price far from the market on either side is a typing error; passive_percent widens both sides.
+        bounds.append(above("stop_price", stop_price, max(collar.up_percent, wide or Decimal(0))))
+        bounds.append(below("stop_price", stop_price, max(collar.down_percent, wide or Decimal(0))))
+    return bounds
+
+
+def _spread(collar: Collar, reference: ReferencePrice) -> _Bound | None:
+    """The limit on the spread, in percent of the mid price; None where it does not apply."""
+    if collar.spread_percent is None or reference.bid is None or reference.ask is None:
+        return None
+    both = WIDE.add(reference.bid, reference.ask)
+    limit = product(both, collar.spread_percent, Decimal("0.005"))
+    return _Bound("spread", Comparison.AT_MOST, limit, WIDE.subtract(reference.ask, reference.bid))
+
+
+def _judge_collar(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
+    assert isinstance(rule.parameters, Collar)
+    collar = rule.parameters
+    reference = fresh_price(facts, collar.ref_max_age_millis)
+    if reference is None:
+        missing = f"a price of {command.symbol} that is at most {collar.ref_max_age_millis} ms old"
+        return unavailable(rule, command, Comparison.AT_MOST, None, missing)
+    bounds = _bounds(collar, command, reference)
+    if command.order_type is OrderType.MARKET:
+        age = Decimal(max(0, -millis(reference.as_of - facts.now)))
+        bounds.append(
+            _spread(collar, reference)
+            or _Bound("reference_age_millis", Comparison.AT_MOST, Decimal(collar.ref_max_age_millis), age)
+        )
+    failed = [bound for bound in bounds if bound.headroom < 0]
+    bound = failed[0] if failed else bounds[0]
+    inputs = price_inputs(reference) | {"judged": bound.what}
+    if bound.what == "spread":
+        assert reference.bid is not None
+        assert reference.ask is not None
+        inputs |= {"bid": shown(reference.bid), "ask": shown(reference.ask)}
+    return found(
+        rule,
+        bound.comparison,
+        shown(bound.limit),
+        shown(bound.observed),
+        passes=not failed,
+        would_pass=" and ".join(
+            f"a {each.what} of {each.comparison.replace('_', ' ')} {shown(each.limit)}" for each in failed
+        ),
+        headroom=bound.headroom,
+        inputs=inputs,
+    )
+
+
+NOTIONAL_MAX: Final = ControlKind(code="NOTIONAL_MAX", decode=_decode_value, judge=_judge_value, needs=_value_needs)
+PRICE_COLLAR: Final = ControlKind(
+    code="PRICE_COLLAR",
+    decode=_decode_collar,
+    judge=_judge_collar,
+    needs=lambda _parameters, _command: frozenset({Need.PRICE}),
+)

@@ -1,0 +1,127 @@
+"""Limits on duplicate and too frequent commands; they count requests, so they apply only at the accept gate."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate, Need
+from openbell_server.domain.controls.findings import Comparison, Finding, LazyFinding, RuleResult
+from openbell_server.domain.controls.kind import NOTHING, ControlKind, found, unavailable
+from openbell_server.domain.controls.kinds.numbers import count_since
+from openbell_server.domain.controls.kinds.parameters import Parameters
+from openbell_server.domain.controls.kinds.times import utc_text
+from openbell_server.domain.controls.rules import Rule
+from openbell_server.domain.orders.intents import ActionType
+
+DUPLICATE_MILLIS: Final = 1_000
+DUPLICATE_MILLIS_MAX: Final = 60_000
+RATE_COUNT_MAX: Final = 1_000
+RATE_MILLIS_MAX: Final = 3_600_000
+_ACCEPT: Final = frozenset({Gate.ACCEPT})
+_DUPLICATES: Final = frozenset({Need.DUPLICATES})
+_RATE: Final = frozenset({Need.RATE})
+_DUPLICATE_SHAPE: Final = '{"window_millis"?: 1 to 60000}, 1000 if it is left out'
+_RATE_SHAPE: Final = '{"count": 1 to 1000, "window_millis": 1 to 3600000}'
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How long an equal order counts as a duplicate."""
+
+    window_millis: int = DUPLICATE_MILLIS
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitRate:
+    count: int
+    window_millis: int
+
+
+def _decode_duplicate(parameters: Mapping[str, Any]) -> Window:
+    read = Parameters(parameters, _DUPLICATE_SHAPE).only(set(), {"window_millis"})
+    return Window(
+        read.optional("window_millis", lambda name: read.whole(name, 1, DUPLICATE_MILLIS_MAX), DUPLICATE_MILLIS)
+    )
+
+
+def _may_be_duplicate(command: CommandFacts) -> bool:
+    return command.action_type is ActionType.CREATE and not command.allow_duplicate
+
+
+def _duplicate_needs(_: Window, command: CommandFacts) -> frozenset[Need]:
+    return _DUPLICATES if _may_be_duplicate(command) else NOTHING
+
+
+def _judge_duplicate(rule: Rule, command: CommandFacts, facts: Facts) -> RuleResult | None:
+    assert isinstance(rule.parameters, Window)
+    if not _may_be_duplicate(command):
+        return None
+    window = rule.parameters.window_millis
+    if facts.equal_orders is None:
+        return unavailable(rule, command, Comparison.AT_MOST, 0, "the list of equal orders")
+    equal = facts.equal_orders
+    observed = count_since(equal, facts.now, window)
+
+    def finding() -> Finding:
+        inputs, again = {"window_millis": str(window)}, ""
+        if equal:
+            inputs["newest_equal_order_at"] = utc_text(equal[0])
+            again = f", or the same one from {utc_text(equal[0] + timedelta(milliseconds=window))} on"
+        return found(
+            rule,
+            Comparison.AT_MOST,
+            0,
+            observed,
+            passes=observed == 0,
+            would_pass=f'an order that differs, one with "allow_duplicate": true{again}',
+            inputs=inputs,
+        )
+
+    return LazyFinding(observed == 0, finding)
+
+
+def _decode_rate(parameters: Mapping[str, Any]) -> SubmitRate:
+    read = Parameters(parameters, _RATE_SHAPE).only({"count", "window_millis"})
+    return SubmitRate(read.whole("count", 1, RATE_COUNT_MAX), read.whole("window_millis", 1, RATE_MILLIS_MAX))
+
+
+def _judge_rate(rule: Rule, command: CommandFacts, facts: Facts) -> RuleResult:
+    assert isinstance(rule.parameters, SubmitRate)
+    limit, window = rule.parameters.count, rule.parameters.window_millis
+    judged = facts.judged.get((rule.scope, rule.subject))
+    if judged is None:
+        return unavailable(rule, command, Comparison.AT_MOST, limit, "the count of earlier commands")
+    observed = count_since(judged, facts.now, window) + 1
+
+    def would_pass() -> str:
+        # The time at which the oldest command that counts leaves the window.
+        free_at = judged[limit - 1] + timedelta(milliseconds=window)
+        return f"from {utc_text(free_at)} on, if no other is judged until then"
+
+    def finding() -> Finding:
+        return found(
+            rule,
+            Comparison.AT_MOST,
+            limit,
+            observed,
+            passes=observed <= limit,
+            would_pass=would_pass,
+            headroom=Decimal(limit - observed),
+            inputs={"window_millis": str(window)},
+        )
+
+    return LazyFinding(observed <= limit, finding)
+
+
+DUPLICATE: Final = ControlKind(
+    code="DUPLICATE", decode=_decode_duplicate, judge=_judge_duplicate, needs=_duplicate_needs, gates=_ACCEPT
+)
+RATE_ORDERS: Final = ControlKind(
+    code="RATE_ORDERS",
+    decode=_decode_rate,
+    judge=_judge_rate,
+    needs=lambda _parameters, _command: _RATE,
+    gates=_ACCEPT,
+)

@@ -1,0 +1,350 @@
+"""Limits on time: trading windows, market sessions, and the age of a command when it is sent."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time, timedelta
+from typing import Any, Final
+
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.controls import symbol_controls
+from openbell_server.domain.controls.facts import CommandFacts, Facts
+from openbell_server.domain.controls.findings import Comparison, Finding, Mode, Scope, Verdict
+from openbell_server.domain.controls.kind import ControlKind, found, unavailable
+from openbell_server.domain.controls.rules import Rule
+from openbell_server.domain.controls.symbol_controls import (
+    STALE_MILLIS_DEFAULT,
+    STALE_MILLIS_MAX,
+    Recorded,
+    TimeControl,
+)
+from openbell_server.domain.errors import InvalidCommand
+from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.markets.calendars import CALENDARS, Market, MarketCalendars, Session, SessionChange
+from openbell_server.domain.markets.trading_windows import Day, TradingWindow, in_week_order, next_changes
+from openbell_server.domain.orders.order_terms import TimeInForce
+from openbell_server.domain.time_zones import DEFAULT_ZONE, TZDATA_VERSION, check_zone
+
+_TIME: Final = re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarketSession:
+    """Hours of a market in which orders may be sent.
+
+    Outside regular hours an order must opt in: only time in force EXT is sent in an extended or overnight session, and
+    only if `session` allows it. Any other order waits for regular hours at its market, so only regular hours count for
+    it.
+    """
+
+    calendar: str
+    session: Session = Session.REGULAR
+    # Operators' changes of this calendar when the rules were read.
+    changes: tuple[SessionChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaxAge:
+    """How long a command may have waited when it is sent."""
+
+    max_age_millis: int
+    # Limits set by people: where one of them applies, this default does not.
+    yields_to: tuple[Rule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """Every command with a deadline must meet it."""
+
+
+def rules_of_symbol(
+    account_id: AccountId, account_zone: str, symbol: Symbol, recorded: Recorded[TimeControl]
+) -> list[Rule]:
+    """The time control of a symbol as rules; calendar changes are added by `completed`."""
+    control = recorded.control
+    parameters: dict[str, object] = {}
+    window = control.window(account_zone)
+    if window.restricts:
+        parameters[symbol_controls.OUTSIDE_TRADING_WINDOW] = window
+    if control.calendar is not None:
+        session = control.session or Session.REGULAR
+        parameters[symbol_controls.MARKET_CLOSED] = MarketSession(calendar=control.calendar, session=session)
+    if control.stale_order_millis is not None:
+        parameters[symbol_controls.STALE_ORDER] = MaxAge(max_age_millis=control.stale_order_millis)
+    return [
+        Rule(
+            code=code,
+            scope=Scope.SYMBOL,
+            subject=f"{account_id} {symbol}",
+            symbol=symbol,
+            key_id=None,
+            parameters=each,
+            mode=Mode.HARD,
+            on_missing=None,
+            version=recorded.version,
+        )
+        for code, each in parameters.items()
+    ]
+
+
+def rules_by_default(environment: Environment, rules: Sequence[Rule]) -> list[Rule]:
+    """Default rules: deadlines, and the maximum age of a command on a live account."""
+    parameters: list[object] = [Deadline()]
+    limit = STALE_MILLIS_DEFAULT.get(environment)
+    if limit is not None:
+        own = tuple(rule for rule in rules if rule.code == symbol_controls.STALE_ORDER and rule.mode is Mode.HARD)
+        parameters.append(MaxAge(max_age_millis=limit, yields_to=own))
+    return [
+        Rule(
+            code=symbol_controls.STALE_ORDER,
+            scope=Scope.PLATFORM,
+            subject="",
+            symbol=None,
+            key_id=None,
+            parameters=each,
+            mode=Mode.HARD,
+            on_missing=None,
+            version=None,
+        )
+        for each in parameters
+    ]
+
+
+def completed(rule: Rule, account_zone: str, changes: Sequence[SessionChange]) -> Rule:
+    """Add the account's time zone to a window without one, and operators' changes to a calendar."""
+    parameters = rule.parameters
+    if isinstance(parameters, TradingWindow) and parameters.timezone is None:
+        return replace(rule, parameters=replace(parameters, timezone=account_zone))
+    if isinstance(parameters, MarketSession):
+        mine = tuple(change for change in changes if change.calendar == parameters.calendar)
+        return replace(rule, parameters=replace(parameters, changes=mine))
+    return rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTimes:
+    open_now: bool
+    next_open_at: datetime | None
+    next_close_at: datetime | None
+
+
+def open_times(window: TradingWindow, hours: MarketSession | None, market: Market | None, now: datetime) -> OpenTimes:
+    """The times at which both the window and, if a calendar is named, the market session are open."""
+    if hours is None:
+        opens, closes = window.next_changes(now) if window.restricts else (None, None)
+        return OpenTimes(open_now=window.opened_on(now) is not None, next_open_at=opens, next_close_at=closes)
+    if market is None:
+        return OpenTimes(open_now=False, next_open_at=None, next_close_at=None)
+    changed, session = market.changed(hours.changes), hours.session
+
+    def is_open(at: datetime) -> bool:
+        in_session = changed.covers(at) and changed.open_at(at, session) is not None
+        return in_session and window.opened_on(at) is not None
+
+    edges = sorted({*window.edges(now), *changed.edges(now, session)})
+    opens, closes = next_changes(is_open, edges, now)
+    return OpenTimes(open_now=is_open(now), next_open_at=opens, next_close_at=closes)
+
+
+def why_closed(rules: Sequence[Rule], calendars: MarketCalendars, now: datetime) -> Finding | None:
+    """The finding of the rule that has closed trading in a symbol, for any type of order; None while it is open.
+
+    An unknown zone or market, or an outdated calendar, closes nothing: orders stay.
+    """
+    for rule in rules:
+        parameters, finding = rule.parameters, None
+        if isinstance(parameters, TradingWindow) and parameters.observed(now) is not None:
+            finding = _window_finding(rule, parameters, now)
+        elif isinstance(parameters, MarketSession):
+            market = calendars.find(parameters.calendar)
+            if market is not None and market.covers(now):
+                finding = _session_finding(rule, market.changed(parameters.changes), parameters.session, now)
+        if finding is not None and finding.refuses:
+            return replace(finding, verdict=Verdict.EXCEEDED, would_pass=None)
+    return None
+
+
+def _decode_window(parameters: Mapping[str, Any]) -> TradingWindow:
+    allowed = {"trading_start", "trading_end", "timezone", "days"}
+    if not set(parameters) <= allowed or not set(parameters) - {"timezone"}:
+        raise InvalidCommand(
+            "/parameters", "must have trading_start, trading_end or days, and may have timezone; nothing else"
+        )
+    start, end = _time(parameters, "trading_start"), _time(parameters, "trading_end")
+    if end is not None and end == (start or time.min):
+        raise InvalidCommand("/parameters/trading_end", "must differ from trading_start, midnight if it is not set")
+    zone = parameters.get("timezone")
+    if "timezone" in parameters:
+        check_zone(zone if isinstance(zone, str) else "", "/parameters/timezone")
+    return TradingWindow(trading_start=start, trading_end=end, timezone=zone, days=_days(parameters))
+
+
+def _time(parameters: Mapping[str, Any], name: str) -> time | None:
+    if name not in parameters:
+        return None
+    text = parameters[name]
+    if not isinstance(text, str) or not _TIME.fullmatch(text):
+        raise InvalidCommand(f"/parameters/{name}", "must be a time, HH:MM:SS up to 23:59:59")
+    return time.fromisoformat(text)
+
+
+def _days(parameters: Mapping[str, Any]) -> tuple[Day, ...] | None:
+    days = parameters.get("days")
+    if "days" not in parameters:
+        return None
+    if not isinstance(days, list) or not days or not all(isinstance(day, str) and day in set(Day) for day in days):
+        raise InvalidCommand("/parameters/days", f"must be a list of {', '.join(Day)}, at least one")
+    return in_week_order([Day(day) for day in days])
+
+
+def _judge_window(rule: Rule, _: CommandFacts, facts: Facts) -> Finding:
+    assert isinstance(rule.parameters, TradingWindow)
+    return _window_finding(rule, rule.parameters, facts.now)
+
+
+def _window_finding(rule: Rule, window: TradingWindow, now: datetime) -> Finding:
+    opened_on = window.opened_on(now)
+    observed = window.observed(now)
+    inputs = {"window": str(window), "timezone": window.timezone or DEFAULT_ZONE, "tzdata": TZDATA_VERSION}
+    hint = "once this server knows the zone of the window"
+    if opened_on is not None:
+        inputs["session_date"] = opened_on.isoformat()
+    elif observed is not None:
+        opens = window.next_changes(now)[0]
+        hint = "in the window, which does not open in the next two weeks"
+        if opens is not None:
+            inputs["next_open_at"] = utc_text(opens)
+            hint = f"from {utc_text(opens)} on, when the window opens"
+    return found(
+        rule,
+        Comparison.WITHIN,
+        window.spans(),
+        # Sorts after every time of day: an unknown zone opens no window.
+        "zone unknown" if observed is None else observed,
+        passes=opened_on is not None,
+        would_pass=hint,
+        inputs=inputs,
+    )
+
+
+def _decode_market(parameters: Mapping[str, Any]) -> MarketSession:
+    if not {"calendar"} <= set(parameters) <= {"calendar", "session"}:
+        raise InvalidCommand("/parameters", 'must be {"calendar": "…"}, and may have "session"')
+    if parameters["calendar"] not in CALENDARS:
+        raise InvalidCommand("/parameters/calendar", f"must be one of {', '.join(CALENDARS)}")
+    session = parameters.get("session", Session.REGULAR)
+    if not isinstance(session, str) or session not in set(Session):
+        raise InvalidCommand("/parameters/session", f"must be one of {', '.join(Session)}")
+    return MarketSession(calendar=parameters["calendar"], session=Session(session))
+
+
+def _judge_market(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
+    parameters = rule.parameters
+    assert isinstance(parameters, MarketSession)
+    known = None if facts.calendars is None else facts.calendars.find(parameters.calendar)
+    observed = utc_text(facts.now)
+    if known is None:
+        # An unknown calendar is never open, also on paper, where passing would hide a wrong configuration.
+        would_pass = f"once this server knows the sessions of {parameters.calendar}"
+        return found(rule, Comparison.WITHIN, [], observed, passes=False, would_pass=would_pass)
+    market = known.changed(parameters.changes)
+    if not market.covers(facts.now):
+        missing = f"sessions of {market.name} beyond {market.valid_from} to {market.valid_until}"
+        return unavailable(rule, command, Comparison.WITHIN, [], missing)
+    opted_in = command.terms.time_in_force is TimeInForce.EXT
+    session = parameters.session if opted_in else session_without_opt_in(parameters.session)
+    if session is None:
+        would_pass = f"with time in force EXT, in an {parameters.session} session of {market.name}"
+        return found(
+            rule, Comparison.WITHIN, [], observed, passes=False, would_pass=would_pass, inputs={"calendar": market.name}
+        )
+    return _session_finding(rule, market, session, facts.now)
+
+
+def session_without_opt_in(session: Session) -> Session | None:
+    """The part of a session for an order without opt-in to extended hours; None if there is none."""
+    return Session.REGULAR if Session.REGULAR in session.kinds else None
+
+
+def _session_finding(rule: Rule, market: Market, session: Session, now: datetime) -> Finding:
+    hours = market.open_at(now, session)
+    inputs = {"calendar": market.name, "session": str(session), "calendar_version": market.version}
+    would_pass = f"in a session of {market.name}, and none is known to come"
+    if hours is not None:
+        inputs |= {"session_date": hours.session_date.isoformat(), "trade_date": hours.trade_date.isoformat()}
+        if hours.reason is not None:
+            inputs["changed_by_operator"] = hours.reason
+    else:
+        opens = market.next_changes(now, session)[0]
+        if opens is not None:
+            inputs["next_open_at"] = utc_text(opens)
+            would_pass = f"from {utc_text(opens)} on, when {market.name} opens ({session})"
+    spans = [
+        [utc_text(datetime.fromtimestamp(row.opens, UTC)), utc_text(datetime.fromtimestamp(row.closes, UTC))]
+        for row in sorted(market.around(now, session))
+    ]
+    return found(
+        rule,
+        Comparison.WITHIN,
+        spans,
+        utc_text(now),
+        passes=hours is not None,
+        would_pass=would_pass,
+        inputs=inputs,
+    )
+
+
+def _decode_age(parameters: Mapping[str, Any]) -> MaxAge:
+    limit = parameters.get("max_age_millis")
+    if set(parameters) != {"max_age_millis"} or type(limit) is not int or not 1 <= limit <= STALE_MILLIS_MAX:
+        raise InvalidCommand("/parameters", f'must be {{"max_age_millis": 1 to {STALE_MILLIS_MAX}}}, an integer')
+    return MaxAge(max_age_millis=limit)
+
+
+def _judge_age(rule: Rule, command: CommandFacts, facts: Facts) -> Finding | None:
+    parameters = rule.parameters
+    if isinstance(parameters, Deadline):
+        return _judge_deadline(rule, command, facts)
+    assert isinstance(parameters, MaxAge)
+    if command.age is None or any(
+        each.applies(command.symbol, command.key_id, facts.now) for each in parameters.yields_to
+    ):
+        return None
+    limit = parameters.max_age_millis
+    # Rounded up, so that an excess of less than a millisecond shows above the limit.
+    observed = -(-command.age // timedelta(milliseconds=1))
+    return found(
+        rule,
+        Comparison.AT_MOST,
+        limit,
+        observed,
+        passes=observed <= limit,
+        would_pass=f"within {limit} ms of being accepted",
+    )
+
+
+def _judge_deadline(rule: Rule, command: CommandFacts, facts: Facts) -> Finding | None:
+    if command.deadline is None:
+        return None
+    return found(
+        rule,
+        Comparison.AT_MOST,
+        utc_text(command.deadline),
+        utc_text(facts.now),
+        passes=facts.now <= command.deadline,
+        would_pass=f"with a deadline of {utc_text(facts.now)} or later",
+        inputs={"deadline": utc_text(command.deadline)},
+    )
+
+
+def utc_text(instant: datetime) -> str:
+    """An instant in the format of receipts: fixed length, so that texts sort by time."""
+    return instant.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+# Both gates check deadlines; only the door checks the age.
+STALE_ORDER: Final = ControlKind(code=symbol_controls.STALE_ORDER, decode=_decode_age, judge=_judge_age)
+OUTSIDE_TRADING_WINDOW: Final = ControlKind(
+    code=symbol_controls.OUTSIDE_TRADING_WINDOW, decode=_decode_window, judge=_judge_window
+)
+MARKET_CLOSED: Final = ControlKind(code=symbol_controls.MARKET_CLOSED, decode=_decode_market, judge=_judge_market)

@@ -1,0 +1,1 @@
+"""Account events, the outbox queues and webhooks."""

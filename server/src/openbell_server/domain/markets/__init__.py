@@ -1,0 +1,1 @@
+"""Instruments, market calendars and trading windows."""

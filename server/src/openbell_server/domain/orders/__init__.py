@@ -1,0 +1,1 @@
+"""Intents, actions, orders, executions and broker reports."""

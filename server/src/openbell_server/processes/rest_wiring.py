@@ -1,0 +1,262 @@
+"""Builds the REST application from what it depends on, one function for each feature's routes."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from litestar.types import ASGIApp, ControllerRouterHandler
+
+from openbell_server.adapters.calendars.table import load_calendars
+from openbell_server.adapters.postgres.access.accounts import PostgresAccountRecords
+from openbell_server.adapters.postgres.access.api_key_records import PostgresApiKeyRecords
+from openbell_server.adapters.postgres.access.credentials import PostgresCredentialStore
+from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
+from openbell_server.adapters.postgres.access.token_callers import PostgresTokenCallerStore
+from openbell_server.adapters.postgres.access.user_deletions import PostgresUserDeletionStore
+from openbell_server.adapters.postgres.connection import (
+    BLOCKED,
+    DOUBTFUL,
+    OUTDATED,
+    UNAVAILABLE,
+    DatabaseClock,
+    Pool,
+    Role,
+    check_writing,
+)
+from openbell_server.adapters.postgres.controls.backtest_history import PostgresHistoryStore
+from openbell_server.adapters.postgres.controls.calendars import PostgresSessionChanges
+from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.controls.halt_reports import PostgresHaltReports
+from openbell_server.adapters.postgres.controls.markets import PostgresMarketStore
+from openbell_server.adapters.postgres.controls.receipts import PostgresReceiptStore
+from openbell_server.adapters.postgres.controls.rule_books import PostgresRuleBookStore, RuleBooks
+from openbell_server.adapters.postgres.controls.symbol_controls import PostgresControlStore
+from openbell_server.adapters.postgres.events.events import PostgresEventStore
+from openbell_server.adapters.postgres.events.outbox_health import count_account_outbox, read_queues
+from openbell_server.adapters.postgres.events.webhooks import PostgresWebhookStore
+from openbell_server.adapters.postgres.execution.reconciliation import list_external_orders
+from openbell_server.adapters.postgres.intents.accept_with_counts import PostgresCountedAcceptStore
+from openbell_server.adapters.postgres.intents.intent_statistics import PostgresStatisticsStore
+from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore, accept_in_pool
+from openbell_server.adapters.postgres.intents.order_lists import PostgresOrderLists
+from openbell_server.adapters.webhooks.posting import WebhookPoster
+from openbell_server.application.access.delete_user import DeleteUser
+from openbell_server.application.access.find_organization import LookUpOrganization
+from openbell_server.application.access.manage_accounts import ManageAccounts
+from openbell_server.application.access.manage_api_keys import ManageApiKeys
+from openbell_server.application.access.manage_credentials import ManageCredentials
+from openbell_server.application.access.ports.access_tokens import AccessTokens
+from openbell_server.application.access.ports.fault_plans import FaultPlans
+from openbell_server.application.access.ports.identity_provider import IdentityProvider
+from openbell_server.application.access.ports.vault import Sealer
+from openbell_server.application.access.rate_limits import LimitRates
+from openbell_server.application.access.set_fault_plan import SetFaultPlan
+from openbell_server.application.controls.backtest_rules import BacktestRules
+from openbell_server.application.controls.check_command import CheckCommand
+from openbell_server.application.controls.read_halt_report import ReadHaltReport
+from openbell_server.application.controls.set_reference_prices import SetReferencePrices
+from openbell_server.application.controls.set_rules import SetRules
+from openbell_server.application.controls.set_symbol_controls import SetSymbolControls
+from openbell_server.application.events.event_tail_cache import EventTailCache
+from openbell_server.application.events.follow_events import FollowEvents
+from openbell_server.application.events.ports import Wakes
+from openbell_server.application.events.read_events import ReadEvents
+from openbell_server.application.events.recheck_access import RecheckAccess
+from openbell_server.application.intents.account_cache import RecentAccounts
+from openbell_server.application.intents.evaluate_command import EvaluateCommand
+from openbell_server.application.intents.group_commit import GroupCommit
+from openbell_server.application.intents.read_external_orders import ReadExternalOrders
+from openbell_server.application.intents.read_intents import ReadIntents
+from openbell_server.application.intents.read_orders import ReadOrders
+from openbell_server.application.intents.read_receipts import ReadReceipts
+from openbell_server.application.intents.read_statistics import ReadStatistics
+from openbell_server.application.intents.submit_intent import SubmitIntent
+from openbell_server.application.ports.hints import Hints
+from openbell_server.application.webhooks.deliver_webhooks import SignAndPost
+from openbell_server.application.webhooks.manage_webhooks import ManageWebhooks
+from openbell_server.application.webhooks.ports.posting import Poster
+from openbell_server.application.webhooks.send_test_message import TRY_SECONDS, TryWebhooks
+from openbell_server.brokers.registry import BROKERS, spelled_at
+from openbell_server.domain.identifiers import AccountId
+from openbell_server.processes.authentication import authentication, wall_clock
+from openbell_server.transport.rest.access.accounts import account_routes
+from openbell_server.transport.rest.access.api_keys import api_key_routes, validation_routes
+from openbell_server.transport.rest.access.brokers import broker_route
+from openbell_server.transport.rest.access.credentials import credential_routes
+from openbell_server.transport.rest.access.fault_plans import fault_plan_routes
+from openbell_server.transport.rest.access.organizations import organization_route
+from openbell_server.transport.rest.access.users import user_route
+from openbell_server.transport.rest.app import ObserveRequest, build_app
+from openbell_server.transport.rest.controls.backtest import backtest_route
+from openbell_server.transport.rest.controls.calendars import calendar_routes
+from openbell_server.transport.rest.controls.halt_reports import halt_report_route
+from openbell_server.transport.rest.controls.reference_prices import reference_routes
+from openbell_server.transport.rest.controls.rules import rule_routes
+from openbell_server.transport.rest.controls.symbol_controls import control_routes
+from openbell_server.transport.rest.entry import Enter
+from openbell_server.transport.rest.errors import error_renderer
+from openbell_server.transport.rest.events.routes import event_route
+from openbell_server.transport.rest.events.server_sent_events import EventStreams, encode_document
+from openbell_server.transport.rest.events.webhooks import webhook_routes
+from openbell_server.transport.rest.health.account_queue_health import outbox_health_route
+from openbell_server.transport.rest.health.queue_health import operations_route
+from openbell_server.transport.rest.intents.evaluations import evaluation_route
+from openbell_server.transport.rest.intents.external_orders import external_order_route
+from openbell_server.transport.rest.intents.orders import order_routes
+from openbell_server.transport.rest.intents.receipts import receipt_routes
+from openbell_server.transport.rest.intents.routes import intent_routes, submit_handler
+from openbell_server.transport.rest.intents.submit_fast_path import SubmitHandler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestDependencies:
+    pool: Pool
+    hints: Hints
+    cursor_key: bytes
+    tokens: AccessTokens
+    limit: LimitRates
+    provider_name: str
+    # None where no identity provider is configured.
+    provider: IdentityProvider | None = None
+    # None where no vault key is configured: then no credential can be stored.
+    sealer: Sealer | None = None
+    fault_plans: FaultPlans
+    observe: ObserveRequest = lambda *_: None
+    # By default followers poll the database twice a second.
+    streams: EventStreams | None = None
+    webhook_key: bytes = b""
+    private_targets: bool = False
+    # Sends test messages of webhooks.
+    poster: Poster | None = None
+    # Connections of the accept step; by default batches of commands are written through pool.
+    accept_pool: Pool | None = None
+
+
+class _Stores:
+    """Stores and checks that several features use."""
+
+    def __init__(self, given: RestDependencies) -> None:
+        pool = given.pool
+        self.accounts, self.intents = PostgresOrganizationStore(pool), PostgresIntentStore(pool)
+        self.ids = DatabaseClock(pool)
+        self.authenticate = authentication(pool, given.tokens)
+        self.enter = Enter(self.authenticate, given.limit)
+        self.account_records = PostgresAccountRecords(pool, self.ids)
+        self.key_records = PostgresApiKeyRecords(pool, self.ids)
+        self.calendars, self.session_changes = load_calendars(), PostgresSessionChanges(pool)
+        self.check = CheckCommand(
+            PostgresRuleBookStore(pool, RuleBooks(spelled_at)),
+            self.intents,
+            PostgresMarketStore(pool),
+            PostgresCountedAcceptStore(pool),
+            self.calendars,
+        )
+
+
+def rest_app(given: RestDependencies) -> ASGIApp:
+    shared = _Stores(given)
+    handle_submit = submit_handler(shared.enter, _submit(given, shared))
+    routes = [
+        *_access_routes(given, shared),
+        *_intent_routes(given, shared, handle_submit),
+        *_control_routes(given, shared),
+        *_event_routes(given, shared),
+        outbox_health_route(shared.enter, lambda: count_account_outbox(given.pool)),
+        operations_route(shared.enter, lambda: read_queues(given.pool, Role.HEALTH)),
+    ]
+    check = partial(check_writing, given.pool)
+    return build_app(routes, check, error_renderer(UNAVAILABLE, OUTDATED), given.observe, handle_submit)
+
+
+def _submit(given: RestDependencies, shared: _Stores) -> SubmitIntent:
+    alone = shared.intents.accept_across_organizations
+    batch = partial(accept_in_pool, given.accept_pool) if given.accept_pool else alone
+    return SubmitIntent(
+        accounts=RecentAccounts(shared.accounts, shared.ids.now),
+        intents=shared.intents,
+        accept=GroupCommit(batch, alone, DOUBTFUL, BLOCKED, time.monotonic),
+        controls=PostgresControlStore(given.pool),
+        judge=shared.check,
+        ids=shared.ids,
+        brokers=BROKERS,
+        hints=given.hints,
+        doubtful=DOUBTFUL,
+        unavailable=UNAVAILABLE,
+    )
+
+
+def _access_routes(given: RestDependencies, shared: _Stores) -> list[ControllerRouterHandler]:
+    pool, enter, accounts, hints = given.pool, shared.enter, shared.accounts, given.hints
+    credentials = PostgresCredentialStore(pool, shared.ids)
+    find = LookUpOrganization(PostgresTokenCallerStore(pool), given.provider_name, given.provider, time.monotonic)
+    return [
+        broker_route(enter, BROKERS),
+        account_routes(enter, ManageAccounts(accounts, shared.account_records, BROKERS, hints, given.cursor_key)),
+        fault_plan_routes(enter, SetFaultPlan(accounts, shared.account_records, given.fault_plans)),
+        credential_routes(enter, ManageCredentials(accounts, credentials, BROKERS, shared.ids, given.sealer, hints)),
+        api_key_routes(enter, ManageApiKeys(shared.key_records, given.cursor_key, os.urandom)),
+        validation_routes(shared.authenticate, given.limit),
+        organization_route(enter, find),
+        user_route(enter, DeleteUser(PostgresUserDeletionStore(pool), given.provider_name, given.provider)),
+    ]
+
+
+def _intent_routes(
+    given: RestDependencies, shared: _Stores, handle_submit: SubmitHandler
+) -> list[ControllerRouterHandler]:
+    pool, enter, accounts, intents, key = given.pool, shared.enter, shared.accounts, shared.intents, given.cursor_key
+    read, statistics = ReadIntents(accounts, intents, BROKERS, key), PostgresStatisticsStore(pool)
+    return [
+        intent_routes(enter, handle_submit, read, ReadStatistics(accounts, statistics)),
+        external_order_route(enter, ReadExternalOrders(accounts, partial(list_external_orders, pool), key)),
+        order_routes(enter, ReadOrders(accounts, intents, PostgresOrderLists(pool), BROKERS, key)),
+        *receipt_routes(enter, ReadReceipts(accounts, PostgresReceiptStore(pool), key)),
+        evaluation_route(enter, EvaluateCommand(accounts, intents, shared.check, BROKERS)),
+    ]
+
+
+def _control_routes(given: RestDependencies, shared: _Stores) -> list[ControllerRouterHandler]:
+    pool, enter, accounts, hints = given.pool, shared.enter, shared.accounts, given.hints
+    calendars = shared.calendars, shared.session_changes
+    controls, rules, ids = PostgresControlStore(pool), PostgresRuleStore(pool), shared.ids
+    backtest = BacktestRules(accounts, shared.check.books, PostgresHistoryStore(pool), BROKERS, *calendars)
+    prices = SetReferencePrices(accounts, shared.account_records, PostgresMarketStore(pool), BROKERS, ids)
+    return [
+        *calendar_routes(enter, *calendars, ids.now),
+        control_routes(enter, SetSymbolControls(accounts, controls, BROKERS, *calendars, hints)),
+        halt_report_route(enter, ReadHaltReport(accounts, PostgresHaltReports(pool))),
+        backtest_route(enter, backtest),
+        *rule_routes(enter, SetRules(accounts, shared.key_records, rules, BROKERS, hints, given.cursor_key)),
+        *reference_routes(enter, prices),
+    ]
+
+
+def _event_routes(given: RestDependencies, shared: _Stores) -> list[ControllerRouterHandler]:
+    pool, enter, key = given.pool, shared.enter, given.cursor_key
+    events = ReadEvents(shared.accounts, PostgresEventStore(pool), BROKERS, key)
+    store = PostgresWebhookStore(pool, shared.ids)
+    webhooks = ManageWebhooks(store, key, given.webhook_key, given.private_targets)
+    sign_and_post = SignAndPost(given.poster or message_poster(given.private_targets), given.webhook_key, time.time)
+    return [
+        event_route(enter, events, given.streams or event_streams(pool, None, key)),
+        *webhook_routes(enter, webhooks, TryWebhooks(webhooks, shared.ids, sign_and_post, time.monotonic)),
+    ]
+
+
+def message_poster(private_targets: bool) -> WebhookPoster:
+    """Sends test messages of webhooks."""
+    return WebhookPoster(private_allowed=private_targets, whole_seconds=TRY_SECONDS)
+
+
+class _NoHints:
+    def listen(self, notify: Callable[[AccountId], None]) -> None:
+        """Does nothing: followers poll twice a second."""
+
+
+def event_streams(pool: Pool, wakes: Wakes | None, cursor_key: bytes) -> EventStreams:
+    events = PostgresEventStore(pool)
+    logs = EventTailCache(events, wakes or _NoHints(), encode_document)
+    access = RecheckAccess(PostgresOrganizationStore(pool), events)
+    return EventStreams(FollowEvents(access, logs, cursor_key, time.monotonic), wall_clock)

@@ -1,0 +1,1 @@
+"""Routes of accounts, API keys, credentials, brokers, organizations and users."""

@@ -1,0 +1,1 @@
+"""Routes of rules, symbol controls, halts, calendars, prices and back-tests."""

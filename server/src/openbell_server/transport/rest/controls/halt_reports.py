@@ -1,0 +1,173 @@
+"""The route that reports the effect of an account's halts."""
+
+from uuid import UUID
+
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+from msgspec import UNSET, Struct, UnsetType
+
+from openbell_server.application.controls.read_halt_report import ReadHaltReport
+from openbell_server.domain.access.authorization import Operation
+from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.controls.halts import Halt, HaltFigures, HaltReport, InFlight, OpenOrder, no_working_orders
+from openbell_server.domain.controls.rules import SwitchState
+from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.orders.action_lifecycle import ActionState
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.transport.rest.entry import AnyRequest, Enter
+from openbell_server.transport.rest.wire_types import Moment
+
+
+class SetByBody(Struct, frozen=True):
+    """Who set a switch; an operator of the platform has no id here."""
+
+    type: str
+    id: str | UnsetType = UNSET
+
+
+class InFlightBody(Struct, frozen=True):
+    """A command that passed its door before the halt; it was sent within two seconds after it, or not at all."""
+
+    intent_id: UUID
+    seq: int
+    action_id: UUID
+    action_type: ActionType
+    symbol: str
+    state: ActionState
+    door_opened_at: Moment
+    settled_at: Moment | None
+
+
+class CancelsBody(Struct, frozen=True):
+    """Cancels that the halt requested."""
+
+    asked: int
+    confirmed: int
+    ended_otherwise: int
+    waiting: int
+    last_confirmed_at: Moment | None
+
+
+class HaltBody(Struct, frozen=True):
+    """A switch that stops all or part of the account, and the state of the commands in its scope."""
+
+    scope: Scope
+    state: SwitchState
+    version: int
+    since: Moment
+    cancel_working: bool
+    set_by: SetByBody
+    noticed_at: Moment | None
+    doors_opened_after: int | None
+    reducing_doors_after: int
+    queued: int
+    skipped: int
+    in_flight: int
+    in_flight_commands: list[InFlightBody]
+    cancels: CancelsBody
+    symbol: str | UnsetType = UNSET
+    key_id: str | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+
+
+class OpenOrderBody(Struct, frozen=True):
+    """An order that is, or may be, open at the broker."""
+
+    intent_id: UUID
+    symbol: str
+    status: str
+    in_doubt: bool
+    updated_at: Moment
+
+
+class HaltReportBody(Struct, frozen=True):
+    """The effect of an account's halts."""
+
+    account_id: UUID
+    as_of: Moment
+    # True only if the broker confirmed it.
+    no_working_orders: bool | None
+    why: str | None
+    compared_at: Moment | None
+    halts: list[HaltBody]
+    open_orders: int
+    in_doubt: int
+    queued: int
+    orders: list[OpenOrderBody]
+    external_open_orders: int
+    external_orders: list[str]
+
+
+def halt_report_route(enter: Enter, read: ReadHaltReport) -> HTTPRouteHandler:
+    @get("/v1/accounts/{account_id:uuid}/halt-report")
+    async def show_halt_report(request: AnyRequest, account_id: FromPath[UUID]) -> HaltReportBody:
+        caller = await enter(request, Operation.READ_CONTROLS)
+        return _body(AccountId(account_id), await read(caller, AccountId(account_id)))
+
+    return show_halt_report
+
+
+def _body(account_id: AccountId, report: HaltReport) -> HaltReportBody:
+    quiet = report.quietness
+    confirmed, why = no_working_orders(quiet)
+    return HaltReportBody(
+        account_id=account_id,
+        as_of=quiet.as_of,
+        no_working_orders=confirmed,
+        why=why,
+        compared_at=quiet.compared_at,
+        halts=[_halt_body(halt, figures, [*map(_in_flight_body, listed)]) for halt, figures, listed in report.halts],
+        open_orders=quiet.open_orders,
+        in_doubt=quiet.in_doubt,
+        queued=quiet.queued,
+        orders=[_order_body(order) for order in report.open_orders],
+        external_open_orders=quiet.external_orders,
+        external_orders=[*report.external_orders],
+    )
+
+
+def _halt_body(halt: Halt, figures: HaltFigures, in_flight: list[InFlightBody]) -> HaltBody:
+    switch, (principal_type, principal_id) = halt.switch, halt.principal
+    return HaltBody(
+        scope=switch.scope,
+        state=switch.state,
+        version=switch.version,
+        since=halt.halted_at,
+        cancel_working=halt.cancel_working,
+        set_by=SetByBody(principal_type, principal_id or UNSET),
+        noticed_at=halt.noticed_at,
+        doors_opened_after=figures.doors_opened_after,
+        reducing_doors_after=figures.reducing_doors_after,
+        queued=figures.queued,
+        skipped=figures.skipped,
+        in_flight=figures.in_flight,
+        in_flight_commands=in_flight,
+        cancels=CancelsBody(
+            asked=figures.cancels_asked,
+            confirmed=figures.cancels_confirmed,
+            ended_otherwise=figures.ended_otherwise,
+            waiting=figures.cancels_asked - figures.cancels_confirmed - figures.ended_otherwise,
+            last_confirmed_at=figures.last_confirmed_at,
+        ),
+        symbol=switch.symbol or UNSET,
+        key_id=switch.key_id or UNSET,
+        reason=halt.reason or UNSET,
+    )
+
+
+def _in_flight_body(command: InFlight) -> InFlightBody:
+    return InFlightBody(
+        intent_id=command.intent_id,
+        seq=command.seq,
+        action_id=command.action_id,
+        action_type=command.action_type,
+        symbol=command.symbol,
+        state=command.state,
+        door_opened_at=command.door_opened_at,
+        settled_at=command.settled_at,
+    )
+
+
+def _order_body(order: OpenOrder) -> OpenOrderBody:
+    return OpenOrderBody(order.intent_id, order.symbol, order.status, order.in_doubt, order.updated_at)

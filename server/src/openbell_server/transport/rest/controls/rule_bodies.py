@@ -1,0 +1,196 @@
+"""Request and response bodies of rules and switches."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from openbell_server.application.controls.ports.rules import RuleChange
+from openbell_server.application.controls.set_rules import WantedRule, WantedSwitch, switch_state
+from openbell_server.application.paging import Page
+from openbell_server.domain.controls.findings import Mode, Scope
+from openbell_server.domain.controls.rules import Address, OnMissing, Override, RuleTerms, StoredRule, SwitchState
+from openbell_server.transport.rest.wire_types import Moment, ReasonText, in_utc
+
+Parameters = Annotated[dict[str, Any], Meta(description="the parameters that the rule's code defines", max_length=32)]
+
+
+class RuleRequest(Struct, forbid_unknown_fields=True, frozen=True):
+    """Set a rule. With expires_at it is an override: the earlier terms apply again after that time."""
+
+    mode: Mode
+    parameters: Parameters
+    reason: ReasonText
+    on_missing: OnMissing | None = None
+    expires_at: Moment | None = None
+
+    def to_wanted(self) -> WantedRule:
+        terms = RuleTerms(mode=self.mode, on_missing=self.on_missing, parameters=self.parameters)
+        expires_at = in_utc(self.expires_at)
+        change = terms if expires_at is None else Override(terms=terms, expires_at=expires_at)
+        return WantedRule(change=change, reason=self.reason)
+
+
+class SwitchRequest(Struct, forbid_unknown_fields=True, frozen=True):
+    """Set a switch; cancel_working also cancels working orders, and needs a state that stops trading."""
+
+    state: SwitchState
+    reason: ReasonText
+    cancel_working: bool = False
+
+    def to_wanted(self) -> WantedSwitch:
+        return WantedSwitch(state=self.state, cancel_working=self.cancel_working, reason=self.reason)
+
+
+class TermsBody(Struct, frozen=True):
+    """Terms of a rule; an override has expires_at."""
+
+    mode: Mode
+    parameters: dict[str, Any]
+    on_missing: OnMissing | UnsetType = UNSET
+    expires_at: Moment | UnsetType = UNSET
+
+
+class AddressBody(Struct, frozen=True):
+    """Where a rule or switch is set."""
+
+    organization_id: UUID
+    scope: Scope
+    account_id: UUID | UnsetType = UNSET
+    symbol: str | UnsetType = UNSET
+    api_key_id: UUID | UnsetType = UNSET
+
+
+class RuleBody(Struct, frozen=True):
+    """A rule: its permanent terms, its override, and which of them is in force."""
+
+    code: str
+    address: AddressBody
+    in_force: TermsBody
+    version: int
+    created_at: Moment
+    updated_at: Moment
+    principal_type: str
+    principal_id: str
+    terms: TermsBody | UnsetType = UNSET
+    override: TermsBody | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+
+
+class RuleListBody(Struct, frozen=True):
+    """All rules at one address."""
+
+    data: list[RuleBody]
+
+
+class RuleChangeBody(Struct, frozen=True):
+    """One change; before is absent if the rule was created, after if it was removed."""
+
+    code: str
+    version: int
+    changed_at: Moment
+    principal_type: str
+    principal_id: str
+    before: RuleBody | UnsetType = UNSET
+    after: RuleBody | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+
+
+class RuleChangePageBody(Struct, frozen=True):
+    """A page of changes, newest first."""
+
+    data: list[RuleChangeBody]
+    next_cursor: str | None
+    last_cursor: str | None
+
+
+class SwitchBody(Struct, frozen=True):
+    """A switch; one that was never set is ACTIVE at version 0."""
+
+    address: AddressBody
+    state: SwitchState
+    cancel_working: bool
+    version: int
+    reason: str | UnsetType = UNSET
+    created_at: Moment | UnsetType = UNSET
+    updated_at: Moment | UnsetType = UNSET
+    principal_type: str | UnsetType = UNSET
+    principal_id: str | UnsetType = UNSET
+
+
+def rule_body(rule: StoredRule) -> RuleBody:
+    """The rule; the store omits expired overrides."""
+    terms = UNSET if rule.terms is None else _terms_body(rule.terms)
+    override = UNSET if rule.override is None else _terms_body(rule.override)
+    in_force = terms if override is UNSET else override
+    assert in_force is not UNSET, "a rule without terms is not there"
+    principal_type, principal_id = rule.principal
+    return RuleBody(
+        code=rule.code,
+        address=_address_body(rule.address),
+        in_force=in_force,
+        version=rule.version,
+        created_at=rule.created_at,
+        updated_at=rule.updated_at,
+        principal_type=principal_type,
+        principal_id=principal_id,
+        terms=terms,
+        override=override,
+        reason=UNSET if rule.reason is None else rule.reason,
+    )
+
+
+def change_page_body(page: Page[RuleChange]) -> RuleChangePageBody:
+    return RuleChangePageBody([_change_body(change) for change in page.rows], page.next_cursor, page.last_cursor)
+
+
+def switch_body(address: Address, switch: StoredRule | None) -> SwitchBody:
+    if switch is None:
+        return SwitchBody(_address_body(address), SwitchState.ACTIVE, cancel_working=False, version=0)
+    assert switch.terms is not None, "a switch is never set for a time"
+    principal_type, principal_id = switch.principal
+    return SwitchBody(
+        address=_address_body(address),
+        state=switch_state(switch),
+        cancel_working=switch.terms.parameters.get("cancel_working", False),
+        version=switch.version,
+        reason=UNSET if switch.reason is None else switch.reason,
+        created_at=switch.created_at,
+        updated_at=switch.updated_at,
+        principal_type=principal_type,
+        principal_id=principal_id,
+    )
+
+
+def _terms_body(set_: RuleTerms | Override) -> TermsBody:
+    terms = set_.terms if isinstance(set_, Override) else set_
+    return TermsBody(
+        mode=terms.mode,
+        parameters=dict(terms.parameters),
+        on_missing=UNSET if terms.on_missing is None else terms.on_missing,
+        expires_at=set_.expires_at if isinstance(set_, Override) else UNSET,
+    )
+
+
+def _address_body(address: Address) -> AddressBody:
+    return AddressBody(
+        organization_id=address.organization_id,
+        scope=address.scope,
+        account_id=UNSET if address.account_id is None else address.account_id,
+        symbol=UNSET if address.symbol is None else address.symbol,
+        api_key_id=UNSET if address.key_id is None else UUID(address.key_id),
+    )
+
+
+def _change_body(change: RuleChange) -> RuleChangeBody:
+    principal_type, principal_id = change.principal
+    return RuleChangeBody(
+        code=change.code,
+        version=change.version,
+        changed_at=change.changed_at,
+        principal_type=principal_type,
+        principal_id=principal_id,
+        before=UNSET if change.before is None else rule_body(change.before),
+        after=UNSET if change.after is None else rule_body(change.after),
+        reason=UNSET if change.reason is None else change.reason,
+    )

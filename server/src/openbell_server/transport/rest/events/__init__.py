@@ -1,0 +1,1 @@
+"""Routes of account logs and webhooks."""

@@ -1,0 +1,163 @@
+"""The route of an account's event log: pages, or a stream if the caller accepts text/event-stream."""
+
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from litestar import Response, get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from openbell_server.application.events.event_frames import Start, Subscription
+from openbell_server.application.events.event_json import event_document
+from openbell_server.application.events.read_events import EventFilter, EventPage, ListedEvent, ReadEvents
+from openbell_server.application.events.recheck_access import Entrance
+from openbell_server.domain.access.authorization import Operation
+from openbell_server.domain.access.principals import Principal
+from openbell_server.domain.errors import FieldProblem, InvalidParameter, Problem
+from openbell_server.domain.events.account_events import EventKind
+from openbell_server.domain.identifiers import AccountId
+from openbell_server.transport.rest.entry import AnyRequest, Enter, credential_of, organization_header_of
+from openbell_server.transport.rest.events.server_sent_events import EventStreams
+from openbell_server.transport.rest.query_parameters import page_of, sole, symbols_of, whole_number
+
+TYPES: Final = {kind.name.lower(): kind for kind in EventKind}
+STARTS: Final = {"live": Start.LIVE, "primed": Start.PRIMED, "beginning": Start.BEGINNING}
+MEDIA_TYPE: Final = "text/event-stream"
+_LAST_EVENT_ID: Final = "last-event-id"
+Details = dict[str, Any]
+MomentText = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+
+
+class EventBody(Struct, frozen=True, kw_only=True):
+    """An event, with its details in the field named after its type."""
+
+    event_id: str
+    trading_account_id: str
+    account_seq: int
+    prev_seq: int
+    resume_token: str
+    type: str
+    occurred_at: MomentText
+    broker_order: Details | UnsetType = UNSET
+    intent_action: Details | UnsetType = UNSET
+    account_changed: Details | UnsetType = UNSET
+    external_order: Details | UnsetType = UNSET
+    position_adjusted: Details | UnsetType = UNSET
+    broker_trade: Details | UnsetType = UNSET
+    control_changed: Details | UnsetType = UNSET
+
+
+class GapBody(Struct, frozen=True):
+    """Requested events that are no longer stored; resume_token continues after them."""
+
+    first_seq: int
+    last_seq: int
+    resume_token: str
+    reason: str = "RETENTION"
+
+
+class EventPageBody(Struct, frozen=True, kw_only=True):
+    """A page of the log; oldest_seq and newest_seq are the bounds of the stored events."""
+
+    events: list[EventBody]
+    oldest_seq: int
+    newest_seq: int
+    next_token: str | None
+    last_token: str
+    gap: GapBody | UnsetType = UNSET
+
+
+def event_route(enter: Enter, read: ReadEvents, streams: EventStreams) -> HTTPRouteHandler:
+    @get("/v1/accounts/{account_id:uuid}/events")
+    async def list_events(request: AnyRequest, account_id: FromPath[UUID]) -> Response[Any]:
+        caller = await enter(request, Operation.FOLLOW_EVENTS)
+        account = AccountId(account_id)
+        wanted = await read.wanted(caller, account, _kinds(request), symbols_of(request) or [])
+        if MEDIA_TYPE not in request.headers.get("accept", ""):
+            _refuse(request, "start", "is for streams: send Accept: text/event-stream")
+            if _LAST_EVENT_ID in request.headers:
+                raise _wrong_header("is for streams: send Accept: text/event-stream, or resume_token instead of it")
+            page = await read.page(caller, account, _after(request), page_of(request)[1], wanted)
+            return Response(_page(page))
+        return await _stream(request, caller, account, wanted)
+
+    async def _stream(
+        request: AnyRequest, caller: Principal, account_id: AccountId, wanted: EventFilter
+    ) -> Response[Any]:
+        for name in ("after_seq", "resume_token", "limit"):
+            _refuse(request, name, "is for pages: a stream continues after the header Last-Event-ID")
+        start, token = _start(request)
+        subscription = Subscription(
+            account_id=account_id, kinds=wanted.kinds, symbols=wanted.symbols, start=start, resume_token=token
+        )
+        settings = {
+            "subscriptions": sorted(kind.name.lower() for kind in wanted.kinds),
+            "symbols": sorted(wanted.symbols),
+            "start": sole(request, "start") or "live",
+        }
+        entrance = Entrance(enter.authenticate, credential_of(request), organization_header_of(request))
+        return await streams.open(caller, entrance, subscription, settings)
+
+    return list_events
+
+
+def _kinds(request: AnyRequest) -> frozenset[EventKind]:
+    text = sole(request, "types")
+    if text is None:
+        return frozenset(EventKind)
+    names = text.split(",")
+    if any(name not in TYPES for name in names):
+        raise InvalidParameter("types", f"must be one or more of {', '.join(TYPES)}, separated by commas")
+    return frozenset(TYPES[name] for name in names)
+
+
+def _after(request: AnyRequest) -> int | str | None:
+    seq, token = sole(request, "after_seq"), sole(request, "resume_token")
+    if seq is None:
+        return token
+    if token is not None:
+        raise InvalidParameter("after_seq", "and resume_token both set where to begin: send one of them")
+    after = whole_number(seq)
+    if after is None:
+        raise InvalidParameter("after_seq", "must be the account_seq of an event, or 0")
+    return after
+
+
+def _start(request: AnyRequest) -> tuple[Start | None, str | None]:
+    start, token = sole(request, "start"), request.headers.get(_LAST_EVENT_ID)
+    if token == "":
+        raise _wrong_header("must be the id of a frame; leave it out to begin without one")
+    if start is None:
+        return None, token
+    if start not in STARTS:
+        raise InvalidParameter("start", f"must be one of {', '.join(STARTS)}")
+    if token is not None:
+        raise _wrong_header("sets where to begin, and so does start: send one of them")
+    return STARTS[start], None
+
+
+def _wrong_header(message: str) -> Problem:
+    wrong = FieldProblem(f"/headers/{_LAST_EVENT_ID}", "invalid", message)
+    return Problem("invalid_parameter", f"Last-Event-ID {message}", (wrong,))
+
+
+def _refuse(request: AnyRequest, name: str, message: str) -> None:
+    if name in request.query_params:
+        raise InvalidParameter(name, message)
+
+
+def _page(page: EventPage) -> EventPageBody:
+    return EventPageBody(
+        events=[_event(listed) for listed in page.events],
+        oldest_seq=page.oldest,
+        newest_seq=page.newest,
+        next_token=page.next_token,
+        last_token=page.last_token,
+        gap=UNSET if page.gap is None else GapBody(*page.gap),
+    )
+
+
+def _event(listed: ListedEvent) -> EventBody:
+    document: dict[str, Any] = event_document(listed.event)
+    return EventBody(**document, prev_seq=listed.previous, resume_token=listed.resume_token)

@@ -1,0 +1,1 @@
+"""Routes of process health and queue health."""

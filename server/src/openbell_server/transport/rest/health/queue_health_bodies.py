@@ -1,0 +1,55 @@
+"""The response body of the queue health route."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from openbell_server.domain.events.outbox import Queue
+from openbell_server.domain.events.outbox_health import QueueStanding, Verdict, judge, worst
+from openbell_server.transport.rest.wire_types import Moment
+
+
+class OutboxBody(Struct, frozen=True):
+    """One queue, across organizations; without organization or content of its rows."""
+
+    name: Queue
+    verdict: Verdict
+    explanation: str
+    pending: int
+    processing: int
+    failed: int
+    unacknowledged: int
+    completed: int
+    oldest_pending_at: Moment | None
+    oldest_claim_at: Moment | None
+    lag_seconds: float
+
+
+class OutboxesBody(Struct, frozen=True):
+    """All queues at one moment; the verdict is the worst of them."""
+
+    verdict: Verdict
+    read_at: Moment
+    queues: list[OutboxBody]
+
+
+def outboxes_body(queues: Sequence[QueueStanding]) -> OutboxesBody:
+    bodies = [_body(queue) for queue in queues]
+    return OutboxesBody(worst(body.verdict for body in bodies), queues[0].read_at, bodies)
+
+
+def _body(queue: QueueStanding) -> OutboxBody:
+    verdict, explanation = judge(queue)
+    return OutboxBody(
+        name=queue.queue,
+        verdict=verdict,
+        explanation=explanation,
+        pending=queue.pending,
+        processing=queue.processing,
+        failed=queue.failed,
+        unacknowledged=queue.unacknowledged,
+        completed=queue.completed,
+        oldest_pending_at=queue.oldest_pending_at,
+        oldest_claim_at=queue.oldest_claim_at,
+        lag_seconds=queue.lag_seconds,
+    )

@@ -1,0 +1,1 @@
+"""Routes of intents, orders, receipts and dry runs."""

@@ -1,0 +1,180 @@
+"""The routes of current orders, executions and positions."""
+
+from uuid import UUID
+
+from litestar import Router, get
+from litestar.params import FromPath
+from msgspec import UNSET, Struct, UnsetType
+
+from openbell_server.application.intents.ports import ListedExecution, ListedOrder, ListedPositions
+from openbell_server.application.intents.read_orders import POSITIONS_MAX, ReadOrders
+from openbell_server.domain.access.authorization import Operation
+from openbell_server.domain.identifiers import AccountId, IntentId, client_order_id
+from openbell_server.domain.orders.intents import plain
+from openbell_server.domain.orders.order_aggregate import Certainty, Pending, status
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
+from openbell_server.transport.rest.entry import AnyRequest, Enter
+from openbell_server.transport.rest.intents.bodies import ReasonBody, reason_body
+from openbell_server.transport.rest.query_parameters import execution_filter_of, order_filter_of, page_of
+from openbell_server.transport.rest.wire_types import Moment
+
+
+class OrderBody(Struct, frozen=True):
+    """The order of an intent, with the fields of the event broker_order."""
+
+    intent_id: UUID
+    client_order_id: str
+    symbol: str
+    order_side: OrderSide
+    order_type: OrderType
+    quantity: str
+    time_in_force: TimeInForce
+    status: str
+    pending: Pending
+    certainty: Certainty
+    filled_quantity: str
+    leaves_quantity: str
+    created_at: Moment
+    updated_at: Moment
+    broker_order_ids: list[str]
+    client_reference_id: str | UnsetType = UNSET
+    limit_price: str | UnsetType = UNSET
+    stop_price: str | UnsetType = UNSET
+    average_price: str | UnsetType = UNSET
+    reason: ReasonBody | UnsetType = UNSET
+
+
+class OrderPageBody(Struct, frozen=True):
+    """A page of orders."""
+
+    data: list[OrderBody]
+    next_cursor: str | None
+    last_cursor: str | None
+
+
+class ExecutionRowBody(Struct, frozen=True):
+    """An execution with its current values; a busted one has the quantity 0."""
+
+    execution_id: str
+    intent_id: UUID
+    symbol: str
+    order_side: OrderSide
+    kind: str
+    quantity: str
+    price: str
+    executed_at: Moment
+    recorded_at: Moment
+    # Only if the broker busted or corrected it: the first reported values, and the time of the change.
+    told_quantity: str | UnsetType = UNSET
+    told_price: str | UnsetType = UNSET
+    changed_at: Moment | UnsetType = UNSET
+
+
+class ExecutionPageBody(Struct, frozen=True):
+    """A page of executions."""
+
+    data: list[ExecutionRowBody]
+    next_cursor: str | None
+
+
+class PositionBody(Struct, frozen=True):
+    """The account's position in a symbol; negative if it is short."""
+
+    symbol: str
+    quantity: str
+    updated_at: Moment
+
+
+class PositionsBody(Struct, frozen=True):
+    """All positions of the account, as of the event account_seq."""
+
+    data: list[PositionBody]
+    account_seq: int
+    source: str
+    is_complete: bool
+    as_of: Moment | UnsetType = UNSET
+
+
+def order_routes(enter: Enter, read: ReadOrders) -> Router:
+    @get("/orders")
+    async def list_orders(request: AnyRequest, account_id: FromPath[UUID]) -> OrderPageBody:
+        caller = await enter(request, Operation.READ_INTENTS)
+        wanted = order_filter_of(request)
+        page = await read.page(caller, AccountId(account_id), *page_of(request), wanted)
+        return OrderPageBody([_order(order) for order in page.rows], page.next_cursor, page.last_cursor)
+
+    @get("/orders/{intent_id:uuid}")
+    async def show_order(request: AnyRequest, account_id: FromPath[UUID], intent_id: FromPath[UUID]) -> OrderBody:
+        caller = await enter(request, Operation.READ_INTENTS)
+        return _order(await read.one(caller, AccountId(account_id), IntentId(intent_id)))
+
+    @get("/executions")
+    async def list_executions(request: AnyRequest, account_id: FromPath[UUID]) -> ExecutionPageBody:
+        caller = await enter(request, Operation.READ_INTENTS)
+        wanted = execution_filter_of(request)
+        page = await read.executions(caller, AccountId(account_id), *page_of(request), wanted)
+        return ExecutionPageBody([_execution(each) for each in page.executions], page.next_cursor)
+
+    @get("/positions")
+    async def list_positions(request: AnyRequest, account_id: FromPath[UUID]) -> PositionsBody:
+        caller = await enter(request, Operation.READ_INTENTS)
+        return _positions(await read.positions(caller, AccountId(account_id)))
+
+    return Router(
+        "/v1/accounts/{account_id:uuid}", route_handlers=[list_orders, show_order, list_executions, list_positions]
+    )
+
+
+def _order(listed: ListedOrder) -> OrderBody:
+    order = listed.order
+    return OrderBody(
+        intent_id=listed.intent_id,
+        client_order_id=client_order_id(listed.order_action_id),
+        symbol=listed.symbol,
+        order_side=listed.order_side,
+        order_type=listed.order_type,
+        quantity=format(order.quantity, "f"),
+        time_in_force=order.terms.time_in_force,
+        status=status(order),
+        pending=order.pending,
+        certainty=order.certainty,
+        filled_quantity=format(order.filled_quantity, "f"),
+        leaves_quantity=format(order.leaves_quantity, "f"),
+        created_at=listed.created_at,
+        updated_at=listed.updated_at,
+        broker_order_ids=list(order.broker_order_ids),
+        client_reference_id=listed.client_reference_id or UNSET,
+        limit_price=plain(order.terms.limit_price) or UNSET,
+        stop_price=plain(order.terms.stop_price) or UNSET,
+        average_price=plain(order.average_price) or UNSET,
+        reason=reason_body(listed.reason),
+    )
+
+
+def _execution(listed: ListedExecution) -> ExecutionRowBody:
+    now, price = listed.quantity, listed.price
+    return ExecutionRowBody(
+        execution_id=listed.execution_id,
+        intent_id=listed.intent_id,
+        symbol=listed.symbol,
+        order_side=listed.order_side,
+        kind="NORMAL" if now is None else "CORRECTION" if now else "BUST",
+        quantity=format(listed.reported_quantity if now is None else now, "f"),
+        price=format(listed.reported_price if price is None else price, "f"),
+        executed_at=listed.executed_at,
+        recorded_at=listed.recorded_at,
+        told_quantity=UNSET if now is None else format(listed.reported_quantity, "f"),
+        told_price=UNSET if now is None else format(listed.reported_price, "f"),
+        changed_at=listed.changed_at or UNSET,
+    )
+
+
+def _positions(held: ListedPositions) -> PositionsBody:
+    shown = held.positions[:POSITIONS_MAX]
+    return PositionsBody(
+        data=[PositionBody(each.symbol, format(each.quantity, "f"), each.updated_at) for each in shown],
+        account_seq=held.event_no,
+        source="EXECUTIONS" if held.as_of is None else "BROKER",
+        is_complete=len(shown) == len(held.positions),
+        as_of=held.as_of or UNSET,
+    )

@@ -1,0 +1,81 @@
+"""The table of operations; a test fails if a route has no row or a row has no route."""
+
+from typing import Final
+
+from openbell_server.transport.rest.health.process_health import HealthBody
+from openbell_server.transport.rest.openapi.operation import Described
+from openbell_server.transport.rest.openapi.operations.accounts import ACCOUNT_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.backtest import BACKTEST_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.brokers import BROKER_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.calendars import CALENDAR_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.callers import CALLER_OPERATIONS, KEY_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.credentials import CREDENTIAL_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.events import EVENT_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.fault_plans import FAULT_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.halts import HALT_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.intents import INTENT_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.orders import ORDER_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.receipts import RECEIPT_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.reference_prices import REFERENCE_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.rules import RULE_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.symbol_controls import CONTROL_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.webhooks import WEBHOOK_OPERATIONS
+
+_SERVICE_OPERATIONS: Final = (
+    Described(
+        method="GET",
+        path="/healthz",
+        operation_id="checkHealth",
+        tag="Service",
+        summary="Check that the service works",
+        description="Responds 200 while this process runs and its database accepts writes.",
+        operation=None,
+        answer=HealthBody,
+        answer_example=HealthBody("ok"),
+    ),
+)
+
+OPERATIONS: Final[tuple[Described, ...]] = (
+    *BROKER_OPERATIONS,
+    *CALENDAR_OPERATIONS,
+    *ACCOUNT_OPERATIONS,
+    *FAULT_OPERATIONS,
+    *CREDENTIAL_OPERATIONS,
+    *INTENT_OPERATIONS,
+    *ORDER_OPERATIONS,
+    *EVENT_OPERATIONS,
+    *RECEIPT_OPERATIONS,
+    *CONTROL_OPERATIONS,
+    *HALT_OPERATIONS,
+    *BACKTEST_OPERATIONS,
+    *RULE_OPERATIONS,
+    *REFERENCE_OPERATIONS,
+    *WEBHOOK_OPERATIONS,
+    *KEY_OPERATIONS,
+    *CALLER_OPERATIONS,
+    *_SERVICE_OPERATIONS,
+)
+_TAKEN: Final = {(row.method, row.path): row.query_names for row in OPERATIONS}
+# The routes of the description itself.
+UNDESCRIBED: Final = frozenset({"/openapi.json", "/openapi/accounts.json", "/docs"})
+TAGS: Final = {
+    "Brokers": "The brokers that accounts can use, and their capabilities.",
+    "Calendars": "When markets are open.",
+    "Accounts": "The trading accounts of an organization. A change also applies to commands that are not sent yet.",
+    "Broker credentials": "The credential of an account at its broker. Secrets can be written but never read.",
+    "Intents": "Commands that you submit. Each is recorded as an action and sent to the broker once.",
+    "Orders": "Current orders, executions and positions.",
+    "Events": "Everything that happens on an account, numbered without gaps.",
+    "Receipts": "Why a command was accepted or refused, rule by rule, and the hash chains that prove it.",
+    "Controls": "Rules for an organization, an account, a symbol on an account or an API key. They are always "
+    "enforced; CANCEL is never refused.",
+    "Webhooks": "Account events sent to your URL: in order, signed, and retried until you accept them.",
+    "API keys": "For the organization's admins. A change takes effect everywhere within a second.",
+    "Organizations and users": "Organizations and users of the identity provider.",
+    "Service": "Whether the service works.",
+}
+
+
+def query_names(method: str, path: str) -> list[str] | None:
+    """The query parameters of an operation; None if it is not in the table."""
+    return _TAKEN.get((method, path))

@@ -1,0 +1,1 @@
+"""One module for each group of operations of the OpenAPI document."""

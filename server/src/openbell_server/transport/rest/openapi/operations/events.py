@@ -1,0 +1,110 @@
+"""OpenAPI row of the event route."""
+
+from typing import Final
+
+from openbell_server.application.events.follow_events import SYMBOLS_MAX
+from openbell_server.domain.access.authorization import Operation
+from openbell_server.transport.rest.events.routes import STARTS, TYPES, EventBody, EventPageBody, GapBody
+from openbell_server.transport.rest.openapi.operation import LIMIT, Described, Parameter
+
+_ACCOUNT_ID: Final = "01981d3c-7a00-7000-8000-000000000002"
+_TOKEN: Final = "AAAAAAAAACpTb3B1YmJsaWNfa2V"  # noqa: S105 - an example
+_PAGE: Final = EventPageBody(
+    events=[
+        EventBody(
+            event_id=f"{_ACCOUNT_ID}.42",
+            trading_account_id=_ACCOUNT_ID,
+            account_seq=42,
+            prev_seq=41,
+            resume_token=_TOKEN,
+            type="position_adjusted",
+            occurred_at="2026-01-05T14:30:00.250Z",
+            position_adjusted={"symbol": "AAPL", "before": "0", "after": "25", "cause": "OPENING"},
+        )
+    ],
+    oldest_seq=42,
+    newest_seq=42,
+    next_token=None,
+    last_token=_TOKEN,
+    gap=GapBody(17, 41, _TOKEN),
+)
+_STREAM: Final = (
+    f"retry: 1000\n\nid: {_TOKEN}\nevent: subscribed\n"
+    f'data: {{"trading_account_id":"{_ACCOUNT_ID}","account_seq":41,"prev_seq":41,"subscribed":{{"start":"live"}}}}\n\n'
+    f"id: {_TOKEN}\nevent: position_adjusted\n"
+    f'data: {{"event_id":"{_ACCOUNT_ID}.42","account_seq":42,"type":"position_adjusted","prev_seq":41}}\n\n'
+)
+
+
+def _list(name: str, description: str, schema: dict[str, object], example: str) -> Parameter:
+    return Parameter(name=name, place="query", description=description, schema=schema, example=example)
+
+
+EVENT_OPERATIONS: Final = (
+    Described(
+        method="GET",
+        path="/v1/accounts/{account_id}/events",
+        operation_id="listEvents",
+        tag="Events",
+        summary="Read or follow the account's events",
+        description="Events in order: from the oldest stored one, or after after_seq or resume_token. Requested "
+        "events that are no longer stored are reported in gap. A filtered page can be short or even empty; next_token "
+        "shows that there are more.\n\nWith Accept: text/event-stream the response does not end. It continues after "
+        "the header Last-Event-ID, or begins as start defines, and sends a subscribed frame, events and, if nothing "
+        "else is sent, a heartbeat every ten seconds; an error frame contains the reason for the end. The id of a "
+        "frame is the resume token after it, and the data of an event is the same as on a page. Each caller can have "
+        "20 open streams; a client that reads nothing for ten seconds is disconnected. A disabled organization has no "
+        "streams, only pages.",
+        operation=Operation.FOLLOW_EVENTS,
+        answer=EventPageBody,
+        answer_example=_PAGE,
+        answer_stream=_STREAM,
+        parameters=(
+            Parameter(
+                name="after_seq",
+                place="query",
+                description="Only events after this number; for pages.",
+                schema={"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
+                example=41,
+            ),
+            _list(
+                "resume_token",
+                "Only events after the one with this token; for pages, instead of after_seq.",
+                {"type": "string", "pattern": "^[A-Za-z0-9_-]{27}$"},
+                _TOKEN,
+            ),
+            _list(
+                "types",
+                f"Only events of these types, separated by commas: {', '.join(TYPES)}.",
+                {"type": "string", "pattern": f"^({'|'.join(TYPES)})(,({'|'.join(TYPES)}))*$"},
+                "broker_order,broker_trade",
+            ),
+            _list(
+                "symbols",
+                f"Only events of these symbols, at most {SYMBOLS_MAX} separated by commas, and events without a "
+                "symbol.",
+                {
+                    "type": "string",
+                    "pattern": f"^[A-Za-z0-9.\\-/:_]{{1,32}}(,[A-Za-z0-9.\\-/:_]{{1,32}}){{0,{SYMBOLS_MAX - 1}}}$",
+                },
+                "AAPL,MSFT",
+            ),
+            _list(
+                "start",
+                "Where a stream without Last-Event-ID begins. live: with the next event; primed: with a frame of the "
+                "current state, then the events after it; beginning: with the oldest stored event.",
+                {"type": "string", "enum": list(STARTS)},
+                "beginning",
+            ),
+            LIMIT,
+            Parameter(
+                name="Last-Event-ID",
+                place="header",
+                description="The id of the last frame that you received; not together with start.",
+                schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{27}$"},
+                example=_TOKEN,
+            ),
+        ),
+        codes=("invalid_cursor", "organization_disabled"),
+    ),
+)

@@ -1,0 +1,210 @@
+"""OpenAPI rows of receipts."""
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from typing import Final
+from uuid import UUID
+
+from openbell_server.domain.access.authorization import Operation
+from openbell_server.domain.controls.facts import Gate
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, RouteStrategy, TimeInForce
+from openbell_server.transport.rest.intents.evaluations import EvaluateBody, EvaluationBody
+from openbell_server.transport.rest.intents.receipts import (
+    ChainedActionBody,
+    ChainHeadsBody,
+    ChainPageBody,
+    ReceiptPageBody,
+    ReceiptTextBody,
+    StoredReceiptBody,
+)
+from openbell_server.transport.rest.openapi.operation import LIMIT, NEXT_CURSOR, Described, Parameter
+
+_ACCOUNT: Final = "/v1/accounts/{account_id}"
+_NOON: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
+_ACCOUNT_ID: Final = UUID("01981d3c-7a00-7000-8000-000000000002")
+_ORGANIZATION_ID: Final = UUID("01981d3c-7a00-7000-8000-000000000001")
+_RECEIPT_ID: Final = UUID("01981d3c-7a00-7000-8000-000000000005")
+_BODY: Final[dict[str, object]] = {
+    "version": 2,
+    "gate": "accept",
+    "verdict": "REFUSED",
+    "organization_epoch": 1,
+    "account_epoch": 4,
+    "evaluated_at": "2026-01-05T12:00:00+00:00",
+    "command": {
+        "action_type": "CREATE",
+        "symbol": "AAPL",
+        "order_side": "BUY",
+        "order_type": "MARKET",
+        "quantity": "5000",
+        "time_in_force": "DAY",
+    },
+    "rules": [
+        {
+            "code": "QTY_MAX",
+            "scope": "account",
+            "mode": "hard",
+            "verdict": "REFUSED",
+            "comparison": "at_most",
+            "limit": "1000",
+            "observed": "5000",
+            "control_version": 3,
+            "would_pass": "a quantity of at most 1000",
+            "headroom": "-4000",
+        }
+    ],
+}
+_TEXT: Final = json.dumps(_BODY, separators=(",", ":"))
+_HASH: Final = hashlib.sha256(_TEXT.encode()).hexdigest()
+_RECEIPT: Final = StoredReceiptBody(
+    id=_RECEIPT_ID,
+    account_id=_ACCOUNT_ID,
+    verdict="REFUSED",
+    gate=Gate.ACCEPT,
+    created_at=_NOON,
+    hash=_HASH,
+    body=_BODY,
+    text=_TEXT,
+    refusal_no=1,
+)
+_CURSOR: Final = "AAAAAAAAACpTb3B1YmJsaWNfa2V"
+_PAGE: Final = ReceiptPageBody([_RECEIPT], None, _CURSOR)
+_NOTHING: Final = bytes(32)
+_HEADS: Final = ChainHeadsBody(
+    account_id=_ACCOUNT_ID,
+    organization_id=_ORGANIZATION_ID,
+    actions=0,
+    chain_head=_NOTHING.hex(),
+    refusals=1,
+    refusal_head=hashlib.sha256(_NOTHING + bytes.fromhex(_HASH)).hexdigest(),
+)
+_ACCEPTED: Final = json.dumps(
+    {"version": 2, "gate": "accept", "verdict": "PASSED", "organization_epoch": 1, "account_epoch": 1, "rules": []},
+    separators=(",", ":"),
+)
+_CHAINED: Final = ChainedActionBody(
+    number=1,
+    chained_from=1,
+    id=UUID("01981d3c-7a00-7000-8000-000000000004"),
+    intent_id=UUID("01981d3c-7a00-7000-8000-000000000003"),
+    account_id=_ACCOUNT_ID,
+    organization_id=_ORGANIZATION_ID,
+    seq=1,
+    action_type=ActionType.CREATE,
+    symbol="AAPL",
+    order_side=OrderSide.BUY,
+    order_type=OrderType.LIMIT,
+    route_strategy=RouteStrategy.SMART,
+    quantity="10",
+    time_in_force=TimeInForce.DAY,
+    principal_type="API_KEY",
+    principal_id="01981d3c-7a00-7000-8000-000000000007",
+    receipt_id=_RECEIPT_ID,
+    created_at=_NOON,
+    hash="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    receipt=ReceiptTextBody(hashlib.sha256(_ACCEPTED.encode()).hexdigest(), _ACCEPTED),
+    limit_price="187.50",
+)
+_REFUSED: Final = Parameter(
+    name="refused",
+    place="query",
+    description="Must be true: receipts of accepted commands are listed with their intent.",
+    schema={"const": "true"},
+    example="true",
+    required=True,
+)
+
+RECEIPT_OPERATIONS: Final = (
+    Described(
+        method="POST",
+        path="/v1/controls/evaluate",
+        operation_id="evaluateCommand",
+        tag="Receipts",
+        summary="Evaluate a command without submitting it",
+        description="The receipt that a submit of this command would get now. Nothing is recorded, sent or counted; "
+        "rates and duplicates are read as they are. Limits of the broker appear as the rule CAPABILITY. Only the "
+        "controls are evaluated: a submit also checks that the account is enabled and the order is still open.",
+        operation=Operation.READ_CONTROLS,
+        body=EvaluateBody,
+        body_examples={
+            "market": {
+                "account_id": str(_ACCOUNT_ID),
+                "command": {
+                    "type": "CREATE",
+                    "payload": {"symbol": "AAPL", "order_side": "BUY", "spec": {"Market": {"quantity": "5000"}}},
+                },
+            }
+        },
+        answer=EvaluationBody,
+        answer_example=EvaluationBody("REFUSED", _BODY),
+        codes=("not_found", "environment_mismatch", "concurrent_change"),
+    ),
+    Described(
+        method="GET",
+        path=f"{_ACCOUNT}/receipts",
+        operation_id="listRefusals",
+        tag="Receipts",
+        summary="List refusals",
+        description="Receipts of commands that a control refused, at acceptance or at the door, by refusal_no, which "
+        "has no gaps.",
+        operation=Operation.READ_INTENTS,
+        answer=ReceiptPageBody,
+        answer_example=_PAGE,
+        parameters=(_REFUSED, NEXT_CURSOR, LIMIT),
+        codes=("invalid_cursor",),
+    ),
+    Described(
+        method="GET",
+        path=f"{_ACCOUNT}/receipts/{{receipt_id}}",
+        operation_id="showReceipt",
+        tag="Receipts",
+        summary="Read a receipt",
+        description="All rules that applied to a command, with limit, observed value and verdict. The hash is SHA-256 "
+        "of text.",
+        operation=Operation.READ_INTENTS,
+        answer=StoredReceiptBody,
+        answer_example=_RECEIPT,
+    ),
+    Described(
+        method="GET",
+        path=f"{_ACCOUNT}/intents/{{intent_id}}/receipts",
+        operation_id="listReceiptsOfIntent",
+        tag="Receipts",
+        summary="List the receipts of an intent",
+        description="One receipt per command of the intent, in order, each followed by the receipt of a refusal at its "
+        "door, if there was one.",
+        operation=Operation.READ_INTENTS,
+        answer=ReceiptPageBody,
+        answer_example=_PAGE,
+        parameters=(NEXT_CURSOR, LIMIT),
+        codes=("invalid_cursor",),
+    ),
+    Described(
+        method="GET",
+        path=f"{_ACCOUNT}/chain",
+        operation_id="showChain",
+        tag="Receipts",
+        summary="Read the heads of both chains",
+        description="The number of actions and refusals of the account, and the heads of their hash chains at these "
+        "numbers. Rows up to there never change, so later reads lead to the same heads.",
+        operation=Operation.READ_INTENTS,
+        answer=ChainHeadsBody,
+        answer_example=_HEADS,
+    ),
+    Described(
+        method="GET",
+        path=f"{_ACCOUNT}/chain/actions",
+        operation_id="listChainedActions",
+        tag="Receipts",
+        summary="List actions with their hashes",
+        description="Every field that an action's hash covers, and the receipt chained with it, in commit order: the "
+        "data that `openbell receipts export` writes.",
+        operation=Operation.READ_INTENTS,
+        answer=ChainPageBody,
+        answer_example=ChainPageBody([_CHAINED], None, _CURSOR),
+        parameters=(NEXT_CURSOR, LIMIT),
+        codes=("invalid_cursor",),
+    ),
+)

@@ -1,0 +1,68 @@
+"""Faults in controls: comparisons, modes, exemptions, expiry, halts."""
+
+from typing import Final
+
+from proof.sabotages.fault import SourceFault
+
+FAULTS: Final = (
+    SourceFault(
+        name="an order at exactly the value limit is rejected",
+        file="domain/controls/kinds/prices.py",
+        old="passes=observed <= limit,",
+        new="passes=observed < limit,",
+        tests=("unit/domain/test_control_kinds.py::test_a_rule_decides_its_case",),
+    ),
+    SourceFault(
+        name="a shadow rule rejects",
+        file="domain/controls/kind.py",
+        old="verdict=Verdict.PASSED if passes else refusal,",
+        new="verdict=Verdict.PASSED if passes else Verdict.REFUSED,",
+        tests=("unit/domain/test_evaluate_controls.py::test_a_shadow_rule_never_hides_a_hard_one",),
+    ),
+    SourceFault(
+        name="a missing input passes on a live account",
+        file="domain/controls/kind.py",
+        old=".environment is Environment.PAPER",
+        new=".environment in Environment",
+        tests=(
+            "unit/domain/test_control_kinds.py::test_a_missing_input_refuses_on_live_and_passes_on_paper_unless_the_rule_says_otherwise",
+        ),
+    ),
+    SourceFault(
+        name="a rule rejects a CANCEL",
+        file="domain/controls/evaluate.py",
+        old=".action_type is ActionType.CANCEL:",
+        new=".action_type is None:",
+        tests=("unit/domain/test_evaluate_controls.py::test_what_lowers_risk_meets_no_rule",),
+    ),
+    SourceFault(
+        name="a REPLACE with a more aggressive price meets no rule",
+        file="domain/controls/evaluate.py",
+        old="return after.limit_price > before.limit_price",
+        new="return after.limit_price < before.limit_price",
+        tests=("unit/domain/test_evaluate_controls.py::test_a_replace_that_may_raise_risk_meets_every_rule",),
+    ),
+    SourceFault(
+        name="a rule applies after its expiry",
+        file="domain/controls/rules.py",
+        old="self.applies_until is None or now < self.applies_until",
+        new="self.applies_until is None or now",
+        tests=("unit/domain/test_evaluate_controls.py::test_rules_of_another_symbol_or_key_or_time_say_nothing",),
+    ),
+    SourceFault(
+        name="the price collar protects the wrong side",
+        file="domain/controls/kinds/prices.py",
+        old="(above, collar.up_percent) if buys else (below, collar.down_percent)",
+        new="(below, collar.down_percent) if buys else (above, collar.up_percent)",
+        tests=("unit/domain/test_control_kinds.py::test_a_rule_decides_its_case",),
+    ),
+    SourceFault(
+        name="a halt set after a command was queued does not stop it",
+        file="application/controls/recheck_before_send.py",
+        old="evaluate(book, asked, facts, Gate.DOOR)",
+        new="[]",
+        tests=(
+            "integration/test_control_gates.py::test_what_was_queued_before_a_change_is_skipped_at_the_door_and_its_order_closed",
+        ),
+    ),
+)

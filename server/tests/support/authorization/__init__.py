@@ -1,0 +1,1 @@
+"""The authorization table written by hand, and calls that check it."""

@@ -1,0 +1,1 @@
+"""Brokers and execution parts to test against."""

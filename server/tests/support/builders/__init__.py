@@ -1,0 +1,1 @@
+"""Builders of valid test objects, and independent oracles for them."""

@@ -1,0 +1,1 @@
+"""Processes, proxies, databases and documents around a test."""

@@ -1,0 +1,1 @@
+"""Recorded histories, their checker, and the founding contract's statements."""

@@ -1,0 +1,1 @@
+"""Keys, tokens and identity providers for tests."""

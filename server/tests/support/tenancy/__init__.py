@@ -1,0 +1,1 @@
+"""Named statements, and tenants that have one of everything."""

@@ -1,0 +1,33 @@
+"""Rules and halts of one organization, for statements that another must not reach them by."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from openbell_server.domain.controls.findings import Scope
+
+
+def values_of_rules(now: datetime) -> dict[str, Any]:
+    """A value for every parameter that statements about rules have to themselves."""
+    return (
+        {"is_closed": None, "since": now - timedelta(hours=1), "skipped": 0, "until": None}
+        | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
+        | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
+        | {"halted_at": now - timedelta(hours=1), "of_key": None}
+        | _values_of_what_is_counted(now)
+        | _values_of_the_record()
+    )
+
+
+def _values_of_what_is_counted(now: datetime) -> dict[str, Any]:
+    return {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now} | {
+        "wants_exposure": True,
+        "wants_equals": True,
+        "window_millis": 1_000,
+        "platform_id": UUID(int=0),
+    }
+
+
+def _values_of_the_record() -> dict[str, Any]:
+    after = {"after_order_id": UUID(int=0), "after_refusal_no": 0, "after_broker_order_id": ""}
+    return {"head": 1, "action_no": 1, "refusal_no": 1} | after
