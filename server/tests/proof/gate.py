@@ -20,5 +20,6 @@ def run_gate(targets: Sequence[str]) -> int:
     print_table(ended)
     failed = [end.name for end in ended if end.status]
     if failed:
-        print(f"FAILED: {', '.join(failed)}; the output stands above.", flush=True)
+        print(f"FAILED: {', '.join(failed)}. The last lines of its output:", flush=True)
+        print("\n".join(ended[-1].last_lines), flush=True)
     return int(bool(failed))

@@ -11,6 +11,7 @@ from typing import IO, Final
 
 END_SECONDS: Final = 20
 POLL_SECONDS: Final = 0.05
+LAST_LINES: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Ended:
     status: int
     seconds: float
     cpu_seconds: float
+    # Printed again at the end if the job failed: a runner may keep only the end of a long output.
+    last_lines: Sequence[str] = ()
 
 
 class _Running:
@@ -47,7 +50,8 @@ class _Running:
             return None
         self._process.returncode = os.waitstatus_to_exitcode(status)
         seconds = time.monotonic() - self._begun
-        return Ended(self.job.name, self._process.returncode, seconds, used.ru_utime + used.ru_stime)
+        last_lines = self.read_output().splitlines()[-LAST_LINES:]
+        return Ended(self.job.name, self._process.returncode, seconds, used.ru_utime + used.ru_stime, last_lines)
 
     def end(self) -> None:
         self.output.close()
@@ -58,10 +62,9 @@ class _Running:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
-    def print_output(self) -> None:
+    def read_output(self) -> str:
         self.output.seek(0)
-        print(self.output.read().decode(errors="replace"), end="", flush=True)
-        self.output.close()
+        return self.output.read().decode(errors="replace")
 
 
 def run_jobs(jobs: Iterable[Job], at_once: int, *, goes_on: bool = False) -> list[Ended]:
@@ -76,7 +79,8 @@ def run_jobs(jobs: Iterable[Job], at_once: int, *, goes_on: bool = False) -> lis
                     running.remove(each)
                     ended.append(end)
                     print(f"== {end.name}", flush=True)
-                    each.print_output()
+                    print(each.read_output(), end="", flush=True)
+                    each.output.close()
                     print(f"== {end.name}: {summary(end)}", flush=True)
                     if end.status and not goes_on:
                         return ended
