@@ -135,7 +135,7 @@ def test_nats_syncs_every_message(own: LocalServices, tmp_path: Path) -> None:
     # The server under its own configuration, with its monitor as well.
     monitored = Child([local_nats.find_nats(), "-c", own.nats._config, "-m", str(port)], log=tmp_path / "log")
     try:
-        assert wait_until(own.nats._is_ready, 10), monitored.log_tail()
+        assert wait_until(own.nats._is_ready, 60), monitored.log_tail()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/jsz?config=true", timeout=60) as answer:
             report = json.load(answer)
     finally:

@@ -34,7 +34,7 @@ WORKERS = 16
 AWAITS_MAX = 12
 CUT_SECONDS_MAX = 0.03
 # Shorter than the ten seconds after which the server itself ends a transaction that stands still.
-SETTLE_SECONDS = 5
+SETTLE_SECONDS = 60
 HANG_SECONDS = 400
 READ = 20
 

@@ -178,7 +178,7 @@ async def subprocess_of(settings: Settings) -> AsyncIterator[asyncio.subprocess.
         },
     )
     try:
-        await until(lambda: healthy(settings.paper_url), 20)
+        await until(lambda: healthy(settings.paper_url), 60)
         yield process
     finally:
         if process.returncode is None:

@@ -18,7 +18,7 @@ def test_a_span_reaches_the_collector_with_its_time_and_its_attributes() -> None
         record, close = open_tracing("api", f"{collector.url}/")
         record("GET /v1/things", 0.25, told)
         close()
-        assert wait_until(lambda: bool(collector.spans()), 10)
+        assert wait_until(lambda: bool(collector.spans()), 60)
         assert collector.spans() == [("openbell-api", "GET /v1/things", told, 250_000_000)]
 
 
