@@ -7,6 +7,9 @@ import pytest
 
 from openbell import Client
 from openbell_server.devtools.local_platform import LocalPlatform
+from support.environment.forked_processes import fork_platform_processes
+
+fork_platform_processes()
 
 
 @pytest.fixture(scope="module")

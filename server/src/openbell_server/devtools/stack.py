@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from openbell_server.devtools.child_processes import Child, ChildFailed, free_port, wait_until
 from openbell_server.devtools.local_services import LocalServices
@@ -55,6 +55,8 @@ class _Member:
 class Stack:
     """Starts, watches, kills and drains processes by name; "executor-2" is a second "executor"."""
 
+    child_class: ClassVar[type[Child]] = Child
+
     def __init__(
         self,
         services: LocalServices,
@@ -89,7 +91,7 @@ class Stack:
         self._log_folder.mkdir(parents=True, exist_ok=True)
         notices, address = self._open_notices(name)
         try:
-            child = Child(
+            child = self.child_class(
                 self._command(_REPLICA.sub("", name)),
                 log=self.log(name),
                 environment={**self.environment_of(name), "NOTIFY_SOCKET": address},
