@@ -15,6 +15,8 @@ from openbell_server.transport.rest.access.api_keys import ApiKeyChangeBody
 from openbell_server.transport.rest.errors import PLAIN_PATHS, ProblemBody, problem_body
 from openbell_server.transport.rest.events.webhook_bodies import WebhookChangeBody
 from openbell_server.transport.rest.openapi.operation import (
+    IF_MATCH,
+    NEXT_CURSOR,
     ORGANIZATION,
     PATH_PARAMETERS,
     Described,
@@ -22,7 +24,7 @@ from openbell_server.transport.rest.openapi.operation import (
     Parameter,
     Scheme,
 )
-from openbell_server.transport.rest.openapi.operation_table import OPERATIONS, TAGS, UNDESCRIBED
+from openbell_server.transport.rest.openapi.operation_table import OPERATIONS, TAG_OF, TAGS, UNDESCRIBED
 
 VERSION: Final = "0.1.0"
 ACCOUNTS: Final = "/v1/accounts"
@@ -71,6 +73,7 @@ _RETRY_AFTER: Final[Json] = {
 def openapi_document(app: Litestar, *, below: str = "/") -> Json:
     shown = sorted(_rows(app), key=OPERATIONS.index)
     shown = [row for row in shown if row.path.startswith(below)]
+    shown_tags = {TAG_OF[row.operation_id] for row in shown}
     schemas = _schemas(shown)
     paths: dict[str, Json] = {}
     for row in shown:
@@ -85,16 +88,14 @@ def openapi_document(app: Litestar, *, below: str = "/") -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [
-            {"name": name, "description": text} for name, text in TAGS.items() if any(r.tag == name for r in shown)
-        ],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items() if name in shown_tags],
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": _SECURITY_SCHEMES},
     }
 
 
 def codes_of(row: Described) -> list[str]:
-    """All error codes of an operation: its own, and those of its credential, path, query and body."""
+    """All error codes of an operation: its own, and those of its credential, path, parameters and body."""
     codes = {"internal_error", "unavailable", "schema_outdated", "invalid_parameter", *row.codes}
     if row.rule is not None:
         codes |= _codes_of_rule(row.rule)
@@ -102,6 +103,10 @@ def codes_of(row: Described) -> list[str]:
         codes |= {"not_found"}
     if "{account_id}" in row.path and Scheme.API_KEY in row.schemes:
         codes |= {"environment_mismatch"}
+    if NEXT_CURSOR in row.parameters:
+        codes |= {"invalid_cursor"}
+    if IF_MATCH in row.parameters:
+        codes |= {"invalid_header", "version_mismatch"}
     if row.body is not None:
         codes |= {"malformed_body", "body_too_large", "not_json", "invalid_command"}
     return [code for code in CODES if code in codes]
@@ -136,7 +141,7 @@ def _operation(row: Described) -> Json:
     parameters = [*row.parameters, *([ORGANIZATION] if row.rule is not None and row.rule.scoped else [])]
     operation: Json = {
         "operationId": row.operation_id,
-        "tags": [row.tag],
+        "tags": [TAG_OF[row.operation_id]],
         "summary": row.summary,
         "description": row.description,
         "parameters": [*_path_parameters(row.path), *map(_parameter, parameters)],

@@ -27,7 +27,7 @@ class Scheme(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
     name: str
-    place: str
+    place: str = "query"
     description: str
     schema: Json
     example: object
@@ -38,10 +38,9 @@ class Parameter:
 class Described:
     """One operation: the documentation that its route's code does not contain."""
 
-    method: str
+    method: str = "GET"
     path: str
     operation_id: str
-    tag: str
     summary: str
     description: str
     # The authorization rule; None if no credential is needed.
@@ -49,14 +48,18 @@ class Described:
     status: int = 200
     body: type | None = None
     body_examples: Mapping[str, object] = field(default_factory=dict)
-    answer: type | None = None
+    # Its type is the schema of the answer; None if the answer has no body.
     answer_example: object = None
     answer_headers: Mapping[str, Json] = field(default_factory=dict)
     # An example of the stream that callers get with Accept: text/event-stream.
     answer_stream: str | None = None
     parameters: tuple[Parameter, ...] = ()
-    # Codes of this operation only; document.py adds those of credentials, paths and bodies.
+    # Codes of this operation only; document.py adds those of credentials, paths, shared parameters and bodies.
     codes: tuple[str, ...] = ()
+
+    @property
+    def answer(self) -> type | None:
+        return None if self.answer_example is None else type(self.answer_example)
 
     @property
     def rule(self) -> Rule | None:
@@ -97,14 +100,12 @@ def _kind(who: str, what: str, needed: frozenset[str] | None) -> str:
 
 NEXT_CURSOR: Final = Parameter(
     name="next_cursor",
-    place="query",
     description="Where to continue: next_cursor or last_cursor of an earlier page of the same list, unchanged.",
     schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{27}$"},
     example="AAAAAAAAACpTb3B1YmJsaWNfa2V",
 )
 LIMIT: Final = Parameter(
     name="limit",
-    place="query",
     description="Maximum number of rows per page.",
     schema={"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
     example=LIMIT_DEFAULT,
@@ -112,35 +113,30 @@ LIMIT: Final = Parameter(
 FILTERS: Final = (
     Parameter(
         name="symbol",
-        place="query",
         description="Only actions of this symbol, in any spelling that its broker accepts.",
         schema={"type": "string", "pattern": SYMBOL_PATTERN},
         example="AAPL",
     ),
     Parameter(
         name="action_type",
-        place="query",
         description="Only commands of this type.",
         schema={"type": "string", "enum": list(ActionType)},
         example="CREATE",
     ),
     Parameter(
         name="client_reference_id",
-        place="query",
         description="Only actions with this reference of yours.",
         schema={"type": "string", "minLength": 1, "maxLength": REFERENCE_LENGTH_MAX, "format": "printable"},
         example="rebalance-0042",
     ),
     Parameter(
         name="created_after",
-        place="query",
         description="Only actions recorded after this time; write the + of an offset as %2B.",
         schema={"type": "string", "format": "date-time"},
         example="2026-01-05T09:30:00Z",
     ),
     Parameter(
         name="created_before",
-        place="query",
         description="Only actions recorded before this time; write the + of an offset as %2B.",
         schema={"type": "string", "format": "date-time"},
         example="2036-01-05T16:00:00Z",
@@ -148,7 +144,6 @@ FILTERS: Final = (
 )
 TIME_WINDOW: Final = Parameter(
     name="time_window",
-    place="query",
     description="Counts the actions recorded in this window.",
     schema={"type": "string", "enum": list(TimeWindow), "default": TimeWindow.LAST_DAY},
     example="last_day",
@@ -174,6 +169,16 @@ ETAG: Final[Json] = {
     "required": True,
     "schema": {"type": "string", "pattern": '^"[0-9]+"$'},
 }
+
+
+def location(description: str) -> Json:
+    return {
+        "description": description,
+        "required": True,
+        "schema": {"type": "string", "format": "uri-reference"},
+    }
+
+
 ORGANIZATION: Final = Parameter(
     name="x-organization-id",
     place="header",

@@ -8,7 +8,11 @@ from openbell_server.transport.rest.openapi.operations.accounts import ACCOUNT_O
 from openbell_server.transport.rest.openapi.operations.backtest import BACKTEST_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.brokers import BROKER_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.calendars import CALENDAR_OPERATIONS
-from openbell_server.transport.rest.openapi.operations.callers import CALLER_OPERATIONS, KEY_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.callers import (
+    CALLER_OPERATIONS,
+    KEY_OPERATIONS,
+    QUEUE_OPERATIONS,
+)
 from openbell_server.transport.rest.openapi.operations.credentials import CREDENTIAL_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.events import EVENT_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.fault_plans import FAULT_OPERATIONS
@@ -21,40 +25,40 @@ from openbell_server.transport.rest.openapi.operations.rules import RULE_OPERATI
 from openbell_server.transport.rest.openapi.operations.symbol_controls import CONTROL_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.webhooks import WEBHOOK_OPERATIONS
 
-_SERVICE_OPERATIONS: Final = (
+_HEALTH_OPERATIONS: Final = (
     Described(
-        method="GET",
         path="/healthz",
         operation_id="checkHealth",
-        tag="Service",
         summary="Check that the service works",
         description="Responds 200 while this process runs and its database accepts writes.",
         operation=None,
-        answer=HealthBody,
         answer_example=HealthBody("ok"),
     ),
 )
 
-OPERATIONS: Final[tuple[Described, ...]] = (
-    *BROKER_OPERATIONS,
-    *CALENDAR_OPERATIONS,
-    *ACCOUNT_OPERATIONS,
-    *FAULT_OPERATIONS,
-    *CREDENTIAL_OPERATIONS,
-    *INTENT_OPERATIONS,
-    *ORDER_OPERATIONS,
-    *EVENT_OPERATIONS,
-    *RECEIPT_OPERATIONS,
-    *CONTROL_OPERATIONS,
-    *HALT_OPERATIONS,
-    *BACKTEST_OPERATIONS,
-    *RULE_OPERATIONS,
-    *REFERENCE_OPERATIONS,
-    *WEBHOOK_OPERATIONS,
-    *KEY_OPERATIONS,
-    *CALLER_OPERATIONS,
-    *_SERVICE_OPERATIONS,
-)
+_BY_TAG: Final[dict[str, tuple[Described, ...]]] = {
+    "Brokers": BROKER_OPERATIONS,
+    "Calendars": CALENDAR_OPERATIONS,
+    "Accounts": (*ACCOUNT_OPERATIONS, *FAULT_OPERATIONS),
+    "Broker credentials": CREDENTIAL_OPERATIONS,
+    "Intents": INTENT_OPERATIONS,
+    "Orders": ORDER_OPERATIONS,
+    "Events": EVENT_OPERATIONS,
+    "Receipts": RECEIPT_OPERATIONS,
+    "Controls": (
+        *CONTROL_OPERATIONS,
+        *HALT_OPERATIONS,
+        *BACKTEST_OPERATIONS,
+        *RULE_OPERATIONS,
+        *REFERENCE_OPERATIONS,
+    ),
+    "Webhooks": WEBHOOK_OPERATIONS,
+    "API keys": KEY_OPERATIONS,
+    "Organizations and users": CALLER_OPERATIONS,
+    "Service": (*QUEUE_OPERATIONS, *_HEALTH_OPERATIONS),
+}
+OPERATIONS: Final = tuple(row for rows in _BY_TAG.values() for row in rows)
+TAG_OF: Final = {row.operation_id: tag for tag, rows in _BY_TAG.items() for row in rows}
 _TAKEN: Final = {(row.method, row.path): row.query_names for row in OPERATIONS}
 # The routes of the description itself.
 UNDESCRIBED: Final = frozenset({"/openapi.json", "/openapi/accounts.json", "/docs"})

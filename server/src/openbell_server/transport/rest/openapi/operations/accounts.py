@@ -13,7 +13,7 @@ from openbell_server.transport.rest.access.accounts import (
     AccountPageBody,
     NewAccountBody,
 )
-from openbell_server.transport.rest.openapi.operation import ETAG, IF_MATCH, LIMIT, NEXT_CURSOR, Described
+from openbell_server.transport.rest.openapi.operation import ETAG, IF_MATCH, LIMIT, NEXT_CURSOR, Described, location
 
 _NOON: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
 _ACCOUNT: Final = AccountBody(
@@ -37,7 +37,6 @@ ACCOUNT_OPERATIONS: Final = (
         method="POST",
         path="/v1/accounts",
         operation_id="createAccount",
-        tag="Accounts",
         summary="Open a trading account",
         description="Broker, environment and currency cannot be changed later. An API key opens accounts of its own "
         "environment.",
@@ -55,41 +54,26 @@ ACCOUNT_OPERATIONS: Final = (
                 "timezone": "America/New_York",
             },
         },
-        answer=AccountBody,
         answer_example=_ACCOUNT,
-        answer_headers={
-            "ETag": ETAG,
-            "Location": {
-                "description": "The path of the account.",
-                "required": True,
-                "schema": {"type": "string", "format": "uri-reference"},
-            },
-        },
+        answer_headers={"ETag": ETAG, "Location": location("The path of the account.")},
         codes=("environment_mismatch", "organization_disabled"),
     ),
     Described(
-        method="GET",
         path="/v1/accounts",
         operation_id="listAccounts",
-        tag="Accounts",
         summary="List the organization's accounts",
         description="All accounts, including closed ones, in the order in which they were opened; an API key sees "
         "those of its own environment.",
         operation=Operation.READ_ACCOUNTS,
-        answer=AccountPageBody,
         answer_example=AccountPageBody([_ACCOUNT], None, "AAAAAAAAACpTb3B1YmJsaWNfa2V"),
         parameters=(NEXT_CURSOR, LIMIT),
-        codes=("invalid_cursor",),
     ),
     Described(
-        method="GET",
         path="/v1/accounts/{account_id}",
         operation_id="showAccount",
-        tag="Accounts",
         summary="Read an account",
         description="The current state of the account; a closed account stays readable.",
         operation=Operation.READ_ACCOUNTS,
-        answer=AccountBody,
         answer_example=_ACCOUNT,
         answer_headers={"ETag": ETAG},
     ),
@@ -97,7 +81,6 @@ ACCOUNT_OPERATIONS: Final = (
         method="PATCH",
         path="/v1/accounts/{account_id}",
         operation_id="changeAccount",
-        tag="Accounts",
         summary="Change, disable or enable an account",
         description="Omitted fields stay as they are; a request that changes nothing does not raise the version. "
         "external_account_id can be set once. For a disabled account no new order is sent, not even one accepted "
@@ -109,26 +92,21 @@ ACCOUNT_OPERATIONS: Final = (
             "enable": {"disabled": False},
             "rename": {"name": "Main, renamed"},
         },
-        answer=AccountBody,
         answer_example=_ACCOUNT,
         answer_headers={"ETag": ETAG},
         parameters=(IF_MATCH,),
-        codes=(
-            *("invalid_header", "organization_disabled", "account_closed", "external_account_mismatch"),
-            "version_mismatch",
-        ),
+        codes=("organization_disabled", "account_closed", "external_account_mismatch"),
     ),
     Described(
         method="DELETE",
         path="/v1/accounts/{account_id}",
         operation_id="closeAccount",
-        tag="Accounts",
         summary="Close an account permanently",
         description="Refused while an order is working or an action is not settled. Closing a closed account changes "
         "nothing and is not an error, whatever If-Match contains.",
         operation=Operation.EDIT_ACCOUNTS,
         status=204,
         parameters=(IF_MATCH,),
-        codes=("invalid_header", "organization_disabled", "account_busy", "version_mismatch"),
+        codes=("organization_disabled", "account_busy"),
     ),
 )

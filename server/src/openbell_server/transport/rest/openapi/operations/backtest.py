@@ -59,7 +59,6 @@ BACKTEST_OPERATIONS: Final = (
         method="POST",
         path="/v1/controls/backtest",
         operation_id="backtestRules",
-        tag="Controls",
         summary="Test rules against recorded commands",
         description="Evaluates the rules of the body for every recorded command of a time window that creates or "
         "enlarges an order, with the data known at that time. A command without enough recorded data counts as "
@@ -72,7 +71,6 @@ BACKTEST_OPERATIONS: Final = (
                 "rules": [{"scope": "account", "code": "QTY_MAX", "parameters": {"quantity": "500"}}],
             },
         },
-        answer=BacktestBody,
         answer_example=_EXAMPLE,
         codes=("backtest_running",),
     ),

@@ -53,16 +53,13 @@ _EXAMPLE: Final = BrokerBody(
 
 BROKER_OPERATIONS: Final = (
     Described(
-        method="GET",
         path="/v1/brokers",
         operation_id="listBrokers",
-        tag="Brokers",
         summary="List the brokers and their capabilities",
         description="All brokers that accounts can use, by name and on one page: supported orders, the guarantees of "
         "its ids, look-ups and feed, what settles an unknown outcome of each command, and the credential fields. The "
         "list changes only with the platform's version.",
         operation=Operation.READ_BROKERS,
-        answer=BrokersBody,
         answer_example=BrokersBody([_EXAMPLE]),
     ),
 )

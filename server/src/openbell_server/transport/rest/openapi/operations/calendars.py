@@ -42,39 +42,31 @@ _SESSIONS: Final = MarketSessionsBody(
 
 CALENDAR_OPERATIONS: Final = (
     Described(
-        method="GET",
         path="/v1/calendars",
         operation_id="listCalendars",
-        tag="Calendars",
         summary="List the market calendars",
         description="All calendars that a rule can use, on one page: the dates that each covers, and whether its "
         "regular session is open.",
         operation=Operation.READ_CALENDARS,
-        answer=CalendarsBody,
         answer_example=CalendarsBody([_CALENDAR]),
     ),
     Described(
-        method="GET",
         path="/v1/calendars/{calendar}/sessions",
         operation_id="listMarketSessions",
-        tag="Calendars",
         summary="List the sessions of a market",
         description="The sessions by time, without holidays and with early closes, as rules use them; operators' "
         "changes are included. A midday break splits a session in two.",
         operation=Operation.READ_CALENDARS,
-        answer=MarketSessionsBody,
         answer_example=_SESSIONS,
         parameters=(
             Parameter(
                 name="from",
-                place="query",
                 description="The first trade date. Default: today in the market's time zone.",
                 schema={"type": "string", "format": "date"},
                 example="2026-11-27",
             ),
             Parameter(
                 name="to",
-                place="query",
                 description=f"The last trade date, less than {DAYS_MAX} days later. Default: {DAYS_DEFAULT} days "
                 "later.",
                 schema={"type": "string", "format": "date"},

@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.events.outbox import OutboxStatus, Queue
@@ -19,7 +21,7 @@ from openbell_server.transport.rest.access.api_keys import (
 from openbell_server.transport.rest.access.organizations import OrganizationBody
 from openbell_server.transport.rest.health.account_queue_health import OutboxHealthEntry, OutboxHealthResponse
 from openbell_server.transport.rest.health.queue_health_bodies import OutboxBody, OutboxesBody
-from openbell_server.transport.rest.openapi.operation import LIMIT, NEXT_CURSOR, Described, Json
+from openbell_server.transport.rest.openapi.operation import LIMIT, NEXT_CURSOR, Described, Json, location
 
 _NOON: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
 _ORGANIZATION: Final = UUID("01981d3c-7a00-7000-8000-000000000001")
@@ -34,17 +36,6 @@ _KEY: Final = ApiKeyBody(
     disabled=False,
     created_at=_NOON,
 )
-_NEW_KEY: Final = ApiKeyBody(
-    id=_KEY.id,
-    organization_id=_ORGANIZATION,
-    key_id=_KEY.key_id,
-    name=_KEY.name,
-    environment=_KEY.environment,
-    permissions=_KEY.permissions,
-    disabled=False,
-    created_at=_NOON,
-    api_key=_KEY_TEXT,
-)
 _NOT_STORED: Final[Json] = {
     "description": "The response concerns a secret.",
     "required": True,
@@ -56,7 +47,6 @@ KEY_OPERATIONS: Final = (
         method="POST",
         path="/v1/api-keys",
         operation_id="createApiKey",
-        tag="API keys",
         summary="Create a key",
         description="Only this response contains the text of the key. A key is for paper or for live accounts.",
         operation=Operation.MANAGE_KEYS,
@@ -71,53 +61,36 @@ KEY_OPERATIONS: Final = (
                 "expires_at": "2036-01-05T12:00:00Z",
             },
         },
-        answer=ApiKeyBody,
-        answer_example=_NEW_KEY,
-        answer_headers={
-            "Location": {
-                "description": "The path of the key.",
-                "required": True,
-                "schema": {"type": "string", "format": "uri-reference"},
-            },
-            "Cache-Control": _NOT_STORED,
-        },
+        answer_example=replace(_KEY, api_key=_KEY_TEXT),
+        answer_headers={"Location": location("The path of the key."), "Cache-Control": _NOT_STORED},
         codes=("organization_disabled",),
     ),
     Described(
-        method="GET",
         path="/v1/api-keys",
         operation_id="listApiKeys",
-        tag="API keys",
         summary="List the organization's keys",
         description="All keys, including revoked ones, in the order in which they were created.",
         operation=Operation.MANAGE_KEYS,
-        answer=ApiKeyPageBody,
         answer_example=ApiKeyPageBody([_KEY], None, "AAAAAAAAACpTb3B1YmJsaWNfa2V"),
         parameters=(NEXT_CURSOR, LIMIT),
-        codes=("invalid_cursor",),
     ),
     Described(
-        method="GET",
         path="/v1/api-keys/{api_key_id}",
         operation_id="showApiKey",
-        tag="API keys",
         summary="Read a key",
         description="The current state of the key; its text is returned only once, when it is created.",
         operation=Operation.MANAGE_KEYS,
-        answer=ApiKeyBody,
         answer_example=_KEY,
     ),
     Described(
         method="PATCH",
         path="/v1/api-keys/{api_key_id}",
         operation_id="changeApiKey",
-        tag="API keys",
         summary="Disable, enable or rename a key",
         description="Omitted fields stay as they are. The change takes effect everywhere within a second.",
         operation=Operation.MANAGE_KEYS,
         body=ApiKeyChangeBody,
         body_examples={"disable": {"disabled": True}, "rename": {"name": "rebalancer 2"}},
-        answer=ApiKeyBody,
         answer_example=_KEY,
         codes=("key_revoked", "organization_disabled"),
     ),
@@ -125,7 +98,6 @@ KEY_OPERATIONS: Final = (
         method="DELETE",
         path="/v1/api-keys/{api_key_id}",
         operation_id="revokeApiKey",
-        tag="API keys",
         summary="Revoke a key permanently",
         description="Takes effect everywhere within a second. Queued commands of the key that were not sent yet are "
         "skipped; its cancels are still sent.",
@@ -136,14 +108,12 @@ KEY_OPERATIONS: Final = (
         method="POST",
         path="/api/v1/auth/api-key/validate",
         operation_id="validateApiKey",
-        tag="API keys",
         summary="Check whether a key is valid",
         description="A service account can check any key, a key only itself. An unknown, wrong, revoked or expired key "
         "always gets the same 401.",
         operation=Operation.VALIDATE_KEY,
         body=ValidateBody,
         body_examples={"key": {"api_key": _KEY_TEXT}},
-        answer=ValidKeyBody,
         answer_example=ValidKeyBody(str(_KEY.id), str(_ORGANIZATION), Environment.PAPER, False, _NOON),
         answer_headers={"Cache-Control": _NOT_STORED},
     ),
@@ -151,15 +121,12 @@ KEY_OPERATIONS: Final = (
 
 CALLER_OPERATIONS: Final = (
     Described(
-        method="GET",
         path="/v1/organizations/by-provider/{provider}/{provider_id}",
         operation_id="findOrganization",
-        tag="Organizations and users",
         summary="Find an organization by the identity provider's id",
         description="Service accounts find any organization, users those they belong to; any other is reported as not "
         "found.",
         operation=Operation.LOOK_UP_ORGANIZATION,
-        answer=OrganizationBody,
         answer_example=OrganizationBody(
             id=_ORGANIZATION,
             external_id="org_01H0000000000000000000",
@@ -174,7 +141,6 @@ CALLER_OPERATIONS: Final = (
         method="DELETE",
         path="/v1/users/me",
         operation_id="deleteMe",
-        tag="Organizations and users",
         summary="Delete yourself",
         description="Deletes the user permanently at the identity provider. If the provider does not respond, the "
         "request stays recorded and is finished later. Errors are plain text.",
@@ -182,15 +148,15 @@ CALLER_OPERATIONS: Final = (
         status=204,
         codes=("identity_provider_missing", "identity_provider_unavailable"),
     ),
+)
+
+QUEUE_OPERATIONS: Final = (
     Described(
-        method="GET",
         path="/v1/accounts/outbox/health",
         operation_id="showOutboxHealth",
-        tag="Service",
         summary="Read the state of the accounts' queue",
         description="Counts by status and event type across all organizations, for operators. Errors are plain text.",
         operation=Operation.READ_OUTBOX,
-        answer=OutboxHealthResponse,
         answer_example=OutboxHealthResponse(
             entries=[OutboxHealthEntry(OutboxStatus.PENDING, "account.created", 1, _NOON, 0, None)],
             pending=1,
@@ -203,16 +169,13 @@ CALLER_OPERATIONS: Final = (
         ),
     ),
     Described(
-        method="GET",
         path="/v1/operations/outboxes",
         operation_id="showOutboxes",
-        tag="Service",
         summary="Read the state of all queues, with advice",
         description="All queues with their counts across organizations, the age of the oldest due row, and a verdict: "
         "healthy; slow; failing, if rows were abandoned and no operator has acknowledged them; stuck, if no process "
         "works on the queue. The overall verdict is the worst of them.",
         operation=Operation.READ_OPERATIONS,
-        answer=OutboxesBody,
         answer_example=OutboxesBody(
             verdict=Verdict.HEALTHY,
             read_at=_NOON,

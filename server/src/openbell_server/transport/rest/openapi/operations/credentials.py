@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.access.credentials import CredentialStatus
 from openbell_server.transport.rest.access.credentials import CredentialBody, CredentialRequest
@@ -22,25 +24,12 @@ _EXAMPLE: Final = CredentialBody(
     updated_at=_MADE,
     version=1,
 )
-_VERIFIED: Final = CredentialBody(
-    id=_EXAMPLE.id,
-    account_id=_EXAMPLE.account_id,
-    broker="paper",
-    kind="paper_key",
-    hint="K7Q2",
-    status=CredentialStatus.VALID,
-    created_at=_MADE,
-    updated_at=_MADE,
-    version=1,
-    verified_at=_MADE,
-)
 
 CREDENTIAL_OPERATIONS: Final[tuple[Described, ...]] = (
     Described(
         method="PUT",
         path=_CREDENTIAL,
         operation_id="putCredential",
-        tag="Broker credentials",
         summary="Set the credential of an account",
         description="Creates or replaces the credential of the account at its broker; the broker defines the field "
         "names. Secrets are encrypted at once and never returned. Executors sign in with the new version before they "
@@ -55,29 +44,23 @@ CREDENTIAL_OPERATIONS: Final[tuple[Described, ...]] = (
                 "expires_at": "2036-01-05T09:30:00Z",
             },
         },
-        answer=CredentialBody,
         answer_example=_EXAMPLE,
         answer_headers={"ETag": ETAG},
         codes=(
-            "invalid_header",
             "organization_disabled",
             "account_closed",
             "concurrent_change",
-            "version_mismatch",
             "credentials_not_supported",
             "vault_missing",
             "vault_unavailable",
         ),
     ),
     Described(
-        method="GET",
         path=_CREDENTIAL,
         operation_id="showCredential",
-        tag="Broker credentials",
         summary="Read the credential of an account",
         description="The current state of the credential, without its secrets; 404 if the account has none.",
         operation=Operation.READ_CREDENTIALS,
-        answer=CredentialBody,
         answer_example=_EXAMPLE,
         answer_headers={"ETag": ETAG},
     ),
@@ -85,26 +68,23 @@ CREDENTIAL_OPERATIONS: Final[tuple[Described, ...]] = (
         method="DELETE",
         path=_CREDENTIAL,
         operation_id="deleteCredential",
-        tag="Broker credentials",
         summary="Remove the credential of an account",
         description="Removes the credential and destroys its secrets. If the broker requires one, the account sends "
         "no new orders afterwards.",
         operation=Operation.EDIT_CREDENTIALS,
         status=204,
         parameters=(IF_MATCH,),
-        codes=("invalid_header", "organization_disabled", "account_closed", "version_mismatch"),
+        codes=("organization_disabled", "account_closed"),
     ),
     Described(
         method="POST",
         path=f"{_CREDENTIAL}/verify",
         operation_id="verifyCredential",
-        tag="Broker credentials",
         summary="Verify the credential at the broker",
         description="An executor signs in with the credential now, and you get the broker's response within five "
         "seconds.",
         operation=Operation.EDIT_CREDENTIALS,
-        answer=CredentialBody,
-        answer_example=_VERIFIED,
+        answer_example=replace(_EXAMPLE, status=CredentialStatus.VALID, verified_at=_MADE),
         answer_headers={"ETag": ETAG},
         codes=("organization_disabled", "account_closed", "external_account_mismatch", "verification_unanswered"),
     ),

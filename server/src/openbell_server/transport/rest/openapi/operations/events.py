@@ -35,17 +35,10 @@ _STREAM: Final = (
     f'data: {{"event_id":"{_ACCOUNT_ID}.42","account_seq":42,"type":"position_adjusted","prev_seq":41}}\n\n'
 )
 
-
-def _list(name: str, description: str, schema: dict[str, object], example: str) -> Parameter:
-    return Parameter(name=name, place="query", description=description, schema=schema, example=example)
-
-
 EVENT_OPERATIONS: Final = (
     Described(
-        method="GET",
         path="/v1/accounts/{account_id}/events",
         operation_id="listEvents",
-        tag="Events",
         summary="Read or follow the account's events",
         description="Events in order: from the oldest stored one, or after after_seq or resume_token. Requested "
         "events that are no longer stored are reported in gap. A filtered page can be short or even empty; next_token "
@@ -56,45 +49,43 @@ EVENT_OPERATIONS: Final = (
         "20 open streams; a client that reads nothing for ten seconds is disconnected. A disabled organization has no "
         "streams, only pages.",
         operation=Operation.FOLLOW_EVENTS,
-        answer=EventPageBody,
         answer_example=_PAGE,
         answer_stream=_STREAM,
         parameters=(
             Parameter(
                 name="after_seq",
-                place="query",
                 description="Only events after this number; for pages.",
                 schema={"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
                 example=41,
             ),
-            _list(
-                "resume_token",
-                "Only events after the one with this token; for pages, instead of after_seq.",
-                {"type": "string", "pattern": "^[A-Za-z0-9_-]{27}$"},
-                _TOKEN,
+            Parameter(
+                name="resume_token",
+                description="Only events after the one with this token; for pages, instead of after_seq.",
+                schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{27}$"},
+                example=_TOKEN,
             ),
-            _list(
-                "types",
-                f"Only events of these types, separated by commas: {', '.join(TYPES)}.",
-                {"type": "string", "pattern": f"^({'|'.join(TYPES)})(,({'|'.join(TYPES)}))*$"},
-                "broker_order,broker_trade",
+            Parameter(
+                name="types",
+                description=f"Only events of these types, separated by commas: {', '.join(TYPES)}.",
+                schema={"type": "string", "pattern": f"^({'|'.join(TYPES)})(,({'|'.join(TYPES)}))*$"},
+                example="broker_order,broker_trade",
             ),
-            _list(
-                "symbols",
-                f"Only events of these symbols, at most {SYMBOLS_MAX} separated by commas, and events without a "
-                "symbol.",
-                {
+            Parameter(
+                name="symbols",
+                description=f"Only events of these symbols, at most {SYMBOLS_MAX} separated by commas, and events "
+                "without a symbol.",
+                schema={
                     "type": "string",
                     "pattern": f"^[A-Za-z0-9.\\-/:_]{{1,32}}(,[A-Za-z0-9.\\-/:_]{{1,32}}){{0,{SYMBOLS_MAX - 1}}}$",
                 },
-                "AAPL,MSFT",
+                example="AAPL,MSFT",
             ),
-            _list(
-                "start",
-                "Where a stream without Last-Event-ID begins. live: with the next event; primed: with a frame of the "
-                "current state, then the events after it; beginning: with the oldest stored event.",
-                {"type": "string", "enum": list(STARTS)},
-                "beginning",
+            Parameter(
+                name="start",
+                description="Where a stream without Last-Event-ID begins. live: with the next event; primed: with a "
+                "frame of the current state, then the events after it; beginning: with the oldest stored event.",
+                schema={"type": "string", "enum": list(STARTS)},
+                example="beginning",
             ),
             LIMIT,
             Parameter(

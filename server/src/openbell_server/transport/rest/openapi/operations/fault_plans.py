@@ -12,14 +12,11 @@ _PLAN: Final = FaultPlanBody(7, {"accept_then_hang": 0.1, "duplicate_fills": 0.5
 
 FAULT_OPERATIONS: Final = (
     Described(
-        method="GET",
         path=_PATH,
         operation_id="showFaultPlan",
-        tag="Accounts",
         summary="Read the fault plan of a paper account",
         description="Without a plan, faults is empty and set_at is absent.",
         operation=Operation.READ_ACCOUNTS,
-        answer=FaultPlanBody,
         answer_example=_PLAN,
         codes=("faults_not_supported", "paper_broker_unavailable"),
     ),
@@ -27,7 +24,6 @@ FAULT_OPERATIONS: Final = (
         method="PUT",
         path=_PATH,
         operation_id="putFaultPlan",
-        tag="Accounts",
         summary="Simulate faults on a paper account",
         description="For accounts of the built-in paper brokers. The plan takes effect at once, replaces the previous "
         "one and stays until it is removed. The seed and the client order id determine which order gets which fault.",
@@ -37,7 +33,6 @@ FAULT_OPERATIONS: Final = (
             "lost answers": {"seed": 7, "faults": {"accept_then_hang": 0.1, "refused_but_placed": 0.1}},
             "odd fills": {"seed": 7, "faults": {"duplicate_fills": 1, "bust": 0.2, "late_ms": 2000}},
         },
-        answer=FaultPlanBody,
         answer_example=_PLAN,
         codes=("organization_disabled", "account_closed", "faults_not_supported", "paper_broker_unavailable"),
     ),
@@ -45,7 +40,6 @@ FAULT_OPERATIONS: Final = (
         method="DELETE",
         path=_PATH,
         operation_id="deleteFaultPlan",
-        tag="Accounts",
         summary="Stop simulating faults",
         description="Removing a plan that does not exist changes nothing and is not an error.",
         operation=Operation.EDIT_ACCOUNTS,

@@ -65,10 +65,8 @@ _REPORT: Final = HaltReportBody(
 
 HALT_OPERATIONS: Final = (
     Described(
-        method="GET",
         path="/v1/accounts/{account_id}/halt-report",
         operation_id="showHaltReport",
-        tag="Controls",
         summary="Read the effect of a halt",
         description="The switches that stop all or part of the account; for each, the doors opened afterwards (0 if "
         "it is HALTED), commands in flight, queued commands that were skipped, and cancels requested and confirmed; "
@@ -77,7 +75,6 @@ HALT_OPERATIONS: Final = (
         "order; else it is false, or null if that is not known, and why contains the reason. At most 20 halts, 500 "
         "commands in flight of each, 100 orders and 100 external orders are listed; the counts include all.",
         operation=Operation.READ_CONTROLS,
-        answer=HaltReportBody,
         answer_example=_REPORT,
     ),
 )

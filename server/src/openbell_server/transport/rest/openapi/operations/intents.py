@@ -19,6 +19,7 @@ from openbell_server.transport.rest.openapi.operation import (
     NEXT_CURSOR,
     TIME_WINDOW,
     Described,
+    location,
 )
 
 _INTENTS: Final = "/v1/accounts/{account_id}/intents"
@@ -98,7 +99,6 @@ INTENT_OPERATIONS: Final = (
         method="POST",
         path=_INTENTS,
         operation_id="submitIntent",
-        tag="Intents",
         summary="Submit a command",
         description="Appends CREATE, REPLACE or CANCEL to the account's record. Once you receive 202 the command is "
         "durable, and it is sent to the broker once.",
@@ -121,14 +121,9 @@ INTENT_OPERATIONS: Final = (
             },
             "cancel": {"command": {"type": "CANCEL", "payload": {"ref_intent_id": str(_INTENT_ID)}}},
         },
-        answer=ActionBody,
         answer_example=_ACTION,
         answer_headers={
-            "Location": {
-                "description": "The path of the intent.",
-                "required": True,
-                "schema": {"type": "string", "format": "uri-reference"},
-            },
+            "Location": location("The path of the intent."),
             "Idempotency-Replayed": {
                 "description": "Present with the value true if an earlier request with this key recorded this command.",
                 "schema": {"const": "true"},
@@ -155,68 +150,50 @@ INTENT_OPERATIONS: Final = (
         ),
     ),
     Described(
-        method="GET",
         path=_INTENTS,
         operation_id="listIntents",
-        tag="Intents",
         summary="List the account's actions",
         description="All commands of the account in commit order, oldest first. Pages never skip or repeat an action, "
         "even while new ones are written.",
         operation=Operation.READ_INTENTS,
-        answer=PageBody,
         answer_example=_PAGE,
         parameters=(NEXT_CURSOR, LIMIT, *FILTERS),
-        codes=("invalid_cursor",),
     ),
     Described(
-        method="GET",
         path=f"{_INTENTS}/stats",
         operation_id="showStatistics",
-        tag="Intents",
         summary="Read statistics of commands",
         description="Counts of intents, actions and outcomes of a time window, and how long actions waited until they "
         "were sent. The cost does not depend on the length of the history.",
         operation=Operation.READ_INTENTS,
-        answer=StatisticsBody,
         answer_example=_STATISTICS,
         parameters=(TIME_WINDOW,),
     ),
     Described(
-        method="GET",
         path=f"{_INTENTS}/{{intent_id}}",
         operation_id="showIntent",
-        tag="Intents",
         summary="Read an intent",
         description="The latest action of the intent, and the current state of its order in execution.",
         operation=Operation.READ_INTENTS,
-        answer=ActionBody,
         answer_example=_ACTION,
     ),
     Described(
-        method="GET",
         path=f"{_INTENTS}/{{intent_id}}/actions",
         operation_id="listActions",
-        tag="Intents",
         summary="List the actions of an intent",
         description="All commands of the intent, oldest first.",
         operation=Operation.READ_INTENTS,
-        answer=PageBody,
         answer_example=_PAGE,
         parameters=(NEXT_CURSOR, LIMIT),
-        codes=("invalid_cursor",),
     ),
     Described(
-        method="GET",
         path=f"{_INTENTS.removesuffix('/intents')}/external-orders",
         operation_id="listExternalOrders",
-        tag="Intents",
         summary="List external orders",
         description="Orders at the broker that no intent of this account created, in the order in which they were "
         "found, as the broker last reported them. Their fills count in the account's positions.",
         operation=Operation.READ_INTENTS,
-        answer=ExternalOrderPageBody,
         answer_example=_EXTERNAL,
         parameters=(NEXT_CURSOR, LIMIT),
-        codes=("invalid_cursor",),
     ),
 )

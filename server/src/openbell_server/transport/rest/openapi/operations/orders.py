@@ -64,7 +64,6 @@ _POSITIONS: Final = PositionsBody(
 )
 _SYMBOL: Final = Parameter(
     name="symbol",
-    place="query",
     description="Only this symbol, in any spelling that its broker accepts.",
     schema={"type": "string", "pattern": SYMBOL_PATTERN},
     example="AAPL",
@@ -74,7 +73,6 @@ _SYMBOL: Final = Parameter(
 def _moment(name: str, description: str, example: str) -> Parameter:
     return Parameter(
         name=name,
-        place="query",
         description=f"{description}; write the + of an offset as %2B.",
         schema={"type": "string", "format": "date-time"},
         example=example,
@@ -83,21 +81,17 @@ def _moment(name: str, description: str, example: str) -> Parameter:
 
 ORDER_OPERATIONS: Final = (
     Described(
-        method="GET",
         path=f"{_ACCOUNT}/orders",
         operation_id="listOrders",
-        tag="Orders",
         summary="List orders of intents",
         description="The current order of every intent, in the order in which they were submitted, oldest first. Pages "
         "never skip or repeat an order that matches the filter all the time. A filtered page can be short or even "
         "empty; next_cursor shows that there are more.",
         operation=Operation.READ_INTENTS,
-        answer=OrderPageBody,
         answer_example=OrderPageBody([_ORDER], None, "AAAAAAAAACpTb3B1YmJsaWNfa2V"),
         parameters=(
             Parameter(
                 name="status",
-                place="query",
                 description="WORKING: orders that may still fill or whose state is unknown; CLOSED: finished orders.",
                 schema={"type": "string", "enum": list(ListedStatus), "default": ListedStatus.ALL},
                 example="WORKING",
@@ -105,7 +99,6 @@ ORDER_OPERATIONS: Final = (
             _SYMBOL,
             Parameter(
                 name="order_side",
-                place="query",
                 description="Only orders of this side.",
                 schema={"type": "string", "enum": list(OrderSide)},
                 example="BUY",
@@ -113,36 +106,28 @@ ORDER_OPERATIONS: Final = (
             NEXT_CURSOR,
             LIMIT,
         ),
-        codes=("invalid_cursor",),
     ),
     Described(
-        method="GET",
         path=f"{_ACCOUNT}/orders/{{intent_id}}",
         operation_id="showOrder",
-        tag="Orders",
         summary="Read the order of an intent",
         description="The current order, with the fields of its events.",
         operation=Operation.READ_INTENTS,
-        answer=OrderBody,
         answer_example=_ORDER,
     ),
     Described(
-        method="GET",
         path=f"{_ACCOUNT}/executions",
         operation_id="listExecutions",
-        tag="Orders",
         summary="List executions",
         description="Executions of the account's intents with their current values, in the order in which they were "
         "recorded, oldest first. One that the broker busted has kind BUST and the quantity 0; one that it corrected "
         "has kind CORRECTION and the corrected values. A page of one symbol can be short or even empty; next_cursor "
         "shows that there are more.",
         operation=Operation.READ_INTENTS,
-        answer=ExecutionPageBody,
         answer_example=ExecutionPageBody([_EXECUTION], None),
         parameters=(
             Parameter(
                 name="intent_id",
-                place="query",
                 description="Only executions of this intent's order.",
                 schema={"type": "string", "format": "uuid"},
                 example=str(_INTENT_ID),
@@ -153,18 +138,14 @@ ORDER_OPERATIONS: Final = (
             NEXT_CURSOR,
             LIMIT,
         ),
-        codes=("invalid_cursor",),
     ),
     Described(
-        method="GET",
         path=f"{_ACCOUNT}/positions",
         operation_id="listPositions",
-        tag="Orders",
         summary="List positions",
         description="All positions of the account as of the event account_seq. source is BROKER if the broker's own "
         "positions were taken over at as_of and executions were added since, EXECUTIONS if they never were.",
         operation=Operation.READ_INTENTS,
-        answer=PositionsBody,
         answer_example=_POSITIONS,
     ),
 )

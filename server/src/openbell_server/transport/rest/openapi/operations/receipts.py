@@ -109,7 +109,6 @@ _CHAINED: Final = ChainedActionBody(
 )
 _REFUSED: Final = Parameter(
     name="refused",
-    place="query",
     description="Must be true: receipts of accepted commands are listed with their intent.",
     schema={"const": "true"},
     example="true",
@@ -121,7 +120,6 @@ RECEIPT_OPERATIONS: Final = (
         method="POST",
         path="/v1/controls/evaluate",
         operation_id="evaluateCommand",
-        tag="Receipts",
         summary="Evaluate a command without submitting it",
         description="The receipt that a submit of this command would get now. Nothing is recorded, sent or counted; "
         "rates and duplicates are read as they are. Limits of the broker appear as the rule CAPABILITY. Only the "
@@ -137,74 +135,55 @@ RECEIPT_OPERATIONS: Final = (
                 },
             }
         },
-        answer=EvaluationBody,
         answer_example=EvaluationBody("REFUSED", _BODY),
         codes=("not_found", "environment_mismatch", "concurrent_change"),
     ),
     Described(
-        method="GET",
         path=f"{_ACCOUNT}/receipts",
         operation_id="listRefusals",
-        tag="Receipts",
         summary="List refusals",
         description="Receipts of commands that a control refused, at acceptance or at the door, by refusal_no, which "
         "has no gaps.",
         operation=Operation.READ_INTENTS,
-        answer=ReceiptPageBody,
         answer_example=_PAGE,
         parameters=(_REFUSED, NEXT_CURSOR, LIMIT),
-        codes=("invalid_cursor",),
     ),
     Described(
-        method="GET",
         path=f"{_ACCOUNT}/receipts/{{receipt_id}}",
         operation_id="showReceipt",
-        tag="Receipts",
         summary="Read a receipt",
         description="All rules that applied to a command, with limit, observed value and verdict. The hash is SHA-256 "
         "of text.",
         operation=Operation.READ_INTENTS,
-        answer=StoredReceiptBody,
         answer_example=_RECEIPT,
     ),
     Described(
-        method="GET",
         path=f"{_ACCOUNT}/intents/{{intent_id}}/receipts",
         operation_id="listReceiptsOfIntent",
-        tag="Receipts",
         summary="List the receipts of an intent",
         description="One receipt per command of the intent, in order, each followed by the receipt of a refusal at its "
         "door, if there was one.",
         operation=Operation.READ_INTENTS,
-        answer=ReceiptPageBody,
         answer_example=_PAGE,
         parameters=(NEXT_CURSOR, LIMIT),
-        codes=("invalid_cursor",),
     ),
     Described(
-        method="GET",
         path=f"{_ACCOUNT}/chain",
         operation_id="showChain",
-        tag="Receipts",
         summary="Read the heads of both chains",
         description="The number of actions and refusals of the account, and the heads of their hash chains at these "
         "numbers. Rows up to there never change, so later reads lead to the same heads.",
         operation=Operation.READ_INTENTS,
-        answer=ChainHeadsBody,
         answer_example=_HEADS,
     ),
     Described(
-        method="GET",
         path=f"{_ACCOUNT}/chain/actions",
         operation_id="listChainedActions",
-        tag="Receipts",
         summary="List actions with their hashes",
         description="Every field that an action's hash covers, and the receipt chained with it, in commit order: the "
         "data that `openbell receipts export` writes.",
         operation=Operation.READ_INTENTS,
-        answer=ChainPageBody,
         answer_example=ChainPageBody([_CHAINED], None, _CURSOR),
         parameters=(NEXT_CURSOR, LIMIT),
-        codes=("invalid_cursor",),
     ),
 )

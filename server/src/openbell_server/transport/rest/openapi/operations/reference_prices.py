@@ -21,7 +21,6 @@ REFERENCE_OPERATIONS: Final = (
         method="PUT",
         path="/v1/reference-prices",
         operation_id="putReferencePrices",
-        tag="Controls",
         summary="Set reference prices and exchange rates",
         description="For symbols that the broker does not quote, and for limits in another currency. A value is stored "
         "unless a newer one exists; a time in the future is refused. The response contains the stored values.",
@@ -31,25 +30,20 @@ REFERENCE_OPERATIONS: Final = (
             "a price": {"prices": [{"broker": "paper", "symbol": "AAPL", "price": "187.50"}]},
             "a rate": {"rates": [{"from": "EUR", "to": "USD", "rate": "1.0842", "as_of": "2026-01-05T12:00:00Z"}]},
         },
-        answer=ReferencesBody,
         answer_example=ReferencesBody([_PRICE], [RateBody("EUR", "USD", "1.0842", _NOON)]),
         codes=("organization_disabled", "not_found"),
     ),
     Described(
-        method="GET",
         path="/v1/accounts/{account_id}/reference-prices",
         operation_id="listReferencePrices",
-        tag="Controls",
         summary="Read the reference prices of an account",
         description="The newest price of each symbol, of any age: each rule has its own maximum age. Without symbols, "
         "those of the account's broker, at most 500.",
         operation=Operation.READ_CONTROLS,
-        answer=PricesBody,
         answer_example=PricesBody([PriceBody("paper", "AAPL", "187.505", _NOON, "quote", "187.50", "187.51")]),
         parameters=(
             Parameter(
                 name="symbols",
-                place="query",
                 description="Only these symbols, separated by commas, in any spelling that the broker accepts.",
                 schema={"type": "string", "pattern": "^[A-Za-z0-9.\\-/:_]{1,32}(,[A-Za-z0-9.\\-/:_]{1,32}){0,499}$"},
                 example="AAPL,MSFT",

@@ -58,7 +58,6 @@ _OF: Final = {
 }
 _REASON: Final = Parameter(
     name="reason",
-    place="query",
     description="The reason for the removal, for the history.",
     schema={"type": "string", "minLength": 1, "maxLength": 500, "format": "printable"},
     example="no longer needed",
@@ -104,39 +103,30 @@ def _switch_example(address: AddressBody) -> SwitchBody:
 def _reads(name: str, path: str, whose: str, address: AddressBody) -> Iterator[Described]:
     rule = _rule_example(address)
     yield Described(
-        method="GET",
         path=f"{path}/rules",
         operation_id=f"list{name}Rules",
-        tag="Controls",
         summary=f"List the rules of {whose}",
         description="All rules at this scope, by code, with the terms in force and their expiry. The switch is not "
         "included.",
         operation=Operation.READ_CONTROLS,
-        answer=RuleListBody,
         answer_example=RuleListBody([rule]),
     )
     yield Described(
-        method="GET",
         path=f"{path}/rules/{{code}}",
         operation_id=f"show{name}Rule",
-        tag="Controls",
         summary=f"Read a rule of {whose}",
         description="The rule, or 404 if none is set. An expired override is not shown.",
         operation=Operation.READ_CONTROLS,
-        answer=RuleBody,
         answer_example=rule,
         answer_headers={"ETag": ETAG},
         codes=("not_found",),
     )
     yield Described(
-        method="GET",
         path=f"{path}/switch",
         operation_id=f"show{name}Switch",
-        tag="Controls",
         summary=f"Read the switch of {whose}",
         description="ACTIVE at version 0 if it was never set. A wider scope may be stricter.",
         operation=Operation.READ_CONTROLS,
-        answer=SwitchBody,
         answer_example=_switch_example(address),
         answer_headers={"ETag": ETAG},
     )
@@ -149,28 +139,23 @@ def _histories(name: str, path: str, whose: str, address: AddressBody) -> Iterat
     change = RuleChangeBody(rule.code, 2, _NOON, *who, before=first, after=rule, reason="a large rebalance today")
     for what, below in (("Rule", "/rules/{code}"), ("Switch", "/switch")):
         yield Described(
-            method="GET",
             path=f"{path}{below}/history",
             operation_id=f"list{name}{what}Changes",
-            tag="Controls",
             summary=f"Read the history of {'a rule' if what == 'Rule' else 'the switch'} of {whose}",
             description="All changes, newest first: who, when, why, and the values before and after. Versions are "
             "never reused, also if a rule is removed and set again.",
             operation=Operation.READ_CONTROLS,
-            answer=RuleChangePageBody,
             answer_example=RuleChangePageBody([change], None, "AAAAAAAAACpTb3B1YmJsaWNfa2V"),
             parameters=(NEXT_CURSOR, LIMIT),
-            codes=("invalid_cursor", "not_found"),
+            codes=("not_found",),
         )
 
 
 def _writes(name: str, path: str, whose: str, address: AddressBody, edit: Operation) -> Iterator[Described]:
-    codes = ("invalid_header", "organization_disabled", "version_mismatch", "not_found")
     yield Described(
         method="PUT",
         path=f"{path}/rules/{{code}}",
         operation_id=f"put{name}Rule",
-        tag="Controls",
         summary=f"Set a rule of {whose}",
         description="Sets permanent terms, which ends an override; with expires_at it sets an override until then. In "
         f"mode shadow a rule refuses nothing; the receipt shows its result. {_MEANS}",
@@ -185,29 +170,26 @@ def _writes(name: str, path: str, whose: str, address: AddressBody, edit: Operat
                 "reason": "a large rebalance today",
             },
         },
-        answer=RuleBody,
         answer_example=_rule_example(address),
         answer_headers={"ETag": ETAG},
         parameters=(IF_MATCH,),
-        codes=codes,
+        codes=("organization_disabled",),
     )
     yield Described(
         method="DELETE",
         path=f"{path}/rules/{{code}}",
         operation_id=f"delete{name}Rule",
-        tag="Controls",
         summary=f"Remove a rule of {whose}",
         description="Also removes its override. The history stays.",
         operation=edit,
         status=204,
         parameters=(IF_MATCH, _REASON),
-        codes=codes,
+        codes=("organization_disabled",),
     )
     yield Described(
         method="PUT",
         path=f"{path}/switch",
         operation_id=f"put{name}Switch",
-        tag="Controls",
         summary=f"Halt {whose}, or resume it",
         description="HALTED refuses new orders and changes that raise risk; REDUCE_ONLY refuses what does not reduce a "
         "position; CANCEL is never refused. cancel_working requests a cancel of every working order. Only a user with "
@@ -218,11 +200,10 @@ def _writes(name: str, path: str, whose: str, address: AddressBody, edit: Operat
             "halt": {"state": "HALTED", "cancel_working": True, "reason": "a runaway strategy"},
             "go on": {"state": "ACTIVE", "reason": "the strategy is fixed"},
         },
-        answer=SwitchBody,
         answer_example=_switch_example(address),
         answer_headers={"ETag": ETAG},
         parameters=(IF_MATCH,),
-        codes=("invalid_header", "organization_disabled", "version_mismatch", "concurrent_change"),
+        codes=("organization_disabled", "concurrent_change"),
     )
 
 
