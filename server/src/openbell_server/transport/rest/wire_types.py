@@ -1,13 +1,17 @@
-"""Types that many request and response bodies share."""
+"""Types that many request and response bodies share, and the copy of a record into a body."""
 
 from datetime import UTC, datetime
-from typing import Annotated
+from decimal import Decimal
+from functools import cache
+from typing import Annotated, Generic, TypeVar
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, Struct, structs
 
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.names import NAME_LENGTH_MAX, REASON_LENGTH_MAX
 
+Body = TypeVar("Body", bound=Struct)
+Row = TypeVar("Row")
 Moment = Annotated[datetime, Meta(tz=True)]
 # The JSON schema describes these formats; the domain checks them.
 NameText = Annotated[
@@ -34,6 +38,35 @@ ReasonText = Annotated[
         extra_json_schema={"format": "printable", "minLength": 1, "maxLength": REASON_LENGTH_MAX},
     ),
 ]
+
+
+class PageOf(Struct, Generic[Row], frozen=True):
+    """One page of a list; next_cursor is null on the last page."""
+
+    data: list[Row]
+    next_cursor: str | None
+    last_cursor: str | None
+
+
+def body_from(kind: type[Body], record: object, /, **others: object) -> Body:
+    """A body with the values of `others`, and for its other fields those that `record` has under the same names.
+
+    A decimal becomes text with all its digits; None is left out where the field is optional.
+    """
+    values = {name: getattr(record, name) for name in kind.__struct_fields__ if name not in others} | others
+    optional = _optional_fields(kind)
+    return kind(
+        **{
+            name: format(value, "f") if isinstance(value, Decimal) else value
+            for name, value in values.items()
+            if value is not None or name not in optional
+        }
+    )
+
+
+@cache
+def _optional_fields(kind: type[Struct]) -> frozenset[str]:
+    return frozenset(field.name for field in structs.fields(kind) if field.default is UNSET)
 
 
 def in_utc(expires_at: datetime | None) -> datetime | None:

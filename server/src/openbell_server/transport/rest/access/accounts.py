@@ -23,7 +23,7 @@ from openbell_server.domain.identifiers import AccountId
 from openbell_server.transport.rest.entry import AnyRequest, Enter, etag_of, if_match_of
 from openbell_server.transport.rest.query_parameters import page_of
 from openbell_server.transport.rest.strict_json import read_body
-from openbell_server.transport.rest.wire_types import Moment, NameText, ReasonText, ZoneText
+from openbell_server.transport.rest.wire_types import Moment, NameText, PageOf, ReasonText, ZoneText, body_from
 
 # The JSON schema describes these formats; the domain checks them.
 BrokerText = Annotated[
@@ -102,12 +102,8 @@ class AccountBody(Struct, frozen=True):
     halted_at: Moment | UnsetType = UNSET
 
 
-class AccountPageBody(Struct, frozen=True):
+class AccountPageBody(PageOf[AccountBody], frozen=True):
     """A page of accounts."""
-
-    data: list[AccountBody]
-    next_cursor: str | None
-    last_cursor: str | None
 
 
 def account_routes(enter: Enter, manage: ManageAccounts) -> Router:
@@ -125,7 +121,8 @@ def account_routes(enter: Enter, manage: ManageAccounts) -> Router:
     async def list_accounts(request: AnyRequest) -> AccountPageBody:
         caller = await enter(request, Operation.READ_ACCOUNTS)
         page = await manage.page(caller, *page_of(request))
-        return AccountPageBody([_body(record) for record in page.rows], page.next_cursor, page.last_cursor)
+        data = [body_from(AccountBody, record) for record in page.rows]
+        return AccountPageBody(data, page.next_cursor, page.last_cursor)
 
     @get("/{account_id:uuid}")
     async def show_account(request: AnyRequest, account_id: FromPath[UUID]) -> Response[AccountBody]:
@@ -154,28 +151,4 @@ def account_routes(enter: Enter, manage: ManageAccounts) -> Router:
 
 
 def _answer(record: AccountRecord, headers: dict[str, str] | None = None) -> Response[AccountBody]:
-    return Response(_body(record), headers={**etag_of(record.version), **(headers or {})})
-
-
-def _body(record: AccountRecord) -> AccountBody:
-    return AccountBody(
-        id=record.id,
-        organization_id=record.organization_id,
-        name=record.name,
-        broker=record.broker,
-        environment=record.environment,
-        base_currency=record.base_currency,
-        timezone=record.timezone,
-        disabled=record.disabled,
-        credential_status=record.credential_status,
-        session_state=record.session_state,
-        created_at=record.created_at,
-        updated_at=record.updated_at,
-        version=record.version,
-        external_account_id=record.external_account_id or UNSET,
-        disabled_reason=record.disabled_reason or UNSET,
-        closed_at=record.closed_at or UNSET,
-        halt_code=record.halt_code or UNSET,
-        halt_detail=record.halt_detail or UNSET,
-        halted_at=record.halted_at or UNSET,
-    )
+    return Response(body_from(AccountBody, record), headers={**etag_of(record.version), **(headers or {})})

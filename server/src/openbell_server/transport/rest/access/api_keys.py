@@ -11,7 +11,7 @@ from openbell_server.application.access.authenticate import Authenticate
 from openbell_server.application.access.manage_api_keys import ManageApiKeys
 from openbell_server.application.access.rate_limits import LimitRates
 from openbell_server.domain.access.accounts import Environment
-from openbell_server.domain.access.api_keys import ApiKey, ApiKeyRecord, KeyChange, NewApiKey
+from openbell_server.domain.access.api_keys import ApiKeyRecord, KeyChange, NewApiKey
 from openbell_server.domain.access.authorization import Operation, require, require_own
 from openbell_server.domain.access.principals import PERMISSIONS
 from openbell_server.domain.errors import InvalidCommand, Problem
@@ -24,7 +24,7 @@ from openbell_server.transport.rest.entry import (
 )
 from openbell_server.transport.rest.query_parameters import page_of
 from openbell_server.transport.rest.strict_json import read_body
-from openbell_server.transport.rest.wire_types import Moment, NameText, in_utc
+from openbell_server.transport.rest.wire_types import Moment, NameText, PageOf, body_from, in_utc
 
 # The JSON schema describes this format; the domain checks it.
 Permissions = Annotated[
@@ -84,12 +84,8 @@ class ApiKeyBody(Struct, frozen=True):
     api_key: str | UnsetType = UNSET
 
 
-class ApiKeyPageBody(Struct, frozen=True):
+class ApiKeyPageBody(PageOf[ApiKeyBody], frozen=True):
     """A page of keys."""
-
-    data: list[ApiKeyBody]
-    next_cursor: str | None
-    last_cursor: str | None
 
 
 class ValidateBody(Struct, forbid_unknown_fields=True, frozen=True):
@@ -168,32 +164,11 @@ def validation_routes(authenticate: Authenticate, limit: LimitRates) -> Router:
             if sent != credential.api_key:
                 raise Problem("permission_denied", "a key may only validate itself")
         refuse_unknown_query(request)
-        return Response(_valid(key), headers={"cache-control": "no-store"})
+        valid = body_from(ValidKeyBody, key, organization_id=str(key.organization_id))
+        return Response(valid, headers={"cache-control": "no-store"})
 
     return Router("/api/v1/auth/api-key/validate", route_handlers=[validate_api_key])
 
 
 def _body(organization_id: UUID, record: ApiKeyRecord, text: str | UnsetType = UNSET) -> ApiKeyBody:
-    return ApiKeyBody(
-        id=record.id,
-        organization_id=organization_id,
-        key_id=record.key_id,
-        name=record.name,
-        environment=record.environment,
-        permissions=list(record.permissions),
-        disabled=record.disabled,
-        created_at=record.created_at,
-        expires_at=record.expires_at or UNSET,
-        revoked_at=record.revoked_at or UNSET,
-        api_key=text,
-    )
-
-
-def _valid(key: ApiKey) -> ValidKeyBody:
-    return ValidKeyBody(
-        id=key.id,
-        organization_id=str(key.organization_id),
-        environment=key.environment,
-        disabled=key.disabled,
-        created_at=key.created_at,
-    )
+    return body_from(ApiKeyBody, record, organization_id=organization_id, api_key=text)

@@ -15,6 +15,7 @@ from openbell_server.domain.orders.broker_guarantees import IdClass, LookUp
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_terms import OrderType, RouteStrategy, TimeInForce
 from openbell_server.transport.rest.entry import AnyRequest, Enter
+from openbell_server.transport.rest.wire_types import body_from
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -99,23 +100,14 @@ def broker_route(enter: Enter, brokers: Mapping[str, BrokerDefinition]) -> HTTPR
 
 def broker_body(broker: BrokerDefinition) -> BrokerBody:
     can = broker.capabilities
-    return BrokerBody(
+    return body_from(
+        BrokerBody,
+        can,
         name=broker.name,
         environments=_in_order(Environment, can.environments),
         order_types=_in_order(OrderType, can.order_types),
         times_in_force=_in_order(TimeInForce, can.times_in_force),
-        default_time_in_force=can.default_time_in_force,
         route_strategies=_in_order(RouteStrategy, can.route_strategies),
-        quantity_decimals=can.quantity_decimals,
-        replace=can.replace,
-        in_flight_max=can.in_flight_max,
-        calls_at_once_max=can.calls_at_once_max,
-        calls_per_second_max=can.calls_per_second_max,
-        look_up=can.look_up,
-        cancels_by_client_id=can.cancels_by_client_id,
-        repeats_cancels=can.repeats_cancels,
-        enforces_valid_until=can.enforces_valid_until,
-        settle_seconds=can.settle_seconds,
         feed=BrokerFeedBody(can.feeds_by_account, can.echo_seconds, can.names_executions, can.tells_corrections),
         commands={
             command: BrokerCommandBody(can.id_classes.get(command, IdClass.NONE), can.settles_by(command))
@@ -131,5 +123,5 @@ def _in_order(choices: type[Choice], supported: frozenset[Choice]) -> list[Choic
 
 
 def _credentials_body(form: CredentialForm) -> BrokerCredentialsBody:
-    fields = [BrokerCredentialFieldBody(each.name, each.title, each.secret, each.length_max) for each in form.fields]
+    fields = [body_from(BrokerCredentialFieldBody, each) for each in form.fields]
     return BrokerCredentialsBody(form.kind, form.required, fields)

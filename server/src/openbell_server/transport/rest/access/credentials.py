@@ -15,7 +15,7 @@ from openbell_server.domain.errors import InvalidCommand, Problem
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.transport.rest.entry import AnyRequest, Enter, etag_of, if_match_of
 from openbell_server.transport.rest.strict_json import json_body_of, read_json
-from openbell_server.transport.rest.wire_types import Moment, in_utc
+from openbell_server.transport.rest.wire_types import Moment, body_from, in_utc
 
 # The broker's form checks the fields.
 Fields = Annotated[
@@ -103,17 +103,4 @@ def _without_names(problem: Problem) -> Problem:
 
 
 def _answer(credential: Credential) -> Response[CredentialBody]:
-    body = CredentialBody(
-        id=credential.id,
-        account_id=credential.account_id,
-        broker=credential.broker,
-        kind=credential.kind,
-        hint=credential.hint,
-        status=credential.status,
-        created_at=credential.created_at,
-        updated_at=credential.updated_at,
-        version=credential.version,
-        verified_at=credential.verified_at or UNSET,
-        expires_at=credential.expires_at or UNSET,
-    )
-    return Response(body, headers=etag_of(credential.version))
+    return Response(body_from(CredentialBody, credential), headers=etag_of(credential.version))

@@ -11,7 +11,7 @@ from msgspec import Struct
 from openbell_server.application.access.find_organization import LookUpOrganization
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.transport.rest.entry import AnyRequest, Enter
-from openbell_server.transport.rest.wire_types import Moment
+from openbell_server.transport.rest.wire_types import Moment, body_from
 
 
 class OrganizationBody(Struct, frozen=True):
@@ -31,9 +31,6 @@ def organization_route(enter: Enter, look_up: LookUpOrganization) -> HTTPRouteHa
         request: AnyRequest, provider: FromPath[str], provider_id: FromPath[str]
     ) -> OrganizationBody:
         caller = await enter.anywhere(request, Operation.LOOK_UP_ORGANIZATION)
-        found = await look_up(caller, unquote(provider), unquote(provider_id))
-        return OrganizationBody(
-            found.id, found.external_id, found.name, found.provider, found.disabled, found.created_at
-        )
+        return body_from(OrganizationBody, await look_up(caller, unquote(provider), unquote(provider_id)))
 
     return find_organization

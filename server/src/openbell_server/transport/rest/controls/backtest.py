@@ -16,10 +16,10 @@ from openbell_server.application.controls.backtest_rules import (
     ProposedRule,
 )
 from openbell_server.domain.access.authorization import Operation
-from openbell_server.domain.controls.backtest import Example, RuleTally
+from openbell_server.domain.controls.backtest import Example
 from openbell_server.domain.controls.catalogue import CATALOGUE, SETTABLE
 from openbell_server.domain.controls.facts import Gate
-from openbell_server.domain.controls.findings import Comparison, Finding, Mode, Scope, Value
+from openbell_server.domain.controls.findings import Comparison, Finding, Mode, Scope
 from openbell_server.domain.controls.rules import OnMissing
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.orders.intents import ActionType
@@ -27,7 +27,7 @@ from openbell_server.transport.rest.entry import AnyRequest, Enter
 from openbell_server.transport.rest.intents.bodies import SymbolText
 from openbell_server.transport.rest.intents.statistics_bodies import WindowBody
 from openbell_server.transport.rest.strict_json import read_body
-from openbell_server.transport.rest.wire_types import Moment, in_utc
+from openbell_server.transport.rest.wire_types import Moment, body_from, in_utc
 
 CodeText = Annotated[
     str,
@@ -150,29 +150,13 @@ def backtest_route(enter: Enter, backtest: BacktestRules) -> Router:
 
 def backtest_body(account_id: AccountId, backtested: Backtested) -> BacktestBody:
     tally = backtested.tally
-    return BacktestBody(
+    return body_from(
+        BacktestBody,
+        tally,
         account_id=account_id,
         window=WindowBody(since=backtested.since, until=backtested.until),
-        intents=tally.intents,
-        judged=tally.judged,
-        refused=tally.refused,
-        undecided=tally.undecided,
-        newly_refused=tally.newly_refused,
-        newly_accepted=tally.newly_accepted,
-        by_rule=[_rule_body(line) for line in tally.by_rule.values()],
+        by_rule=[body_from(RuleTallyBody, line) for line in tally.by_rule.values()],
         examples=[_example_body(example) for example in tally.examples],
-    )
-
-
-def _rule_body(line: RuleTally) -> RuleTallyBody:
-    return RuleTallyBody(
-        scope=line.scope,
-        code=line.code,
-        refused=line.refused,
-        would_refuse=line.would_refuse,
-        undecided=line.undecided,
-        symbol=UNSET if line.symbol is None else line.symbol,
-        key_id=UNSET if line.key_id is None else line.key_id,
     )
 
 
@@ -191,20 +175,4 @@ def _example_body(example: Example) -> ExampleBody:
 
 
 def _finding_body(finding: Finding) -> BacktestFindingBody:
-    return BacktestFindingBody(
-        code=finding.code,
-        scope=finding.scope,
-        mode=finding.mode,
-        verdict=finding.verdict,
-        comparison=finding.comparison,
-        limit=_on_wire(finding.limit),
-        observed=_on_wire(finding.observed),
-        would_pass=finding.would_pass or UNSET,
-        headroom=finding.headroom or UNSET,
-        missing=finding.missing or UNSET,
-        inputs=dict(finding.inputs) or UNSET,
-    )
-
-
-def _on_wire(value: Value) -> ValueOnWire:
-    return [*value] if isinstance(value, list) else value
+    return body_from(BacktestFindingBody, finding, inputs=dict(finding.inputs) or UNSET)

@@ -10,13 +10,13 @@ from msgspec import UNSET, Struct, UnsetType
 from openbell_server.application.controls.read_halt_report import ReadHaltReport
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.controls.findings import Scope
-from openbell_server.domain.controls.halts import Halt, HaltFigures, HaltReport, InFlight, OpenOrder, no_working_orders
+from openbell_server.domain.controls.halts import Halt, HaltFigures, HaltReport, no_working_orders
 from openbell_server.domain.controls.rules import SwitchState
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.orders.action_lifecycle import ActionState
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.transport.rest.entry import AnyRequest, Enter
-from openbell_server.transport.rest.wire_types import Moment
+from openbell_server.transport.rest.wire_types import Moment, body_from
 
 
 class SetByBody(Struct, frozen=True):
@@ -111,17 +111,17 @@ def halt_report_route(enter: Enter, read: ReadHaltReport) -> HTTPRouteHandler:
 def _body(account_id: AccountId, report: HaltReport) -> HaltReportBody:
     quiet = report.quietness
     confirmed, why = no_working_orders(quiet)
-    return HaltReportBody(
+    return body_from(
+        HaltReportBody,
+        quiet,
         account_id=account_id,
-        as_of=quiet.as_of,
         no_working_orders=confirmed,
         why=why,
-        compared_at=quiet.compared_at,
-        halts=[_halt_body(halt, figures, [*map(_in_flight_body, listed)]) for halt, figures, listed in report.halts],
-        open_orders=quiet.open_orders,
-        in_doubt=quiet.in_doubt,
-        queued=quiet.queued,
-        orders=[_order_body(order) for order in report.open_orders],
+        halts=[
+            _halt_body(halt, figures, [body_from(InFlightBody, command) for command in listed])
+            for halt, figures, listed in report.halts
+        ],
+        orders=[body_from(OpenOrderBody, order) for order in report.open_orders],
         external_open_orders=quiet.external_orders,
         external_orders=[*report.external_orders],
     )
@@ -129,7 +129,9 @@ def _body(account_id: AccountId, report: HaltReport) -> HaltReportBody:
 
 def _halt_body(halt: Halt, figures: HaltFigures, in_flight: list[InFlightBody]) -> HaltBody:
     switch, (principal_type, principal_id) = halt.switch, halt.principal
-    return HaltBody(
+    return body_from(
+        HaltBody,
+        figures,
         scope=switch.scope,
         state=switch.state,
         version=switch.version,
@@ -137,11 +139,6 @@ def _halt_body(halt: Halt, figures: HaltFigures, in_flight: list[InFlightBody]) 
         cancel_working=halt.cancel_working,
         set_by=SetByBody(principal_type, principal_id or UNSET),
         noticed_at=halt.noticed_at,
-        doors_opened_after=figures.doors_opened_after,
-        reducing_doors_after=figures.reducing_doors_after,
-        queued=figures.queued,
-        skipped=figures.skipped,
-        in_flight=figures.in_flight,
         in_flight_commands=in_flight,
         cancels=CancelsBody(
             asked=figures.cancels_asked,
@@ -150,24 +147,7 @@ def _halt_body(halt: Halt, figures: HaltFigures, in_flight: list[InFlightBody]) 
             waiting=figures.cancels_asked - figures.cancels_confirmed - figures.ended_otherwise,
             last_confirmed_at=figures.last_confirmed_at,
         ),
-        symbol=switch.symbol or UNSET,
-        key_id=switch.key_id or UNSET,
-        reason=halt.reason or UNSET,
+        symbol=switch.symbol,
+        key_id=switch.key_id,
+        reason=halt.reason,
     )
-
-
-def _in_flight_body(command: InFlight) -> InFlightBody:
-    return InFlightBody(
-        intent_id=command.intent_id,
-        seq=command.seq,
-        action_id=command.action_id,
-        action_type=command.action_type,
-        symbol=command.symbol,
-        state=command.state,
-        door_opened_at=command.door_opened_at,
-        settled_at=command.settled_at,
-    )
-
-
-def _order_body(order: OpenOrder) -> OpenOrderBody:
-    return OpenOrderBody(order.intent_id, order.symbol, order.status, order.in_doubt, order.updated_at)

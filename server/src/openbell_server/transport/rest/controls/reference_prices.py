@@ -18,13 +18,12 @@ from openbell_server.application.controls.set_reference_prices import (
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.controls.facts import ReferencePrice
 from openbell_server.domain.identifiers import AccountId, Symbol
-from openbell_server.domain.orders.intents import plain
 from openbell_server.transport.rest.access.accounts import BrokerText, CurrencyText
 from openbell_server.transport.rest.entry import AnyRequest, Enter
 from openbell_server.transport.rest.intents.bodies import DecimalText, SymbolText
 from openbell_server.transport.rest.query_parameters import symbols_of
 from openbell_server.transport.rest.strict_json import read_body
-from openbell_server.transport.rest.wire_types import Moment
+from openbell_server.transport.rest.wire_types import Moment, body_from
 
 
 class GivenPriceBody(Struct, forbid_unknown_fields=True, frozen=True):
@@ -118,12 +117,4 @@ def reference_routes(enter: Enter, references: SetReferencePrices) -> list[HTTPR
 
 
 def _body(broker: str, symbol: Symbol, price: ReferencePrice) -> PriceBody:
-    return PriceBody(
-        broker=broker,
-        symbol=symbol,
-        price=format(price.price, "f"),
-        as_of=price.as_of,
-        source=price.source,
-        bid=plain(price.bid) or UNSET,
-        ask=plain(price.ask) or UNSET,
-    )
+    return body_from(PriceBody, price, broker=broker, symbol=symbol)

@@ -10,7 +10,7 @@ from openbell_server.application.controls.set_rules import WantedRule, WantedSwi
 from openbell_server.application.paging import Page
 from openbell_server.domain.controls.findings import Mode, Scope
 from openbell_server.domain.controls.rules import Address, OnMissing, Override, RuleTerms, StoredRule, SwitchState
-from openbell_server.transport.rest.wire_types import Moment, ReasonText, in_utc
+from openbell_server.transport.rest.wire_types import Moment, PageOf, ReasonText, body_from, in_utc
 
 Parameters = Annotated[dict[str, Any], Meta(description="the parameters that the rule's code defines", max_length=32)]
 
@@ -96,12 +96,8 @@ class RuleChangeBody(Struct, frozen=True):
     reason: str | UnsetType = UNSET
 
 
-class RuleChangePageBody(Struct, frozen=True):
+class RuleChangePageBody(PageOf[RuleChangeBody], frozen=True):
     """A page of changes, newest first."""
-
-    data: list[RuleChangeBody]
-    next_cursor: str | None
-    last_cursor: str | None
 
 
 class SwitchBody(Struct, frozen=True):
@@ -125,18 +121,15 @@ def rule_body(rule: StoredRule) -> RuleBody:
     in_force = terms if override is UNSET else override
     assert in_force is not UNSET, "a rule without terms is not there"
     principal_type, principal_id = rule.principal
-    return RuleBody(
-        code=rule.code,
+    return body_from(
+        RuleBody,
+        rule,
         address=_address_body(rule.address),
         in_force=in_force,
-        version=rule.version,
-        created_at=rule.created_at,
-        updated_at=rule.updated_at,
         principal_type=principal_type,
         principal_id=principal_id,
         terms=terms,
         override=override,
-        reason=UNSET if rule.reason is None else rule.reason,
     )
 
 
@@ -149,14 +142,12 @@ def switch_body(address: Address, switch: StoredRule | None) -> SwitchBody:
         return SwitchBody(_address_body(address), SwitchState.ACTIVE, cancel_working=False, version=0)
     assert switch.terms is not None, "a switch is never set for a time"
     principal_type, principal_id = switch.principal
-    return SwitchBody(
+    return body_from(
+        SwitchBody,
+        switch,
         address=_address_body(address),
         state=switch_state(switch),
         cancel_working=switch.terms.parameters.get("cancel_working", False),
-        version=switch.version,
-        reason=UNSET if switch.reason is None else switch.reason,
-        created_at=switch.created_at,
-        updated_at=switch.updated_at,
         principal_type=principal_type,
         principal_id=principal_id,
     )
@@ -164,33 +155,21 @@ def switch_body(address: Address, switch: StoredRule | None) -> SwitchBody:
 
 def _terms_body(set_: RuleTerms | Override) -> TermsBody:
     terms = set_.terms if isinstance(set_, Override) else set_
-    return TermsBody(
-        mode=terms.mode,
-        parameters=dict(terms.parameters),
-        on_missing=UNSET if terms.on_missing is None else terms.on_missing,
-        expires_at=set_.expires_at if isinstance(set_, Override) else UNSET,
-    )
+    expires_at = set_.expires_at if isinstance(set_, Override) else None
+    return body_from(TermsBody, terms, parameters=dict(terms.parameters), expires_at=expires_at)
 
 
 def _address_body(address: Address) -> AddressBody:
-    return AddressBody(
-        organization_id=address.organization_id,
-        scope=address.scope,
-        account_id=UNSET if address.account_id is None else address.account_id,
-        symbol=UNSET if address.symbol is None else address.symbol,
-        api_key_id=UNSET if address.key_id is None else UUID(address.key_id),
-    )
+    return body_from(AddressBody, address, api_key_id=None if address.key_id is None else UUID(address.key_id))
 
 
 def _change_body(change: RuleChange) -> RuleChangeBody:
     principal_type, principal_id = change.principal
-    return RuleChangeBody(
-        code=change.code,
-        version=change.version,
-        changed_at=change.changed_at,
+    return body_from(
+        RuleChangeBody,
+        change,
         principal_type=principal_type,
         principal_id=principal_id,
-        before=UNSET if change.before is None else rule_body(change.before),
-        after=UNSET if change.after is None else rule_body(change.after),
-        reason=UNSET if change.reason is None else change.reason,
+        before=None if change.before is None else rule_body(change.before),
+        after=None if change.after is None else rule_body(change.after),
     )

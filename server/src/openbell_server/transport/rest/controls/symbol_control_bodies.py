@@ -22,7 +22,7 @@ from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
 from openbell_server.domain.markets.calendars import CALENDARS, Session
 from openbell_server.domain.markets.trading_windows import Day
-from openbell_server.transport.rest.wire_types import Moment, ReasonText, ZoneText
+from openbell_server.transport.rest.wire_types import Moment, ReasonText, ZoneText, body_from
 
 _TIME_PATTERN = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
 _TIME_OF_DAY = re.compile(_TIME_PATTERN)
@@ -151,26 +151,25 @@ class TimeControlBody(Struct, frozen=True):
 def manual_control_body(
     organization_id: OrganizationId, account_id: AccountId, symbol: Symbol, recorded: Recorded[ManualControl]
 ) -> ManualControlBody:
-    reason = recorded.control.manual_reason
-    return ManualControlBody(
+    return body_from(
+        ManualControlBody,
+        recorded,
         account_id=account_id,
         organization_id=organization_id,
         symbol=symbol,
         manually_disabled=recorded.control.manually_disabled,
-        created_at=recorded.created_at,
-        updated_at=recorded.updated_at,
-        version=recorded.version,
-        manual_reason=UNSET if reason is None else reason,
+        manual_reason=recorded.control.manual_reason,
     )
 
 
 def time_control_body(organization_id: OrganizationId, account_id: AccountId, found: TimesNow) -> TimeControlBody:
     recorded, control = found.recorded, found.recorded.control
-    return TimeControlBody(
+    return body_from(
+        TimeControlBody,
+        control,
         account_id=account_id,
         organization_id=organization_id,
         symbol=found.symbol,
-        stale_order_millis=control.stale_order_millis,
         created_at=recorded.created_at,
         updated_at=recorded.updated_at,
         version=recorded.version,
@@ -178,11 +177,6 @@ def time_control_body(organization_id: OrganizationId, account_id: AccountId, fo
         window_open_now=found.times.open_now,
         next_open_at=found.times.next_open_at,
         next_close_at=found.times.next_close_at,
-        trading_start=UNSET if control.trading_start is None else control.trading_start.isoformat(),
-        trading_end=UNSET if control.trading_end is None else control.trading_end.isoformat(),
-        days=UNSET if control.days is None else list(control.days),
-        max_resting_millis=UNSET if control.max_resting_millis is None else control.max_resting_millis,
-        calendar=UNSET if control.calendar is None else control.calendar,
-        session=UNSET if control.session is None else control.session,
-        on_close=UNSET if control.on_close is None else control.on_close,
+        trading_start=None if control.trading_start is None else control.trading_start.isoformat(),
+        trading_end=None if control.trading_end is None else control.trading_end.isoformat(),
     )

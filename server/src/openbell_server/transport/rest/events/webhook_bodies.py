@@ -23,7 +23,7 @@ from openbell_server.domain.events.webhooks import (
     WebhookStatus,
 )
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.transport.rest.wire_types import Moment, ReasonText
+from openbell_server.transport.rest.wire_types import Moment, PageOf, ReasonText, body_from
 
 _KINDS: Final = {kind.name.lower(): kind for kind in EventKind}
 # The JSON schema describes these formats; the domain checks them.
@@ -164,12 +164,8 @@ class LaneBody(Struct, frozen=True):
     last_error: str | UnsetType = UNSET
 
 
-class LanePageBody(Struct, frozen=True):
+class LanePageBody(PageOf[LaneBody], frozen=True):
     """A page of lanes."""
-
-    data: list[LaneBody]
-    next_cursor: str | None
-    last_cursor: str | None
 
 
 class LanesSetBody(Struct, frozen=True):
@@ -193,55 +189,25 @@ def webhook_body(
     webhook: Webhook, counts: DeliveryQueueCounts | None = None, secret: WebhookSecret | None = None
 ) -> WebhookBody:
     principal_type, principal_id = webhook.principal
-    counted = counts and LaneCountsBody(counts.accounts, counts.behind, counts.failing, counts.parked)
-    return WebhookBody(
-        id=webhook.id,
-        organization_id=webhook.organization_id,
-        url=webhook.url,
+    return body_from(
+        WebhookBody,
+        webhook,
         types=[kind.name.lower() for kind in sorted(webhook.kinds)],
-        status=webhook.status,
-        version=webhook.version,
-        created_at=webhook.created_at,
-        updated_at=webhook.updated_at,
         principal_type=principal_type,
         principal_id=principal_id,
-        description=webhook.description or UNSET,
-        account_ids=UNSET if webhook.account_ids is None else sorted(webhook.account_ids),
-        environment=webhook.environment or UNSET,
-        previous_secret_until=webhook.previous_secret_until or UNSET,
-        lanes=counted or UNSET,
-        secret=secret.text if secret else UNSET,
+        account_ids=None if webhook.account_ids is None else sorted(webhook.account_ids),
+        lanes=None if counts is None else body_from(LaneCountsBody, counts),
+        secret=secret.text if secret else None,
     )
 
 
 def webhook_test_body(tried: Tried) -> WebhookTestBody:
-    return WebhookTestBody(
-        message_id=tried.message_id,
-        is_taken=tried.trouble is None,
-        duration_millis=tried.duration_millis,
-        status=UNSET if tried.status is None else tried.status,
-        error=tried.trouble or UNSET,
-        message=tried.message or UNSET,
-    )
+    return body_from(WebhookTestBody, tried, is_taken=tried.trouble is None, error=tried.trouble)
 
 
 def lane_page_body(page: Page[DeliveryQueue]) -> LanePageBody:
-    return LanePageBody([_lane_body(lane) for lane in page.rows], page.next_cursor, page.last_cursor)
-
-
-def _lane_body(lane: DeliveryQueue) -> LaneBody:
-    return LaneBody(
-        account_id=lane.account_id,
-        position=lane.position,
-        newest_seq=lane.newest,
-        delivered=lane.delivered,
-        failures=lane.failures,
-        next_attempt_at=lane.next_attempt_at,
-        failing_since=lane.failing_since or UNSET,
-        parked_at=lane.parked_at or UNSET,
-        last_status=UNSET if lane.last_status is None else lane.last_status,
-        last_error=lane.last_error or UNSET,
-    )
+    data = [body_from(LaneBody, lane, newest_seq=lane.newest) for lane in page.rows]
+    return LanePageBody(data, page.next_cursor, page.last_cursor)
 
 
 def _kinds(types: list[str]) -> frozenset[EventKind]:

@@ -10,7 +10,7 @@ from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.events.outbox import OutboxStatus
 from openbell_server.domain.events.outbox_health import OutboxCount, oldest_claim, oldest_queued, rows_in
 from openbell_server.transport.rest.entry import AnyRequest, Enter
-from openbell_server.transport.rest.wire_types import Moment
+from openbell_server.transport.rest.wire_types import Moment, body_from
 
 
 class OutboxHealthEntry(Struct, frozen=True):
@@ -39,17 +39,7 @@ class OutboxHealthResponse(Struct, frozen=True):
 
 def outbox_health_body(counts: Sequence[OutboxCount]) -> OutboxHealthResponse:
     return OutboxHealthResponse(
-        entries=[
-            OutboxHealthEntry(
-                status=entry.status,
-                event_type=entry.event_type,
-                count=entry.count,
-                oldest_created_at=entry.oldest_created_at,
-                max_attempts=entry.max_attempts,
-                oldest_claimed_at=entry.oldest_claimed_at,
-            )
-            for entry in counts
-        ],
+        entries=[body_from(OutboxHealthEntry, entry) for entry in counts],
         pending=rows_in(counts, OutboxStatus.PENDING),
         processing=rows_in(counts, OutboxStatus.PROCESSING),
         failed=rows_in(counts, OutboxStatus.FAILED),

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from openbell_server.domain.events.outbox import Queue
 from openbell_server.domain.events.outbox_health import QueueStanding, Verdict, judge, worst
-from openbell_server.transport.rest.wire_types import Moment
+from openbell_server.transport.rest.wire_types import Moment, body_from
 
 
 class OutboxBody(Struct, frozen=True):
@@ -40,16 +40,4 @@ def outboxes_body(queues: Sequence[QueueStanding]) -> OutboxesBody:
 
 def _body(queue: QueueStanding) -> OutboxBody:
     verdict, explanation = judge(queue)
-    return OutboxBody(
-        name=queue.queue,
-        verdict=verdict,
-        explanation=explanation,
-        pending=queue.pending,
-        processing=queue.processing,
-        failed=queue.failed,
-        unacknowledged=queue.unacknowledged,
-        completed=queue.completed,
-        oldest_pending_at=queue.oldest_pending_at,
-        oldest_claim_at=queue.oldest_claim_at,
-        lag_seconds=queue.lag_seconds,
-    )
+    return body_from(OutboxBody, queue, name=queue.queue, verdict=verdict, explanation=explanation)

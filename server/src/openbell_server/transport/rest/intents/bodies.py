@@ -33,7 +33,7 @@ from openbell_server.domain.orders.order_terms import (
     TimeInForce,
     exact_decimal,
 )
-from openbell_server.transport.rest.wire_types import Moment
+from openbell_server.transport.rest.wire_types import Moment, PageOf
 
 # Zero matches the pattern; the domain refuses it.
 DecimalText = Annotated[
@@ -304,12 +304,8 @@ class ActionBody(Struct, frozen=True):
     execution: ExecutionBody | UnsetType = UNSET
 
 
-class PageBody(Struct, frozen=True):
+class PageBody(PageOf[ActionBody], frozen=True):
     """A page of actions."""
-
-    data: list[ActionBody]
-    next_cursor: str | None
-    last_cursor: str | None
 
 
 def reason_body(reason: Reason | None) -> ReasonBody | UnsetType:

@@ -10,13 +10,12 @@ from openbell_server.application.intents.ports import ListedExecution, ListedOrd
 from openbell_server.application.intents.read_orders import POSITIONS_MAX, ReadOrders
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.identifiers import AccountId, IntentId, client_order_id
-from openbell_server.domain.orders.intents import plain
 from openbell_server.domain.orders.order_aggregate import Certainty, Pending, status
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
 from openbell_server.transport.rest.entry import AnyRequest, Enter
 from openbell_server.transport.rest.intents.bodies import ReasonBody, reason_body
 from openbell_server.transport.rest.query_parameters import execution_filter_of, order_filter_of, page_of
-from openbell_server.transport.rest.wire_types import Moment
+from openbell_server.transport.rest.wire_types import Moment, PageOf, body_from
 
 
 class OrderBody(Struct, frozen=True):
@@ -44,12 +43,8 @@ class OrderBody(Struct, frozen=True):
     reason: ReasonBody | UnsetType = UNSET
 
 
-class OrderPageBody(Struct, frozen=True):
+class OrderPageBody(PageOf[OrderBody], frozen=True):
     """A page of orders."""
-
-    data: list[OrderBody]
-    next_cursor: str | None
-    last_cursor: str | None
 
 
 class ExecutionRowBody(Struct, frozen=True):
@@ -127,45 +122,35 @@ def order_routes(enter: Enter, read: ReadOrders) -> Router:
 
 def _order(listed: ListedOrder) -> OrderBody:
     order = listed.order
-    return OrderBody(
-        intent_id=listed.intent_id,
+    return body_from(
+        OrderBody,
+        listed,
         client_order_id=client_order_id(listed.order_action_id),
-        symbol=listed.symbol,
-        order_side=listed.order_side,
-        order_type=listed.order_type,
-        quantity=format(order.quantity, "f"),
+        quantity=order.quantity,
         time_in_force=order.terms.time_in_force,
         status=status(order),
         pending=order.pending,
         certainty=order.certainty,
-        filled_quantity=format(order.filled_quantity, "f"),
-        leaves_quantity=format(order.leaves_quantity, "f"),
-        created_at=listed.created_at,
-        updated_at=listed.updated_at,
+        filled_quantity=order.filled_quantity,
+        leaves_quantity=order.leaves_quantity,
         broker_order_ids=list(order.broker_order_ids),
-        client_reference_id=listed.client_reference_id or UNSET,
-        limit_price=plain(order.terms.limit_price) or UNSET,
-        stop_price=plain(order.terms.stop_price) or UNSET,
-        average_price=plain(order.average_price) or UNSET,
+        limit_price=order.terms.limit_price,
+        stop_price=order.terms.stop_price,
+        average_price=order.average_price,
         reason=reason_body(listed.reason),
     )
 
 
 def _execution(listed: ListedExecution) -> ExecutionRowBody:
     now, price = listed.quantity, listed.price
-    return ExecutionRowBody(
-        execution_id=listed.execution_id,
-        intent_id=listed.intent_id,
-        symbol=listed.symbol,
-        order_side=listed.order_side,
+    return body_from(
+        ExecutionRowBody,
+        listed,
         kind="NORMAL" if now is None else "CORRECTION" if now else "BUST",
-        quantity=format(listed.reported_quantity if now is None else now, "f"),
-        price=format(listed.reported_price if price is None else price, "f"),
-        executed_at=listed.executed_at,
-        recorded_at=listed.recorded_at,
-        told_quantity=UNSET if now is None else format(listed.reported_quantity, "f"),
-        told_price=UNSET if now is None else format(listed.reported_price, "f"),
-        changed_at=listed.changed_at or UNSET,
+        quantity=listed.reported_quantity if now is None else now,
+        price=listed.reported_price if price is None else price,
+        told_quantity=None if now is None else listed.reported_quantity,
+        told_price=None if now is None else listed.reported_price,
     )
 
 

@@ -15,11 +15,11 @@ from openbell_server.application.paging import Page
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.controls.facts import Gate
 from openbell_server.domain.identifiers import AccountId, IntentId, ReceiptId
-from openbell_server.domain.orders.intents import ActionType, plain
+from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, RouteStrategy, TimeInForce
 from openbell_server.transport.rest.entry import AnyRequest, Enter
 from openbell_server.transport.rest.query_parameters import page_of, require_refused
-from openbell_server.transport.rest.wire_types import Moment
+from openbell_server.transport.rest.wire_types import Moment, PageOf, body_from
 
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -42,12 +42,8 @@ class StoredReceiptBody(Struct, frozen=True):
     refusal_no: int | UnsetType = UNSET
 
 
-class ReceiptPageBody(Struct, frozen=True):
+class ReceiptPageBody(PageOf[StoredReceiptBody], frozen=True):
     """A page of receipts."""
-
-    data: list[StoredReceiptBody]
-    next_cursor: str | None
-    last_cursor: str | None
 
 
 class ChainHeadsBody(Struct, frozen=True):
@@ -96,12 +92,8 @@ class ChainedActionBody(Struct, frozen=True):
     client_reference_id: str | UnsetType = UNSET
 
 
-class ChainPageBody(Struct, frozen=True):
+class ChainPageBody(PageOf[ChainedActionBody], frozen=True):
     """A page of an account's chain."""
-
-    data: list[ChainedActionBody]
-    next_cursor: str | None
-    last_cursor: str | None
 
 
 def receipt_routes(enter: Enter, read: ReadReceipts) -> list[HTTPRouteHandler]:
@@ -129,12 +121,12 @@ def receipt_routes(enter: Enter, read: ReadReceipts) -> list[HTTPRouteHandler]:
     async def show_chain(request: AnyRequest, account_id: FromPath[UUID]) -> ChainHeadsBody:
         caller = await enter(request, Operation.READ_INTENTS)
         heads: ChainHeads = await read.heads(caller, AccountId(account_id))
-        return ChainHeadsBody(
+        return body_from(
+            ChainHeadsBody,
+            heads,
             account_id=account_id,
             organization_id=caller.organization_id,
-            actions=heads.actions,
             chain_head=heads.chain_head.hex(),
-            refusals=heads.refusals,
             refusal_head=heads.refusal_head.hex(),
         )
 
@@ -149,19 +141,15 @@ def receipt_routes(enter: Enter, read: ReadReceipts) -> list[HTTPRouteHandler]:
 
 def receipt_body(receipt: StoredReceipt) -> StoredReceiptBody:
     body = msgspec.json.decode(receipt.body, type=dict[str, Any])
-    return StoredReceiptBody(
+    return body_from(
+        StoredReceiptBody,
+        receipt,
         id=receipt.receipt_id,
-        account_id=receipt.account_id,
-        verdict=receipt.verdict,
         # The first receipts have no gate; all of them were written at acceptance.
         gate=Gate(body.get("gate", Gate.ACCEPT)),
-        created_at=receipt.created_at,
         hash=receipt.hash.hex(),
         body=body,
         text=receipt.body,
-        intent_id=UNSET if receipt.intent_id is None else receipt.intent_id,
-        seq=UNSET if receipt.seq is None else receipt.seq,
-        refusal_no=UNSET if receipt.refusal_no is None else receipt.refusal_no,
     )
 
 
@@ -170,29 +158,10 @@ def _page(page: Page[StoredReceipt]) -> ReceiptPageBody:
 
 
 def _chained(chained: ChainedAction) -> ChainedActionBody:
-    action = chained.action
-    return ChainedActionBody(
-        number=action.number,
+    return body_from(
+        ChainedActionBody,
+        chained.action,
         chained_from=chained.chained_from,
-        id=action.id,
-        intent_id=action.intent_id,
-        account_id=action.account_id,
-        organization_id=action.organization_id,
-        seq=action.seq,
-        action_type=action.action_type,
-        symbol=action.symbol,
-        order_side=action.order_side,
-        order_type=action.order_type,
-        route_strategy=action.route_strategy,
-        quantity=format(action.quantity, "f"),
-        time_in_force=action.time_in_force,
-        principal_type=action.principal_type,
-        principal_id=action.principal_id,
-        receipt_id=action.receipt_id,
-        created_at=action.created_at,
         hash=chained.hash.hex(),
         receipt=ReceiptTextBody(chained.receipt_hash.hex(), chained.receipt_text),
-        limit_price=plain(action.limit_price) or UNSET,
-        stop_price=plain(action.stop_price) or UNSET,
-        client_reference_id=UNSET if action.client_reference_id is None else action.client_reference_id,
     )
