@@ -9,6 +9,7 @@ from openbell_server.application.controls.cancel_by_control import CancelByContr
 from openbell_server.application.controls.ports.calendars import SessionChangeStore
 from openbell_server.application.controls.ports.symbol_controls import RestingOrder, RestingStore, WorkingOrder
 from openbell_server.domain.access.accounts import TradingAccount
+from openbell_server.domain.controls.findings import Finding
 from openbell_server.domain.controls.kinds.times import completed, rules_of_symbol, why_closed
 from openbell_server.domain.controls.symbol_controls import resting_finding
 from openbell_server.domain.markets.calendars import MarketCalendars, SessionChange
@@ -54,16 +55,7 @@ class CancelRestingOrders:
         rules = rules_of_symbol(account.id, account.timezone, order.symbol, order.control)
         rules = [completed(rule, account.timezone, changes) for rule in rules]
         finding = why_closed(rules, self.calendars, order.seen_at)
-        if finding is None:
-            return None
-        return ControlCancel(
-            principal_id=CLOSED,
-            intent_id=order.intent_id,
-            symbol=order.symbol,
-            seen_at=order.seen_at,
-            cause=f"{order.intent_id} {order.cancels}",
-            finding=finding,
-        )
+        return None if finding is None else _cancel(order, CLOSED, finding)
 
 
 # Limits the time between two cancels to less than a day.
@@ -71,11 +63,16 @@ _DOUBLINGS_MAX: Final = 10
 
 
 def _rested(order: RestingOrder) -> ControlCancel:
+    finding = resting_finding(order.max_resting_millis, order.rested_millis, order.control_version)
+    return _cancel(order, RESTED, finding)
+
+
+def _cancel(order: RestingOrder | WorkingOrder, principal_id: str, finding: Finding) -> ControlCancel:
     return ControlCancel(
-        principal_id=RESTED,
+        principal_id=principal_id,
         intent_id=order.intent_id,
         symbol=order.symbol,
         seen_at=order.seen_at,
         cause=f"{order.intent_id} {order.cancels}",
-        finding=resting_finding(order.max_resting_millis, order.rested_millis, order.control_version),
+        finding=finding,
     )

@@ -1,7 +1,7 @@
 """A kind of control: its parameters, the facts it needs, where it may be set, and how it evaluates a command."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -83,16 +83,5 @@ def unavailable(
         allows = rule.on_missing is OnMissing.ALLOW
     else:
         allows = command.environment is Environment.PAPER
-    refusal = Verdict.REFUSED if rule.mode is Mode.HARD else Verdict.WOULD_REFUSE
-    return Finding(
-        code=code or rule.code,
-        scope=rule.scope,
-        mode=rule.mode,
-        verdict=Verdict.PASSED if allows else refusal,
-        comparison=comparison,
-        limit=limit,
-        observed=None,
-        control_version=rule.version,
-        would_pass=None if allows else f"once there is {missing}",
-        missing=missing,
-    )
+    without = found(rule, comparison, limit, None, passes=allows, would_pass=f"once there is {missing}", code=code)
+    return replace(without, missing=missing)

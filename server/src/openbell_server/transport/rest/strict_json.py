@@ -1,7 +1,7 @@
 """Decodes a JSON body strictly into a type; an error points at the wrong field and describes valid values."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from openbell_server.domain import strict_json
 from openbell_server.domain.errors import FieldProblem, Problem, escaped
 
 T = TypeVar("T")
+Wanted = TypeVar("Wanted")
 _COMMON_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
 # The text of msgspec's errors. The first part may contain the caller's input, the path never does.
 _AT = re.compile(r"^(?P<what>.*) - at `\$(?P<path>[^`]*)`$", re.DOTALL)
@@ -29,6 +30,17 @@ Schema = Mapping[str, Any]
 async def read_body(request: Request[Any, Any, Any], shape: type[T]) -> T:
     """Decode the JSON body; raises a Problem that names the wrong field."""
     return read_json(await json_body_of(request), shape)
+
+
+def body_reader(
+    request: Request[Any, Any, Any], shape: type[T], convert: Callable[[T], Wanted]
+) -> Callable[[], Awaitable[Wanted]]:
+    """A function that reads and converts the body; a use case calls it after the checks that precede the body's."""
+
+    async def read() -> Wanted:
+        return convert(await read_body(request, shape))
+
+    return read
 
 
 async def json_body_of(request: Request[Any, Any, Any]) -> bytes:

@@ -22,7 +22,7 @@ from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.transport.rest.entry import AnyRequest, Enter, etag_of, if_match_of
 from openbell_server.transport.rest.query_parameters import page_of
-from openbell_server.transport.rest.strict_json import read_body
+from openbell_server.transport.rest.strict_json import body_reader
 from openbell_server.transport.rest.wire_types import Moment, NameText, PageOf, ReasonText, ZoneText, body_from
 
 # The JSON schema describes these formats; the domain checks them.
@@ -110,11 +110,7 @@ def account_routes(enter: Enter, manage: ManageAccounts) -> Router:
     @post("/", status_code=201)
     async def create_account(request: AnyRequest) -> Response[AccountBody]:
         caller = await enter(request, Operation.EDIT_ACCOUNTS)
-
-        async def decode() -> NewAccount:
-            return (await read_body(request, NewAccountBody)).to_new()
-
-        record = await manage.create(caller, decode)
+        record = await manage.create(caller, body_reader(request, NewAccountBody, NewAccountBody.to_new))
         return _answer(record, {"location": f"/v1/accounts/{record.id}"})
 
     @get("/")
@@ -133,10 +129,7 @@ def account_routes(enter: Enter, manage: ManageAccounts) -> Router:
     async def change_account(request: AnyRequest, account_id: FromPath[UUID]) -> Response[AccountBody]:
         caller = await enter(request, Operation.EDIT_ACCOUNTS)
         expected = if_match_of(request)
-
-        async def decode() -> AccountChange:
-            return (await read_body(request, AccountChangeBody)).to_change()
-
+        decode = body_reader(request, AccountChangeBody, AccountChangeBody.to_change)
         return _answer(await manage.change(caller, AccountId(account_id), decode, expected))
 
     @delete("/{account_id:uuid}")

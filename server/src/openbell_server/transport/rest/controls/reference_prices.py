@@ -22,7 +22,7 @@ from openbell_server.transport.rest.access.accounts import BrokerText, CurrencyT
 from openbell_server.transport.rest.entry import AnyRequest, Enter
 from openbell_server.transport.rest.intents.bodies import DecimalText, SymbolText
 from openbell_server.transport.rest.query_parameters import symbols_of
-from openbell_server.transport.rest.strict_json import read_body
+from openbell_server.transport.rest.strict_json import body_reader
 from openbell_server.transport.rest.wire_types import Moment, body_from
 
 
@@ -95,11 +95,7 @@ def reference_routes(enter: Enter, references: SetReferencePrices) -> list[HTTPR
     @put("/v1/reference-prices")
     async def put_reference_prices(request: AnyRequest) -> ReferencesBody:
         caller = await enter(request, Operation.EDIT_REFERENCES)
-
-        async def decode() -> Given:
-            return (await read_body(request, ReferencesRequest)).to_given()
-
-        stored = await references.give(caller, decode)
+        stored = await references.give(caller, body_reader(request, ReferencesRequest, ReferencesRequest.to_given))
         prices = [_body(*place, stored.prices[place]) for place in sorted(stored.prices)]
         rates = [
             RateBody(*pair, format(stored.rates[pair].rate, "f"), stored.rates[pair].as_of)

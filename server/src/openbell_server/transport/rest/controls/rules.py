@@ -6,7 +6,7 @@ from urllib.parse import unquote
 from litestar import Response, Router, delete, get, put
 from litestar.params import FromPath
 
-from openbell_server.application.controls.set_rules import Place, SetRules, WantedRule, WantedSwitch
+from openbell_server.application.controls.set_rules import Place, SetRules
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.controls.rules import Address, StoredRule
@@ -24,7 +24,7 @@ from openbell_server.transport.rest.controls.rule_bodies import (
 )
 from openbell_server.transport.rest.entry import AnyRequest, Enter, etag_of, if_match_of
 from openbell_server.transport.rest.query_parameters import page_of, reason_of
-from openbell_server.transport.rest.strict_json import read_body
+from openbell_server.transport.rest.strict_json import body_reader
 
 # Paths are not decoded by the router, so a symbol may contain %2F.
 PLACES: Final = {
@@ -55,10 +55,7 @@ def _rules_of(scope: Scope, enter: Enter, rules: SetRules) -> Router:
         place = _place(request, scope)
         caller = await enter(request, place.edit)
         expected = if_match_of(request)
-
-        async def decode() -> WantedRule:
-            return (await read_body(request, RuleRequest)).to_wanted()
-
+        decode = body_reader(request, RuleRequest, RuleRequest.to_wanted)
         return _rule(await rules.put(caller, place, code, decode, expected))
 
     @delete("/{code:str}")
@@ -88,10 +85,7 @@ def _switch_of(scope: Scope, enter: Enter, rules: SetRules) -> Router:
         place = _place(request, scope)
         caller = await enter(request, place.edit)
         expected = if_match_of(request)
-
-        async def decode() -> WantedSwitch:
-            return (await read_body(request, SwitchRequest)).to_wanted()
-
+        decode = body_reader(request, SwitchRequest, SwitchRequest.to_wanted)
         switch = await rules.put_switch(caller, place, decode, expected)
         return _switch(switch.address, switch)
 

@@ -6,9 +6,8 @@ from uuid import UUID
 from litestar import Router, get, patch, put
 from litestar.params import FromPath
 
-from openbell_server.application.controls.set_symbol_controls import SetSymbolControls, TimePatch
+from openbell_server.application.controls.set_symbol_controls import SetSymbolControls
 from openbell_server.domain.access.authorization import Operation
-from openbell_server.domain.controls.symbol_controls import ManualControl
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.transport.rest.controls.symbol_control_bodies import (
     ManualControlBody,
@@ -19,7 +18,7 @@ from openbell_server.transport.rest.controls.symbol_control_bodies import (
     time_control_body,
 )
 from openbell_server.transport.rest.entry import AnyRequest, Enter
-from openbell_server.transport.rest.strict_json import read_body
+from openbell_server.transport.rest.strict_json import body_reader
 
 
 def control_routes(enter: Enter, controls: SetSymbolControls) -> Router:
@@ -30,10 +29,7 @@ def control_routes(enter: Enter, controls: SetSymbolControls) -> Router:
         request: AnyRequest, account_id: FromPath[UUID], symbol: FromPath[str]
     ) -> ManualControlBody:
         caller = await enter(request, Operation.EDIT_CONTROLS)
-
-        async def decode() -> ManualControl:
-            return (await read_body(request, ManualControlRequest)).to_control()
-
+        decode = body_reader(request, ManualControlRequest, ManualControlRequest.to_control)
         stored = await controls.put_manual(caller, AccountId(account_id), unquote(symbol), decode)
         return manual_control_body(caller.organization_id, AccountId(account_id), *stored)
 
@@ -42,10 +38,7 @@ def control_routes(enter: Enter, controls: SetSymbolControls) -> Router:
         request: AnyRequest, account_id: FromPath[UUID], symbol: FromPath[str]
     ) -> TimeControlBody:
         caller = await enter(request, Operation.EDIT_CONTROLS)
-
-        async def decode() -> TimePatch:
-            return (await read_body(request, TimeControlRequest)).to_patch()
-
+        decode = body_reader(request, TimeControlRequest, TimeControlRequest.to_patch)
         stored = await controls.patch_time(caller, AccountId(account_id), unquote(symbol), decode)
         return time_control_body(caller.organization_id, AccountId(account_id), stored)
 

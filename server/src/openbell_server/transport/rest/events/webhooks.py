@@ -11,8 +11,7 @@ from openbell_server.application.webhooks.manage_webhooks import ManageWebhooks
 from openbell_server.application.webhooks.send_test_message import TryWebhooks
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.authorization import Operation
-from openbell_server.domain.events.webhooks import NewWebhook, Webhook, WebhookChange, WebhookSecret
-from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.events.webhooks import NewWebhook, Webhook, WebhookSecret
 from openbell_server.transport.rest.entry import AnyRequest, Enter, etag_of, if_match_of
 from openbell_server.transport.rest.events.webhook_bodies import (
     LanePageBody,
@@ -29,7 +28,7 @@ from openbell_server.transport.rest.events.webhook_bodies import (
     webhook_test_body,
 )
 from openbell_server.transport.rest.query_parameters import flag_of, page_of
-from openbell_server.transport.rest.strict_json import read_body
+from openbell_server.transport.rest.strict_json import body_reader, read_body
 
 
 def webhook_routes(enter: Enter, manage: ManageWebhooks, try_out: TryWebhooks) -> list[Router]:
@@ -69,10 +68,7 @@ def _changing(enter: Enter, manage: ManageWebhooks) -> list[Any]:
     async def change_webhook(request: AnyRequest, webhook_id: FromPath[UUID]) -> Response[WebhookBody]:
         caller = await enter(request, Operation.MANAGE_WEBHOOKS)
         expected = if_match_of(request)
-
-        async def decode() -> WebhookChange:
-            return (await read_body(request, WebhookChangeBody)).to_change()
-
+        decode = body_reader(request, WebhookChangeBody, WebhookChangeBody.to_change)
         webhook = await manage.change(caller, webhook_id, decode, expected)
         return Response(webhook_body(webhook), headers=etag_of(webhook.version))
 
@@ -100,19 +96,13 @@ def _lanes(enter: Enter, manage: ManageWebhooks) -> list[Any]:
     @post("/replay", status_code=200)
     async def replay_webhook(request: AnyRequest, webhook_id: FromPath[UUID]) -> LanesSetBody:
         caller = await enter(request, Operation.MANAGE_WEBHOOKS)
-
-        async def decode() -> tuple[AccountId | None, int]:
-            return (await read_body(request, ReplayBody)).to_wanted()
-
+        decode = body_reader(request, ReplayBody, ReplayBody.to_wanted)
         return LanesSetBody(await manage.replay(caller, webhook_id, decode))
 
     @post("/resume", status_code=200)
     async def resume_webhook(request: AnyRequest, webhook_id: FromPath[UUID]) -> LanesSetBody:
         caller = await enter(request, Operation.MANAGE_WEBHOOKS)
-
-        async def decode() -> AccountId | None:
-            return (await read_body(request, ResumeBody)).to_wanted()
-
+        decode = body_reader(request, ResumeBody, ResumeBody.to_wanted)
         return LanesSetBody(await manage.resume(caller, webhook_id, decode))
 
     return [rotate_webhook_secret, list_webhook_lanes, replay_webhook, resume_webhook]
