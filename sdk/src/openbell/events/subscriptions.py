@@ -181,16 +181,7 @@ def _transport(chosen: Transport | None, account_id: str | None) -> Transport:
 
 
 def event_of(frame: Frame, *, is_snapshot: bool = False) -> Event:
-    fields = {
-        "trading_account_id": frame.trading_account_id,
-        "account_seq": frame.account_seq,
-        "prev_seq": frame.prev_seq,
-        "event_id": frame.event_id,
-        "resume_token": frame.resume_token,
-        "occurred_at": frame.occurred_at,
-        "is_snapshot": is_snapshot,
-        frame.type: frame.body,
-    }
+    fields = {**msgspec.structs.asdict(frame), "is_snapshot": is_snapshot, frame.type: frame.body}
     try:
         # Protobuf's JSON has 64-bit numbers as text.
         return msgspec.convert(fields, Event, strict=False)

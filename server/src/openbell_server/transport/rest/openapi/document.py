@@ -23,6 +23,7 @@ from openbell_server.transport.rest.openapi.operation import (
     Json,
     Parameter,
     Scheme,
+    header,
 )
 from openbell_server.transport.rest.openapi.operation_table import OPERATIONS, TAG_OF, TAGS, UNDESCRIBED
 
@@ -58,16 +59,10 @@ _BEYOND: Final[dict[str, Json]] = {
     AccountChangeBody.__name__: {"minProperties": 1},
     WebhookChangeBody.__name__: {"minProperties": 1},
 }
-_REQUEST_ID: Final[Json] = {
-    "description": "The id of this request, also in our logs.",
-    "required": True,
-    "schema": {"type": "string", "pattern": "^[0-9A-Za-z_-]{1,64}$"},
-}
-_RETRY_AFTER: Final[Json] = {
-    "description": "Seconds to wait before the next request.",
-    "required": True,
-    "schema": {"type": "integer", "minimum": 1},
-}
+_REQUEST_ID: Final = header(
+    "The id of this request, also in our logs.", {"type": "string", "pattern": "^[0-9A-Za-z_-]{1,64}$"}
+)
+_RETRY_AFTER: Final = header("Seconds to wait before the next request.", {"type": "integer", "minimum": 1})
 
 
 def openapi_document(app: Litestar, *, below: str = "/") -> Json:

@@ -98,6 +98,24 @@ def _kind(who: str, what: str, needed: frozenset[str] | None) -> str:
     return f"{who} with {what} {' or '.join(sorted(needed))}" if needed else who
 
 
+def header(description: str, schema: Json) -> Json:
+    """A header that the answer always has."""
+    return {"description": description, "required": True, "schema": schema}
+
+
+def location(description: str) -> Json:
+    return header(description, {"type": "string", "format": "uri-reference"})
+
+
+def moment(name: str, description: str, example: str) -> Parameter:
+    return Parameter(
+        name=name,
+        description=f"{description}; write the + of an offset as %2B.",
+        schema={"type": "string", "format": "date-time"},
+        example=example,
+    )
+
+
 NEXT_CURSOR: Final = Parameter(
     name="next_cursor",
     description="Where to continue: next_cursor or last_cursor of an earlier page of the same list, unchanged.",
@@ -129,18 +147,8 @@ FILTERS: Final = (
         schema={"type": "string", "minLength": 1, "maxLength": REFERENCE_LENGTH_MAX, "format": "printable"},
         example="rebalance-0042",
     ),
-    Parameter(
-        name="created_after",
-        description="Only actions recorded after this time; write the + of an offset as %2B.",
-        schema={"type": "string", "format": "date-time"},
-        example="2026-01-05T09:30:00Z",
-    ),
-    Parameter(
-        name="created_before",
-        description="Only actions recorded before this time; write the + of an offset as %2B.",
-        schema={"type": "string", "format": "date-time"},
-        example="2036-01-05T16:00:00Z",
-    ),
+    moment("created_after", "Only actions recorded after this time", "2026-01-05T09:30:00Z"),
+    moment("created_before", "Only actions recorded before this time", "2036-01-05T16:00:00Z"),
 )
 TIME_WINDOW: Final = Parameter(
     name="time_window",
@@ -164,21 +172,7 @@ IF_MATCH: Final = Parameter(
     schema={"type": "string", "pattern": '^(\\*|"[0-9]{1,9}")$'},
     example='"1"',
 )
-ETAG: Final[Json] = {
-    "description": "The version of the resource, for If-Match.",
-    "required": True,
-    "schema": {"type": "string", "pattern": '^"[0-9]+"$'},
-}
-
-
-def location(description: str) -> Json:
-    return {
-        "description": description,
-        "required": True,
-        "schema": {"type": "string", "format": "uri-reference"},
-    }
-
-
+ETAG: Final = header("The version of the resource, for If-Match.", {"type": "string", "pattern": '^"[0-9]+"$'})
 ORGANIZATION: Final = Parameter(
     name="x-organization-id",
     place="header",

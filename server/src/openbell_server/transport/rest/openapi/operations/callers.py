@@ -21,7 +21,7 @@ from openbell_server.transport.rest.access.api_keys import (
 from openbell_server.transport.rest.access.organizations import OrganizationBody
 from openbell_server.transport.rest.health.account_queue_health import OutboxHealthEntry, OutboxHealthResponse
 from openbell_server.transport.rest.health.queue_health_bodies import OutboxBody, OutboxesBody
-from openbell_server.transport.rest.openapi.operation import LIMIT, NEXT_CURSOR, Described, Json, location
+from openbell_server.transport.rest.openapi.operation import LIMIT, NEXT_CURSOR, Described, header, location
 
 _NOON: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
 _ORGANIZATION: Final = UUID("01981d3c-7a00-7000-8000-000000000001")
@@ -36,11 +36,7 @@ _KEY: Final = ApiKeyBody(
     disabled=False,
     created_at=_NOON,
 )
-_NOT_STORED: Final[Json] = {
-    "description": "The response concerns a secret.",
-    "required": True,
-    "schema": {"const": "no-store"},
-}
+_NOT_STORED: Final = header("The response concerns a secret.", {"const": "no-store"})
 
 KEY_OPERATIONS: Final = (
     Described(

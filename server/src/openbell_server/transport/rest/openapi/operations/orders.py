@@ -16,7 +16,14 @@ from openbell_server.transport.rest.intents.orders import (
     PositionBody,
     PositionsBody,
 )
-from openbell_server.transport.rest.openapi.operation import LIMIT, NEXT_CURSOR, SYMBOL_PATTERN, Described, Parameter
+from openbell_server.transport.rest.openapi.operation import (
+    LIMIT,
+    NEXT_CURSOR,
+    SYMBOL_PATTERN,
+    Described,
+    Parameter,
+    moment,
+)
 
 _ACCOUNT: Final = "/v1/accounts/{account_id}"
 _OPEN: Final = datetime(2026, 1, 5, 14, 30, tzinfo=UTC)
@@ -68,16 +75,6 @@ _SYMBOL: Final = Parameter(
     schema={"type": "string", "pattern": SYMBOL_PATTERN},
     example="AAPL",
 )
-
-
-def _moment(name: str, description: str, example: str) -> Parameter:
-    return Parameter(
-        name=name,
-        description=f"{description}; write the + of an offset as %2B.",
-        schema={"type": "string", "format": "date-time"},
-        example=example,
-    )
-
 
 ORDER_OPERATIONS: Final = (
     Described(
@@ -133,8 +130,8 @@ ORDER_OPERATIONS: Final = (
                 example=str(_INTENT_ID),
             ),
             _SYMBOL,
-            _moment("since", "Only executions recorded at this time or later", "2026-01-05T14:30:00Z"),
-            _moment("until", "Only executions recorded before this time", "2036-01-05T21:00:00Z"),
+            moment("since", "Only executions recorded at this time or later", "2026-01-05T14:30:00Z"),
+            moment("until", "Only executions recorded before this time", "2036-01-05T21:00:00Z"),
             NEXT_CURSOR,
             LIMIT,
         ),

@@ -28,8 +28,8 @@ from openbell_server.transport.rest.openapi.operation import (
     LIMIT,
     NEXT_CURSOR,
     Described,
-    Json,
     Parameter,
+    header,
     location,
 )
 
@@ -50,11 +50,7 @@ _WEBHOOK: Final = WebhookBody(
 _SHOWN: Final = msgspec.structs.replace(_WEBHOOK, lanes=LaneCountsBody(2, 0, 0, 0))
 _SECRET: Final = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="  # noqa: S105 - an example
 _WITH_SECRET: Final = msgspec.structs.replace(_WEBHOOK, secret=_SECRET)
-_NOT_STORED: Final[Json] = {
-    "description": "The response contains a secret.",
-    "required": True,
-    "schema": {"const": "no-store"},
-}
+_NOT_STORED: Final = header("The response contains a secret.", {"const": "no-store"})
 _PARKED: Final = Parameter(
     name="parked",
     description="Only parked accounts, or only those that are not parked.",
