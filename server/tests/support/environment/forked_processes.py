@@ -57,11 +57,9 @@ class _ForkServer:
             raise OSError("cannot become the parent of orphaned processes")
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._requests.settimeout(START_SECONDS)
-        program = Path(__file__).with_name("fork_server.py")
+        command = [*bound_to_us(None, signal.SIGKILL), sys.executable, str(Path(__file__).with_name("fork_server.py"))]
         with theirs:
-            self._process = subprocess.Popen(
-                [*bound_to_us(None, signal.SIGKILL), sys.executable, program], stdin=theirs, start_new_session=True
-            )
+            self._process = subprocess.Popen(command, stdin=theirs.fileno(), start_new_session=True)
 
     def start(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> int:
         request = {"arguments": arguments, "log": str(log.absolute()), "environment": dict(environment)}
