@@ -10,7 +10,7 @@ import pytest
 from openbell_server.devtools.local_nats import LocalNats
 from openbell_server.devtools.local_postgres import LocalPostgres
 from openbell_server.devtools.local_services import LocalServices
-from support.environment.cheap_defaults import use_cheap_defaults
+from support.environment.cheap_defaults import FAST, use_cheap_defaults
 
 # How long an example takes says how busy the machine is, and nothing else. The gate tries what was tried before it.
 SLOW = hypothesis.HealthCheck.too_slow
@@ -19,16 +19,6 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("unhurried")
 use_cheap_defaults()
-# Tests end processes, never the machine, and every test has a new database: nothing needs to survive a power failure,
-# nothing is replicated, and no table lives long enough to be vacuumed. Half of a test's time goes into its database.
-FAST = {
-    "fsync": "off",
-    "full_page_writes": "off",
-    "wal_level": "minimal",
-    "max_wal_senders": "0",
-    "autovacuum": "off",
-    "shared_buffers": "32MB",
-}
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,6 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
 
-from conftest import FAST
-
 from openbell_server.devtools.local_services import LocalServices
 from proof.figures import Figures
 from proof.sabotages import AREAS
@@ -17,6 +15,7 @@ from proof.sabotages.patched_tree import DoesNotApply, PatchedTree
 from simulation.many import WORKERS
 from simulation.run import Plan, Verdict, run
 from simulation.sabotages import SABOTAGES
+from support.environment.cheap_defaults import FAST
 
 # The rarest shows in one run of thirty: none is missed by chance.
 SEEDS_MAX = 600
