@@ -12,16 +12,10 @@ from openbell_server.domain.access.accounts import Environment, NewAccount
 COLUMNS = ("account_id", "name", "broker", "environment")
 LISTED = ("account_id", "organization_id", "name", "broker", "environment", "halt_code", "halted_at", "halt_detail")
 RESUMED = ("account_id", "halt_code", "resumed_at")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-def register(app: typer.Typer) -> None:
-    accounts = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    accounts.command("create")(create)
-    accounts.command("list")(show_all)
-    accounts.command("resume")(resume)
-    app.add_typer(accounts, name="accounts", help="Trading accounts of organizations.")
-
-
+@app.command()
 def create(
     organization: OrganizationArgument,
     name: Annotated[str, typer.Option(help="The account's name.")],
@@ -42,6 +36,7 @@ def create(
     show_one(created, COLUMNS, as_json=as_json)
 
 
+@app.command("list")
 def show_all(
     organization: Annotated[UUID | None, typer.Option(help="Only of this organization.")] = None,
     halted: Annotated[bool, typer.Option("--halted", help="Only accounts that stopped automatically.")] = False,
@@ -52,6 +47,7 @@ def show_all(
     show_list("accounts", found, LISTED, as_json=as_json)
 
 
+@app.command()
 def resume(
     account: Annotated[UUID, typer.Argument(metavar="ACCOUNT", help="Its id, as `accounts list` shows it.")],
     because: Annotated[str, typer.Option(help="Why it may continue, for the audit log.")],

@@ -27,13 +27,10 @@ class EndsAs(StrEnum):
     ABANDONED = "abandoned"
 
 
-def register(app: typer.Typer) -> None:
-    actions = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
-    actions.command("list")(show_all)
-    actions.command("settle")(settle)
-    app.add_typer(actions, name="actions", help="Actions with an unknown outcome, and how to settle them.")
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
 
+@app.command("list")
 def show_all(
     unknown: Annotated[bool, typer.Option("--unknown", help="Only those that are UNKNOWN.")] = False,
     limit: RowLimit = 50,
@@ -53,6 +50,7 @@ def show_all(
         typer.echo(f"\nThese are the oldest {limit}: there may be more, see --limit.")
 
 
+@app.command()
 def settle(
     action_id: Annotated[str, typer.Argument(metavar="ACTION", help="The action, as `actions list` shows it.")],
     ends_as: Annotated[EndsAs, typer.Option("--as", help="The outcome according to the broker's records.")],

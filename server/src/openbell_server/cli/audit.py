@@ -9,13 +9,10 @@ import typer
 
 from openbell_server.cli.operators import AsJson, RowLimit, operate, short_time
 
-
-def register(app: typer.Typer) -> None:
-    audit = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    audit.command("list")(show_all)
-    app.add_typer(audit, name="audit", help="Who changed what.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
+@app.command("list")
 def show_all(
     organization: Annotated[UUID | None, typer.Option(help="Only changes in this organization.")] = None,
     limit: RowLimit = 50,

@@ -11,14 +11,10 @@ if TYPE_CHECKING:
 
 _NOT_WHOLE = 1
 _CANNOT_BE_CHECKED = 2
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-def register(app: typer.Typer) -> None:
-    backup = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    backup.command("check")(check)
-    app.add_typer(backup, name="backup", help="Whether a restored database is whole.")
-
-
+@app.command()
 def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:

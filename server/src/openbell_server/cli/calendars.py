@@ -20,18 +20,10 @@ DAYS_SHOWN = 7
 CalendarArgument = Annotated[str, typer.Argument(metavar="CALENDAR", help=f"One of {', '.join(CALENDARS)}.")]
 DateArgument = Annotated[str, typer.Argument(metavar="DATE", help="The trade date, such as 2026-11-27.")]
 Reason = Annotated[str, typer.Option(help="Why, for the receipts.")]
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-def register(app: typer.Typer) -> None:
-    calendars = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    calendars.command("list")(show_all)
-    calendars.command("show")(show)
-    calendars.command("close")(close)
-    calendars.command("open")(open_day)
-    calendars.command("reset")(reset)
-    app.add_typer(calendars, name="calendars", help="Market hours, and days with changed hours.")
-
-
+@app.command("list")
 def show_all(as_json: AsJson = False) -> None:
     """List the calendars: the last day that each covers, and whether it is open now."""
     from openbell_server.adapters.calendars.table import load_calendars
@@ -42,6 +34,7 @@ def show_all(as_json: AsJson = False) -> None:
     show_list("calendars", rows, CALENDAR_COLUMNS, as_json=as_json)
 
 
+@app.command()
 def show(
     calendar: CalendarArgument,
     day: Annotated[str, typer.Option("--date", help="The first trade date. Default: today in the market's zone.")] = "",
@@ -72,6 +65,7 @@ def show(
     show_list("sessions", sorted(rows, key=lambda row: row["trade_date"]), SESSION_COLUMNS, as_json=as_json)
 
 
+@app.command()
 def close(calendar: CalendarArgument, day: DateArgument, reason: Reason, acting_as: ActingAs = "") -> None:
     """Close a market for a day, including extended hours and the night before. It applies at once."""
     market = _changeable(calendar)
@@ -81,6 +75,7 @@ def close(calendar: CalendarArgument, day: DateArgument, reason: Reason, acting_
     typer.echo(f"{market.name} is closed on {trade_date}.")
 
 
+@app.command("open")
 def open_day(
     calendar: CalendarArgument,
     day: DateArgument,
@@ -104,6 +99,7 @@ def open_day(
     typer.echo(f"{market.name} is open from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} ({session}, {market.zone}).")
 
 
+@app.command()
 def reset(
     calendar: CalendarArgument,
     day: DateArgument,

@@ -33,23 +33,17 @@ ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for the histor
 IfVersion = Annotated[
     int | None, typer.Option("--if-version", min=0, help="Only if the rule has this version; 0: only if it is not set.")
 ]
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-def register(app: typer.Typer) -> None:
-    controls = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    controls.command("list")(show_all)
-    controls.command("set")(set_rule)
-    controls.command("remove")(remove)
-    controls.command("history")(history)
-    app.add_typer(controls, name="controls", help="Rules of the whole platform, in addition to those of organizations.")
-
-
+@app.command("list")
 def show_all(as_json: AsJson = False) -> None:
     """List the platform's rules and its switch, with the terms in force."""
     rules = _act(lambda store, address, _: store.list_rules(address))
     show_list("rules", [_facts(rule, as_json=as_json) for rule in rules], COLUMNS, as_json=as_json)
 
 
+@app.command("set")
 def set_rule(
     code: CodeArgument,
     parameters: Annotated[str, typer.Argument(metavar="PARAMETERS", help='JSON, such as {"quantity": "500"}.')],
@@ -70,6 +64,7 @@ def set_rule(
     show_one(_facts(rule, as_json=as_json), COLUMNS, as_json=as_json)
 
 
+@app.command()
 def remove(
     code: CodeArgument,
     reason: ReasonOption,
@@ -84,6 +79,7 @@ def remove(
     show_one({"code": code, "removed": True}, ("code", "removed"), as_json=as_json)
 
 
+@app.command()
 def history(code: CodeArgument, limit: RowLimit = 50, as_json: AsJson = False) -> None:
     """List the changes of a rule of the platform, newest first: who, when, why, and the terms."""
     changes = _act(lambda store, address, _: store.history(address, code, None, limit))

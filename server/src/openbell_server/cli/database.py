@@ -7,10 +7,6 @@ import typer
 from openbell_server.domain.errors import OperatorError
 
 
-def register(app: typer.Typer) -> None:
-    app.command("migrate")(migrate)
-
-
 def migrate(
     check: Annotated[
         bool, typer.Option("--check", help="Only check whether the schema is current; exit 1 if not.")

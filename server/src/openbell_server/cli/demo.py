@@ -11,10 +11,6 @@ import typer
 from openbell_server.devtools.child_processes import ChildFailed
 
 
-def register(app: typer.Typer) -> None:
-    app.command("demo")(demo)
-
-
 def demo(
     picture: Annotated[Path, typer.Option(help="Where to save the final screen as SVG.")] = Path("build/demo.svg"),
     intents: Annotated[int, typer.Option(min=1, max=1000, hidden=True)] = 200,

@@ -2,13 +2,7 @@
 
 from pathlib import Path
 
-import typer
-
 from openbell_server.cli.services import errors_as_messages
-
-
-def register(app: typer.Typer) -> None:
-    app.command("dev")(dev)
 
 
 def dev() -> None:

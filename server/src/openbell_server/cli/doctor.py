@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "cannot tell": "yellow"}
 
 
-def register(app: typer.Typer) -> None:
-    app.command("doctor")(doctor)
-
-
 def doctor(
     process: Annotated[
         str, typer.Option("--for", help="The process that has these settings; executors need more than the others.")

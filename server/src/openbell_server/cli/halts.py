@@ -22,16 +22,10 @@ Organization = Annotated[UUID | None, typer.Option(help="Only this organization.
 Account = Annotated[UUID | None, typer.Option(help="Only this account.")]
 Reason = Annotated[str, typer.Option(help="Why, for everyone who reads the report.", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+app = typer.Typer(rich_markup_mode=None)
 
 
-def register(app: typer.Typer) -> None:
-    halts = typer.Typer(rich_markup_mode=None)
-    halts.callback(invoke_without_command=True)(halt)
-    halts.command("status")(status)
-    app.add_typer(halts, name="halt", help="Stop the platform, an organization or an account.")
-    app.command("resume")(resume)
-
-
+@app.callback(invoke_without_command=True)
 def halt(
     context: typer.Context,
     organization: Organization = None,
@@ -80,6 +74,7 @@ def resume(
     show_facts(done, as_json=as_json)
 
 
+@app.command()
 def status(as_json: AsJson = False) -> None:
     """List all switches that stop something now, oldest first."""
     found = _act(lambda halts: halts.list_halts())

@@ -15,18 +15,10 @@ from openbell_server.domain.errors import OperatorError
 
 COLUMNS = ("key_id", "name", "environment", "permissions", "disabled", "revoked_at", "expires_at", "created_at")
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="Its public id, as `keys list` shows it.")]
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-def register(app: typer.Typer) -> None:
-    keys = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    keys.command("create")(create)
-    keys.command("list")(show_all)
-    keys.command("disable")(disable)
-    keys.command("enable")(enable)
-    keys.command("revoke")(revoke)
-    app.add_typer(keys, name="keys", help="API keys, with which programs authenticate.")
-
-
+@app.command()
 def create(
     organization: OrganizationArgument,
     environment: Annotated[Environment, typer.Option(help="The environment of its accounts.")],
@@ -67,21 +59,25 @@ def _time(text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
+@app.command("list")
 def show_all(organization: OrganizationArgument, as_json: AsJson = False) -> None:
     """List the keys of an organization, oldest first."""
     show_list("keys", operate(lambda store: store.list_api_keys(organization)), COLUMNS, as_json=as_json)
 
 
+@app.command()
 def disable(key: KeyArgument, acting_as: ActingAs = "", as_json: AsJson = False) -> None:
     """Refuse requests with this key, within a second."""
     show_one(operate(lambda store: store.disable_api_key(key, disabled=True), acting_as), COLUMNS, as_json=as_json)
 
 
+@app.command()
 def enable(key: KeyArgument, acting_as: ActingAs = "", as_json: AsJson = False) -> None:
     """Accept a disabled key again."""
     show_one(operate(lambda store: store.disable_api_key(key, disabled=False), acting_as), COLUMNS, as_json=as_json)
 
 
+@app.command()
 def revoke(key: KeyArgument, acting_as: ActingAs = "", as_json: AsJson = False) -> None:
     """Revoke a key permanently, within a second."""
     show_one(operate(lambda store: store.revoke_api_key(key), acting_as), COLUMNS, as_json=as_json)

@@ -25,21 +25,10 @@ OrganizationArgument = Annotated[
 EntitlementsArgument = Annotated[
     list[str], typer.Argument(metavar="ENTITLEMENT…", help=f"Any of {', '.join(sorted(ENTITLEMENTS))}.")
 ]
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-def register(app: typer.Typer) -> None:
-    organizations = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    organizations.command("create")(create)
-    organizations.command("list")(show_all)
-    organizations.command("disable")(disable)
-    organizations.command("enable")(enable)
-    organizations.command("entitle")(entitle)
-    organizations.command("revoke-entitlement")(revoke_entitlement)
-    organizations.command("internal")(internal)
-    organizations.command("enforce-paper")(enforce_paper)
-    app.add_typer(organizations, name="organizations", help="Organizations that trade here.")
-
-
+@app.command()
 def create(
     name: str,
     external_id: Annotated[str, typer.Option(help="Its id at the identity provider.")] = "",
@@ -59,23 +48,27 @@ def create(
     show_one(created, COLUMNS, as_json=as_json)
 
 
+@app.command("list")
 def show_all(as_json: AsJson = False) -> None:
     """List organizations, oldest first."""
     show_list("organizations", operate(lambda store: store.list_across_organizations()), COLUMNS, as_json=as_json)
 
 
+@app.command()
 def disable(organization: OrganizationArgument, acting_as: ActingAs = "", as_json: AsJson = False) -> None:
     """Refuse every command of an organization except cancels, at once."""
     changed = operate(lambda store: store.disable_organization(organization, disabled=True), acting_as)
     show_one(changed, COLUMNS, as_json=as_json)
 
 
+@app.command()
 def enable(organization: OrganizationArgument, acting_as: ActingAs = "", as_json: AsJson = False) -> None:
     """Permit a disabled organization to trade again."""
     changed = operate(lambda store: store.disable_organization(organization, disabled=False), acting_as)
     show_one(changed, COLUMNS, as_json=as_json)
 
 
+@app.command()
 def entitle(
     organization: OrganizationArgument,
     entitlements: EntitlementsArgument,
@@ -87,6 +80,7 @@ def entitle(
     show_one(operate(lambda store: store.entitle(organization, added), acting_as), COLUMNS, as_json=as_json)
 
 
+@app.command()
 def revoke_entitlement(
     organization: OrganizationArgument,
     entitlements: EntitlementsArgument,
@@ -100,6 +94,7 @@ def revoke_entitlement(
     )
 
 
+@app.command()
 def internal(
     organization: OrganizationArgument,
     is_internal: Annotated[bool, typer.Option("--internal/--no-internal", help="The operator's own, or not.")] = True,
@@ -111,6 +106,7 @@ def internal(
     show_one(changed, COLUMNS, as_json=as_json)
 
 
+@app.command()
 def enforce_paper(
     organization: OrganizationArgument,
     enforcement: Annotated[str, typer.Argument(metavar="enforce|shadow", help="Refuse, or only report in receipts.")],

@@ -47,16 +47,10 @@ class Status(StrEnum):
     ALL = "all"
 
 
-def register(app: typer.Typer) -> None:
-    outbox = typer.Typer(rich_markup_mode=None)
-    outbox.callback(invoke_without_command=True)(summary)
-    outbox.command("list")(show_all)
-    outbox.command("show")(show)
-    outbox.command("requeue")(requeue)
-    outbox.command("acknowledge")(acknowledge)
-    app.add_typer(outbox, name="outbox", help="The queues: their state, and how to handle failed rows.")
+app = typer.Typer(rich_markup_mode=None)
 
 
+@app.callback(invoke_without_command=True)
 def summary(context: typer.Context, as_json: AsJson = False) -> None:
     """Show the state of all queues, with advice. The exit code is 1 unless all of them are healthy."""
     if context.invoked_subcommand is not None:
@@ -88,6 +82,7 @@ def _print_queues(queues: "Sequence[OutboxBody]") -> None:
             console().print(head.append(queue.explanation, style="default not bold"))
 
 
+@app.command("list")
 def show_all(
     queue: Annotated[Queue | None, typer.Option(help="Only this queue.")] = None,
     status: Annotated[Status, typer.Option(help="Only in this status; completed rows are not listed.")] = Status.FAILED,
@@ -127,11 +122,13 @@ def _handled(row: dict[str, Any]) -> str:
     return f"by {row['acknowledged_by']}" if row["acknowledged_at"] else "no"
 
 
+@app.command()
 def show(queue: QueueArgument, row: RowArgument, as_json: AsJson = False) -> None:
     """Show one row with all its fields and its payload."""
     show_facts(_act(lambda operators: operators.show(queue, row)), as_json=as_json)
 
 
+@app.command()
 def requeue(
     queue: QueueArgument,
     reason: Reason,
@@ -144,6 +141,7 @@ def requeue(
     _handle(queue, row, reason, acting_as, requeue=True, all_failed=all_failed, as_json=as_json)
 
 
+@app.command()
 def acknowledge(
     queue: QueueArgument,
     reason: Reason,

@@ -11,15 +11,10 @@ if TYPE_CHECKING:
     from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
 
 T = TypeVar("T")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-def register(app: typer.Typer) -> None:
-    recovery = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    recovery.command("status")(status)
-    recovery.command("hold")(hold)
-    app.add_typer(recovery, name="recovery", help="What happens after the database was restored or promoted.")
-
-
+@app.command()
 def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -49,6 +44,7 @@ def status(
         typer.echo(f"  account {order['account_id']}  client order id {order['client_order_id']}")
 
 
+@app.command()
 def hold() -> None:
     """Hold every account until it is compared with its broker, after a restore that the database cannot detect.
 

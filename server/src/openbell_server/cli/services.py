@@ -11,34 +11,30 @@ from openbell_server.devtools.background_services import KeptServices, running_s
 from openbell_server.devtools.child_processes import ChildFailed
 
 _FOLDER = Path(".openbell")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-def register(app: typer.Typer) -> None:
-    services = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    services.command("up")(up)
-    services.command("down")(down)
-    services.command("status")(status)
-    services.command("env")(env)
-    app.add_typer(services, name="services", help="PostgreSQL and NATS for this folder, in the background.")
-
-
+@app.command()
 def up() -> None:
     """Start the services unless they run, and print their addresses."""
     with errors_as_messages():
         _print_addresses(start_services(_FOLDER))
 
 
+@app.command()
 def down() -> None:
     """Stop the services and remove all their data."""
     with errors_as_messages():
         typer.echo("The services have ended." if stop_services(_FOLDER) else "No services were running here.")
 
 
+@app.command()
 def status() -> None:
     """Show whether the services run, and their addresses."""
     _print_addresses(_running())
 
 
+@app.command()
 def env() -> None:
     """Print the settings of the services: eval "$(openbell-server services env)"."""
     for name, value in _running().environment().items():

@@ -9,18 +9,15 @@ from openbell_server.cli.operators import plain_name
 from openbell_server.domain.access.principals import PrincipalKind, Role
 from openbell_server.domain.errors import OperatorError
 
-
-def register(app: typer.Typer) -> None:
-    tokens = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    tokens.callback()(_group)
-    tokens.command("mint")(mint)
-    app.add_typer(tokens, name="tokens", help="Access tokens of users and service accounts, for use with `dev`.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
+@app.callback()
 def _group() -> None:
     """Typer needs a callback here: without one, a group with one command becomes that command."""
 
 
+@app.command()
 def mint(
     user: Annotated[str, typer.Option(help="A user: the identity provider's id.")] = "",
     organization: Annotated[str, typer.Option(help="The user's organization, by its external id.")] = "",

@@ -13,15 +13,10 @@ SubjectArgument = Annotated[str, typer.Argument(metavar="SUBJECT", help="Its id 
 OrganizationOption = Annotated[
     UUID | None, typer.Option("--organization", help="The organization whose audit log records this.")
 ]
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-def register(app: typer.Typer) -> None:
-    users = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    users.command("disable")(disable)
-    users.command("enable")(enable)
-    app.add_typer(users, name="users", help="Users of the identity provider.")
-
-
+@app.command()
 def disable(
     provider: ProviderArgument,
     subject: SubjectArgument,
@@ -37,6 +32,7 @@ def disable(
     show_one(changed, COLUMNS, as_json=as_json)
 
 
+@app.command()
 def enable(
     provider: ProviderArgument,
     subject: SubjectArgument,

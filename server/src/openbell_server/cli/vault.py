@@ -21,17 +21,10 @@ BROKEN_SHOWN_MAX = 5
 _NOT_ALL = 1
 Private = Annotated[Path, typer.Option("--private", help="The file for executors.")]
 Public = Annotated[Path, typer.Option("--public", help="The file for the api, which can seal but not open.")]
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-def register(app: typer.Typer) -> None:
-    vault = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    vault.command("create-key")(create_key)
-    vault.command("add-key")(add_key)
-    vault.command("rotate")(rotate)
-    vault.command("status")(status)
-    app.add_typer(vault, name="vault", help="The key that wraps sealed broker credentials.")
-
-
+@app.command()
 def create_key(private: Private, public: Public, as_json: AsJson = False) -> None:
     """Create a key, in two new files that only their owner may read."""
     from openbell_server.adapters.vault import key_file
@@ -42,6 +35,7 @@ def create_key(private: Private, public: Public, as_json: AsJson = False) -> Non
     )
 
 
+@app.command()
 def add_key(private: Private, public: Public, as_json: AsJson = False) -> None:
     """Add a key to both files; new objects are wrapped with it, and the earlier keys still unwrap."""
     from openbell_server.adapters.vault import key_file
@@ -54,6 +48,7 @@ def add_key(private: Private, public: Public, as_json: AsJson = False) -> None:
     )
 
 
+@app.command()
 def rotate(acting_as: ActingAs = "", as_json: AsJson = False) -> None:
     """Wrap every object with the current key, while everything runs. If it is interrupted, run it again.
 
@@ -81,6 +76,7 @@ def rotate(acting_as: ActingAs = "", as_json: AsJson = False) -> None:
         raise typer.Exit(_NOT_ALL)
 
 
+@app.command()
 def status(as_json: AsJson = False) -> None:
     """Show how many objects each key wraps, and which key is the current one."""
     from openbell_server.processes.vault import rewrapper
