@@ -194,7 +194,6 @@ MAY_RUN: dict[str, set[Role]] = {
     "resting_orders.accounts_resting_across_organizations": {_T, _X},
     "resting_orders.resting_too_long": {_T},
     "intents.find_action": {_T},
-    "intents.find_action_by_id": {_T},
     "intents.find_action_by_key": {_T},
     "intents.find_execution": {_T},
     "intents.find_order": {_T},

@@ -1,5 +1,6 @@
 """Loads the named statements of a .sql file; file names are unique across the feature folders."""
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 Parameters = dict[str, Any]
 _FOLDER: Final = Path(__file__).parent
 FILES: Final = {path.stem: path for path in [*_FOLDER.glob("*.sql"), *_FOLDER.glob("*/*.sql")]}
+# A text that several statements of a file contain: `-- part: <name>`, then the text up to an empty line.
+_PART: Final = re.compile(r"^-- part: (\w+)\n(.+?)\n\n", re.DOTALL | re.MULTILINE)
 
 
 class _PlainAdapter(AsyncPGAdapter):
@@ -57,9 +60,13 @@ class _PlainAdapter(AsyncPGAdapter):
 
 
 def load(name: str, replacements: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - stores annotate results
-    """The statements of `<name>.sql` as methods that take a connection; each `{key}` is replaced by its value."""
+    """The statements of `<name>.sql` as methods that take a connection.
+
+    Each `{key}` is replaced by its value, and each `{part}` by the text of the file's part.
+    """
     text = FILES[name].read_text()
-    for key, value in (replacements or {}).items():
+    parts = dict(_PART.findall(text))
+    for key, value in {**parts, **(replacements or {})}.items():
         text = text.replace("{" + key + "}", value)
     # The signatures are narrower than the library's: no record class is used here.
     return aiosql.from_str(text, _PlainAdapter)  # type: ignore[arg-type]

@@ -1,20 +1,4 @@
--- name: halts_of_account(organization_id, account_id, row_limit)
--- Customers do not see the names of the platform's operators.
-select s.scope, s.subject, s.version, s.state, s.cancel_working, coalesce(h.halted_at, s.halted_at) as halted_at, r.reason,
-    r.principal_type, case when s.scope <> 'platform' then r.principal_id end as principal_id, h.noticed_at
-from switches_in_force s
-join control_rules r on r.organization_id = s.organization_id and r.scope = s.scope and r.subject = s.subject
-    and r.code = 'SWITCH'
-left join account_halts h on h.organization_id = :organization_id and h.account_id = :account_id and h.scope = s.scope
-    and h.subject = s.subject and h.version = s.version and h.state = s.state
-where s.organization_id in (:organization_id, '00000000-0000-0000-0000-000000000000')
-    and (s.of_account is null or s.of_account = :account_id)
-order by s.halted_at, s.scope, s.subject
-limit :row_limit;
-
--- name: halt_figures(organization_id, account_id, halted_at, symbol, of_key)^
--- Counts only commands that are not settled or that have an event after the halt, so the cost grows with what happened
--- since the halt, not with the account's history.
+-- part: touched_since_halt
 with since as materialized (
     select coalesce(
         (
@@ -39,7 +23,26 @@ touched as materialized (
             select c.event_floor_at >= :halted_at from account_counters c
             where c.organization_id = :organization_id and c.account_id = :account_id
         )
-),
+)
+
+-- name: halts_of_account(organization_id, account_id, row_limit)
+-- Customers do not see the names of the platform's operators.
+select s.scope, s.subject, s.version, s.state, s.cancel_working, coalesce(h.halted_at, s.halted_at) as halted_at, r.reason,
+    r.principal_type, case when s.scope <> 'platform' then r.principal_id end as principal_id, h.noticed_at
+from switches_in_force s
+join control_rules r on r.organization_id = s.organization_id and r.scope = s.scope and r.subject = s.subject
+    and r.code = 'SWITCH'
+left join account_halts h on h.organization_id = :organization_id and h.account_id = :account_id and h.scope = s.scope
+    and h.subject = s.subject and h.version = s.version and h.state = s.state
+where s.organization_id in (:organization_id, '00000000-0000-0000-0000-000000000000')
+    and (s.of_account is null or s.of_account = :account_id)
+order by s.halted_at, s.scope, s.subject
+limit :row_limit;
+
+-- name: halt_figures(organization_id, account_id, halted_at, symbol, of_key)^
+-- Counts only commands that are not settled or that have an event after the halt, so the cost grows with what happened
+-- since the halt, not with the account's history.
+{touched_since_halt},
 seen as materialized (
     select s.action_type, s.state, s.send_started_at, s.settled_at, s.reason_code, i.created_at, o.order_id, o.standing,
         o.close_reason, o.updated_at, i.principal_type = 'SYSTEM' and i.principal_id = 'halt' as by_halt,
@@ -90,31 +93,7 @@ where exists (
 
 -- name: in_flight(organization_id, account_id, halted_at, symbol, of_key, row_limit)
 -- Commands that were sent before a halt and had no outcome at that time, in sending order.
-with since as materialized (
-    select coalesce(
-        (
-            select e.event_no from account_events e
-            where e.organization_id = :organization_id and e.account_id = :account_id and e.occurred_at <= :halted_at
-            order by e.event_no desc limit 1
-        ),
-        0
-    ) as event_no
-),
-touched as materialized (
-    select s.intent_id, s.seq from action_states s
-    where s.organization_id = :organization_id and s.account_id = :account_id and s.settled_at is null
-    union
-    select e.intent_id, e.seq from account_events e, since n
-    where e.organization_id = :organization_id and e.account_id = :account_id and e.event_no > n.event_no and e.kind = 1
-    union
-    -- If events since the halt were deleted: all commands settled since.
-    select s.intent_id, s.seq from action_states s
-    where s.organization_id = :organization_id and s.account_id = :account_id and s.settled_at >= :halted_at
-        and (
-            select c.event_floor_at >= :halted_at from account_counters c
-            where c.organization_id = :organization_id and c.account_id = :account_id
-        )
-)
+{touched_since_halt}
 select s.intent_id, s.seq, s.action_id, s.action_type, o.symbol, s.state, s.send_started_at as door_opened_at, s.settled_at
 from touched t
 join action_states s on s.organization_id = :organization_id and s.account_id = :account_id

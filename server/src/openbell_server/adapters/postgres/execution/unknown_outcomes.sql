@@ -1,3 +1,12 @@
+-- part: is_stuck_or_to_flag
+(
+    (state = 'DISPATCHING' and send_started_at < clock_timestamp() - make_interval(secs => :stuck_after_seconds))
+    or (
+        state = 'UNKNOWN' and flagged_at is null
+        and unknown_since < clock_timestamp() - make_interval(secs => :flag_after_seconds)
+    )
+)
+
 -- name: flag_action(organization_id, account_id, action_id)$
 update action_states set flagged_at = clock_timestamp(), updated_at = clock_timestamp()
 where organization_id = :organization_id and account_id = :account_id and action_id = :action_id and flagged_at is null
@@ -6,25 +15,13 @@ returning flagged_at;
 -- name: accounts_to_flag_across_organizations(slots, stuck_after_seconds, flag_after_seconds)
 select distinct account_id from action_states
 where settled_at is null and slot = any(:slots::smallint[])
-    and (
-        (state = 'DISPATCHING' and send_started_at < clock_timestamp() - make_interval(secs => :stuck_after_seconds))
-        or (
-            state = 'UNKNOWN' and flagged_at is null
-            and unknown_since < clock_timestamp() - make_interval(secs => :flag_after_seconds)
-        )
-    )
+    and {is_stuck_or_to_flag}
 limit 1000;
 
 -- name: to_flag(organization_id, account_id, stuck_after_seconds, flag_after_seconds, row_limit)
 select * from tracked_actions
 where organization_id = :organization_id and account_id = :account_id and settled_at is null
-    and (
-        (state = 'DISPATCHING' and send_started_at < clock_timestamp() - make_interval(secs => :stuck_after_seconds))
-        or (
-            state = 'UNKNOWN' and flagged_at is null
-            and unknown_since < clock_timestamp() - make_interval(secs => :flag_after_seconds)
-        )
-    )
+    and {is_stuck_or_to_flag}
 order by action_no
 limit :row_limit;
 

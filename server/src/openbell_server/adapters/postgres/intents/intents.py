@@ -54,7 +54,12 @@ class PostgresIntentStore:
     ) -> RecordedAction | None:
         async with transaction(self.pool, Role.TENANT, organization_id) as connection:
             row = await _queries.find_action(
-                connection, organization_id=organization_id, account_id=account_id, intent_id=intent_id, seq=seq
+                connection,
+                organization_id=organization_id,
+                account_id=account_id,
+                intent_id=intent_id,
+                seq=seq,
+                action_id=None,
             )
         return None if row is None else recorded_action(row)
 
@@ -79,11 +84,12 @@ class PostgresIntentStore:
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, action_id: ActionId
     ) -> RecordedAction | None:
         async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await _queries.find_action_by_id(
+            row = await _queries.find_action(
                 connection,
                 organization_id=organization_id,
                 account_id=account_id,
                 intent_id=intent_id,
+                seq=None,
                 action_id=action_id,
             )
         return None if row is None else recorded_action(row)

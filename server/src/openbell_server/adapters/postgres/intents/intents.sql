@@ -1,3 +1,17 @@
+-- part: numbers_and_times
+a.organization_id = :organization_id and a.account_id = :account_id
+    and a.action_no > :after and a.action_no <= :last
+    and (:created_after::timestamptz is null or a.created_at > :created_after)
+    and (:created_before::timestamptz is null or a.created_at < :created_before)
+
+-- part: states
+-- The lateral join with offset 0 forces a look-up by key: a generic plan does not know the limit and would join whole tables.
+cross join lateral (
+    select s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at from action_states s
+    where s.account_id = a.account_id and s.action_id = a.action_id
+    offset 0
+) s
+
 -- name: accept_commands(action_ids, intent_ids, receipt_ids, organization_ids, account_ids, action_types, idempotency_keys, command_hashes, organization_epochs, account_epochs, symbols, order_sides, order_types, route_strategies, quantities, limit_prices, stop_prices, times_in_force, client_reference_ids, principal_types, principal_ids, receipts)
 -- One call may span organizations: each row is written only for the organization that it names.
 select ord, status, intent_id, seq, action_no, command_hash, created_at
@@ -9,21 +23,15 @@ from accept_commands(
 )
 order by ord;
 
--- name: find_action(organization_id, account_id, intent_id, seq)^
+-- name: find_action(organization_id, account_id, intent_id, seq, action_id)^
+-- The action with this number or id; without either, the intent's last action.
 select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
 from intent_actions a
 join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
 where a.organization_id = :organization_id and a.account_id = :account_id and a.intent_id = :intent_id
-    and (:seq::integer is null or a.seq = :seq)
+    and (:seq::integer is null or a.seq = :seq) and (:action_id::uuid is null or a.action_id = :action_id)
 order by a.seq desc
 limit 1;
-
--- name: find_action_by_id(organization_id, account_id, intent_id, action_id)^
-select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
-from intent_actions a
-join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
-where a.organization_id = :organization_id and a.account_id = :account_id and a.intent_id = :intent_id
-    and a.action_id = :action_id;
 
 -- name: find_action_by_key(organization_id, account_id, key, command_hash)^
 select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
@@ -52,7 +60,6 @@ left join lateral (
 where o.organization_id = :organization_id and o.account_id = :account_id and o.order_id = :intent_id;
 
 -- name: list_actions(organization_id, account_id, after, row_limit)
--- The lateral join with offset 0 forces a look-up by key: a generic plan does not know the limit and would join whole tables.
 select a.*, s.*
 from (
     select a.* from intent_actions a
@@ -60,11 +67,7 @@ from (
     order by a.action_no
     limit :row_limit
 ) a
-cross join lateral (
-    select s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at from action_states s
-    where s.account_id = a.account_id and s.action_id = a.action_id
-    offset 0
-) s
+{states}
 order by a.action_no;
 
 -- name: list_some_actions(organization_id, account_id, after, last, action_type, created_after, created_before, row_limit)
@@ -72,79 +75,51 @@ order by a.action_no;
 select a.*, s.*
 from (
     select a.* from intent_actions a
-    where a.organization_id = :organization_id and a.account_id = :account_id
-        and a.action_no > :after and a.action_no <= :last
+    where {numbers_and_times}
         and (:action_type::text is null or a.action_type = :action_type)
-        and (:created_after::timestamptz is null or a.created_at > :created_after)
-        and (:created_before::timestamptz is null or a.created_at < :created_before)
     order by a.action_no
     limit :row_limit
 ) a
-cross join lateral (
-    select s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at from action_states s
-    where s.account_id = a.account_id and s.action_id = a.action_id
-    offset 0
-) s
+{states}
 order by a.action_no;
 
 -- name: list_actions_of_type(organization_id, account_id, after, last, action_type, created_after, created_before, row_limit)
 select a.*, s.*
 from (
     select a.* from intent_actions a
-    where a.organization_id = :organization_id and a.account_id = :account_id
-        and a.action_no > :after and a.action_no <= :last
+    where {numbers_and_times}
         and a.action_type <> 'CREATE' and a.action_type = :action_type
-        and (:created_after::timestamptz is null or a.created_at > :created_after)
-        and (:created_before::timestamptz is null or a.created_at < :created_before)
     order by a.action_no
     limit :row_limit
 ) a
-cross join lateral (
-    select s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at from action_states s
-    where s.account_id = a.account_id and s.action_id = a.action_id
-    offset 0
-) s
+{states}
 order by a.action_no;
 
 -- name: list_actions_of_symbol(organization_id, account_id, after, last, symbol, action_type, created_after, created_before, row_limit)
 select a.*, s.*
 from (
     select a.* from intent_actions a
-    where a.organization_id = :organization_id and a.account_id = :account_id
-        and a.action_no > :after and a.action_no <= :last
+    where {numbers_and_times}
         and a.symbol = :symbol
         and (:action_type::text is null or a.action_type = :action_type)
-        and (:created_after::timestamptz is null or a.created_at > :created_after)
-        and (:created_before::timestamptz is null or a.created_at < :created_before)
     order by a.action_no
     limit :row_limit
 ) a
-cross join lateral (
-    select s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at from action_states s
-    where s.account_id = a.account_id and s.action_id = a.action_id
-    offset 0
-) s
+{states}
 order by a.action_no;
 
 -- name: list_actions_of_reference(organization_id, account_id, after, last, client_reference_id, symbol, action_type, created_after, created_before, row_limit)
 select a.*, s.*
 from (
     select a.* from intent_actions a
-    where a.organization_id = :organization_id and a.account_id = :account_id
-        and a.action_no > :after and a.action_no <= :last
+    where {numbers_and_times}
         and a.client_reference_id = :client_reference_id
         and (:symbol::text is null or a.symbol = :symbol)
         and (:action_type::text is null or a.action_type = :action_type)
-        and (:created_after::timestamptz is null or a.created_at > :created_after)
-        and (:created_before::timestamptz is null or a.created_at < :created_before)
     order by a.action_no
     limit :row_limit
 ) a
-cross join lateral (
-    select s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at from action_states s
-    where s.account_id = a.account_id and s.action_id = a.action_id
-    offset 0
-) s
+{states}
 order by a.action_no;
 
 -- name: head(organization_id, account_id)$
