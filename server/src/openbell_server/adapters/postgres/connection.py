@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -222,6 +222,42 @@ def _drop(connection: Connection) -> None:
     # terminate() fails on a connection that the server has closed, and must not hide the first error.
     with contextlib.suppress(asyncpg.InterfaceError):
         connection.terminate()
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresStore:
+    """A store on a pool. Each of these methods runs one statement in its own transaction.
+
+    The organization that a statement names is the only one that its transaction sees. A statement that crosses
+    organizations runs in a role instead.
+    """
+
+    pool: Pool
+
+    async def _one(
+        self, statement: Callable[..., Any], organization_id: UUID, account_id: UUID | None = None, **values: object
+    ) -> Any:  # noqa: ANN401 - a row, a value or a status
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            return await statement(connection, **_where(organization_id, account_id), **values)
+
+    async def _rows(
+        self, statement: Callable[..., Any], organization_id: UUID, account_id: UUID | None = None, **values: object
+    ) -> list[asyncpg.Record]:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            return [row async for row in statement(connection, **_where(organization_id, account_id), **values)]
+
+    async def _one_across(self, role: Role, statement: Callable[..., Any], **values: object) -> Any:  # noqa: ANN401 - a row, a value or a status
+        async with transaction(self.pool, role) as connection:
+            return await statement(connection, **values)
+
+    async def _rows_across(self, role: Role, statement: Callable[..., Any], **values: object) -> list[asyncpg.Record]:
+        async with transaction(self.pool, role) as connection:
+            return [row async for row in statement(connection, **values)]
+
+
+def _where(organization_id: UUID, account_id: UUID | None) -> dict[str, UUID]:
+    where = {"organization_id": organization_id}
+    return where if account_id is None else where | {"account_id": account_id}
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import PostgresStore, Role, transaction
 from openbell_server.domain.identifiers import AccountId, ActionId
 
 SHOWN_MAX = 1000
@@ -22,10 +22,8 @@ class RecoveryStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresRecoveryStore:
+class PostgresRecoveryStore(PostgresStore):
     """Holds all accounts after a restore; each hold ends when the account was reconciled with its broker."""
-
-    pool: Pool
 
     async def notice_restore(self) -> bool:
         """Hold every account if the database was restored or promoted since its last write. Returns whether it was."""

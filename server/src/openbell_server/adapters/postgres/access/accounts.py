@@ -13,7 +13,7 @@ from openbell_server.adapters.postgres.access import account_changes
 from openbell_server.adapters.postgres.access.account_changes import RecordedChange
 from openbell_server.adapters.postgres.access.organizations import add_counters, find_organization
 from openbell_server.adapters.postgres.audit_log import Facts
-from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, PostgresStore, Role, transaction
 from openbell_server.domain.access.accounts import (
     AccountChange,
     AccountRecord,
@@ -71,10 +71,9 @@ def account_event_payload(organization_id: UUID, account_id: UUID, version: int,
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresAccountRecords:
+class PostgresAccountRecords(PostgresStore):
     """Implements AccountRecords."""
 
-    pool: Pool
     ids: DatabaseClock
 
     async def is_organization_disabled(self, organization_id: OrganizationId) -> bool | None:
@@ -95,15 +94,13 @@ class PostgresAccountRecords:
     async def list_after(
         self, organization_id: OrganizationId, environment: Environment | None, after: int, limit: int
     ) -> list[tuple[int, AccountRecord]]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.list_account_records(
-                connection, organization_id=organization_id, environment=environment, after=after, row_limit=limit
-            )
-            return [(row["number"], _record(row)) async for row in rows]
+        rows = await self._rows(
+            _queries.list_account_records, organization_id, environment=environment, after=after, row_limit=limit
+        )
+        return [(row["number"], _record(row)) for row in rows]
 
     async def find(self, organization_id: OrganizationId, account_id: AccountId) -> AccountRecord | None:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await _queries.find_account_record(connection, organization_id=organization_id, account_id=account_id)
+        row = await self._one(_queries.find_account_record, organization_id, account_id)
         return _record(row) if row else None
 
     async def change(

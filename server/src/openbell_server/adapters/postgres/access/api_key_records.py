@@ -8,7 +8,7 @@ import asyncpg
 from openbell_server.adapters.postgres import audit_log, named_queries
 from openbell_server.adapters.postgres.access.organizations import add_api_key
 from openbell_server.adapters.postgres.audit_log import Facts, facts_of
-from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, PostgresStore, Role, transaction
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.api_keys import ApiKeyRecord, KeyChange, NewApiKey, PresentedKey
 from openbell_server.domain.access.principals import Principal
@@ -19,15 +19,13 @@ _queries = named_queries.load("api_key_records")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresApiKeyRecords:
+class PostgresApiKeyRecords(PostgresStore):
     """Implements ApiKeyRecords."""
 
-    pool: Pool
     ids: DatabaseClock
 
     async def is_organization_disabled(self, organization_id: OrganizationId) -> bool:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            return bool(await _queries.is_organization_disabled(connection, organization_id=organization_id))
+        return bool(await self._one(_queries.is_organization_disabled, organization_id))
 
     async def add(self, principal: Principal, presented: PresentedKey, new: NewApiKey) -> ApiKeyRecord:
         organization_id = principal.organization_id
@@ -52,15 +50,11 @@ class PostgresApiKeyRecords:
     async def list_after(
         self, organization_id: OrganizationId, after: int, limit: int
     ) -> list[tuple[int, ApiKeyRecord]]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.list_api_key_records(
-                connection, organization_id=organization_id, after=after, row_limit=limit
-            )
-            return [(row["number"], _record(row)) async for row in rows]
+        rows = await self._rows(_queries.list_api_key_records, organization_id, after=after, row_limit=limit)
+        return [(row["number"], _record(row)) for row in rows]
 
     async def find(self, organization_id: OrganizationId, api_key_id: UUID) -> ApiKeyRecord | None:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await _queries.find_api_key_record(connection, organization_id=organization_id, api_key_id=api_key_id)
+        row = await self._one(_queries.find_api_key_record, organization_id, api_key_id=api_key_id)
         return _record(row) if row else None
 
     async def change(self, principal: Principal, api_key_id: UUID, change: KeyChange) -> ApiKeyRecord | None:

@@ -13,7 +13,7 @@ from openbell_server.adapters.postgres import audit_log, named_queries
 from openbell_server.adapters.postgres.access import account_changes
 from openbell_server.adapters.postgres.access.account_changes import RecordedChange
 from openbell_server.adapters.postgres.access.vault_objects import add_vault_object
-from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, PostgresStore, Role, transaction
 from openbell_server.application.access.ports.credentials import RunningOut, Standing
 from openbell_server.domain.access.credentials import (
     CREDENTIAL_EXPIRED,
@@ -38,10 +38,9 @@ _queries = named_queries.load("credentials")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresCredentialStore:
+class PostgresCredentialStore(PostgresStore):
     """Implements CredentialStore and ExpiryStore."""
 
-    pool: Pool
     ids: DatabaseClock
 
     async def read(self, organization_id: OrganizationId, account_id: AccountId) -> Standing:
@@ -85,16 +84,14 @@ class PostgresCredentialStore:
             await change.record("credentials delete", "credential.deleted", before, after, _REPLACED)
 
     async def request_verification(self, organization_id: OrganizationId, account_id: AccountId) -> datetime | None:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            asked_at: datetime | None = await _queries.request_verification(
-                connection, organization_id=organization_id, account_id=account_id
-            )
+        asked_at: datetime | None = await self._one(_queries.request_verification, organization_id, account_id)
         return asked_at
 
     async def running_out_across_organizations(self, limit: int) -> list[RunningOut]:
-        async with transaction(self.pool, Role.RELAY) as connection:
-            rows = _queries.credentials_running_out_across_organizations(connection, row_limit=limit)
-            return [RunningOut(**row) async for row in rows]
+        rows = await self._rows_across(
+            Role.RELAY, _queries.credentials_running_out_across_organizations, row_limit=limit
+        )
+        return [RunningOut(**row) for row in rows]
 
     async def record_warning(self, credential: RunningOut) -> bool:
         organization_id, account_id = credential.organization_id, credential.account_id

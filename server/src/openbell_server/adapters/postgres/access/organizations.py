@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, PostgresStore, Role
 from openbell_server.domain.access.accounts import Environment, TradingAccount
 from openbell_server.domain.access.api_keys import ApiKey, PresentedKey
 from openbell_server.domain.access.credentials import CredentialStatus
@@ -97,15 +97,12 @@ async def find_organization(connection: Connection, organization_id: Organizatio
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresOrganizationStore:
+class PostgresOrganizationStore(PostgresStore):
     """Implements AccountStore, and reads keys for BatchedKeyLookup."""
-
-    pool: Pool
 
     async def find_keys_across_organizations(self, key_ids: Sequence[str]) -> dict[str, ApiKey]:
         """The keys with these public ids; ids without a key are left out."""
-        async with transaction(self.pool, Role.KEYS) as connection:
-            rows = [row async for row in _queries.find_keys_across_organizations(connection, key_ids=key_ids)]
+        rows = await self._rows_across(Role.KEYS, _queries.find_keys_across_organizations, key_ids=key_ids)
         return {
             row["key_id"]: ApiKey(
                 id=str(row["api_key_id"]),
@@ -123,8 +120,7 @@ class PostgresOrganizationStore:
         }
 
     async def find_account(self, organization_id: OrganizationId, account_id: AccountId) -> TradingAccount | None:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await _queries.find_account(connection, organization_id=organization_id, account_id=account_id)
+        row = await self._one(_queries.find_account, organization_id, account_id)
         if row is None:
             return None
         return TradingAccount(

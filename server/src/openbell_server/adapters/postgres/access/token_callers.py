@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.access.organizations import find_organization
-from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import PostgresStore, Role, transaction
 from openbell_server.application.access.find_organization import Organization
 from openbell_server.application.access.ports.access_tokens import TokenCaller
 
@@ -12,25 +12,25 @@ _queries = named_queries.load("token_callers")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresTokenCallerStore:
+class PostgresTokenCallerStore(PostgresStore):
     """Implements TokenCallerStore and OrganizationStore."""
-
-    pool: Pool
 
     async def find_caller_across_organizations(
         self, provider: str, subject: str, external_organization_id: str | None
     ) -> TokenCaller:
-        async with transaction(self.pool, Role.KEYS) as connection:
-            row = await _queries.find_caller_across_organizations(
-                connection, provider=provider, subject=subject, external_id=external_organization_id
-            )
+        row = await self._one_across(
+            Role.KEYS,
+            _queries.find_caller_across_organizations,
+            provider=provider,
+            subject=subject,
+            external_id=external_organization_id,
+        )
         return TokenCaller(row["is_denied"], row["organization_id"], row["is_internal"])
 
     async def find_organization_across_organizations(self, provider: str, external_id: str) -> Organization | None:
-        async with transaction(self.pool, Role.KEYS) as connection:
-            organization_id = await _queries.find_organization_across_organizations(
-                connection, provider=provider, external_id=external_id
-            )
+        organization_id = await self._one_across(
+            Role.KEYS, _queries.find_organization_across_organizations, provider=provider, external_id=external_id
+        )
         if organization_id is None:
             return None
         async with transaction(self.pool, Role.TENANT, organization_id) as connection:

@@ -9,13 +9,7 @@ from uuid import UUID
 import asyncpg
 
 from openbell_server.adapters.postgres import audit_log, named_queries
-from openbell_server.adapters.postgres.connection import (
-    Connection,
-    DatabaseClock,
-    Pool,
-    Role,
-    transaction,
-)
+from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, PostgresStore, Role, transaction
 from openbell_server.adapters.postgres.schema import operators_pool
 from openbell_server.application.access.ports.vault import Rewrapped, VaultObject
 from openbell_server.domain.access.credentials import SealedSecrets, SecretPlace
@@ -49,32 +43,32 @@ async def rotating_objects(url: str, operator: str) -> AsyncIterator["PostgresVa
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresVaultObjects:
+class PostgresVaultObjects(PostgresStore):
     """Implements VaultObjects, with the executors' login."""
 
-    pool: Pool
     # Who rewraps objects, for the audit log.
     operator: str = ""
 
     async def read(self, place: SecretPlace) -> SealedSecrets | None:
-        async with transaction(self.pool, Role.VAULT) as connection:
-            row = await _queries.read_vault_object(connection, **_named(place))
+        row = await self._one_across(Role.VAULT, _queries.read_vault_object, **_named(place))
         return SealedSecrets(**row) if row else None
 
     async def count_across_organizations(self) -> dict[str, int]:
-        async with transaction(self.pool, Role.VAULT) as connection:
-            rows = _queries.count_vault_objects_across_organizations(connection)
-            return {row["key_id"]: row["count"] async for row in rows}
+        rows = await self._rows_across(Role.VAULT, _queries.count_vault_objects_across_organizations)
+        return {row["key_id"]: row["count"] for row in rows}
 
     async def list_wrapped_by_others_across_organizations(
         self, key_id: str, after: SecretPlace | None, limit: int
     ) -> list[VaultObject]:
         last = {f"after_{name}": value for name, value in _named(after or _BEFORE_ALL).items()}
-        async with transaction(self.pool, Role.VAULT) as connection:
-            rows = _queries.list_wrapped_by_others_across_organizations(
-                connection, wrapping_key_id=key_id, row_limit=limit, **last
-            )
-            return [_object(row) async for row in rows]
+        rows = await self._rows_across(
+            Role.VAULT,
+            _queries.list_wrapped_by_others_across_organizations,
+            wrapping_key_id=key_id,
+            row_limit=limit,
+            **last,
+        )
+        return [_object(row) for row in rows]
 
     async def save(self, organization_id: OrganizationId, rewrapped: Sequence[Rewrapped]) -> int:
         places = [each.before.place for each in rewrapped]

@@ -6,7 +6,7 @@ from datetime import date
 from typing import Final
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, PostgresStore, Role, transaction
 from openbell_server.domain.controls.rules import PLATFORM_ID
 from openbell_server.domain.markets.calendars import Session, SessionChange
 
@@ -34,10 +34,8 @@ async def read_session_changes(connection: Connection) -> tuple[SessionChange, .
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresSessionChanges:
+class PostgresSessionChanges(PostgresStore):
     """Implements SessionChangeStore."""
-
-    pool: Pool
 
     async def session_changes(self) -> tuple[SessionChange, ...]:
         async with transaction(self.pool, Role.EXECUTOR) as connection:
@@ -45,10 +43,9 @@ class PostgresSessionChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresCalendarOperators:
+class PostgresCalendarOperators(PostgresStore):
     """Changes sessions for one operator. Each change starts new epochs, so commands are evaluated again."""
 
-    pool: Pool
     operator: str
 
     async def session_changes(self) -> tuple[SessionChange, ...]:

@@ -11,7 +11,7 @@ import asyncpg
 
 from openbell_server.adapters.postgres import audit_log, named_queries
 from openbell_server.adapters.postgres.access import account_changes
-from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, PostgresStore, Role, transaction
 from openbell_server.adapters.postgres.controls.control_events import append_rule_changed
 from openbell_server.application.controls.ports.rules import OrganizationStanding, RuleChange
 from openbell_server.domain.access.principals import Principal
@@ -29,14 +29,11 @@ _queries = named_queries.load("control_rules")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresRuleStore:
+class PostgresRuleStore(PostgresStore):
     """Implements RuleStore; the platform's rules need an operator's login."""
 
-    pool: Pool
-
     async def standing(self, organization_id: OrganizationId) -> OrganizationStanding | None:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await _queries.organization_standing(connection, organization_id=organization_id)
+        row = await self._one(_queries.organization_standing, organization_id)
         return None if row is None else OrganizationStanding(row["disabled"], frozenset(row["entitlements"]))
 
     async def find_rule(self, address: Address, code: str) -> StoredRule | None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, PostgresStore, Role, transaction
 from openbell_server.adapters.postgres.controls.halts import switch_of
 from openbell_server.adapters.postgres.intents.intents import order_facts
 from openbell_server.domain.controls.halts import Halt, HaltFigures, HaltReport, InFlight, OpenOrder, Quietness
@@ -23,10 +23,8 @@ _queries = named_queries.load("halt_reports")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresHaltReports:
+class PostgresHaltReports(PostgresStore):
     """Implements HaltReportStore."""
-
-    pool: Pool
 
     async def halt_report(self, organization_id: OrganizationId, account_id: AccountId) -> HaltReport:
         where = {"organization_id": organization_id, "account_id": account_id}

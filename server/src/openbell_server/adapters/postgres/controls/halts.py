@@ -8,7 +8,7 @@ import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.access import account_changes
-from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, PostgresStore, Role, transaction
 from openbell_server.adapters.postgres.controls.control_events import append_rule_changed, switch_state
 from openbell_server.adapters.postgres.controls.control_rules import find_with_removed
 from openbell_server.application.controls.ports.halts import HaltedOrder
@@ -28,10 +28,8 @@ Query = Callable[..., AsyncIterator[asyncpg.Record]]
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresHaltStore:
+class PostgresHaltStore(PostgresStore):
     """Implements HaltStore."""
-
-    pool: Pool
 
     async def to_record_across_organizations(self, slots: Collection[int]) -> list[tuple[BrokerAccount, Switch]]:
         rows = await self._across(_queries.halts_to_record_across_organizations, slots)
@@ -51,29 +49,26 @@ class PostgresHaltStore:
         return [_account(row) for row in await self._across(_queries.accounts_to_cancel_across_organizations, slots)]
 
     async def orders_to_cancel(self, account: BrokerAccount) -> list[HaltedOrder]:
-        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
-            rows = _queries.orders_to_cancel(connection, **_where(account), row_limit=ORDERS_AT_ONCE_MAX)
-            return [
-                HaltedOrder(
-                    intent_id=row["order_id"],
-                    symbol=row["symbol"],
-                    switch=switch_of(row),
-                    seen_at=row["now"],
-                    cancels=row["cancels"],
-                )
-                async for row in rows
-            ]
+        rows = await self._rows(_queries.orders_to_cancel, **_where(account), row_limit=ORDERS_AT_ONCE_MAX)
+        return [
+            HaltedOrder(
+                intent_id=row["order_id"],
+                symbol=row["symbol"],
+                switch=switch_of(row),
+                seen_at=row["now"],
+                cancels=row["cancels"],
+            )
+            for row in rows
+        ]
 
     async def to_compare_across_organizations(self, slots: Collection[int]) -> list[BrokerAccount]:
         return [_account(row) for row in await self._across(_queries.accounts_to_compare_across_organizations, slots)]
 
     async def note_comparison(self, account: BrokerAccount) -> bool:
-        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
-            return bool(await _queries.note_comparison(connection, **_where(account)))
+        return bool(await self._one(_queries.note_comparison, **_where(account)))
 
     async def _across(self, query: Query, slots: Collection[int]) -> list[asyncpg.Record]:
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            return [row async for row in query(connection, slots=list(slots), row_limit=ACCOUNTS_AT_ONCE_MAX)]
+        return await self._rows_across(Role.EXECUTOR, query, slots=list(slots), row_limit=ACCOUNTS_AT_ONCE_MAX)
 
     async def _write(self, query: Callable[..., Any], account: BrokerAccount, switch: Switch, reason: Reason) -> bool:
         async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:

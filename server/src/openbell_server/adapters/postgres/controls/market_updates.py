@@ -7,7 +7,7 @@ from typing import Final
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import PostgresStore, Role, transaction
 from openbell_server.application.controls.ports.markets import KeptPrice
 from openbell_server.application.ports.account_transaction import BrokerAccount
 from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
@@ -20,10 +20,8 @@ _queries = named_queries.load("markets")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresMarketKeeping:
+class PostgresMarketKeeping(PostgresStore):
     """Implements MarketKeeping."""
-
-    pool: Pool
 
     async def wanted_across_organizations(
         self, slots: Collection[int], codes: Collection[str]
@@ -48,44 +46,41 @@ class PostgresMarketKeeping:
         self, organization_id: OrganizationId, accounts: Mapping[AccountId, BrokerAccount]
     ) -> list[tuple[BrokerAccount, Symbol]]:
         """Read per organization, because executors may not read positions and orders across organizations."""
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.traded_symbols(
-                connection, organization_id=organization_id, account_ids=list(accounts), row_limit=WANTED_MAX
-            )
-            return [(accounts[row["account_id"]], row["symbol"]) async for row in rows]
+        rows = await self._rows(
+            _queries.traded_symbols, organization_id, account_ids=list(accounts), row_limit=WANTED_MAX
+        )
+        return [(accounts[row["account_id"]], row["symbol"]) for row in rows]
 
     async def save_quotes(self, account: BrokerAccount, prices: Sequence[KeptPrice]) -> None:
         if not prices:
             return
-        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
-            await _queries.save_prices(
-                connection,
-                organization_id=account.organization_id,
-                broker=account.broker,
-                source="quote",
-                symbols=[each.symbol for each in prices],
-                market_prices=[each.price for each in prices],
-                bids=[each.bid for each in prices],
-                asks=[each.ask for each in prices],
-                as_ofs=[each.as_of for each in prices],
-            )
+        await self._one(
+            _queries.save_prices,
+            account.organization_id,
+            broker=account.broker,
+            source="quote",
+            symbols=[each.symbol for each in prices],
+            market_prices=[each.price for each in prices],
+            bids=[each.bid for each in prices],
+            asks=[each.ask for each in prices],
+            as_ofs=[each.as_of for each in prices],
+        )
 
     async def save_instruments(self, account: BrokerAccount, instruments: Mapping[Symbol, Instrument | None]) -> None:
         known = [*instruments.values()]
-        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
-            await _queries.save_instruments(
-                connection,
-                organization_id=account.organization_id,
-                broker=account.broker,
-                symbols=[*instruments],
-                asset_classes=[each and each.asset_class for each in known],
-                quote_currencies=[each and each.quote_currency for each in known],
-                tradables=[each is not None and each.tradable for each in known],
-                fractionals=[each is not None and each.fractional for each in known],
-                ticks=[each and each.tick for each in known],
-                lots=[each and each.lot for each in known],
-                multipliers=[1 if each is None else each.multiplier for each in known],
-            )
+        await self._one(
+            _queries.save_instruments,
+            account.organization_id,
+            broker=account.broker,
+            symbols=[*instruments],
+            asset_classes=[each and each.asset_class for each in known],
+            quote_currencies=[each and each.quote_currency for each in known],
+            tradables=[each is not None and each.tradable for each in known],
+            fractionals=[each is not None and each.fractional for each in known],
+            ticks=[each and each.tick for each in known],
+            lots=[each and each.lot for each in known],
+            multipliers=[1 if each is None else each.multiplier for each in known],
+        )
 
 
 def _account(row: asyncpg.Record) -> BrokerAccount:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import PostgresStore
 from openbell_server.adapters.postgres.intents.intents import intent_action
 from openbell_server.application.controls.ports.rules import ChainedAction, ChainHeads, StoredReceipt
 from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, ReceiptId
@@ -14,46 +14,31 @@ _queries = named_queries.load("receipts")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresReceiptStore:
+class PostgresReceiptStore(PostgresStore):
     """Implements ReceiptStore."""
-
-    pool: Pool
 
     async def find_receipt(
         self, organization_id: OrganizationId, account_id: AccountId, receipt_id: ReceiptId
     ) -> StoredReceipt | None:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await _queries.find_receipt(
-                connection, organization_id=organization_id, account_id=account_id, receipt_id=receipt_id
-            )
+        row = await self._one(_queries.find_receipt, organization_id, account_id, receipt_id=receipt_id)
         return None if row is None else _receipt(row)
 
     async def receipts_of_intent(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, after: int, limit: int
     ) -> list[StoredReceipt]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.receipts_of_intent(
-                connection,
-                organization_id=organization_id,
-                account_id=account_id,
-                intent_id=intent_id,
-                after=after,
-                row_limit=limit,
-            )
-            return [_receipt(row) async for row in rows]
+        rows = await self._rows(
+            _queries.receipts_of_intent, organization_id, account_id, intent_id=intent_id, after=after, row_limit=limit
+        )
+        return [_receipt(row) for row in rows]
 
     async def refusals_after(
         self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
     ) -> list[StoredReceipt]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.refusals_after(
-                connection, organization_id=organization_id, account_id=account_id, after=after, row_limit=limit
-            )
-            return [_receipt(row) async for row in rows]
+        rows = await self._rows(_queries.refusals_after, organization_id, account_id, after=after, row_limit=limit)
+        return [_receipt(row) for row in rows]
 
     async def chain_heads(self, organization_id: OrganizationId, account_id: AccountId) -> ChainHeads:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await _queries.chain_heads(connection, organization_id=organization_id, account_id=account_id)
+        row = await self._one(_queries.chain_heads, organization_id, account_id)
         return ChainHeads(
             actions=row["action_no"],
             chain_head=row["chain_head"],
@@ -64,20 +49,17 @@ class PostgresReceiptStore:
     async def chained_actions(
         self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
     ) -> list[ChainedAction]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.chained_actions(
-                connection, organization_id=organization_id, account_id=account_id, after=after, row_limit=limit
+        rows = await self._rows(_queries.chained_actions, organization_id, account_id, after=after, row_limit=limit)
+        return [
+            ChainedAction(
+                action=intent_action(row),
+                chained_from=row["chained_from"],
+                hash=row["hash"],
+                receipt_text=row["receipt_body"],
+                receipt_hash=row["receipt_hash"],
             )
-            return [
-                ChainedAction(
-                    action=intent_action(row),
-                    chained_from=row["chained_from"],
-                    hash=row["hash"],
-                    receipt_text=row["receipt_body"],
-                    receipt_hash=row["receipt_hash"],
-                )
-                async for row in rows
-            ]
+            for row in rows
+        ]
 
 
 def _receipt(row: asyncpg.Record) -> StoredReceipt:

@@ -7,7 +7,7 @@ from typing import Final
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import PostgresStore, Role
 from openbell_server.adapters.postgres.controls.symbol_controls import time_control_of
 from openbell_server.application.controls.ports.symbol_controls import RestingOrder, WorkingOrder
 from openbell_server.domain.controls.symbol_controls import Recorded
@@ -18,49 +18,39 @@ _queries = named_queries.load("resting_orders")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresRestingStore:
+class PostgresRestingStore(PostgresStore):
     """Implements RestingStore."""
-
-    pool: Pool
 
     async def accounts_resting_across_organizations(
         self, slots: Collection[int]
     ) -> list[tuple[OrganizationId, AccountId]]:
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            rows = _queries.accounts_resting_across_organizations(connection, slots=list(slots))
-            return [(row["organization_id"], row["account_id"]) async for row in rows]
+        rows = await self._rows_across(Role.EXECUTOR, _queries.accounts_resting_across_organizations, slots=list(slots))
+        return [(row["organization_id"], row["account_id"]) for row in rows]
 
     async def resting_too_long(self, organization_id: OrganizationId, account_id: AccountId) -> list[RestingOrder]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.resting_too_long(
-                connection, organization_id=organization_id, account_id=account_id, row_limit=ORDERS_AT_ONCE_MAX
+        rows = await self._rows(_queries.resting_too_long, organization_id, account_id, row_limit=ORDERS_AT_ONCE_MAX)
+        return [
+            RestingOrder(
+                intent_id=row["order_id"],
+                symbol=row["symbol"],
+                seen_at=row["now"],
+                control_version=row["version"],
+                max_resting_millis=row["max_resting_millis"],
+                rested_millis=row["rested_millis"],
+                cancels=row["cancels"],
             )
-            return [
-                RestingOrder(
-                    intent_id=row["order_id"],
-                    symbol=row["symbol"],
-                    seen_at=row["now"],
-                    control_version=row["version"],
-                    max_resting_millis=row["max_resting_millis"],
-                    rested_millis=row["rested_millis"],
-                    cancels=row["cancels"],
-                )
-                async for row in rows
-            ]
+            for row in rows
+        ]
 
     async def accounts_closing_across_organizations(
         self, slots: Collection[int]
     ) -> list[tuple[OrganizationId, AccountId]]:
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            rows = _queries.accounts_closing_across_organizations(connection, slots=list(slots))
-            return [(row["organization_id"], row["account_id"]) async for row in rows]
+        rows = await self._rows_across(Role.EXECUTOR, _queries.accounts_closing_across_organizations, slots=list(slots))
+        return [(row["organization_id"], row["account_id"]) for row in rows]
 
     async def orders_to_close(self, organization_id: OrganizationId, account_id: AccountId) -> list[WorkingOrder]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.orders_to_close(
-                connection, organization_id=organization_id, account_id=account_id, row_limit=ORDERS_AT_ONCE_MAX
-            )
-            return [_working(row) async for row in rows]
+        rows = await self._rows(_queries.orders_to_close, organization_id, account_id, row_limit=ORDERS_AT_ONCE_MAX)
+        return [_working(row) for row in rows]
 
 
 def _working(row: asyncpg.Record) -> WorkingOrder:

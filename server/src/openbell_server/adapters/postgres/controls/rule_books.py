@@ -10,7 +10,7 @@ from typing import Any, Final
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, PostgresStore, Role, transaction
 from openbell_server.adapters.postgres.controls.calendars import read_session_changes
 from openbell_server.adapters.postgres.controls.control_rules import decode_terms
 from openbell_server.adapters.postgres.controls.symbol_controls import time_control_of
@@ -88,10 +88,9 @@ class RuleBooks:
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresRuleBookStore:
+class PostgresRuleBookStore(PostgresStore):
     """Implements RuleBookStore."""
 
-    pool: Pool
     books: RuleBooks = field(default_factory=RuleBooks)
 
     async def rule_book(self, account: TradingAccount) -> RuleBook:

@@ -11,7 +11,7 @@ import asyncpg
 
 from openbell_server.adapters.postgres import audit_log, named_queries
 from openbell_server.adapters.postgres.access import account_changes
-from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, PostgresStore, Role, transaction
 from openbell_server.adapters.postgres.controls.control_events import append_control_changed
 from openbell_server.adapters.postgres.intents import accept_with_counts
 from openbell_server.application.controls.ports.symbol_controls import ControlsNow
@@ -47,10 +47,8 @@ async def read_controls(
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresControlStore:
+class PostgresControlStore(PostgresStore):
     """Implements ControlStore."""
-
-    pool: Pool
 
     async def find_controls(
         self, organization_id: OrganizationId, account_id: AccountId, symbol: Symbol

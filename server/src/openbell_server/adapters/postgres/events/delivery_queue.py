@@ -1,10 +1,10 @@
 """Claims, saves and releases the delivery queues of webhooks; a claim token fences off an earlier holder."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import PostgresStore, Role
 from openbell_server.application.webhooks.deliver_webhooks import LEASE_SECONDS, ClaimedQueue, Destination
 from openbell_server.domain.events.account_events import EventKind
 
@@ -18,42 +18,38 @@ _queries = named_queries.load("delivery_queue")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresDeliveryQueueStore:
+class PostgresDeliveryQueueStore(PostgresStore):
     """Implements DeliveryQueueStore."""
 
-    pool: Pool
-
     async def add_queues_across_organizations(self) -> int:
-        async with transaction(self.pool, Role.RELAY) as connection:
-            rows = _queries.add_lanes_across_organizations(connection, row_limit=ADD_QUEUES_MAX)
-            return len([row async for row in rows])
+        add_lanes = _queries.add_lanes_across_organizations
+        return len(await self._rows_across(Role.RELAY, add_lanes, row_limit=ADD_QUEUES_MAX))
 
     async def claim_across_organizations(self, limit: int, failing_limit: int) -> list[ClaimedQueue]:
-        async with transaction(self.pool, Role.RELAY) as connection:
-            rows = _queries.claim_across_organizations(
-                connection,
-                row_limit=limit,
-                failing_limit=failing_limit,
-                webhook_lanes_max=WEBHOOK_QUEUES_MAX,
-                webhook_failing_max=WEBHOOK_FAILING_MAX,
-                organization_lanes_max=ORGANIZATION_QUEUES_MAX,
-                organization_failing_max=ORGANIZATION_FAILING_MAX,
-                lease_seconds=LEASE_SECONDS,
-            )
-            return [ClaimedQueue(**row) async for row in rows]
+        rows = await self._rows_across(
+            Role.RELAY,
+            _queries.claim_across_organizations,
+            row_limit=limit,
+            failing_limit=failing_limit,
+            webhook_lanes_max=WEBHOOK_QUEUES_MAX,
+            webhook_failing_max=WEBHOOK_FAILING_MAX,
+            organization_lanes_max=ORGANIZATION_QUEUES_MAX,
+            organization_failing_max=ORGANIZATION_FAILING_MAX,
+            lease_seconds=LEASE_SECONDS,
+        )
+        return [ClaimedQueue(**row) for row in rows]
 
     async def save(
         self, queue: ClaimedQueue, position: int, previous: int | None, status: int | None
     ) -> Destination | None:
-        async with transaction(self.pool, Role.TENANT, queue.organization_id) as connection:
-            row = await _queries.save_lane(
-                connection,
-                **_key(queue),
-                lane_position=position,
-                sent_seq=previous,
-                answered=status,
-                lease_seconds=LEASE_SECONDS,
-            )
+        row = await self._one(
+            _queries.save_lane,
+            **_key(queue),
+            lane_position=position,
+            sent_seq=previous,
+            answered=status,
+            lease_seconds=LEASE_SECONDS,
+        )
         if row is None:
             return None
         newest = row["secret_version"]
@@ -61,34 +57,30 @@ class PostgresDeliveryQueueStore:
         return Destination(row["url"], frozenset(map(EventKind, row["kinds"])), versions)
 
     async def release(self, queue: ClaimedQueue) -> None:
-        async with transaction(self.pool, Role.TENANT, queue.organization_id) as connection:
-            await _queries.release_lane(connection, **_key(queue))
+        await self._one(_queries.release_lane, **_key(queue))
 
     async def fail(
         self, queue: ClaimedQueue, status: int | None, error: str, wait_seconds: float, park_seconds: float
     ) -> bool:
-        async with transaction(self.pool, Role.TENANT, queue.organization_id) as connection:
-            parked = await _queries.fail_lane(
-                connection,
-                **_key(queue),
-                last_status=status,
-                last_error=error,
-                pause_seconds=wait_seconds,
-                park_seconds=park_seconds,
-            )
+        parked = await self._one(
+            _queries.fail_lane,
+            **_key(queue),
+            last_status=status,
+            last_error=error,
+            pause_seconds=wait_seconds,
+            park_seconds=park_seconds,
+        )
         return bool(parked)
 
     async def end(self, queue: ClaimedQueue, url: str) -> None:
-        async with transaction(self.pool, Role.TENANT, queue.organization_id) as connection:
-            await _queries.end_webhook(connection, **_key(queue), lane_url=url)
+        await self._one(_queries.end_webhook, **_key(queue), lane_url=url)
 
     async def counts_across_organizations(self) -> tuple[int, int]:
-        async with transaction(self.pool, Role.RELAY) as connection:
-            row = await _queries.count_lanes_across_organizations(connection)
-            return row["behind"], row["parked"]
+        row = await self._one_across(Role.RELAY, _queries.count_lanes_across_organizations)
+        return row["behind"], row["parked"]
 
 
-def _key(queue: ClaimedQueue) -> dict[str, object]:
+def _key(queue: ClaimedQueue) -> dict[str, Any]:
     return {
         "organization_id": queue.organization_id,
         "webhook_id": queue.webhook_id,

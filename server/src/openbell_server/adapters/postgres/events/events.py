@@ -11,7 +11,7 @@ from uuid import UUID
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import PostgresStore
 from openbell_server.adapters.postgres.execution.reconciliation import external_order
 from openbell_server.adapters.postgres.intents.intents import order_facts
 from openbell_server.application.events.account_log import external_order_fields, order_fields
@@ -29,40 +29,33 @@ _snapshots = named_queries.load("snapshots")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresEventStore:
+class PostgresEventStore(PostgresStore):
     """Implements EventStore and FollowedAccounts."""
 
-    pool: Pool
-
     async def bounds(self, organization_id: OrganizationId, account_id: AccountId) -> tuple[int, int]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await _queries.bounds(connection, organization_id=organization_id, account_id=account_id)
+        row = await self._one(_queries.bounds, organization_id, account_id)
         return (row["floor"], row["head"]) if row is not None else (0, 0)
 
     async def heads(self, organization_id: OrganizationId, account_ids: Sequence[AccountId]) -> dict[AccountId, int]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.heads(connection, organization_id=organization_id, account_ids=account_ids)
-            return {row["account_id"]: row["head"] async for row in rows}
+        rows = await self._rows(_queries.heads, organization_id, account_ids=account_ids)
+        return {row["account_id"]: row["head"] for row in rows}
 
     async def read_after(
         self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
     ) -> list[AccountEvent]:
         """The next events, without gaps: numbers are assigned under the account's lock."""
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.read_after(
-                connection, organization_id=organization_id, account_id=account_id, after=after, row_limit=limit
-            )
-            return [_event(account_id, row) async for row in rows]
+        rows = await self._rows(_queries.read_after, organization_id, account_id, after=after, row_limit=limit)
+        return [_event(account_id, row) for row in rows]
 
     async def snapshot(self, organization_id: OrganizationId, account_id: AccountId) -> Snapshot:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = [
-                (row["head"], row["what"], row["facts"])
-                async for row in _snapshots.snapshot(connection, organization_id=organization_id, account_id=account_id)
-            ]
-        items = [(what, json.loads(facts, parse_float=Decimal, parse_int=Decimal)) for _, what, facts in rows if what]
+        rows = await self._rows(_snapshots.snapshot, organization_id, account_id)
+        items = [
+            (row["what"], json.loads(row["facts"], parse_float=Decimal, parse_int=Decimal))
+            for row in rows
+            if row["what"]
+        ]
         return Snapshot(
-            head=rows[0][0] if rows else 0,
+            head=rows[0]["head"] if rows else 0,
             orders=[_order(facts) for what, facts in items if what == "order"],
             external_orders=[_external_order(facts) for what, facts in items if what == "external"],
             positions=[_position(facts) for what, facts in items if what == "position"],
@@ -71,11 +64,7 @@ class PostgresEventStore:
     async def list_followed(
         self, organization_id: OrganizationId, environment: Environment | None, limit: int
     ) -> Followed | None:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.list_followed(
-                connection, organization_id=organization_id, environment=environment, row_limit=limit
-            )
-            found = [row async for row in rows]
+        found = await self._rows(_queries.list_followed, organization_id, environment=environment, row_limit=limit)
         if not found:
             return None
         return Followed(

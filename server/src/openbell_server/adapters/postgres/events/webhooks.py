@@ -10,7 +10,7 @@ import asyncpg
 
 from openbell_server.adapters.postgres import audit_log, named_queries
 from openbell_server.adapters.postgres.audit_log import Facts
-from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, PostgresStore, Role, transaction
 from openbell_server.domain.access.accounts import Environment, require_version
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.errors import InvalidCommand, Problem
@@ -31,15 +31,13 @@ _queries = named_queries.load("webhooks")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresWebhookStore:
+class PostgresWebhookStore(PostgresStore):
     """Implements WebhookStore."""
 
-    pool: Pool
     ids: DatabaseClock
 
     async def is_organization_disabled(self, organization_id: OrganizationId) -> bool | None:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await _queries.find_webhook_owner(connection, organization_id=organization_id)
+        row = await self._one(_queries.find_webhook_owner, organization_id)
         return None if row is None else bool(row["disabled"])
 
     async def add(self, principal: Principal, new: NewWebhook) -> Webhook:
@@ -79,14 +77,11 @@ class PostgresWebhookStore:
     async def _list(
         self, organization_id: OrganizationId, webhook_id: UUID | None, environment: Environment | None
     ) -> list[tuple[Webhook, DeliveryQueueCounts]]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.list_webhooks(
-                connection, organization_id=organization_id, webhook_id=webhook_id, environment=environment
-            )
-            return [
-                (_webhook(row), DeliveryQueueCounts(row["accounts"], row["behind"], row["failing"], row["parked"]))
-                async for row in rows
-            ]
+        rows = await self._rows(_queries.list_webhooks, organization_id, webhook_id=webhook_id, environment=environment)
+        return [
+            (_webhook(row), DeliveryQueueCounts(row["accounts"], row["behind"], row["failing"], row["parked"]))
+            for row in rows
+        ]
 
     async def change(
         self, principal: Principal, webhook_id: UUID, change: WebhookChange, expected: Collection[int] | None
@@ -138,16 +133,15 @@ class PostgresWebhookStore:
     async def list_queues(
         self, organization_id: OrganizationId, webhook_id: UUID, parked: bool | None, after: int, limit: int
     ) -> list[tuple[int, DeliveryQueue]]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.list_webhook_lanes(
-                connection,
-                organization_id=organization_id,
-                webhook_id=webhook_id,
-                parked=parked,
-                after=after,
-                row_limit=limit,
-            )
-            found = [dict(row) async for row in rows]
+        rows = await self._rows(
+            _queries.list_webhook_lanes,
+            organization_id,
+            webhook_id=webhook_id,
+            parked=parked,
+            after=after,
+            row_limit=limit,
+        )
+        found = [dict(row) for row in rows]
         return [(row.pop("number"), DeliveryQueue(**row)) for row in found]
 
     async def replay(self, principal: Principal, webhook_id: UUID, account_id: AccountId | None, after_seq: int) -> int:

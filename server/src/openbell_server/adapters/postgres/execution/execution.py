@@ -11,7 +11,7 @@ from uuid import UUID
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, PostgresStore, Role, transaction
 from openbell_server.adapters.postgres.controls.door_rules import JudgingTransaction
 from openbell_server.adapters.postgres.controls.rule_books import RuleBooks
 from openbell_server.adapters.postgres.execution.reconciliation import OPEN_MAX, ReconcilingTransaction
@@ -246,10 +246,9 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresExecutionStore:
+class PostgresExecutionStore(PostgresStore):
     """Implements ExecutionStore."""
 
-    pool: Pool
     books: RuleBooks = field(default_factory=RuleBooks, kw_only=True)
     # None if no market hours are known.
     calendars: MarketCalendars | None = field(default=None, kw_only=True)
@@ -279,9 +278,8 @@ class PostgresExecutionStore:
             await account_transaction.flush_events()
 
     async def find_account_across_organizations(self, account_id: AccountId) -> BrokerAccount | None:
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            row = await _queries.find_account_across_organizations(connection, account_id=account_id)
-        return row and BrokerAccount(row["organization_id"], row["account_id"], row["broker"], row["slot"])
+        row = await self._one_across(Role.EXECUTOR, _queries.find_account_across_organizations, account_id=account_id)
+        return row and BrokerAccount(**row)
 
     async def accounts_waiting_across_organizations(
         self, slots: Collection[int], older_than_seconds: float
@@ -313,8 +311,8 @@ class PostgresExecutionStore:
         return await self._accounts(_queries.accounts_held_across_organizations, slots, settle_seconds=settle_seconds)
 
     async def _accounts(self, query: NamedQuery, slots: Collection[int], **seconds: float) -> list[AccountId]:
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            return [row["account_id"] async for row in query(connection, slots=list(slots), **seconds)]
+        rows = await self._rows_across(Role.EXECUTOR, query, slots=list(slots), **seconds)
+        return [row["account_id"] for row in rows]
 
     async def accounts_with_open_orders_across_organizations(
         self, broker: str, slots: Collection[int]
@@ -330,5 +328,5 @@ class PostgresExecutionStore:
         return await self._of_broker(_positions.accounts_without_positions_across_organizations, broker, slots)
 
     async def _of_broker(self, query: NamedQuery, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            return [BrokerAccount(**row) async for row in query(connection, broker=broker, slots=list(slots))]
+        rows = await self._rows_across(Role.EXECUTOR, query, broker=broker, slots=list(slots))
+        return [BrokerAccount(**row) for row in rows]

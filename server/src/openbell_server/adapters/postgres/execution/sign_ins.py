@@ -11,7 +11,7 @@ from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.access import account_changes
 from openbell_server.adapters.postgres.access.account_changes import RecordedChange
 from openbell_server.adapters.postgres.audit_log import Facts
-from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import DatabaseClock, PostgresStore, Role, transaction
 from openbell_server.application.execution.ports import StoredCredential
 from openbell_server.application.ports.account_transaction import BrokerAccount
 from openbell_server.domain.access.accounts import Environment
@@ -36,17 +36,13 @@ _feed_queries = named_queries.load("broker_feeds")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresSessionStore:
+class PostgresSessionStore(PostgresStore):
     """Implements SessionStore."""
 
-    pool: Pool
     ids: DatabaseClock
 
     async def credential_of(self, account: BrokerAccount) -> StoredCredential | None:
-        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
-            row = await _queries.credential_of(
-                connection, organization_id=account.organization_id, account_id=account.account_id
-            )
+        row = await self._one(_queries.credential_of, account.organization_id, account.account_id)
         if row is None:
             return None
         place = SecretPlace(account.organization_id, account.account_id, row["credential_id"], row["version"])
@@ -97,8 +93,8 @@ class PostgresSessionStore:
         return await self._accounts(query, slots, row_limit=ASKED_AT_ONCE_MAX)
 
     async def has_accounts_across_organizations(self, broker: str) -> bool:
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            return bool(await _feed_queries.has_accounts_across_organizations(connection, broker=broker))
+        has_accounts = _feed_queries.has_accounts_across_organizations
+        return bool(await self._one_across(Role.EXECUTOR, has_accounts, broker=broker))
 
     async def report_feed(
         self,
@@ -131,8 +127,8 @@ class PostgresSessionStore:
     async def _accounts(
         self, query: Callable[..., AsyncIterator[asyncpg.Record]], slots: Collection[int], **values: object
     ) -> list[BrokerAccount]:
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            return [BrokerAccount(**row) async for row in query(connection, slots=list(slots), **values)]
+        rows = await self._rows_across(Role.EXECUTOR, query, slots=list(slots), **values)
+        return [BrokerAccount(**row) for row in rows]
 
 
 def _answered(row: asyncpg.Record, answer: SignedIn | SignInRefused) -> tuple[dict[str, Any], str | None]:

@@ -5,16 +5,14 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import PostgresStore, Role, transaction
 
 _queries = named_queries.load("slot_leases")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresLeaseStore:
+class PostgresLeaseStore(PostgresStore):
     """Implements LeaseStore."""
-
-    pool: Pool
 
     async def join(self, executor_id: UUID) -> None:
         async with transaction(self.pool, Role.EXECUTOR) as connection:
@@ -33,14 +31,13 @@ class PostgresLeaseStore:
             return held, await _queries.count_executors(connection, seconds=seconds)
 
     async def take(self, executor_id: UUID, seconds: float, limit: int) -> set[int]:
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            rows = _queries.take(connection, executor_id=executor_id, seconds=seconds, row_limit=limit)
-            return {row["slot"] async for row in rows}
+        rows = await self._rows_across(
+            Role.EXECUTOR, _queries.take, executor_id=executor_id, seconds=seconds, row_limit=limit
+        )
+        return {row["slot"] for row in rows}
 
     async def release(self, executor_id: UUID, slots: Collection[int]) -> None:
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            await _queries.release(connection, executor_id=executor_id, slots=sorted(slots))
+        await self._one_across(Role.EXECUTOR, _queries.release, executor_id=executor_id, slots=sorted(slots))
 
     async def leave(self, executor_id: UUID) -> None:
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            await _queries.remove_executor(connection, executor_id=executor_id)
+        await self._one_across(Role.EXECUTOR, _queries.remove_executor, executor_id=executor_id)

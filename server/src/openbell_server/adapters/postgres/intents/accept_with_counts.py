@@ -9,7 +9,7 @@ from decimal import Decimal
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, PostgresStore, Role, transaction
 from openbell_server.adapters.postgres.intents.intents import accept
 from openbell_server.application.controls.ports.rules import CountedFacts, Counting
 from openbell_server.application.ports.accept_step import Acceptance, AcceptStatus, Submission
@@ -137,10 +137,8 @@ class PostgresCountedAccept:
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresCountedAcceptStore:
+class PostgresCountedAcceptStore(PostgresStore):
     """Implements CountedAcceptStore."""
-
-    pool: Pool
 
     @asynccontextmanager
     async def counting(self, account: TradingAccount, question: Counting) -> AsyncIterator[PostgresCountedAccept]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import PostgresStore
 from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
 from openbell_server.domain.orders.action_lifecycle import ActionState
 from openbell_server.domain.orders.intent_statistics import SYMBOLS_MAX, IntentStatistics, TimeWindow
@@ -27,26 +27,22 @@ _queries = named_queries.load("intent_statistics")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresStatisticsStore:
+class PostgresStatisticsStore(PostgresStore):
     """Implements StatisticsStore."""
-
-    pool: Pool
 
     async def count_intents(
         self, organization_id: OrganizationId, account_id: AccountId, window: TimeWindow
     ) -> IntentStatistics:
         span, seconds = _SPANS[window]
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.count_intents(
-                connection,
-                organization_id=organization_id,
-                account_id=account_id,
-                span=span,
-                window_seconds=seconds,
-                in_flight_max=_IN_FLIGHT_MAX,
-                symbols_max=SYMBOLS_MAX,
-            )
-            found = [row async for row in rows]
+        found = await self._rows(
+            _queries.count_intents,
+            organization_id,
+            account_id,
+            span=span,
+            window_seconds=seconds,
+            in_flight_max=_IN_FLIGHT_MAX,
+            symbols_max=SYMBOLS_MAX,
+        )
         facts: dict[str, dict[str, int]] = defaultdict(dict)
         for row in found:
             facts[row["fact"]][row["name"]] = row["count"]

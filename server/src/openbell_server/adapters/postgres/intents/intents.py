@@ -10,7 +10,14 @@ from typing import Any, Final
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Connection, Pool, Role, acquire_clean, transaction
+from openbell_server.adapters.postgres.connection import (
+    Connection,
+    Pool,
+    PostgresStore,
+    Role,
+    acquire_clean,
+    transaction,
+)
 from openbell_server.application.controls.ports.orders import OrderNow
 from openbell_server.application.intents.ports import ActionFilter, Execution, RecordedAction, UnknownEvidence
 from openbell_server.application.ports.accept_step import Acceptance, AcceptStatus, Submission
@@ -40,10 +47,8 @@ _queries = named_queries.load("intents")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresIntentStore:
+class PostgresIntentStore(PostgresStore):
     """Implements IntentStore."""
-
-    pool: Pool
 
     async def accept_across_organizations(self, submissions: Sequence[Submission]) -> list[Acceptance]:
         async with transaction(self.pool, Role.ACCEPT) as connection:
@@ -52,24 +57,15 @@ class PostgresIntentStore:
     async def find_action(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, seq: int | None = None
     ) -> RecordedAction | None:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await _queries.find_action(
-                connection,
-                organization_id=organization_id,
-                account_id=account_id,
-                intent_id=intent_id,
-                seq=seq,
-                action_id=None,
-            )
+        row = await self._one(
+            _queries.find_action, organization_id, account_id, intent_id=intent_id, seq=seq, action_id=None
+        )
         return None if row is None else recorded_action(row)
 
     async def find_order(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
     ) -> OrderNow | None:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await _queries.find_order(
-                connection, organization_id=organization_id, account_id=account_id, intent_id=intent_id
-            )
+        row = await self._one(_queries.find_order, organization_id, account_id, intent_id=intent_id)
         if row is None:
             return None
         return OrderNow(
@@ -83,33 +79,23 @@ class PostgresIntentStore:
     async def find_action_by_id(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, action_id: ActionId
     ) -> RecordedAction | None:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await _queries.find_action(
-                connection,
-                organization_id=organization_id,
-                account_id=account_id,
-                intent_id=intent_id,
-                seq=None,
-                action_id=action_id,
-            )
+        row = await self._one(
+            _queries.find_action, organization_id, account_id, intent_id=intent_id, seq=None, action_id=action_id
+        )
         return None if row is None else recorded_action(row)
 
     async def find_action_by_key(
         self, organization_id: OrganizationId, account_id: AccountId, key: str, command_hash: bytes
     ) -> RecordedAction | None:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await _queries.find_action_by_key(
-                connection, organization_id=organization_id, account_id=account_id, key=key, command_hash=command_hash
-            )
+        row = await self._one(
+            _queries.find_action_by_key, organization_id, account_id, key=key, command_hash=command_hash
+        )
         return None if row is None else recorded_action(row)
 
     async def find_execution(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
     ) -> Execution | None:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await _queries.find_execution(
-                connection, organization_id=organization_id, account_id=account_id, intent_id=intent_id
-            )
+        row = await self._one(_queries.find_execution, organization_id, account_id, intent_id=intent_id)
         if row is None:
             return None
         unknown = None
@@ -129,11 +115,8 @@ class PostgresIntentStore:
     async def list_actions(
         self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
     ) -> list[RecordedAction]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.list_actions(
-                connection, organization_id=organization_id, account_id=account_id, after=after, row_limit=limit
-            )
-            return [recorded_action(row) async for row in rows]
+        rows = await self._rows(_queries.list_actions, organization_id, account_id, after=after, row_limit=limit)
+        return [recorded_action(row) for row in rows]
 
     async def list_some_actions(
         self,
@@ -158,17 +141,10 @@ class PostgresIntentStore:
             query = _queries.list_actions_of_type
         else:
             query = _queries.list_some_actions
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = query(
-                connection,
-                organization_id=organization_id,
-                account_id=account_id,
-                after=numbers.start - 1,
-                last=numbers.stop - 1,
-                row_limit=limit,
-                **facts,
-            )
-            return [recorded_action(row) async for row in rows]
+        rows = await self._rows(
+            query, organization_id, account_id, after=numbers.start - 1, last=numbers.stop - 1, row_limit=limit, **facts
+        )
+        return [recorded_action(row) for row in rows]
 
     async def numbers_between(
         self, organization_id: OrganizationId, account_id: AccountId, since: datetime | None, until: datetime | None
@@ -189,16 +165,15 @@ class PostgresIntentStore:
     async def list_actions_of_intent(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, after: int, limit: int
     ) -> list[RecordedAction]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.list_actions_of_intent(
-                connection,
-                organization_id=organization_id,
-                account_id=account_id,
-                intent_id=intent_id,
-                after=after,
-                row_limit=limit,
-            )
-            return [recorded_action(row) async for row in rows]
+        rows = await self._rows(
+            _queries.list_actions_of_intent,
+            organization_id,
+            account_id,
+            intent_id=intent_id,
+            after=after,
+            row_limit=limit,
+        )
+        return [recorded_action(row) for row in rows]
 
 
 async def accept_in_pool(accept_pool: Pool, submissions: Sequence[Submission]) -> list[Acceptance]:

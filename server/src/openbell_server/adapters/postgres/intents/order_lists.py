@@ -6,7 +6,7 @@ from datetime import datetime
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import PostgresStore
 from openbell_server.adapters.postgres.intents.intents import order_facts
 from openbell_server.application.intents.ports import (
     ListedExecution,
@@ -24,50 +24,43 @@ _queries = named_queries.load("order_lists")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresOrderLists:
+class PostgresOrderLists(PostgresStore):
     """Implements OrderLists."""
-
-    pool: Pool
 
     async def list_orders(
         self, organization_id: OrganizationId, account_id: AccountId, wanted: OrderFilter, numbers: range, limit: int
     ) -> list[ListedOrder]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.list_orders(
-                connection,
-                organization_id=organization_id,
-                account_id=account_id,
-                after=numbers.start - 1,
-                last=numbers.stop - 1,
-                symbol=wanted.symbol,
-                order_side=wanted.order_side,
-                is_closed=None if wanted.status is ListedStatus.ALL else wanted.status is ListedStatus.CLOSED,
-                row_limit=limit,
-            )
-            return [_order(row) async for row in rows]
+        rows = await self._rows(
+            _queries.list_orders,
+            organization_id,
+            account_id,
+            after=numbers.start - 1,
+            last=numbers.stop - 1,
+            symbol=wanted.symbol,
+            order_side=wanted.order_side,
+            is_closed=None if wanted.status is ListedStatus.ALL else wanted.status is ListedStatus.CLOSED,
+            row_limit=limit,
+        )
+        return [_order(row) for row in rows]
 
     async def list_working_orders(
         self, organization_id: OrganizationId, account_id: AccountId, wanted: OrderFilter, after: int, limit: int
     ) -> list[ListedOrder]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            rows = _queries.list_working_orders(
-                connection,
-                organization_id=organization_id,
-                account_id=account_id,
-                after=after,
-                symbol=wanted.symbol,
-                order_side=wanted.order_side,
-                row_limit=limit,
-            )
-            return [_order(row) async for row in rows]
+        rows = await self._rows(
+            _queries.list_working_orders,
+            organization_id,
+            account_id,
+            after=after,
+            symbol=wanted.symbol,
+            order_side=wanted.order_side,
+            row_limit=limit,
+        )
+        return [_order(row) for row in rows]
 
     async def show_order(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
     ) -> ListedOrder | None:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await _queries.show_order(
-                connection, organization_id=organization_id, account_id=account_id, intent_id=intent_id
-            )
+        row = await self._one(_queries.show_order, organization_id, account_id, intent_id=intent_id)
         return None if row is None else _order(row)
 
     async def list_executions(
@@ -80,29 +73,18 @@ class PostgresOrderLists:
         until: datetime | None,
         limit: int,
     ) -> list[ListedExecution]:
-        values: dict[str, object] = {
-            "organization_id": organization_id,
-            "account_id": account_id,
-            "since": since,
-            "skipped": skipped,
-            "until": until,
-            "row_limit": limit,
-        }
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            if intent_id is None:
-                rows = _queries.list_executions(connection, **values)
-            else:
-                rows = _queries.list_executions_of_order(connection, **values, order_id=intent_id)
-            return [_execution(row) async for row in rows]
+        values = {"since": since, "skipped": skipped, "until": until, "row_limit": limit}
+        if intent_id is None:
+            rows = await self._rows(_queries.list_executions, organization_id, account_id, **values)
+        else:
+            of_order = _queries.list_executions_of_order
+            rows = await self._rows(of_order, organization_id, account_id, **values, order_id=intent_id)
+        return [_execution(row) for row in rows]
 
     async def list_positions(
         self, organization_id: OrganizationId, account_id: AccountId, limit: int
     ) -> ListedPositions:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            found = _queries.list_positions(
-                connection, organization_id=organization_id, account_id=account_id, row_limit=limit
-            )
-            rows = [row async for row in found]
+        rows = await self._rows(_queries.list_positions, organization_id, account_id, row_limit=limit)
         return ListedPositions(
             event_no=rows[0]["event_no"],
             as_of=rows[0]["positions_as_of"],

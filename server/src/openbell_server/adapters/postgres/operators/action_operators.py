@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from openbell_server.adapters.postgres import audit_log, named_queries
-from openbell_server.adapters.postgres.audit_log import Facts, facts_of
-from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.audit_log import Facts
+from openbell_server.adapters.postgres.connection import DatabaseClock
 from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
+from openbell_server.adapters.postgres.operators.operator_store import OperatorStore
 from openbell_server.application.execution.settle_manually import Verdict, settle_by_hand
 from openbell_server.application.ports.account_transaction import BrokerAccount, TrackedAction
 from openbell_server.domain.errors import OperatorError
@@ -19,22 +20,14 @@ _queries = named_queries.load("action_operators")
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresActionOperators:
-    """Acts for one operator."""
-
-    pool: Pool
-    operator: str
-
+class PostgresActionOperators(OperatorStore):
     async def list_in_doubt(self, states: Iterable[ActionState], row_limit: int) -> list[Facts]:
         """Actions past their door without an outcome, the oldest doubt first."""
-        async with transaction(self.pool, Role.OPERATOR) as connection:
-            rows = _queries.list_in_doubt_across_organizations(connection, states=list(states), row_limit=row_limit)
-            return [facts_of(row) async for row in rows]
+        return await self._list(_queries.list_in_doubt_across_organizations, states=list(states), row_limit=row_limit)
 
     async def settle(self, action_id: ActionId, verdict: Verdict) -> Facts:
         """Returns the action afterwards; if its state did not change, nothing is audited."""
-        async with transaction(self.pool, Role.OPERATOR) as connection:
-            row = await _queries.find_action_across_organizations(connection, action_id=action_id)
+        row = await self._find(_queries.find_action_across_organizations, action_id=action_id)
         if row is None:
             raise OperatorError(f"There is no action {action_id}: see `openbell-server actions list --unknown`.")
         account = BrokerAccount(row["organization_id"], row["account_id"], row["broker"], row["slot"])
@@ -54,11 +47,10 @@ class PostgresActionOperators:
             before = await settle_by_hand(locked, intent_id, action_id, verdict)
             (after,) = [each for each in await locked.of_intents([intent_id]) if each.action_id == action_id]
             if after.state is not before.state:
-                await audit_log.append(
+                await self._audit(
                     locked.connection,
                     account.organization_id,
                     audit_id,
-                    ("OPERATOR", self.operator),
                     "actions settle",
                     action_id,
                     _facts(before),

@@ -9,7 +9,7 @@ from typing import Final
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Pool, Role, open_pool, transaction
+from openbell_server.adapters.postgres.connection import PostgresStore, Role, open_pool
 from openbell_server.adapters.postgres.events.delivery_queue import PostgresDeliveryQueueStore
 from openbell_server.adapters.postgres.events.outbox_health import read_queues
 from openbell_server.domain.access.credentials import SealedSecrets, SecretPlace
@@ -48,9 +48,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnostics:
-    pool: Pool
-
+class Diagnostics(PostgresStore):
     async def server(self) -> Server:
         before = time.time()
         row = await _queries.server_facts(self.pool)
@@ -84,40 +82,37 @@ class Diagnostics:
 
     async def executors(self) -> tuple[int, int]:
         """Counts of the living executors, and of the slots that they hold."""
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            row = await _queries.living_executors(connection, seconds=SEEN_SECONDS)
+        row = await self._one_across(Role.EXECUTOR, _queries.living_executors, seconds=SEEN_SECONDS)
         return row["living"], row["held"]
 
     async def queues(self) -> list[QueueStanding]:
         return await read_queues(self.pool, Role.HEALTH)
 
     async def sealed_objects(self) -> int:
-        async with transaction(self.pool, Role.RELAY) as connection:
-            counted: int = await _queries.count_objects_across_organizations(connection)
+        counted: int = await self._one_across(Role.RELAY, _queries.count_objects_across_organizations)
         return counted
 
     async def an_object_of_each_key(self) -> list[tuple[SecretPlace, SealedSecrets]]:
         """One sealed object for each wrapping key; needs the executors' login."""
-        async with transaction(self.pool, Role.VAULT) as connection:
-            rows = _queries.an_object_of_each_key_across_organizations(connection, row_limit=KEYS_MAX)
-            return [
-                (
-                    SecretPlace(row["organization_id"], row["account_id"], row["credential_id"], row["version"]),
-                    SealedSecrets(row["key_id"], row["wrapped_key"], row["sealed"]),
-                )
-                async for row in rows
-            ]
+        rows = await self._rows_across(
+            Role.VAULT, _queries.an_object_of_each_key_across_organizations, row_limit=KEYS_MAX
+        )
+        return [
+            (
+                SecretPlace(row["organization_id"], row["account_id"], row["credential_id"], row["version"]),
+                SealedSecrets(row["key_id"], row["wrapped_key"], row["sealed"]),
+            )
+            for row in rows
+        ]
 
     async def halted_accounts(self) -> int:
         """Number of accounts that halted automatically and wait for an operator."""
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            return int(await _queries.halted_accounts_across_organizations(connection))
+        return int(await self._one_across(Role.EXECUTOR, _queries.halted_accounts_across_organizations))
 
     async def halts_in_force(self) -> dict[str, int]:
         """Numbers of halts in force, by scope."""
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            rows = _halt_queries.count_halts_across_organizations(connection)
-            return {row["scope"]: row["halts"] async for row in rows}
+        rows = await self._rows_across(Role.EXECUTOR, _halt_queries.count_halts_across_organizations)
+        return {row["scope"]: row["halts"] for row in rows}
 
     async def parked_queues(self) -> int:
         """Number of delivery queues of webhooks whose tries have ended."""
@@ -125,8 +120,7 @@ class Diagnostics:
 
     async def unknown_actions(self) -> tuple[int, float, int]:
         """Number of UNKNOWN actions, age of the oldest in seconds, and number of flagged ones."""
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
-            row = await _queries.unknown_actions_across_organizations(connection)
+        row = await self._one_across(Role.EXECUTOR, _queries.unknown_actions_across_organizations)
         return row["count"], row["oldest"], row["flagged"]
 
 

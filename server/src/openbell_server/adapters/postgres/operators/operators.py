@@ -10,20 +10,15 @@ from uuid import UUID
 
 import asyncpg
 
-from openbell_server.adapters.postgres import audit_log, named_queries
+from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.access import account_changes
 from openbell_server.adapters.postgres.access.account_changes import RecordedChange
 from openbell_server.adapters.postgres.access.accounts import account_event_payload, changed_fields, open_account
 from openbell_server.adapters.postgres.access.organizations import add_api_key, add_organization
 from openbell_server.adapters.postgres.audit_log import Facts, facts_of
-from openbell_server.adapters.postgres.connection import (
-    Connection,
-    DatabaseClock,
-    Pool,
-    Role,
-    transaction,
-)
+from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Role, transaction
 from openbell_server.adapters.postgres.controls.control_rules import shut_doors
+from openbell_server.adapters.postgres.operators.operator_store import OperatorStore
 from openbell_server.adapters.postgres.schema import operators_pool
 from openbell_server.domain.access.accounts import Environment, NewAccount
 from openbell_server.domain.access.api_keys import PresentedKey
@@ -48,16 +43,12 @@ async def operator_store(url: str, operator: str) -> AsyncIterator["PostgresOper
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresOperatorStore:
-    """Acts for one operator; a change and its audit row are one transaction."""
-
-    pool: Pool
-    operator: str
+class PostgresOperatorStore(OperatorStore):
+    """A change and its audit row are one transaction."""
 
     async def list_across_organizations(self) -> list[Facts]:
         """All organizations, the oldest first."""
-        async with transaction(self.pool, Role.OPERATOR) as connection:
-            return [facts_of(row) async for row in _queries.list_across_organizations(connection, row_limit=LISTED_MAX)]
+        return await self._list(_queries.list_across_organizations, row_limit=LISTED_MAX)
 
     async def create_organization(self, *, name: str, external_id: str | None, provider: str) -> Facts:
         """Add an organization; without an external id, its own id is used."""
@@ -156,10 +147,8 @@ class PostgresOperatorStore:
     async def resume_account(self, account_id: UUID, because: str) -> Facts:
         """End the automatic halt of an account. Raises OperatorError if it is not halted."""
         (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
-        async with transaction(self.pool, Role.OPERATOR) as connection:
-            organization_id = await _queries.find_organization_of_account_across_organizations(
-                connection, account_id=account_id
-            )
+        find = _queries.find_organization_of_account_across_organizations
+        organization_id = await self._find(find, account_id=account_id)
         if organization_id is None:
             raise OperatorError(f"There is no account {account_id}: see `openbell-server accounts list`.")
         where = {"organization_id": organization_id, "account_id": account_id}
@@ -285,8 +274,7 @@ class PostgresOperatorStore:
         self, key_id: str, operation: str, *, disabled: bool | None = None, revoked: bool = False
     ) -> Facts:
         (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
-        async with transaction(self.pool, Role.OPERATOR) as connection:
-            organization_id = await _queries.find_organization_of_key_across_organizations(connection, key_id=key_id)
+        organization_id = await self._find(_queries.find_organization_of_key_across_organizations, key_id=key_id)
         if organization_id is None:
             # The argument may be a whole key with its secret, so the message does not repeat it.
             raise OperatorError(
@@ -321,19 +309,6 @@ class PostgresOperatorStore:
 
     async def _lock_api_key(self, connection: Connection, organization_id: UUID, key_id: str) -> Facts:
         return facts_of(await _queries.lock_api_key(connection, organization_id=organization_id, key_id=key_id))
-
-    async def _audit(
-        self,
-        connection: Connection,
-        organization_id: UUID,
-        audit_id: UUID,
-        operation: str,
-        object_id: UUID | str,
-        before: Facts | None,
-        after: Facts,
-    ) -> None:
-        principal = ("OPERATOR", self.operator)
-        await audit_log.append(connection, organization_id, audit_id, principal, operation, object_id, before, after)
 
 
 async def _user(connection: Connection, who: dict[str, str]) -> Facts:

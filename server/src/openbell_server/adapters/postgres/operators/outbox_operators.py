@@ -6,10 +6,11 @@ from typing import Final, cast
 
 import asyncpg
 
-from openbell_server.adapters.postgres import audit_log, named_queries
+from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.audit_log import Facts, facts_of
-from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Pool, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Role, transaction
 from openbell_server.adapters.postgres.events.outbox_health import read_queues
+from openbell_server.adapters.postgres.operators.operator_store import OperatorStore
 from openbell_server.domain.errors import OperatorError
 from openbell_server.domain.events.outbox import OutboxStatus, Queue
 from openbell_server.domain.events.outbox_health import QueueStanding
@@ -24,25 +25,19 @@ _REQUEUES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresOutboxOperators:
-    """Acts for one operator; an acknowledged or requeued row stays failed and counted."""
-
-    pool: Pool
-    operator: str
+class PostgresOutboxOperators(OperatorStore):
+    """An acknowledged or requeued row stays failed and counted."""
 
     async def standing(self) -> list[QueueStanding]:
         return await read_queues(self.pool, Role.OPERATOR)
 
     async def list_rows(self, queues: Iterable[Queue], statuses: Iterable[OutboxStatus], row_limit: int) -> list[Facts]:
         """Rows that are not completed, the oldest first."""
-        async with transaction(self.pool, Role.OPERATOR) as connection:
-            rows = _queries.list_rows_across_organizations(
-                connection, queues=list(queues), statuses=list(statuses), row_limit=row_limit
-            )
-            return [facts_of(row) async for row in rows]
+        rows = _queries.list_rows_across_organizations
+        return await self._list(rows, queues=list(queues), statuses=list(statuses), row_limit=row_limit)
 
     async def show(self, queue: Queue, outbox_id: int) -> Facts:
-        return facts_of(await self._find(queue, outbox_id))
+        return facts_of(await self._row(queue, outbox_id))
 
     async def acknowledge(self, queue: Queue, outbox_id: int, reason: str) -> Facts:
         """Record that an operator has checked a failed row; a row acknowledged before does not change."""
@@ -54,14 +49,12 @@ class PostgresOutboxOperators:
 
     async def handle_all(self, queue: Queue, reason: str, *, requeue: bool) -> list[Facts]:
         """Acknowledge or requeue all unacknowledged rows, in the order in which they were queued."""
-        async with transaction(self.pool, Role.OPERATOR) as connection:
-            found = _queries.list_unacknowledged_across_organizations(connection, queue=queue, row_limit=HANDLED_MAX)
-            outbox_ids = [row["outbox_id"] async for row in found]
-        return [await self._handle(queue, outbox_id, reason, requeue=requeue) for outbox_id in outbox_ids]
+        unacknowledged = _queries.list_unacknowledged_across_organizations
+        rows = await self._list(unacknowledged, queue=queue, row_limit=HANDLED_MAX)
+        return [await self._handle(queue, row["outbox_id"], reason, requeue=requeue) for row in rows]
 
-    async def _find(self, queue: Queue, outbox_id: int) -> asyncpg.Record:
-        async with transaction(self.pool, Role.OPERATOR) as connection:
-            row = await _queries.find_row_across_organizations(connection, queue=queue, outbox_id=outbox_id)
+    async def _row(self, queue: Queue, outbox_id: int) -> asyncpg.Record:
+        row = await self._find(_queries.find_row_across_organizations, queue=queue, outbox_id=outbox_id)
         if row is None:
             raise OperatorError(
                 f"There is no row {outbox_id} in the queue {queue}: see `openbell-server outbox list --queue {queue}"
@@ -70,7 +63,7 @@ class PostgresOutboxOperators:
         return cast("asyncpg.Record", row)
 
     async def _handle(self, queue: Queue, outbox_id: int, reason: str, *, requeue: bool) -> Facts:
-        row = await self._find(queue, outbox_id)
+        row = await self._row(queue, outbox_id)
         if row["status"] != OutboxStatus.FAILED:
             raise OperatorError(
                 f"Row {outbox_id} of the queue {queue} is {row['status']}: only failed rows can be acknowledged or"
@@ -97,8 +90,8 @@ class PostgresOutboxOperators:
                 )
             )
             operation = "outbox requeue" if requeue else "outbox acknowledge"
-            who, what = ("OPERATOR", self.operator), f"{queue} {outbox_id}"
-            await audit_log.append(connection, row["organization_id"], audit_id, who, operation, what, before, after)
+            what = f"{queue} {outbox_id}"
+            await self._audit(connection, row["organization_id"], audit_id, operation, what, before, after)
             return after
 
 
