@@ -7,8 +7,9 @@ from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Connection
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.controls.rules import SWITCH, ControlChange, StoredRule, SwitchState
+from openbell_server.domain.events.account_events import EventKind
 
-_queries = named_queries.load("control_events")
+_execution = named_queries.load("execution")
 
 
 async def append_control_changed(
@@ -36,11 +37,14 @@ async def append_control_changed(
         "reason": reason,
         "changed_by": changed_by,
     }
-    await _queries.append_control_changed(
+    await _execution.append_events(
         connection,
         organization_id=organization_id,
         account_id=account_id,
-        body=json.dumps(body, separators=(",", ":"), ensure_ascii=False),
+        kinds=[int(EventKind.CONTROL_CHANGED)],
+        intent_ids=[None],
+        seqs=[None],
+        bodies=[json.dumps(body, separators=(",", ":"), ensure_ascii=False)],
     )
 
 

@@ -20,6 +20,7 @@ HALTS_MAX: Final = 20
 IN_FLIGHT_MAX: Final = 500
 ORDERS_MAX: Final = 100
 _queries = named_queries.load("halt_reports")
+_reconciliation = named_queries.load("reconciliation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class PostgresHaltReports(PostgresStore):
             reported = [(halt, *await _effects(connection, where, halt)) for halt in halts]
             orders = _queries.open_orders_of_account(connection, **where, row_limit=ORDERS_MAX)
             open_orders = [_open_order(row) async for row in orders]
-            external = _queries.open_external_orders_of_account(connection, **where, row_limit=ORDERS_MAX)
+            external = _reconciliation.open_external_orders(connection, **where, row_limit=ORDERS_MAX)
             external_orders = [row["broker_order_id"] async for row in external]
             # Read last, so that the summary is the newest part of the report.
             quietness = Quietness(**await _queries.quietness(connection, **where))

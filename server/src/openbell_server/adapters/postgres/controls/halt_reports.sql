@@ -159,8 +159,3 @@ where t.organization_id = :organization_id and t.account_id = :account_id and t.
     and t.state <> 'QUEUED'
 order by o.certainty desc, t.action_no
 limit :row_limit;
-
--- name: open_external_orders_of_account(organization_id, account_id, row_limit)
-select broker_order_id from external_orders
-where organization_id = :organization_id and account_id = :account_id and status in ('WORKING', 'DONE_FOR_DAY')
-order by number limit :row_limit;
