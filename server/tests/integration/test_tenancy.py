@@ -312,7 +312,6 @@ LOOKING_UP = {
     "execution.one_queued",
     "execution.one_queued_cancel",
     "operators.list_api_keys",
-    "webhooks.find_webhook_owner",
     "webhooks.known_accounts",
     "operators.list_audit_log_across_organizations",
     "outbox_operators.find_row_across_organizations",

@@ -292,7 +292,6 @@ MAY_RUN: dict[str, set[Role]] = {
     "symbol_controls.save_time_control": {_T},
     # It reads no table.
     "webhooks.lock_webhooks": set(Role),
-    "webhooks.find_webhook_owner": {_T, _O, Role.RELAY},
     "webhooks.known_accounts": {_T, _O, Role.RELAY},
     **{
         f"webhooks.{statement}": {_T}

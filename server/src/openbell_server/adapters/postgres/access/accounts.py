@@ -11,7 +11,7 @@ import asyncpg
 from openbell_server.adapters.postgres import audit_log, named_queries
 from openbell_server.adapters.postgres.access import account_changes
 from openbell_server.adapters.postgres.access.account_changes import RecordedChange
-from openbell_server.adapters.postgres.access.organizations import add_counters, find_organization
+from openbell_server.adapters.postgres.access.organizations import add_counters
 from openbell_server.adapters.postgres.audit_log import Facts
 from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, PostgresStore, Role, transaction
 from openbell_server.domain.access.accounts import (
@@ -33,6 +33,7 @@ _NOT_LISTED: Final = frozenset({"id", "account_id", "organization_id", "session_
 # Left out of the audit log: derived fields, and halts, which are audited separately.
 _NOT_AUDITED: Final = frozenset({"session_state", "halt_code", "halt_detail", "halted_at"})
 _queries = named_queries.load("accounts")
+_organizations = named_queries.load("organizations")
 
 
 async def open_account(
@@ -77,8 +78,7 @@ class PostgresAccountRecords(PostgresStore):
     ids: DatabaseClock
 
     async def is_organization_disabled(self, organization_id: OrganizationId) -> bool | None:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await find_organization(connection, organization_id)
+        row = await self._one(_organizations.read_organization, organization_id)
         return None if row is None else bool(row["disabled"])
 
     async def add(self, principal: Principal, new: NewAccount, credential_status: CredentialStatus) -> AccountRecord:

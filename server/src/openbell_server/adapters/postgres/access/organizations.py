@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-import asyncpg
-
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Connection, PostgresStore, Role
 from openbell_server.domain.access.accounts import Environment, TradingAccount
@@ -91,11 +89,6 @@ async def add_counters(connection: Connection, organization_id: OrganizationId, 
     )
 
 
-async def find_organization(connection: Connection, organization_id: OrganizationId) -> asyncpg.Record | None:
-    row: asyncpg.Record | None = await _queries.read_organization(connection, organization_id=organization_id)
-    return row
-
-
 @dataclass(frozen=True, slots=True)
 class PostgresOrganizationStore(PostgresStore):
     """Implements AccountStore, and reads keys for BatchedKeyLookup."""
@@ -123,20 +116,9 @@ class PostgresOrganizationStore(PostgresStore):
         row = await self._one(_queries.find_account, organization_id, account_id)
         if row is None:
             return None
-        return TradingAccount(
-            id=row["account_id"],
-            organization_id=row["organization_id"],
-            name=row["name"],
-            broker=row["broker"],
-            environment=Environment(row["environment"]),
-            slot=row["slot"],
-            disabled=row["disabled"],
-            organization_disabled=row["organization_disabled"],
-            entitlements=frozenset(row["entitlements"]),
-            organization_epoch=row["organization_epoch"],
-            account_epoch=row["account_epoch"],
-            now=row["now"],
-            closed=row["closed"],
-            credential_status=CredentialStatus(row["credential_status"]),
-            timezone=row["timezone"],
-        )
+        types = {
+            "environment": Environment(row["environment"]),
+            "entitlements": frozenset(row["entitlements"]),
+            "credential_status": CredentialStatus(row["credential_status"]),
+        }
+        return TradingAccount(**{**row, **types})

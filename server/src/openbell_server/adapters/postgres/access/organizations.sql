@@ -20,7 +20,7 @@ insert into account_counters (organization_id, account_id, slot, recovered_epoch
 select :organization_id, :account_id, :slot, i.epoch from this_incarnation i;
 
 -- name: read_organization(organization_id)^
-select organization_id, external_id, name, provider, disabled, created_at
+select organization_id as id, external_id, name, provider, disabled, created_at
 from organizations where organization_id = :organization_id;
 
 -- name: find_keys_across_organizations(key_ids)
@@ -29,7 +29,7 @@ select api_key_id, key_id, organization_id, environment, permissions, secret_has
 from api_keys where key_id = any(:key_ids::text[]);
 
 -- name: find_account(organization_id, account_id)^
-select a.account_id, a.organization_id, a.name, a.broker, a.environment, a.slot, a.disabled,
+select a.account_id as id, a.organization_id, a.name, a.broker, a.environment, a.slot, a.disabled,
     o.disabled as organization_disabled, o.entitlements, o.control_epoch as organization_epoch,
     c.control_epoch as account_epoch, clock_timestamp() as now,
     a.timezone, a.closed_at is not null as closed, a.credential_status

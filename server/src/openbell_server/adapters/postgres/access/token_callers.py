@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.access.organizations import find_organization
-from openbell_server.adapters.postgres.connection import PostgresStore, Role, transaction
+from openbell_server.adapters.postgres.connection import PostgresStore, Role
 from openbell_server.application.access.find_organization import Organization
 from openbell_server.application.access.ports.access_tokens import TokenCaller
 
 _queries = named_queries.load("token_callers")
+_organizations = named_queries.load("organizations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,6 @@ class PostgresTokenCallerStore(PostgresStore):
         )
         if organization_id is None:
             return None
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            row = await find_organization(connection, organization_id)
+        row = await self._one(_organizations.read_organization, organization_id)
         assert row is not None, "organizations are never removed"
-        return Organization(
-            id=row["organization_id"],
-            external_id=row["external_id"],
-            name=row["name"],
-            provider=row["provider"],
-            disabled=row["disabled"],
-            created_at=row["created_at"],
-        )
+        return Organization(**row)

@@ -20,14 +20,7 @@ async def read_session_changes(connection: Connection) -> tuple[SessionChange, .
     """The changes in force, read in the caller's transaction."""
     return tuple(
         [
-            SessionChange(
-                calendar=row["calendar"],
-                trade_date=row["trade_date"],
-                session=Session(row["session"]),
-                opens_at=row["opens_at"],
-                closes_at=row["closes_at"],
-                reason=row["reason"],
-            )
+            SessionChange(**{**row, "session": Session(row["session"])})
             async for row in _queries.session_changes(connection, row_limit=CHANGES_MAX)
         ]
     )

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import asyncpg
-
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import PostgresStore
 from openbell_server.adapters.postgres.intents.intents import intent_action
@@ -21,7 +19,7 @@ class PostgresReceiptStore(PostgresStore):
         self, organization_id: OrganizationId, account_id: AccountId, receipt_id: ReceiptId
     ) -> StoredReceipt | None:
         row = await self._one(_queries.find_receipt, organization_id, account_id, receipt_id=receipt_id)
-        return None if row is None else _receipt(row)
+        return None if row is None else StoredReceipt(**row)
 
     async def receipts_of_intent(
         self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId, after: int, limit: int
@@ -29,22 +27,16 @@ class PostgresReceiptStore(PostgresStore):
         rows = await self._rows(
             _queries.receipts_of_intent, organization_id, account_id, intent_id=intent_id, after=after, row_limit=limit
         )
-        return [_receipt(row) for row in rows]
+        return [StoredReceipt(**row) for row in rows]
 
     async def refusals_after(
         self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
     ) -> list[StoredReceipt]:
         rows = await self._rows(_queries.refusals_after, organization_id, account_id, after=after, row_limit=limit)
-        return [_receipt(row) for row in rows]
+        return [StoredReceipt(**row) for row in rows]
 
     async def chain_heads(self, organization_id: OrganizationId, account_id: AccountId) -> ChainHeads:
-        row = await self._one(_queries.chain_heads, organization_id, account_id)
-        return ChainHeads(
-            actions=row["action_no"],
-            chain_head=row["chain_head"],
-            refusals=row["refusal_no"],
-            refusal_head=row["refusal_head"],
-        )
+        return ChainHeads(**await self._one(_queries.chain_heads, organization_id, account_id))
 
     async def chained_actions(
         self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
@@ -60,17 +52,3 @@ class PostgresReceiptStore(PostgresStore):
             )
             for row in rows
         ]
-
-
-def _receipt(row: asyncpg.Record) -> StoredReceipt:
-    return StoredReceipt(
-        receipt_id=row["receipt_id"],
-        account_id=row["account_id"],
-        intent_id=row["intent_id"],
-        seq=row["seq"],
-        verdict=row["verdict"],
-        body=row["body"],
-        hash=row["hash"],
-        refusal_no=row["refusal_no"],
-        created_at=row["created_at"],
-    )

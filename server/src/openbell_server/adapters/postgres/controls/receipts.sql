@@ -5,7 +5,7 @@ where organization_id = :organization_id and account_id = :account_id and receip
 
 -- name: receipts_of_intent(organization_id, account_id, intent_id, after, row_limit)
 -- A command has one receipt of its acceptance, followed by at most one of a refusal before sending.
-select *
+select receipt_id, account_id, intent_id, seq, verdict, body, hash, refusal_no, created_at
 from (
     select receipt_id, account_id, intent_id, seq, verdict, body, hash, refusal_no, created_at,
         2 * seq + (refusal_no is not null)::integer as place
@@ -24,7 +24,7 @@ order by refusal_no
 limit :row_limit;
 
 -- name: chain_heads(organization_id, account_id)^
-select action_no, chain_head, refusal_no, refusal_head
+select action_no as actions, chain_head, refusal_no as refusals, refusal_head
 from account_counters
 where organization_id = :organization_id and account_id = :account_id;
 

@@ -29,18 +29,7 @@ class PostgresRestingStore(PostgresStore):
 
     async def resting_too_long(self, organization_id: OrganizationId, account_id: AccountId) -> list[RestingOrder]:
         rows = await self._rows(_queries.resting_too_long, organization_id, account_id, row_limit=ORDERS_AT_ONCE_MAX)
-        return [
-            RestingOrder(
-                intent_id=row["order_id"],
-                symbol=row["symbol"],
-                seen_at=row["now"],
-                control_version=row["version"],
-                max_resting_millis=row["max_resting_millis"],
-                rested_millis=row["rested_millis"],
-                cancels=row["cancels"],
-            )
-            for row in rows
-        ]
+        return [RestingOrder(**row) for row in rows]
 
     async def accounts_closing_across_organizations(
         self, slots: Collection[int]

@@ -13,8 +13,8 @@ limit 1000;
 -- name: resting_too_long(organization_id, account_id, row_limit)
 -- Confirmed orders without a pending cancel that are older than the limit; after n of our cancels that did not close an
 -- order, older than 2^n times the limit.
-select o.order_id, o.symbol, n.now, w.version, w.max_resting_millis, k.cancels,
-    floor(extract(epoch from n.now - o.created_at) * 1000)::bigint as rested_millis
+select o.order_id as intent_id, o.symbol, n.now as seen_at, w.version as control_version, w.max_resting_millis,
+    k.cancels, floor(extract(epoch from n.now - o.created_at) * 1000)::bigint as rested_millis
 from clock_timestamp() n (now)
 cross join symbol_time_controls w
 join orders o on o.organization_id = w.organization_id and o.account_id = w.account_id and o.symbol = w.symbol

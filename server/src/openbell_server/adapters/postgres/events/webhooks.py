@@ -28,6 +28,7 @@ from openbell_server.domain.events.webhooks import (
 from openbell_server.domain.identifiers import AccountId, OrganizationId
 
 _queries = named_queries.load("webhooks")
+_organizations = named_queries.load("organizations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class PostgresWebhookStore(PostgresStore):
     ids: DatabaseClock
 
     async def is_organization_disabled(self, organization_id: OrganizationId) -> bool | None:
-        row = await self._one(_queries.find_webhook_owner, organization_id)
+        row = await self._one(_organizations.read_organization, organization_id)
         return None if row is None else bool(row["disabled"])
 
     async def add(self, principal: Principal, new: NewWebhook) -> Webhook:

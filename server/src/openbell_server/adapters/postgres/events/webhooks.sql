@@ -1,6 +1,3 @@
--- name: find_webhook_owner(organization_id)^
-select disabled from organizations where organization_id = :organization_id;
-
 -- name: lock_webhooks(whose)^
 -- Webhooks of an organization are added one at a time, so that add_webhook counts all earlier ones.
 select pg_advisory_xact_lock(hashtextextended(:whose::uuid::text, 2));

@@ -79,7 +79,7 @@ class PostgresOrderLists(PostgresStore):
         else:
             of_order = _queries.list_executions_of_order
             rows = await self._rows(of_order, organization_id, account_id, **values, order_id=intent_id)
-        return [_execution(row) for row in rows]
+        return [ListedExecution(**{**row, "order_side": OrderSide(row["order_side"])}) for row in rows]
 
     async def list_positions(
         self, organization_id: OrganizationId, account_id: AccountId, limit: int
@@ -109,20 +109,4 @@ def _order(row: asyncpg.Record) -> ListedOrder:
         reason=row["reason_code"] and Reason(row["reason_code"], row["broker_code"], row["broker_text"]),
         created_at=row["created_at"],
         updated_at=row["updated_at"],
-    )
-
-
-def _execution(row: asyncpg.Record) -> ListedExecution:
-    return ListedExecution(
-        execution_id=row["execution_id"],
-        intent_id=row["order_id"],
-        symbol=Symbol(row["symbol"]),
-        order_side=OrderSide(row["order_side"]),
-        reported_quantity=row["reported_quantity"],
-        reported_price=row["reported_price"],
-        executed_at=row["executed_at"],
-        recorded_at=row["recorded_at"],
-        quantity=row["quantity"],
-        price=row["price"],
-        changed_at=row["changed_at"],
     )

@@ -63,7 +63,8 @@ where o.organization_id = :organization_id and o.account_id = :account_id and o.
 
 -- name: list_executions(organization_id, account_id, since, skipped, until, row_limit)
 -- In recording order, without the first `skipped` rows.
-select e.*, o.symbol, o.order_side, c.*
+select e.execution_id, e.order_id as intent_id, e.reported_quantity, e.reported_price, e.executed_at, e.recorded_at,
+    o.*, c.*
 from (
     select e.execution_id, e.order_id, e.organization_id, e.account_id, e.quantity as reported_quantity,
         e.price as reported_price, e.executed_at, e.recorded_at
@@ -77,7 +78,8 @@ from (
 order by e.recorded_at, e.execution_id;
 
 -- name: list_executions_of_order(organization_id, account_id, order_id, since, skipped, until, row_limit)
-select e.*, o.symbol, o.order_side, c.*
+select e.execution_id, e.order_id as intent_id, e.reported_quantity, e.reported_price, e.executed_at, e.recorded_at,
+    o.*, c.*
 from (
     select e.execution_id, e.order_id, e.organization_id, e.account_id, e.quantity as reported_quantity,
         e.price as reported_price, e.executed_at, e.recorded_at

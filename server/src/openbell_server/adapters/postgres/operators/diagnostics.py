@@ -58,15 +58,8 @@ class Diagnostics(PostgresStore):
 
     async def login(self) -> Login:
         row = await _queries.login_facts(self.pool, role_names=list(Role))
-        return Login(
-            name=row["rolname"],
-            is_superuser=row["rolsuper"],
-            bypasses_row_security=row["rolbypassrls"],
-            makes_roles=row["rolcreaterole"],
-            owned=row["owned"],
-            member_of=frozenset(row["member_of"]),
-            existing_roles=frozenset(row["existing_roles"]),
-        )
+        roles = {name: frozenset(row[name]) for name in ("member_of", "existing_roles")}
+        return Login(**{**row, **roles})
 
     async def revision(self) -> str | None:
         """The schema's revision; None if there is no schema or this login may not read it."""

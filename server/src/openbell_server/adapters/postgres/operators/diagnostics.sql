@@ -5,7 +5,8 @@ select current_setting('server_version_num')::integer / 10000 as major, current_
     extract(epoch from clock_timestamp())::double precision as now;
 
 -- name: login_facts(role_names)^
-select r.rolname, r.rolsuper, r.rolbypassrls, r.rolcreaterole,
+select r.rolname as name, r.rolsuper as is_superuser, r.rolbypassrls as bypasses_row_security,
+    r.rolcreaterole as makes_roles,
     array(
         select o.rolname from pg_roles o
         where o.rolname = any(:role_names::text[]) and pg_has_role(r.oid, o.oid, 'member')
