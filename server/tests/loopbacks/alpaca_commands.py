@@ -11,7 +11,7 @@ import httpx
 from loopbacks.alpaca_books import Books
 from loopbacks.alpaca_orders import TIMES_IN_FORCE, TYPES, History, Json, order_id, order_json, order_of
 from loopbacks.alpaca_wire import UNIQUE, Caller, Refused, check, number_in, optional_text, quantity_in
-from openbell_server.brokers.paper.wire import decimal_text
+from openbell_server.brokers.http_client import decimal_text
 from openbell_server.domain.identifiers import canonical_symbol
 from openbell_server.domain.orders.broker_reports import ReportStatus
 from openbell_server.domain.orders.order_terms import EXACT, TimeInForce, exact_total

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from openbell_server.brokers.paper.wire import decimal_text
+from openbell_server.brokers.http_client import decimal_text
 from openbell_server.domain.orders.broker_reports import ReportStatus
 from openbell_server.domain.orders.order_terms import EXACT, OrderType, TimeInForce, exact_total
 

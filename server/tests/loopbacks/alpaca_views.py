@@ -13,8 +13,9 @@ import msgspec
 from loopbacks.alpaca_books import Books
 from loopbacks.alpaca_orders import History, Json, activities, asset_id, order_json, order_of, time_text
 from loopbacks.alpaca_wire import Caller, Refused, check
+from openbell_server.brokers.http_client import decimal_text
 from openbell_server.brokers.paper.exchange import Exchange
-from openbell_server.brokers.paper.wire import AccountBody, OrderPage, PositionBody, QuotedBody, decimal_text
+from openbell_server.brokers.paper.wire import AccountBody, OrderPage, PositionBody, QuotedBody
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import canonical_symbol
 from openbell_server.domain.orders.order_terms import EXACT, exact_total

@@ -11,8 +11,8 @@ from uuid import UUID
 import httpx
 import msgspec
 
+from openbell_server.brokers.http_client import decimal_text
 from openbell_server.brokers.paper.keys import Key, signature
-from openbell_server.brokers.paper.wire import decimal_text
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.orders.order_terms import EXACT
 

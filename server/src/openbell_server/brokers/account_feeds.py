@@ -137,3 +137,28 @@ class AccountFeeds(Generic[Account, Feed]):
     async def _ended(self) -> None:
         if self._ending:
             await asyncio.wait(self._ending)
+
+
+class AccountFeedsSession(Generic[Account, Feed]):
+    """The part of a BrokerSession that depends only on its accounts having feeds of their own."""
+
+    def __init__(self, feed_of: Callable[[Account, Publish], Feed]) -> None:
+        self._accounts = AccountFeeds(feed_of)
+
+    @property
+    def is_connected(self) -> bool:
+        """True while somebody reads; each account has its own feed."""
+        return self._accounts.is_connected
+
+    @property
+    def unheard(self) -> Collection[AccountId]:
+        return self._accounts.unheard
+
+    async def sign_out(self, account_id: AccountId) -> None:
+        await self._accounts.leave(account_id)
+
+    def reports(self) -> AsyncGenerator[FeedItem, None]:
+        return self._accounts.reports()
+
+    def listen_again(self, accounts: Collection[AccountId]) -> None:
+        self._accounts.listen_again(accounts)

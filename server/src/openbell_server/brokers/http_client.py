@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final, TypeVar
 
@@ -180,6 +181,15 @@ def decoded(body: bytes | str | msgspec.Raw, what: type[_Body]) -> _Body:
         return msgspec.json.decode(body, type=what)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
         raise UnreadableAnswer(describe_error(trouble)) from trouble
+
+
+def decimal_text(number: Decimal) -> str:
+    """The exact number, never with an exponent."""
+    return format(number, "f")
+
+
+def optional_text(number: Decimal | None) -> str | None:
+    return None if number is None else decimal_text(number)
 
 
 def describe_error(trouble: Exception) -> str:

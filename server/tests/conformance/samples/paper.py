@@ -5,6 +5,7 @@ import re
 import msgspec
 
 from conformance.samples import ACCOUNT, CLIENT_ORDER_ID, ORDER, SYMBOL, TOLD_AT, VALID_UNTIL, Answer, Route, Samples
+from openbell_server.brokers.http_client import decimal_text
 from openbell_server.brokers.paper.keys import KEY_REFUSED
 from openbell_server.brokers.paper.profiles import PROFILES, Profile
 from openbell_server.brokers.paper.wire import (
@@ -20,7 +21,6 @@ from openbell_server.brokers.paper.wire import (
     RefusalBody,
     ReportBody,
     SessionBody,
-    decimal_text,
 )
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.access.credentials import Secrets

@@ -3,7 +3,7 @@ Unknown.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from types import MappingProxyType
@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 import httpx
 
-from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem, SlowDown
-from openbell_server.brokers.account_feeds import SIGNED_OUT, AccountFeeds
+from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, SlowDown
+from openbell_server.brokers.account_feeds import SIGNED_OUT, AccountFeedsSession
 from openbell_server.brokers.alpaca import look_ups
 from openbell_server.brokers.alpaca.account import AlpacaAccount, Host
 from openbell_server.brokers.alpaca.outcomes import (
@@ -37,10 +37,16 @@ from openbell_server.brokers.alpaca.wire import (
     PositionBody,
     QuotesBody,
     ReplacementBody,
-    decimal_text,
-    optional_text,
 )
-from openbell_server.brokers.http_client import BrokerHttp, Reply, UnreadableAnswer, describe_error, read
+from openbell_server.brokers.http_client import (
+    BrokerHttp,
+    Reply,
+    UnreadableAnswer,
+    decimal_text,
+    describe_error,
+    optional_text,
+    read,
+)
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, Symbol
@@ -73,19 +79,10 @@ _LOOK_SECONDS: Final = 1.5
 _NO_BROKER_ID: Final = "the broker ends and changes orders by its own ids only, and has told none for this one"
 
 
-class AlpacaSession:
+class AlpacaSession(AccountFeedsSession[AlpacaAccount, AccountStream]):
     def __init__(self, addresses: Mapping[Environment, str]) -> None:
+        super().__init__(AccountStream)
         self._hosts = {environment: _host(address) for environment, address in addresses.items()}
-        self._accounts = AccountFeeds(AccountStream)
-
-    @property
-    def is_connected(self) -> bool:
-        """True while somebody reads; each account has its own feed."""
-        return self._accounts.is_connected
-
-    @property
-    def unheard(self) -> Collection[AccountId]:
-        return self._accounts.unheard
 
     async def sign_in(
         self, account_id: AccountId, environment: Environment, secrets: Secrets
@@ -112,9 +109,6 @@ class AlpacaSession:
             raise UnreadableAnswer(f"an account that is {body.status}")
         self._accounts.enter(account)
         return SignedIn(body.account_number)
-
-    async def sign_out(self, account_id: AccountId) -> None:
-        await self._accounts.leave(account_id)
 
     async def submit(self, order: BrokerOrder) -> Outcome:
         account = self._accounts.find(order.account_id)
@@ -231,12 +225,6 @@ class AlpacaSession:
             Quote(symbol=Symbol(symbol), as_of=best.time, bid=best.bid or None, ask=best.ask or None)
             for symbol, best in read(reply, QuotesBody).quotes.items()
         ]
-
-    def reports(self) -> AsyncGenerator[FeedItem, None]:
-        return self._accounts.reports()
-
-    def listen_again(self, accounts: Collection[AccountId]) -> None:
-        self._accounts.listen_again(accounts)
 
     async def close(self) -> None:
         await self._accounts.close()

@@ -257,15 +257,6 @@ class QuotesBody(msgspec.Struct, frozen=True):
     quotes: dict[ShortText, QuoteBody]
 
 
-def decimal_text(number: Decimal) -> str:
-    """The exact number, never with an exponent."""
-    return format(number, "f")
-
-
-def optional_text(number: Decimal | None) -> str | None:
-    return None if number is None else decimal_text(number)
-
-
 def execution_id(order_id: str, cumulative: Decimal) -> str:
     """Our id of a fill: the order's id and its total filled quantity after the fill.
 

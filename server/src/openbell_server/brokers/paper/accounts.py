@@ -9,10 +9,11 @@ from uuid import UUID
 
 import asyncpg
 
+from openbell_server.brokers.http_client import decimal_text
 from openbell_server.brokers.paper.ledger import Ledger, queries
 from openbell_server.brokers.paper.matching import MarketOrder, Match, Quote
 from openbell_server.brokers.paper.money import CASH, Holding, buying_power, fee, only_closes
-from openbell_server.brokers.paper.wire import AccountBody, PositionBody, decimal_text
+from openbell_server.brokers.paper.wire import AccountBody, PositionBody
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.orders.order_terms import EXACT, OrderSide, exact_total
 

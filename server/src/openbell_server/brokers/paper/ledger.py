@@ -13,6 +13,7 @@ import aiosql
 import asyncpg
 import msgspec
 
+from openbell_server.brokers.http_client import decimal_text, optional_text
 from openbell_server.brokers.paper.faults import Faults, plan_of
 from openbell_server.brokers.paper.matching import Quote
 from openbell_server.brokers.paper.wire import (
@@ -24,7 +25,6 @@ from openbell_server.brokers.paper.wire import (
     LedgerSummary,
     OrderPage,
     ReportBody,
-    decimal_text,
 )
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.orders.broker_reports import ReportStatus
@@ -293,8 +293,8 @@ def _facts(order_number: int, row: asyncpg.Record) -> dict[str, Any]:
         "side": OrderSide(row["order_side"]),
         "type": OrderType(row["order_type"]),
         "quantity": decimal_text(row["quantity"]),
-        "limit_price": None if row["limit_price"] is None else decimal_text(row["limit_price"]),
-        "stop_price": None if row["stop_price"] is None else decimal_text(row["stop_price"]),
+        "limit_price": optional_text(row["limit_price"]),
+        "stop_price": optional_text(row["stop_price"]),
         "time_in_force": TimeInForce(row["time_in_force"]),
         "terms_version": row["terms_version"],
         "accepted_at": row["accepted_at"],

@@ -46,12 +46,6 @@ def fee(quantity: Decimal, price: Decimal) -> Decimal:
     return min(EXACT.multiply(quantity, FEE_PER_SHARE), EXACT.multiply(value, FEE_PART_MAX))
 
 
-def cash_flow(side: OrderSide, quantity: Decimal, price: Decimal) -> Decimal:
-    """The change of cash by an execution, without its fee."""
-    value = EXACT.multiply(quantity, price)
-    return EXACT.minus(value) if side is OrderSide.BUY else value
-
-
 def buying_power(cash: Decimal, holdings: Iterable[Holding]) -> Decimal:
     return EXACT.subtract(cash, exact_total(holding.tied for holding in holdings))
 

@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import unquote
 from uuid import UUID
 
+from openbell_server.brokers.http_client import decimal_text
 from openbell_server.brokers.paper.accounts import account, set_cash
 from openbell_server.brokers.paper.exchange import Exchange, account_of, symbol_of
 from openbell_server.brokers.paper.faults import InvalidFaults, plan_of
@@ -14,7 +15,7 @@ from openbell_server.brokers.paper.ledger import AccountFaults, Ledger
 from openbell_server.brokers.paper.market import Market
 from openbell_server.brokers.paper.matching import Quote
 from openbell_server.brokers.paper.venue import Refusal
-from openbell_server.brokers.paper.wire import AccountFaultsBody, CashBody, FaultsBody, PriceBody, decimal_text
+from openbell_server.brokers.paper.wire import AccountFaultsBody, CashBody, FaultsBody, PriceBody
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.orders.order_terms import TimeInForce, exact_decimal

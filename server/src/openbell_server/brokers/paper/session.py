@@ -19,8 +19,10 @@ from openbell_server.brokers.http_client import (
     ListBrokenOff,
     Reply,
     UnreadableAnswer,
+    decimal_text,
     decoded,
     describe_error,
+    optional_text,
     read,
 )
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED, Key, signature
@@ -40,7 +42,6 @@ from openbell_server.brokers.paper.wire import (
     RefusalBody,
     ReplacementBody,
     SessionBody,
-    decimal_text,
     in_utc,
 )
 from openbell_server.domain.access.accounts import Environment
@@ -105,8 +106,8 @@ class PaperSession:
             side=order.order_side,
             type=order.order_type,
             quantity=decimal_text(order.quantity),
-            limit_price=_optional_text(order.limit_price),
-            stop_price=_optional_text(order.stop_price),
+            limit_price=optional_text(order.limit_price),
+            stop_price=optional_text(order.stop_price),
             time_in_force=order.time_in_force,
             valid_until=order.valid_until,
         )
@@ -118,8 +119,8 @@ class PaperSession:
         body = ReplacementBody(
             client_order_id=replacement.client_order_id if self._profile.has_client_ids else None,
             quantity=decimal_text(terms.quantity),
-            limit_price=_optional_text(terms.limit_price),
-            stop_price=_optional_text(terms.stop_price),
+            limit_price=optional_text(terms.limit_price),
+            stop_price=optional_text(terms.stop_price),
             time_in_force=terms.time_in_force,
             valid_until=replacement.valid_until,
         )
@@ -285,7 +286,3 @@ def _broker_path(account_id: AccountId, order: OrderName) -> str | None:
     if not order.broker_order_ids:
         return None
     return f"/accounts/{account_id}/broker-orders/{quote(order.broker_order_ids[-1], safe='')}"
-
-
-def _optional_text(number: Decimal | None) -> str | None:
-    return None if number is None else decimal_text(number)

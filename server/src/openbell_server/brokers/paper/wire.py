@@ -255,11 +255,6 @@ class LedgerSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     repeated_submits: int
 
 
-def decimal_text(number: Decimal) -> str:
-    """The exact number, never with an exponent."""
-    return format(number, "f")
-
-
 def in_utc(moment: datetime) -> datetime:
     """Raises UnreadableAnswer for a time that does not exist in UTC, because it cannot be stored."""
     try:

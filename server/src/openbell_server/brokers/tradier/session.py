@@ -2,15 +2,15 @@
 or Unknown.
 """
 
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
 import httpx
 
-from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem
-from openbell_server.brokers.account_feeds import SIGNED_OUT, AccountFeeds
+from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
+from openbell_server.brokers.account_feeds import SIGNED_OUT, AccountFeedsSession
 from openbell_server.brokers.http_client import BrokerHttp, Reply, UnreadableAnswer, read
 from openbell_server.brokers.tradier.account import TradierAccount
 from openbell_server.brokers.tradier.feed import AccountFeed
@@ -38,19 +38,10 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _NO_BROKER_ID: Final = "the broker ends orders by its own ids only, and has told none for this one"
 
 
-class TradierSession:
+class TradierSession(AccountFeedsSession[TradierAccount, AccountFeed]):
     def __init__(self, addresses: Mapping[Environment, str]) -> None:
+        super().__init__(AccountFeed)
         self._hosts = {environment: BrokerHttp(address) for environment, address in addresses.items()}
-        self._accounts = AccountFeeds(AccountFeed)
-
-    @property
-    def is_connected(self) -> bool:
-        """True while somebody reads; each account has its own feed."""
-        return self._accounts.is_connected
-
-    @property
-    def unheard(self) -> Collection[AccountId]:
-        return self._accounts.unheard
 
     async def sign_in(
         self, account_id: AccountId, environment: Environment, secrets: Secrets
@@ -72,9 +63,6 @@ class TradierSession:
             raise UnreadableAnswer(f"the account is {status}")
         self._accounts.enter(account)
         return SignedIn(account.number)
-
-    async def sign_out(self, account_id: AccountId) -> None:
-        await self._accounts.leave(account_id)
 
     async def submit(self, order: BrokerOrder) -> Outcome:
         account = self._accounts.find(order.account_id)
@@ -133,12 +121,6 @@ class TradierSession:
             )
             for quoted in await self._quoted(account_id, symbols)
         ]
-
-    def reports(self) -> AsyncGenerator[FeedItem, None]:
-        return self._accounts.reports()
-
-    def listen_again(self, accounts: Collection[AccountId]) -> None:
-        self._accounts.listen_again(accounts)
 
     async def close(self) -> None:
         await self._accounts.close()

@@ -13,9 +13,9 @@ from openbell_server.brokers.alpaca.wire import (
     AlpacaOrder,
     PositionBody,
     QuotesBody,
-    decimal_text,
     execution_id,
 )
+from openbell_server.brokers.http_client import decimal_text
 from openbell_server.domain.orders.broker_reports import ReportStatus
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, Terms, TimeInForce
 from support.brokers.alpaca_orders import an_order, order_json
