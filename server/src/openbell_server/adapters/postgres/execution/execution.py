@@ -54,67 +54,62 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
     _events: list[tuple[EventKind, IntentId | None, int | None, str]] = field(default_factory=list)
 
     async def superseded(self) -> list[TrackedAction]:
-        return await self._tracked(_queries.superseded(self.connection, **self._where, row_limit=ROUND_MAX))
+        return await self._tracked(self._run(_queries.superseded, row_limit=ROUND_MAX))
 
     async def standing(self) -> AccountStanding:
         # Not read with the lock: a statement that waits for a lock returns other rows as they were before the wait.
-        row = await _queries.standing(self.connection, **self._where)
+        row = await self._run(_queries.standing)
         return AccountStanding(self.epochs, row["credential_version"], CredentialStatus(row["credential_status"]))
 
     async def ready(self, limit: int, *, commands: int, cancels: bool, cancels_unseen: bool) -> list[TrackedAction]:
         found = []
         if cancels:
-            ready = _queries.ready_cancels(
-                self.connection, **self._where, cancels_unseen=cancels_unseen, row_limit=limit
-            )
+            ready = self._run(_queries.ready_cancels, cancels_unseen=cancels_unseen, row_limit=limit)
             found = await self._tracked(ready)
-        others = _queries.ready_others(self.connection, **self._where, row_limit=min(commands, limit - len(found)))
+        others = self._run(_queries.ready_others, row_limit=min(commands, limit - len(found)))
         return found + await self._tracked(others, judged=True)
 
     async def in_doubt(self) -> list[TrackedAction]:
-        return await self._tracked(_queries.in_doubt(self.connection, **self._where, row_limit=ROUND_MAX))
+        return await self._tracked(self._run(_queries.in_doubt, row_limit=ROUND_MAX))
 
     async def has_queued(self, *, cancels: bool = False) -> bool:
         look = _queries.one_queued_cancel if cancels else _queries.one_queued
-        return await look(self.connection, **self._where) is not None
+        return await self._run(look) is not None
 
     async def of_intents(self, intent_ids: Sequence[IntentId]) -> list[TrackedAction]:
-        return await self._tracked(_queries.of_intents(self.connection, **self._where, intent_ids=list(intent_ids)))
+        return await self._tracked(self._run(_queries.of_intents, intent_ids=list(intent_ids)))
 
     async def open_orders(self) -> list[TrackedAction]:
-        return await self._tracked(_queries.open_orders(self.connection, **self._where, row_limit=OPEN_MAX))
+        return await self._tracked(self._run(_queries.open_orders, row_limit=OPEN_MAX))
 
     async def intents_of(self, action_ids: Sequence[ActionId]) -> dict[ActionId, IntentId]:
-        rows = _queries.intents_of(self.connection, **self._where, action_ids=list(action_ids))
+        rows = self._run(_queries.intents_of, action_ids=list(action_ids))
         return {row["action_id"]: row["intent_id"] async for row in rows}
 
     async def intents_of_broker_orders(self, broker_order_ids: Sequence[str]) -> dict[str, IntentId]:
-        rows = _order_details.intents_of_broker_orders(
-            self.connection, **self._where, broker_order_ids=list(broker_order_ids)
-        )
+        rows = self._run(_order_details.intents_of_broker_orders, broker_order_ids=list(broker_order_ids))
         return {row["broker_order_id"]: row["intent_id"] async for row in rows}
 
     async def adopt_forgotten_orders(self, action_ids: Sequence[ActionId]) -> dict[ActionId, ActionId]:
-        rows = _queries.adopt_forgotten_orders(self.connection, **self._where, action_ids=list(action_ids))
+        rows = self._run(_queries.adopt_forgotten_orders, action_ids=list(action_ids))
         return {row["action_id"]: row["known_as"] async for row in rows}
 
     async def add_forgotten_orders(self, action_ids: Sequence[ActionId]) -> None:
-        await _queries.add_forgotten_orders(self.connection, **self._where, action_ids=list(action_ids))
+        await self._run(_queries.add_forgotten_orders, action_ids=list(action_ids))
 
     async def end_hold(self, hold: Hold) -> None:
-        await _queries.end_hold(self.connection, **self._where, epoch=hold.epoch)
+        await self._run(_queries.end_hold, epoch=hold.epoch)
 
     async def open_doors(self, action_ids: Sequence[ActionId], attempt_id: UUID) -> dict[ActionId, datetime]:
-        rows = _queries.open_doors(self.connection, **self._where, action_ids=list(action_ids), attempt_id=attempt_id)
+        rows = self._run(_queries.open_doors, action_ids=list(action_ids), attempt_id=attempt_id)
         opened = {row["action_id"]: row["send_started_at"] async for row in rows}
         assert opened.keys() == set(action_ids), "the account's lock was not held"
         return opened
 
     async def save_action(self, action: TrackedAction, state: ActionState, reason: Reason | None) -> None:
         advance(action.state, state)
-        await _queries.save_action(
-            self.connection,
-            **self._where,
+        await self._run(
+            _queries.save_action,
             action_id=action.action_id,
             previous=action.state,
             state=state,
@@ -125,12 +120,11 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
         )
 
     async def add_probe(self, action_id: ActionId, asked_at: datetime, *, found: bool) -> None:
-        await _queries.add_probe(self.connection, **self._where, action_id=action_id, asked_at=asked_at, found=found)
+        await self._run(_queries.add_probe, action_id=action_id, asked_at=asked_at, found=found)
 
     async def save_order(self, action: TrackedAction, order: Order) -> None:
-        await _queries.save_order(
-            self.connection,
-            **self._where,
+        await self._run(
+            _queries.save_order,
             order_id=action.intent_id,
             quantity=order.terms.quantity,
             limit_price=order.terms.limit_price,
@@ -145,20 +139,15 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
             broker_order_ids=list(order.broker_order_ids),
         )
         if order_details(order) != order_details(action.order):
-            await _order_details.save_order_details(
-                self.connection, **self._where, order_id=action.intent_id, **order_details(order)
-            )
+            await self._run(_order_details.save_order_details, order_id=action.intent_id, **order_details(order))
 
     async def flag_action(self, action_id: ActionId) -> datetime | None:
-        flagged_at: datetime | None = await _unknown_outcomes.flag_action(
-            self.connection, **self._where, action_id=action_id
-        )
+        flagged_at: datetime | None = await self._run(_unknown_outcomes.flag_action, action_id=action_id)
         return flagged_at
 
     async def to_flag(self, stuck_after_seconds: float, flag_after_seconds: float) -> list[TrackedAction]:
-        rows = _unknown_outcomes.to_flag(
-            self.connection,
-            **self._where,
+        rows = self._run(
+            _unknown_outcomes.to_flag,
             stuck_after_seconds=stuck_after_seconds,
             flag_after_seconds=flag_after_seconds,
             row_limit=ROUND_MAX,
@@ -166,17 +155,14 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
         return await self._tracked(rows)
 
     async def count_repeat(self, action: TrackedAction) -> None:
-        await _unknown_outcomes.count_repeat(self.connection, **self._where, action_id=action.action_id)
+        await self._run(_unknown_outcomes.count_repeat, action_id=action.action_id)
 
     async def door_facts(self, action: TrackedAction) -> DoorFacts:
-        return door_facts_of(
-            await _unknown_outcomes.door_facts(self.connection, **self._where, action_id=action.action_id)
-        )
+        return door_facts_of(await self._run(_unknown_outcomes.door_facts, action_id=action.action_id))
 
     async def record_resend(self, action: TrackedAction, attempt_id: UUID) -> datetime:
-        resent_at: datetime | None = await _unknown_outcomes.record_resend(
-            self.connection,
-            **self._where,
+        resent_at: datetime | None = await self._run(
+            _unknown_outcomes.record_resend,
             action_id=action.action_id,
             attempt_before=action.attempt_id,
             attempt_id=attempt_id,
@@ -187,9 +173,8 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
     async def add_executions(self, intent_id: IntentId, fills: Sequence[BrokerExecution]) -> set[str]:
         if not fills:
             return set()
-        rows = _queries.add_executions(
-            self.connection,
-            **self._where,
+        rows = self._run(
+            _queries.add_executions,
             order_id=intent_id,
             execution_ids=[fill.execution_id for fill in fills],
             quantities=[fill.quantity for fill in fills],
@@ -199,9 +184,8 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
         return {row["execution_id"] async for row in rows}
 
     async def add_execution_changes(self, intent_id: IntentId, changes: Sequence[ExecutionChange]) -> None:
-        await _order_details.add_execution_changes(
-            self.connection,
-            **self._where,
+        await self._run(
+            _order_details.add_execution_changes,
             order_id=intent_id,
             execution_ids=[change.execution_id for change in changes],
             revisions=[change.revision for change in changes],
@@ -210,12 +194,12 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
         )
 
     async def executions_of(self, intent_id: IntentId) -> tuple[list[BrokerExecution], list[ExecutionChange]]:
-        executions = _order_details.executions_of_order(self.connection, **self._where, order_id=intent_id)
-        changes = _order_details.changes_of_order(self.connection, **self._where, order_id=intent_id)
+        executions = self._run(_order_details.executions_of_order, order_id=intent_id)
+        changes = self._run(_order_details.changes_of_order, order_id=intent_id)
         return [BrokerExecution(**row) async for row in executions], [ExecutionChange(**row) async for row in changes]
 
     async def add_to_position(self, symbol: Symbol, change: Decimal) -> Decimal:
-        held = await _queries.add_to_position(self.connection, **self._where, symbol=symbol, change=change)
+        held = await self._run(_queries.add_to_position, symbol=symbol, change=change)
         return Decimal(held)
 
     def append_event(self, kind: EventKind, intent_id: IntentId | None, seq: int | None, body: str) -> None:
@@ -227,7 +211,7 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
         replaced = {row["intent_id"] for row in found if row["action_type"] == ActionType.REPLACE}
         asked: dict[ActionId, Terms] = {}
         if replaced:
-            terms = _queries.replacements(self.connection, **self._where, intent_ids=list(replaced))
+            terms = self._run(_queries.replacements, intent_ids=list(replaced))
             asked = {row["action_id"]: terms_of(row) async for row in terms}
         return [
             tracked_action(row, asked.get(row["action_id"]), door_facts_of(row) if judged else None) for row in found
@@ -235,9 +219,8 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
 
     async def flush_events(self) -> None:
         if self._events:
-            await _queries.append_events(
-                self.connection,
-                **self._where,
+            await self._run(
+                _queries.append_events,
                 kinds=[int(kind) for kind, _, _, _ in self._events],
                 intent_ids=[intent_id for _, intent_id, _, _ in self._events],
                 seqs=[seq for _, _, seq, _ in self._events],

@@ -1,12 +1,11 @@
 """Reads and writes for reconciling an account with its broker, under the account's lock."""
 
 import os
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
-from uuid import UUID
 
 import asyncpg
 
@@ -36,48 +35,47 @@ class ReconcilingTransaction:
     account: BrokerAccount
     now: datetime
 
-    @property
-    def _where(self) -> dict[str, UUID]:
-        return {"organization_id": self.account.organization_id, "account_id": self.account.account_id}
-
-    async def last_reconciliation(self) -> LastReconciliation:
-        return LastReconciliation(**await _execution.last_reconciliation(self.connection, **self._where))
-
-    async def save_reconciliation(self, reconciled_at: datetime, event_no: int | None) -> None:
-        await _queries.save_reconciliation(
-            self.connection, **self._where, reconciled_at=reconciled_at, event_no=event_no
+    def _run(self, statement: Callable[..., Any], **values: object) -> Any:  # noqa: ANN401 - an awaitable or rows
+        """Run a statement on this account."""
+        account = self.account
+        return statement(
+            self.connection, organization_id=account.organization_id, account_id=account.account_id, **values
         )
 
+    async def last_reconciliation(self) -> LastReconciliation:
+        return LastReconciliation(**await self._run(_execution.last_reconciliation))
+
+    async def save_reconciliation(self, reconciled_at: datetime, event_no: int | None) -> None:
+        await self._run(_queries.save_reconciliation, reconciled_at=reconciled_at, event_no=event_no)
+
     async def forgotten_among(self, action_ids: Collection[ActionId]) -> set[ActionId]:
-        rows = _queries.forgotten_among(self.connection, **self._where, action_ids=list(action_ids))
+        rows = self._run(_queries.forgotten_among, action_ids=list(action_ids))
         return {row["action_id"] async for row in rows}
 
     async def skipped_among(self, action_ids: Collection[ActionId]) -> set[ActionId]:
-        rows = _queries.skipped_among(self.connection, **self._where, action_ids=list(action_ids))
+        rows = self._run(_queries.skipped_among, action_ids=list(action_ids))
         return {row["action_id"] async for row in rows}
 
     async def external_orders_among(self, broker_order_ids: Collection[str]) -> dict[str, ExternalOrder]:
-        rows = _queries.external_orders_among(self.connection, **self._where, broker_order_ids=list(broker_order_ids))
+        rows = self._run(_queries.external_orders_among, broker_order_ids=list(broker_order_ids))
         return {order.broker_order_id: order for order in await _orders(rows)}
 
     async def external_orders_named(self, client_order_ids: Collection[str]) -> list[ExternalOrder]:
-        rows = _queries.external_orders_named(self.connection, **self._where, client_order_ids=list(client_order_ids))
+        rows = self._run(_queries.external_orders_named, client_order_ids=list(client_order_ids))
         return await _orders(rows)
 
     async def open_external_orders(self) -> list[ExternalOrder]:
-        return await _orders(_queries.open_external_orders(self.connection, **self._where, row_limit=OPEN_MAX))
+        return await _orders(self._run(_queries.open_external_orders, row_limit=OPEN_MAX))
 
     async def save_external_order(self, order: ExternalOrder) -> None:
-        await _queries.save_external_order(self.connection, **self._where, **asdict(order))
+        await self._run(_queries.save_external_order, **asdict(order))
 
     async def set_candidates(self, action_id: ActionId, broker_order_ids: Sequence[str]) -> None:
-        await _queries.set_candidates(
-            self.connection, **self._where, action_id=action_id, candidates=sorted(broker_order_ids)
-        )
+        await self._run(_queries.set_candidates, action_id=action_id, candidates=sorted(broker_order_ids))
 
     async def held_positions(self) -> HeldPositions:
-        as_of = await _positions.positions_as_of(self.connection, **self._where)
-        rows = [row async for row in _positions.positions(self.connection, **self._where)]
+        as_of = await self._run(_positions.positions_as_of)
+        rows = [row async for row in self._run(_positions.positions)]
         return HeldPositions(
             as_of,
             {row["symbol"]: row["quantity"] for row in rows},
@@ -85,11 +83,11 @@ class ReconcilingTransaction:
         )
 
     async def adjust_position(self, symbol: Symbol, change: Decimal, cause: str) -> None:
-        await _positions.add_adjustment(self.connection, **self._where, symbol=symbol, change=change, cause=cause)
-        await _execution.add_to_position(self.connection, **self._where, symbol=symbol, change=change)
+        await self._run(_positions.add_adjustment, symbol=symbol, change=change, cause=cause)
+        await self._run(_execution.add_to_position, symbol=symbol, change=change)
 
     async def save_positions_as_of(self, as_of: datetime) -> None:
-        await _positions.save_positions_as_of(self.connection, **self._where, as_of=as_of)
+        await self._run(_positions.save_positions_as_of, as_of=as_of)
 
     async def keep_fill_price(self, symbol: Symbol, price: Decimal, executed_at: datetime) -> None:
         await _markets.save_prices(
@@ -105,7 +103,7 @@ class ReconcilingTransaction:
         )
 
     async def halt(self, code: str, detail: str) -> bool:
-        if not await _queries.halt(self.connection, **self._where, code=code, detail=detail):
+        if not await self._run(_queries.halt, code=code, detail=detail):
             return False
         organization_id, account_id = self.account.organization_id, self.account.account_id
         reason = Reason(code, broker_text=detail)
