@@ -71,20 +71,15 @@ class PostgresHaltStore(PostgresStore):
         return await self._rows_across(Role.EXECUTOR, query, slots=list(slots), row_limit=ACCOUNTS_AT_ONCE_MAX)
 
     async def _write(self, query: Callable[..., Any], account: BrokerAccount, switch: Switch, reason: Reason) -> bool:
+        where = _where(account)
+        named = {"scope": switch.scope, "of_whom": switch.subject, "version": switch.version, "state": switch.state}
         async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
-            return await _write_halt(connection, query, account, switch, reason)
-
-
-async def _write_halt(
-    connection: Connection, query: Callable[..., Any], account: BrokerAccount, switch: Switch, reason: Reason
-) -> bool:
-    await account_changes.lock_account(connection, **_where(account))
-    named = {"scope": switch.scope, "of_whom": switch.subject, "version": switch.version, "state": switch.state}
-    if not await query(connection, **_where(account), **named):
-        return False
-    await account_changes.append_account_changed(connection, **_where(account), changed=_CHANGED, reason=reason)
-    await _append_switch_changed(connection, account, switch, is_lifted=reason.code == RESUMED)
-    return True
+            await account_changes.lock_account(connection, **where)
+            if not await query(connection, **where, **named):
+                return False
+            await account_changes.append_account_changed(connection, **where, changed=_CHANGED, reason=reason)
+            await _append_switch_changed(connection, account, switch, is_lifted=reason.code == RESUMED)
+        return True
 
 
 async def _append_switch_changed(

@@ -1,7 +1,7 @@
 """Checks that a database, normally one restored from a backup, is complete and consistent; only reads."""
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -38,6 +38,8 @@ class Check:
     name: str
     fact: str
     remedy: str
+    # Finds the offenders; None if more than one statement is needed.
+    statement: Callable[..., AsyncIterator[asyncpg.Record]] | None = None
 
 
 @dataclass(slots=True)
@@ -97,68 +99,52 @@ REFUSALS: Final = Check(
     f"Refusals of these accounts were changed, exchanged or removed: {_TOUCHED}",
 )
 _STATEMENTS: Final = (
-    (
-        Check(
-            "actions",
-            "Every account's actions are numbered 1, 2, 3 … without a gap, up to its counter.",
-            f"Actions of these accounts, or their counters, are missing: {_AGAIN}",
-        ),
+    Check(
+        "actions",
+        "Every account's actions are numbered 1, 2, 3 … without a gap, up to its counter.",
+        f"Actions of these accounts, or their counters, are missing: {_AGAIN}",
         _queries.misnumbered_actions_across_organizations,
     ),
-    (
-        Check(
-            "receipts",
-            "Every action has its receipt, and every receipt's hash is that of its text.",
-            f"These receipts are missing or were changed after they were recorded: {_TOUCHED}",
-        ),
+    Check(
+        "receipts",
+        "Every action has its receipt, and every receipt's hash is that of its text.",
+        f"These receipts are missing or were changed after they were recorded: {_TOUCHED}",
         _queries.false_receipts_across_organizations,
     ),
-    (
-        Check(
-            "events",
-            "Every account's events are numbered 1, 2, 3 … without a gap, up to its counter.",
-            f"Events of these accounts are missing: {_AGAIN}",
-        ),
+    Check(
+        "events",
+        "Every account's events are numbered 1, 2, 3 … without a gap, up to its counter.",
+        f"Events of these accounts are missing: {_AGAIN}",
         _queries.misnumbered_events_across_organizations,
     ),
-    (
-        Check(
-            "orders",
-            "Every order has its CREATE, and every CREATE its order.",
-            f"These orders, or their CREATE actions, are missing: {_AGAIN}",
-        ),
+    Check(
+        "orders",
+        "Every order has its CREATE, and every CREATE its order.",
+        f"These orders, or their CREATE actions, are missing: {_AGAIN}",
         _queries.unmatched_orders_across_organizations,
     ),
-    (
-        Check(
-            "states",
-            "Every action has a row with its state.",
-            f"The states of these actions are missing or belong to other actions: {_AGAIN}",
-        ),
+    Check(
+        "states",
+        "Every action has a row with its state.",
+        f"The states of these actions are missing or belong to other actions: {_AGAIN}",
         _queries.unmatched_states_across_organizations,
     ),
-    (
-        Check(
-            "executions",
-            "Every order's filled quantity and value are the sums of its executions.",
-            f"Executions of these orders are missing, or the orders were changed by hand: {_AGAIN}",
-        ),
+    Check(
+        "executions",
+        "Every order's filled quantity and value are the sums of its executions.",
+        f"Executions of these orders are missing, or the orders were changed by hand: {_AGAIN}",
         _queries.miscounted_orders_across_organizations,
     ),
-    (
-        Check(
-            "positions",
-            "Every position is the signed sum of the account's executions and of its adjustments.",
-            f"These positions are missing or were changed by hand: {_AGAIN}",
-        ),
+    Check(
+        "positions",
+        "Every position is the signed sum of the account's executions and of its adjustments.",
+        f"These positions are missing or were changed by hand: {_AGAIN}",
         _queries.miscounted_positions_across_organizations,
     ),
-    (
-        Check(
-            "keys",
-            "Every idempotency key leads to an action.",
-            f"A retry with the key of one of these intents would find nothing: {_AGAIN}",
-        ),
+    Check(
+        "keys",
+        "Every idempotency key leads to an action.",
+        f"A retry with the key of one of these intents would find nothing: {_AGAIN}",
         _queries.dangling_keys_across_organizations,
     ),
 )
@@ -200,11 +186,12 @@ async def check_backup(url: str) -> BackupReport:
 async def _check(connection: Connection) -> BackupReport:
     revision = await _known_revision(connection)
     findings = [Finding(LOGIN), Finding(SCHEMA), *await _follow_chains(connection), await _follow_refusals(connection)]
-    for check, statement in _STATEMENTS:
+    for check in _STATEMENTS:
+        assert check.statement is not None
         finding = Finding(check)
         findings.append(finding)
         async with _reading(connection, finding):
-            async for row in statement(connection):
+            async for row in check.statement(connection):
                 finding.offenders.append(row["offender"])
                 finding.total = row["total"]
     sizes: dict[str, int] = {}
