@@ -164,7 +164,7 @@ async def test_a_row_is_requeued_once_only_even_by_two_at_once(
     row = str(await queue_row(pool, tenant, status="failed"))
     harness = PostgresOutboxOperators(pool, "olga")
     told = await asyncio.gather(
-        *(harness.requeue(Queue.ACCOUNTS, int(row), "why") for _ in range(4)), return_exceptions=True
+        *(harness.handle(Queue.ACCOUNTS, int(row), "why", requeue=True) for _ in range(4)), return_exceptions=True
     )
     assert sorted(isinstance(answer, OperatorError) for answer in told) == [False, True, True, True]
     assert await pool.fetchval("select count(*) from account_outbox") == 2

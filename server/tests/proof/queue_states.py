@@ -135,13 +135,13 @@ class _Machine:
     async def _acknowledge(self) -> int:
         row = await self._a_failed_row()
         if row is not None:
-            await self.operators.acknowledge(Queue.ACCOUNTS, row, "seen")
+            await self.operators.handle(Queue.ACCOUNTS, row, "seen", requeue=False)
         return row is not None
 
     async def _requeue(self) -> int:
         row = await self._a_failed_row()
         if row is not None:
-            await self.operators.requeue(Queue.ACCOUNTS, row, "again")
+            await self.operators.handle(Queue.ACCOUNTS, row, "again", requeue=True)
         return row is not None
 
 

@@ -1,8 +1,7 @@
 """Commands about actions with an unknown outcome."""
 
-from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated
 from uuid import UUID
 
 import typer
@@ -10,10 +9,6 @@ import typer
 from openbell_server.cli.operators import AsJson, RowLimit, operate, plain_name, short_age, show_list, show_one
 from openbell_server.domain.errors import OperatorError
 
-if TYPE_CHECKING:
-    from openbell_server.adapters.postgres.operators.action_operators import PostgresActionOperators
-
-T = TypeVar("T")
 IN_DOUBT = ("action_id", "action_type", "broker", "state", "for", "writes", "look_ups", "flagged", "account_id")
 SETTLED = ("action_id", "action_type", "state", "order", "order_closed_as", "broker_order_ids", "settled_now")
 
@@ -40,7 +35,7 @@ def show_all(
     from openbell_server.domain.orders.action_lifecycle import PAST_DOOR, ActionState
 
     states = [ActionState.UNKNOWN] if unknown else sorted(PAST_DOOR)
-    rows = _act(lambda operators: operators.list_in_doubt(states, limit))
+    rows = operate(lambda store: store.actions.list_in_doubt(states, limit))
     if as_json:
         show_list("actions", rows, IN_DOUBT, as_json=True)
         return
@@ -72,11 +67,5 @@ def settle(
     except ValueError as error:
         raise OperatorError("The id of an action is a UUID: see `openbell-server actions list`.") from error
     verdict = Verdict(ActionState(ends_as.upper()), because, broker_order_id or None)
-    settled = _act(lambda operators: operators.settle(action, verdict), acting_as)
+    settled = operate(lambda store: store.actions.settle(action, verdict), acting_as)
     show_one(settled, SETTLED, as_json=as_json)
-
-
-def _act(act: Callable[["PostgresActionOperators"], Awaitable[T]], acting_as: str = "") -> T:
-    from openbell_server.adapters.postgres.operators.action_operators import PostgresActionOperators
-
-    return operate(lambda store: act(PostgresActionOperators(store.pool, store.operator)), acting_as)

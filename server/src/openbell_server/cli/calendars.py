@@ -1,8 +1,7 @@
 """Commands about market calendars."""
 
-from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
@@ -10,10 +9,6 @@ from openbell_server.cli.operators import ActingAs, AsJson, operate, plain_name,
 from openbell_server.domain.errors import OperatorError
 from openbell_server.domain.markets.calendars import CALENDARS, Market, Session, SessionChange
 
-if TYPE_CHECKING:
-    from openbell_server.adapters.postgres.controls.calendars import PostgresCalendarOperators
-
-T = TypeVar("T")
 CALENDAR_COLUMNS = ("calendar", "timezone", "valid_until", "open_now", "next_open_at", "next_close_at", "changed_days")
 SESSION_COLUMNS = ("trade_date", "session", "opens_at", "closes_at", "changed")
 DAYS_SHOWN = 7
@@ -28,7 +23,7 @@ def show_all(as_json: AsJson = False) -> None:
     """List the calendars: the last day that each covers, and whether it is open now."""
     from openbell_server.adapters.calendars.table import load_calendars
 
-    changes = _act(lambda operators: operators.session_changes())
+    changes = operate(lambda store: store.calendars.session_changes())
     now = datetime.now(UTC)
     rows = [_calendar_row(market.changed(changes), changes, now) for market in load_calendars().markets.values()]
     show_list("calendars", rows, CALENDAR_COLUMNS, as_json=as_json)
@@ -42,7 +37,7 @@ def show(
 ) -> None:
     """Show the sessions of a calendar: of one day, or of the next week."""
     market = _market(calendar)
-    changes = _act(lambda operators: operators.session_changes())
+    changes = operate(lambda store: store.calendars.session_changes())
     first = _date(day) if day else datetime.now(market.zone).date()
     last = first if day else first + timedelta(days=DAYS_SHOWN)
     changed = {(each.trade_date, each.session): each.reason for each in changes if each.calendar == market.name}
@@ -71,7 +66,7 @@ def close(calendar: CalendarArgument, day: DateArgument, reason: Reason, acting_
     market = _changeable(calendar)
     trade_date = _date(day)
     changes = [_change(market, trade_date, session, None, plain_name(reason, "--reason")) for session in market.hours]
-    _act(lambda operators: operators.change(changes), acting_as)
+    operate(lambda store: store.calendars.change(changes), acting_as)
     typer.echo(f"{market.name} is closed on {trade_date}.")
 
 
@@ -95,7 +90,7 @@ def open_day(
     if start >= end:
         start = datetime.combine(trade_date - timedelta(days=1), start.time(), market.zone)
     change = _change(market, trade_date, session, (start, end), plain_name(reason, "--reason"))
-    _act(lambda operators: operators.change([change]), acting_as)
+    operate(lambda store: store.calendars.change([change]), acting_as)
     typer.echo(f"{market.name} is open from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} ({session}, {market.zone}).")
 
 
@@ -110,7 +105,7 @@ def reset(
     market = _changeable(calendar)
     trade_date = _date(day)
     checked = plain_name(reason, "--reason")
-    if not _act(lambda operators: operators.reset(market.name, trade_date, checked), acting_as):
+    if not operate(lambda store: store.calendars.reset(market.name, trade_date, checked), acting_as):
         raise OperatorError(
             f"{market.name} has no changed hours on {trade_date}: see `openbell-server calendars show`."
         )
@@ -167,9 +162,3 @@ def _time(text: str) -> time:
         return time.fromisoformat(text) if len(text) == len("HH:MM") else time.fromisoformat("")
     except ValueError as error:
         raise OperatorError("A time is hours and minutes, such as 09:30.") from error
-
-
-def _act(act: Callable[["PostgresCalendarOperators"], Awaitable[T]], acting_as: str = "") -> T:
-    from openbell_server.adapters.postgres.controls.calendars import PostgresCalendarOperators
-
-    return operate(lambda store: act(PostgresCalendarOperators(store.pool, store.operator)), acting_as)

@@ -1,7 +1,6 @@
 """Commands that halt and resume trading; they need only the database."""
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated
 from uuid import UUID
 
 import typer
@@ -10,10 +9,6 @@ from openbell_server.cli.operators import ActingAs, AsJson, operate, show_facts,
 from openbell_server.domain.errors import OperatorError
 from openbell_server.domain.names import REASON_LENGTH_MAX
 
-if TYPE_CHECKING:
-    from openbell_server.adapters.postgres.operators.halt_operators import PostgresHaltOperators
-
-T = TypeVar("T")
 LISTED = (
     *("scope", "state", "halted_at", "organization_id", "account_id", "symbol", "key_id"),
     *("cancel_working", "version", "set_by", "reason"),
@@ -45,8 +40,9 @@ def halt(
     state = SwitchState.REDUCE_ONLY if reduce_only else SwitchState.HALTED
     _check(organization, account, reason)
     _confirm(f"Set {_scope(organization, account)} to {state}", yes=yes)
-    done = _act(
-        lambda halts: halts.set_switch(organization, account, state, reason, cancel_working=cancel_working), acting_as
+    done = operate(
+        lambda store: store.halts.set_switch(organization, account, state, reason, cancel_working=cancel_working),
+        acting_as,
     )
     show_facts(done, as_json=as_json)
     if not as_json:
@@ -70,14 +66,14 @@ def resume(
 
     _check(organization, account, reason)
     _confirm(f"Set {_scope(organization, account)} to {SwitchState.ACTIVE}", yes=yes)
-    done = _act(lambda halts: halts.set_switch(organization, account, SwitchState.ACTIVE, reason), acting_as)
+    done = operate(lambda store: store.halts.set_switch(organization, account, SwitchState.ACTIVE, reason), acting_as)
     show_facts(done, as_json=as_json)
 
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
     """List all switches that stop something now, oldest first."""
-    found = _act(lambda halts: halts.list_halts())
+    found = operate(lambda store: store.halts.list_halts())
     if found or as_json:
         show_list("halts", found, LISTED, as_json=as_json)
     else:
@@ -100,9 +96,3 @@ def _scope(organization: UUID | None, account: UUID | None) -> str:
 def _confirm(what: str, *, yes: bool) -> None:
     if not yes:
         typer.confirm(f"{what}?", abort=True, err=True)
-
-
-def _act(act: Callable[["PostgresHaltOperators"], Awaitable[T]], acting_as: str = "") -> T:
-    from openbell_server.adapters.postgres.operators.halt_operators import PostgresHaltOperators
-
-    return operate(lambda store: act(PostgresHaltOperators(store.pool, store.operator)), acting_as)

@@ -1,8 +1,8 @@
 """Commands about the queues: their state, their rows, and how to handle failed rows."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,10 +22,8 @@ from openbell_server.domain.events.outbox import OutboxStatus, Queue
 from openbell_server.domain.events.outbox_health import Verdict
 
 if TYPE_CHECKING:
-    from openbell_server.adapters.postgres.operators.outbox_operators import PostgresOutboxOperators
     from openbell_server.transport.rest.health.queue_health_bodies import OutboxBody
 
-T = TypeVar("T")
 _UNCOMPLETED = (OutboxStatus.PENDING, OutboxStatus.PROCESSING, OutboxStatus.FAILED)
 QUEUES = ("queue", "verdict", "pending", "processing", "failed", "unacknowledged", "completed", "lag")
 HANDLED = ("queue", "id", "type", "by", "reason", "requeued_as")
@@ -59,7 +57,7 @@ def summary(context: typer.Context, as_json: AsJson = False) -> None:
 
     from openbell_server.transport.rest.health.queue_health_bodies import outboxes_body
 
-    body = outboxes_body(_act(lambda operators: operators.standing()))
+    body = outboxes_body(operate(lambda store: store.outbox.standing()))
     if as_json:
         typer.echo(msgspec.json.encode(body))
     else:
@@ -91,7 +89,7 @@ def show_all(
 ) -> None:
     """List rows that are not completed, oldest first; by default only failed rows."""
     statuses = _UNCOMPLETED if status is Status.ALL else (OutboxStatus(status),)
-    rows = _act(lambda operators: operators.list_rows((queue,) if queue else Queue, statuses, limit))
+    rows = operate(lambda store: store.outbox.list_rows((queue,) if queue else Queue, statuses, limit))
     if as_json:
         show_list("rows", rows, ROWS, as_json=True)
         return
@@ -125,7 +123,7 @@ def _handled(row: dict[str, Any]) -> str:
 @app.command()
 def show(queue: QueueArgument, row: RowArgument, as_json: AsJson = False) -> None:
     """Show one row with all its fields and its payload."""
-    show_facts(_act(lambda operators: operators.show(queue, row)), as_json=as_json)
+    show_facts(operate(lambda store: store.outbox.show(queue, row)), as_json=as_json)
 
 
 @app.command()
@@ -161,17 +159,9 @@ def _handle(
     if (row is None) != all_failed:
         raise OperatorError("Name the row by its ID, or use --all-failed: one of them, not both.")
     if row is None:
-        rows = _act(lambda operators: operators.handle_all(queue, reason, requeue=requeue), acting_as)
+        rows = operate(lambda store: store.outbox.handle_all(queue, reason, requeue=requeue), acting_as)
         show_list("rows", rows if as_json else [_named(row) for row in rows], HANDLED, as_json=as_json)
         return
     outbox_id = row
-    handled = _act(
-        lambda operators: (operators.requeue if requeue else operators.acknowledge)(queue, outbox_id, reason), acting_as
-    )
+    handled = operate(lambda store: store.outbox.handle(queue, outbox_id, reason, requeue=requeue), acting_as)
     show_one(handled if as_json else _named(handled), HANDLED, as_json=as_json)
-
-
-def _act(act: Callable[["PostgresOutboxOperators"], Awaitable[T]], acting_as: str = "") -> T:
-    from openbell_server.adapters.postgres.operators.outbox_operators import PostgresOutboxOperators
-
-    return operate(lambda store: act(PostgresOutboxOperators(store.pool, store.operator)), acting_as)

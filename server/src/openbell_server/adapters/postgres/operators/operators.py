@@ -17,8 +17,12 @@ from openbell_server.adapters.postgres.access.accounts import account_event_payl
 from openbell_server.adapters.postgres.access.organizations import add_api_key, add_organization
 from openbell_server.adapters.postgres.audit_log import Facts, facts_of
 from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Role, transaction
+from openbell_server.adapters.postgres.controls.calendars import PostgresCalendarOperators
 from openbell_server.adapters.postgres.controls.control_rules import shut_doors
+from openbell_server.adapters.postgres.operators.action_operators import PostgresActionOperators
+from openbell_server.adapters.postgres.operators.halt_operators import PostgresHaltOperators
 from openbell_server.adapters.postgres.operators.operator_store import OperatorStore
+from openbell_server.adapters.postgres.operators.outbox_operators import PostgresOutboxOperators
 from openbell_server.adapters.postgres.schema import operators_pool
 from openbell_server.domain.access.accounts import Environment, NewAccount
 from openbell_server.domain.access.api_keys import PresentedKey
@@ -45,6 +49,22 @@ async def operator_store(url: str, operator: str) -> AsyncIterator["PostgresOper
 @dataclass(frozen=True, slots=True)
 class PostgresOperatorStore(OperatorStore):
     """A change and its audit row are one transaction."""
+
+    @property
+    def actions(self) -> PostgresActionOperators:
+        return PostgresActionOperators(self.pool, self.operator)
+
+    @property
+    def calendars(self) -> PostgresCalendarOperators:
+        return PostgresCalendarOperators(self.pool, self.operator)
+
+    @property
+    def halts(self) -> PostgresHaltOperators:
+        return PostgresHaltOperators(self.pool, self.operator)
+
+    @property
+    def outbox(self) -> PostgresOutboxOperators:
+        return PostgresOutboxOperators(self.pool, self.operator)
 
     async def list_across_organizations(self) -> list[Facts]:
         """All organizations, the oldest first."""

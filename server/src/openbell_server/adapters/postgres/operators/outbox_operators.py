@@ -39,19 +39,11 @@ class PostgresOutboxOperators(OperatorStore):
     async def show(self, queue: Queue, outbox_id: int) -> Facts:
         return facts_of(await self._row(queue, outbox_id))
 
-    async def acknowledge(self, queue: Queue, outbox_id: int, reason: str) -> Facts:
-        """Record that an operator has checked a failed row; a row acknowledged before does not change."""
-        return await self._handle(queue, outbox_id, reason, requeue=False)
-
-    async def requeue(self, queue: Queue, outbox_id: int, reason: str) -> Facts:
-        """Acknowledge a failed row and queue a copy of it, once."""
-        return await self._handle(queue, outbox_id, reason, requeue=True)
-
     async def handle_all(self, queue: Queue, reason: str, *, requeue: bool) -> list[Facts]:
         """Acknowledge or requeue all unacknowledged rows, in the order in which they were queued."""
         unacknowledged = _queries.list_unacknowledged_across_organizations
         rows = await self._list(unacknowledged, queue=queue, row_limit=HANDLED_MAX)
-        return [await self._handle(queue, row["outbox_id"], reason, requeue=requeue) for row in rows]
+        return [await self.handle(queue, row["outbox_id"], reason, requeue=requeue) for row in rows]
 
     async def _row(self, queue: Queue, outbox_id: int) -> asyncpg.Record:
         row = await self._find(_queries.find_row_across_organizations, queue=queue, outbox_id=outbox_id)
@@ -62,7 +54,11 @@ class PostgresOutboxOperators(OperatorStore):
             )
         return cast("asyncpg.Record", row)
 
-    async def _handle(self, queue: Queue, outbox_id: int, reason: str, *, requeue: bool) -> Facts:
+    async def handle(self, queue: Queue, outbox_id: int, reason: str, *, requeue: bool) -> Facts:
+        """Record that an operator has checked a failed row; with `requeue`, also queue a copy of it, once.
+
+        A row acknowledged before does not change.
+        """
         row = await self._row(queue, outbox_id)
         if row["status"] != OutboxStatus.FAILED:
             raise OperatorError(
