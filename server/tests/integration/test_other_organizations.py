@@ -7,13 +7,14 @@ from typing import Any
 import asyncpg
 import pytest
 
-from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore, add_account
+from openbell_server.adapters.postgres.access.accounts import open_account
+from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore
 from openbell_server.application.ports.accept_step import Acceptance, Submission
 from openbell_server.application.ports.account_transaction import BrokerAccount
-from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.accounts import Environment, NewAccount
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.orders.intents import Command
 from support.builders.tenant import a_cancel, a_market_create, a_replace, accept, new_id
@@ -137,16 +138,10 @@ async def test_an_insert_that_names_another_s_account_answers_as_for_one_that_is
 async def test_a_taken_id_is_refused_without_a_word_about_whose_it_is(
     login_pool: Pool, us: PopulatedTenant, them: PopulatedTenant
 ) -> None:
+    new = NewAccount(name="Mine", broker="paper", environment=Environment.PAPER)
     with pytest.raises(asyncpg.UniqueViolationError) as refused:
         async with transaction(login_pool, Role.TENANT, us.organization_id) as connection:
-            await add_account(
-                connection,
-                us.organization_id,
-                them.tenant.account.id,
-                name="Mine",
-                broker="paper",
-                environment=Environment.PAPER,
-            )
+            await open_account(connection, us.organization_id, them.tenant.account.id, new)
     assert refused.value.detail is None
 
 

@@ -10,7 +10,6 @@ INSERTS = {
     "accounts.open_account",
     "control_rules.save_rule",
     "execution.add_to_position",
-    "organizations.create_account",
     "organizations.create_api_key",
     "webhooks.add_webhook",
 }

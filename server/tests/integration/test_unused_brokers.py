@@ -5,12 +5,12 @@ from typing import cast
 
 import pytest
 
-from openbell_server.adapters.postgres.access.organizations import add_account
+from openbell_server.adapters.postgres.access.accounts import open_account
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, transaction
 from openbell_server.adapters.postgres.execution.sign_ins import PostgresSessionStore
 from openbell_server.application.execution.follow_broker import FollowBroker
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.accounts import Environment, NewAccount
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.executor import _follow
 from support.builders.tenant import a_tenant, new_id
@@ -39,10 +39,8 @@ async def test_a_feed_is_opened_once_its_broker_has_an_account(pool: Pool, monke
         assert not follower.opened.is_set()
         organization = tenant.account.organization_id
         async with transaction(pool, Role.TENANT, organization) as connection:
-            account_id, environment = AccountId(new_id()), Environment.PAPER
-            await add_account(
-                connection, organization, account_id, name="Second", broker="paper-b", environment=environment
-            )
+            new = NewAccount(name="Second", broker="paper-b", environment=Environment.PAPER)
+            await open_account(connection, organization, AccountId(new_id()), new)
         async with asyncio.timeout(60):
             await follower.opened.wait()
     finally:

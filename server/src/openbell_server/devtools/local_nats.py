@@ -1,18 +1,14 @@
 """A local NATS server with JetStream, from the system or a wheel, with its store in a given folder."""
 
 import json
-import os
 import shutil
 import socket
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from openbell_server.devtools.child_processes import Child, ChildFailed, free_port
-from openbell_server.devtools.local_server import LocalServer, version_of
-
-_OLDEST = (2, 12)
-_VERSION = r"v(\d+)\.(\d+)\."
+from openbell_server.devtools.child_processes import Child, free_port
+from openbell_server.devtools.local_server import LocalServer, find_program, version_of
 
 
 class LocalNats(LocalServer):
@@ -61,17 +57,13 @@ class LocalNats(LocalServer):
 
 def find_nats() -> Path:
     """The program of OPENBELL_NATS_BIN, else the system's, else the wheel's."""
-    oldest = ".".join(map(str, _OLDEST))
-    if named := os.environ.get("OPENBELL_NATS_BIN"):
-        if version_of(Path(named), _VERSION) < _OLDEST:
-            raise ChildFailed(f"OPENBELL_NATS_BIN is {named}, which is not nats-server {oldest} or newer.")
-        return Path(named)
-    for program in _candidates():
-        if version_of(program, _VERSION) >= _OLDEST:
-            return program
-    raise ChildFailed(
-        f"No nats-server {oldest} or newer was found: pip install 'openbell-server[dev]',"
-        " or install one and set OPENBELL_NATS_BIN to its program (Debian's own is too old)."
+    return find_program(
+        "OPENBELL_NATS_BIN",
+        "nats-server 2.12",
+        _candidates(),
+        lambda program: version_of(program, r"v(\d+)\.(\d+)\.") >= (2, 12),
+        "pip install 'openbell-server[dev]', or install one and set OPENBELL_NATS_BIN to its program (Debian's own is"
+        " too old).",
     )
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from openbell_server.adapters.postgres.access.organizations import add_account, add_api_key, add_organization
+from openbell_server.adapters.postgres.access.accounts import open_account
+from openbell_server.adapters.postgres.access.organizations import add_api_key, add_organization
 from openbell_server.adapters.postgres.connection import EXECUTOR_ROLES, DatabaseClock, Role, open_pool, transaction
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
 from openbell_server.adapters.postgres.operators.operators import operator_store
@@ -16,7 +17,7 @@ from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.local_services import LocalServices
 from openbell_server.devtools.stack import APP_LOGIN, EXECUTOR_LOGIN, Stack
 from openbell_server.domain.access import api_keys
-from openbell_server.domain.access.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment
+from openbell_server.domain.access.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment, NewAccount
 from openbell_server.domain.access.principals import PERMISSIONS
 from openbell_server.domain.identifiers import AccountId, OrganizationId
 from openbell_server.processes.vault import FILE
@@ -155,14 +156,8 @@ async def _seed(url: str, brokers: Sequence[str], provider: str) -> Seeded:
                 )
         async with transaction(pool, Role.TENANT, acme) as connection:
             for number, (account, broker) in enumerate(zip(seeded.account_ids, brokers, strict=True), 1):
-                await add_account(
-                    connection,
-                    seeded.organization_id,
-                    account,
-                    name=f"Paper {number}",
-                    broker=broker,
-                    environment=Environment.PAPER,
-                )
+                new = NewAccount(name=f"Paper {number}", broker=broker, environment=Environment.PAPER)
+                await open_account(connection, seeded.organization_id, account, new)
             await add_api_key(
                 connection,
                 seeded.organization_id,

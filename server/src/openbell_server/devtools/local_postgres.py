@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from openbell_server.devtools.child_processes import Child, ChildFailed, bound_to_us
-from openbell_server.devtools.local_server import LocalServer, version_of
+from openbell_server.devtools.local_server import LocalServer, find_program, version_of
 
 _OLDEST_MAJOR = 15
 _INITDB_SECONDS = 60
@@ -99,16 +99,13 @@ def server_user() -> pwd.struct_passwd | None:
 
 def find_postgres() -> Path:
     """The folder of OPENBELL_POSTGRES_BIN, else the system's, else the wheel's."""
-    if named := os.environ.get("OPENBELL_POSTGRES_BIN"):
-        if _major(Path(named)) < _OLDEST_MAJOR:
-            raise ChildFailed(f"OPENBELL_POSTGRES_BIN is {named}, which is not PostgreSQL {_OLDEST_MAJOR} or newer.")
-        return Path(named)
-    for folder in _candidates():
-        if _major(folder) >= _OLDEST_MAJOR:
-            return folder
-    raise ChildFailed(
-        f"No PostgreSQL {_OLDEST_MAJOR} or newer was found: install one (Debian: apt-get install postgresql),"
-        " or pip install 'openbell-server[dev]', or set OPENBELL_POSTGRES_BIN to the folder of its programs."
+    return find_program(
+        "OPENBELL_POSTGRES_BIN",
+        f"PostgreSQL {_OLDEST_MAJOR}",
+        _candidates(),
+        lambda folder: _major(folder) >= _OLDEST_MAJOR,
+        "install one (Debian: apt-get install postgresql), or pip install 'openbell-server[dev]', or set"
+        " OPENBELL_POSTGRES_BIN to the folder of its programs.",
     )
 
 

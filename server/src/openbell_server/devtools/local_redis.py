@@ -1,15 +1,11 @@
 """A local Redis server without persistence, on loopback only."""
 
-import os
 import shutil
 import socket
 from pathlib import Path
 
-from openbell_server.devtools.child_processes import Child, ChildFailed
-from openbell_server.devtools.local_server import LocalServer, version_of
-
-_OLDEST = (6, 2)
-_VERSION = r"v=(\d+)\.(\d+)\."
+from openbell_server.devtools.child_processes import Child
+from openbell_server.devtools.local_server import LocalServer, find_program, version_of
 
 
 class LocalRedis(LocalServer):
@@ -45,15 +41,11 @@ class LocalRedis(LocalServer):
 
 def find_redis() -> Path:
     """The program of OPENBELL_REDIS_BIN, else the system's."""
-    oldest = ".".join(map(str, _OLDEST))
-    if named := os.environ.get("OPENBELL_REDIS_BIN"):
-        if version_of(Path(named), _VERSION) < _OLDEST:
-            raise ChildFailed(f"OPENBELL_REDIS_BIN is {named}, which is not redis-server {oldest} or newer.")
-        return Path(named)
     found = shutil.which("redis-server")
-    if found and version_of(Path(found), _VERSION) >= _OLDEST:
-        return Path(found)
-    raise ChildFailed(
-        f"No redis-server {oldest} or newer was found: apt-get install redis-server, or set OPENBELL_REDIS_BIN to its"
-        " program."
+    return find_program(
+        "OPENBELL_REDIS_BIN",
+        "redis-server 6.2",
+        [Path(found)] if found else [],
+        lambda program: version_of(program, r"v=(\d+)\.(\d+)\.") >= (6, 2),
+        "apt-get install redis-server, or set OPENBELL_REDIS_BIN to its program.",
     )

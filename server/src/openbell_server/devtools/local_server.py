@@ -1,9 +1,10 @@
 """Base class of the local servers."""
 
+import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar
 
@@ -46,6 +47,20 @@ class LocalServer:
         if not is_ready() or not child.is_running:
             child.destroy()
             raise ChildFailed(f"{name} did not start on port {self.port}:\n{child.log_tail()}")
+
+
+def find_program(
+    variable: str, name: str, candidates: Iterable[Path], is_usable: Callable[[Path], bool], how: str
+) -> Path:
+    """The place that the variable names, else the first candidate that is usable; `how` says how to install one."""
+    if named := os.environ.get(variable):
+        if not is_usable(Path(named)):
+            raise ChildFailed(f"{variable} is {named}, which is not {name} or newer.")
+        return Path(named)
+    for candidate in candidates:
+        if is_usable(candidate):
+            return candidate
+    raise ChildFailed(f"No {name} or newer was found: {how}")
 
 
 def version_of(program: Path, pattern: str) -> tuple[int, ...]:

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal, localcontext
 from uuid import UUID
 
+from openbell_server.adapters.postgres.access.accounts import open_account
 from openbell_server.adapters.postgres.access.organizations import (
     PostgresOrganizationStore,
-    add_account,
     add_api_key,
     add_organization,
 )
@@ -20,7 +20,13 @@ from openbell_server.application.intents.group_commit import GroupCommit
 from openbell_server.application.intents.ports import IntentStore
 from openbell_server.application.ports.accept_step import Acceptance, Submission
 from openbell_server.domain.access import api_keys
-from openbell_server.domain.access.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment, TradingAccount
+from openbell_server.domain.access.accounts import (
+    CONTROLS_PREMIUM,
+    TRADING_LIVE,
+    Environment,
+    NewAccount,
+    TradingAccount,
+)
 from openbell_server.domain.access.principals import PERMISSIONS, Principal, PrincipalKind
 from openbell_server.domain.controls.receipts import Evaluation, Receipt, receipt_of
 from openbell_server.domain.identifiers import (
@@ -227,7 +233,8 @@ async def an_account(
 ) -> TradingAccount:
     account = AccountId(new_id())
     async with transaction(pool, Role.TENANT, organization) as connection:
-        await add_account(connection, organization, account, name="First", broker=broker, environment=environment)
+        new = NewAccount(name="First", broker=broker, environment=environment)
+        await open_account(connection, organization, account, new)
     found = await PostgresOrganizationStore(pool).find_account(organization, account)
     assert found is not None
     return found

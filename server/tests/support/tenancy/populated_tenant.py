@@ -359,7 +359,6 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "finish_deletion": lambda: {"subject": LEAVING},
     "create_api_key": lambda: {"api_key_id": new_id(), "key_id": new_id().hex[-12:]},
     "open_account": lambda: {"account_id": new_id()},
-    "create_account": lambda: {"account_id": new_id()},
     "list_actions_of_reference": lambda: {"action_type": "CREATE"},
     "keep_refusal": lambda: {"receipt_id": new_id()},
     "add_webhook": lambda: {"webhook_id": new_id()},

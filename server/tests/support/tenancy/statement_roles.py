@@ -237,7 +237,6 @@ MAY_RUN: dict[str, set[Role]] = {
     "operators.list_audit_log_across_organizations": {_O},
     "organizations.create_organization": {_T, _O},
     "organizations.create_api_key": {_T, _O},
-    "organizations.create_account": {_T, _O},
     "organizations.create_counters": {_T, _O},
     "organizations.read_organization": {_T, _O},
     "organizations.find_keys_across_organizations": {_T, Role.KEYS},

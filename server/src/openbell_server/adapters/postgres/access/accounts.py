@@ -41,7 +41,7 @@ async def open_account(
     organization_id: OrganizationId,
     account_id: AccountId,
     new: NewAccount,
-    credential_status: CredentialStatus,
+    credential_status: CredentialStatus = CredentialStatus.NOT_REQUIRED,
 ) -> None:
     """Add an account with its counters, in the caller's transaction."""
     slot = slot_of(account_id)

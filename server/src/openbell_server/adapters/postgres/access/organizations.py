@@ -60,28 +60,6 @@ async def add_api_key(
     )
 
 
-async def add_account(
-    connection: Connection,
-    organization_id: OrganizationId,
-    account_id: AccountId,
-    *,
-    name: str,
-    broker: str,
-    environment: Environment,
-) -> None:
-    """Add an account with its counters, in the caller's transaction."""
-    await _queries.create_account(
-        connection,
-        organization_id=organization_id,
-        account_id=account_id,
-        name=name,
-        broker=broker,
-        environment=environment,
-        slot=slot_of(account_id),
-    )
-    await add_counters(connection, organization_id, account_id)
-
-
 async def add_counters(connection: Connection, organization_id: OrganizationId, account_id: AccountId) -> None:
     """Add the row that numbers a new account's actions and events, in the caller's transaction."""
     await _queries.create_counters(

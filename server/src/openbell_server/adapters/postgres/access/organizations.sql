@@ -10,10 +10,6 @@ select :organization_id, :api_key_id::uuid, :key_id, :name, :environment, :permi
     :expires_at::timestamptz
 from turn;
 
--- name: create_account(organization_id, account_id, name, broker, environment, slot)!
-insert into accounts (organization_id, account_id, name, broker, environment, slot)
-values (:organization_id, :account_id, :name, :broker, :environment, :slot);
-
 -- name: create_counters(organization_id, account_id, slot)!
 -- After the account, in a separate statement: row security accepts the row only if it sees the organization's account.
 insert into account_counters (organization_id, account_id, slot, recovered_epoch)
