@@ -67,7 +67,8 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         operations.watch_database(pool)
         operations.watch_nats(hints, needed=False)
         watch_calendars(operations, load_calendars())
-        slots = SlotLeases(PostgresLeaseStore(pool), _identity(settings), boot_time)
+        executor_id = run_id(settings.executor_name, uuid4()) if settings.executor_name else uuid4()
+        slots = SlotLeases(PostgresLeaseStore(pool), executor_id, boot_time)
         session_store = PostgresSessionStore(pool, DatabaseClock(pool))
         parts = build_executor(
             ExecutorDependencies(
@@ -251,10 +252,6 @@ def _log_accounts(dispatcher: AccountDispatcher, log: structlog.stdlib.BoundLogg
             log.error("account_halted", broker=name, account_id=str(account_id), why=why)
         while broker.fallen_silent:
             log.warning("feed_is_mute", broker=name, account_id=str(broker.fallen_silent.pop()))
-
-
-def _identity(settings: Settings) -> UUID:
-    return run_id(settings.executor_name, uuid4()) if settings.executor_name else uuid4()
 
 
 async def _renew_leases(slots: SlotLeases, recovery: PostgresRecoveryStore, feeds: _Feeds) -> None:

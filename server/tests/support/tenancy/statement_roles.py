@@ -25,7 +25,6 @@ MAY_RUN: dict[str, set[Role]] = {
     "accounts.find_account_record": {_T},
     "accounts.is_busy": {_T},
     "accounts.save_account": {_T},
-    "api_key_records.is_organization_disabled": {_T, _O, Role.RELAY},
     "api_key_records.list_api_key_records": {_T, Role.KEYS, _O},
     "api_key_records.find_api_key_record": {_T, Role.KEYS, _O},
     "api_key_records.lock_api_key_record": {_T, _O},

@@ -44,12 +44,11 @@ async def open_account(
     credential_status: CredentialStatus = CredentialStatus.NOT_REQUIRED,
 ) -> None:
     """Add an account with its counters, in the caller's transaction."""
-    slot = slot_of(account_id)
     await _queries.open_account(
         connection,
         organization_id=organization_id,
         account_id=account_id,
-        slot=slot,
+        slot=slot_of(account_id),
         credential_status=credential_status,
         **asdict(new),
     )

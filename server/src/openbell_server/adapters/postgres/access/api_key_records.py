@@ -16,6 +16,7 @@ from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import OrganizationId
 
 _queries = named_queries.load("api_key_records")
+_organizations = named_queries.load("organizations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class PostgresApiKeyRecords(PostgresStore):
     ids: DatabaseClock
 
     async def is_organization_disabled(self, organization_id: OrganizationId) -> bool:
-        return bool(await self._one(_queries.is_organization_disabled, organization_id))
+        row = await self._one(_organizations.read_organization, organization_id)
+        return row is not None and bool(row["disabled"])
 
     async def add(self, principal: Principal, presented: PresentedKey, new: NewApiKey) -> ApiKeyRecord:
         organization_id = principal.organization_id

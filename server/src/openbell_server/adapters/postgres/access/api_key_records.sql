@@ -1,6 +1,3 @@
--- name: is_organization_disabled(organization_id)$
-select disabled from organizations where organization_id = :organization_id;
-
 -- name: list_api_key_records(organization_id, after, row_limit)
 -- In commit order, because create_api_key takes the time under a lock.
 select number, api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at, created_at

@@ -98,11 +98,6 @@ class PostgresRuleStore(PostgresStore):
             return [_change(address, row) async for row in rows]
 
 
-async def shut_doors(connection: Connection, organization_id: UUID) -> None:
-    """Wait until no door of the organization (or platform) is open; call it last before the commit."""
-    await _queries.shut_doors(connection, whose=organization_id)
-
-
 def encode_terms(terms: RuleTerms) -> str:
     return json.dumps({"mode": terms.mode, "on_missing": terms.on_missing, "parameters": dict(terms.parameters)})
 

@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from uuid import UUID
 
 from openbell_server.adapters.postgres.connection import Connection
 from openbell_server.adapters.postgres.controls import markets
@@ -58,16 +57,12 @@ class JudgingTransaction:
         return replace(facts, instrument=instrument, rates_of_exchange=rates)
 
     async def keep_refusal(self, action: TrackedAction, receipt: Receipt) -> None:
+        receipt_id = ReceiptId(uuid7(int(self.now.timestamp() * 1000), os.urandom(10)))
         await accept_with_counts.keep_refusal(
             self.connection,
             self.account.organization_id,
             self.account.account_id,
-            _new_receipt_id(self.now),
+            receipt_id,
             receipt,
             (action.intent_id, action.seq),
         )
-
-
-def _new_receipt_id(now: datetime) -> ReceiptId:
-    new_id: UUID = uuid7(int(now.timestamp() * 1000), os.urandom(10))
-    return ReceiptId(new_id)

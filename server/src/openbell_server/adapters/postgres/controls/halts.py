@@ -1,6 +1,6 @@
 """Records halts on accounts and their end, each under the account's lock."""
 
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +24,6 @@ ORDERS_AT_ONCE_MAX: Final = 100
 RESUMED: Final = "RESUMED"
 _CHANGED: Final = ("halt",)
 _queries = named_queries.load("halts")
-Query = Callable[..., AsyncIterator[asyncpg.Record]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class PostgresHaltStore(PostgresStore):
     async def note_comparison(self, account: BrokerAccount) -> bool:
         return bool(await self._one(_queries.note_comparison, **_where(account)))
 
-    async def _across(self, query: Query, slots: Collection[int]) -> list[asyncpg.Record]:
+    async def _across(self, query: Callable[..., Any], slots: Collection[int]) -> list[asyncpg.Record]:
         return await self._rows_across(Role.EXECUTOR, query, slots=list(slots), row_limit=ACCOUNTS_AT_ONCE_MAX)
 
     async def _write(self, query: Callable[..., Any], account: BrokerAccount, switch: Switch, reason: Reason) -> bool:

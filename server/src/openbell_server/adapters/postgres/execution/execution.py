@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
@@ -30,7 +30,6 @@ from openbell_server.domain.orders.order_aggregate import Order
 from openbell_server.domain.orders.order_terms import Terms
 
 ROUND_MAX: Final = 200
-NamedQuery = Callable[..., AsyncIterator[asyncpg.Record]]
 _queries = named_queries.load("execution")
 _order_details = named_queries.load("order_details")
 _unknown_outcomes = named_queries.load("unknown_outcomes")
@@ -293,7 +292,7 @@ class PostgresExecutionStore(PostgresStore):
     ) -> list[AccountId]:
         return await self._accounts(_queries.accounts_held_across_organizations, slots, settle_seconds=settle_seconds)
 
-    async def _accounts(self, query: NamedQuery, slots: Collection[int], **seconds: float) -> list[AccountId]:
+    async def _accounts(self, query: Callable[..., Any], slots: Collection[int], **seconds: float) -> list[AccountId]:
         rows = await self._rows_across(Role.EXECUTOR, query, slots=list(slots), **seconds)
         return [row["account_id"] for row in rows]
 
@@ -310,6 +309,6 @@ class PostgresExecutionStore(PostgresStore):
     ) -> list[BrokerAccount]:
         return await self._of_broker(_positions.accounts_without_positions_across_organizations, broker, slots)
 
-    async def _of_broker(self, query: NamedQuery, broker: str, slots: Collection[int]) -> list[BrokerAccount]:
+    async def _of_broker(self, query: Callable[..., Any], broker: str, slots: Collection[int]) -> list[BrokerAccount]:
         rows = await self._rows_across(Role.EXECUTOR, query, broker=broker, slots=list(slots))
         return [BrokerAccount(**row) for row in rows]

@@ -1,6 +1,6 @@
 """Reads credentials for signing in at brokers, and records the brokers' answers and the state of their feeds."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -125,7 +125,7 @@ class PostgresSessionStore(PostgresStore):
                 )
 
     async def _accounts(
-        self, query: Callable[..., AsyncIterator[asyncpg.Record]], slots: Collection[int], **values: object
+        self, query: Callable[..., Any], slots: Collection[int], **values: object
     ) -> list[BrokerAccount]:
         rows = await self._rows_across(Role.EXECUTOR, query, slots=list(slots), **values)
         return [BrokerAccount(**row) for row in rows]

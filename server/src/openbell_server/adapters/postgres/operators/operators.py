@@ -18,7 +18,6 @@ from openbell_server.adapters.postgres.access.organizations import add_api_key, 
 from openbell_server.adapters.postgres.audit_log import Facts, facts_of
 from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Role, transaction
 from openbell_server.adapters.postgres.controls.calendars import PostgresCalendarOperators
-from openbell_server.adapters.postgres.controls.control_rules import shut_doors
 from openbell_server.adapters.postgres.operators.action_operators import PostgresActionOperators
 from openbell_server.adapters.postgres.operators.halt_operators import PostgresHaltOperators
 from openbell_server.adapters.postgres.operators.operator_store import OperatorStore
@@ -32,6 +31,7 @@ from openbell_server.domain.identifiers import AccountId, OrganizationId
 
 LISTED_MAX: Final = 10_000
 _queries = named_queries.load("operators")
+_rules = named_queries.load("control_rules")
 
 
 @asynccontextmanager
@@ -287,7 +287,7 @@ class PostgresOperatorStore(OperatorStore):
             await self._audit(
                 connection, organization_id, audit_id, operation, organization_id, before, after := facts_of(row)
             )
-            await shut_doors(connection, organization_id)
+            await _rules.shut_doors(connection, whose=organization_id)
             return after
 
     async def _change_api_key(
