@@ -66,7 +66,7 @@ def _without_lock() -> Change:
     return MemoryDatabase, "take_lock", take_lock
 
 
-def _door_for_all() -> Change:
+def _door_without_check() -> Change:
     async def open_doors(
         self: MemoryAccountTransaction, action_ids: Sequence[ActionId], attempt_id: UUID
     ) -> dict[ActionId, datetime]:
@@ -102,7 +102,7 @@ def _waiting_too() -> Change:
     return MemoryExecutionStore, "accounts_waiting_across_organizations", all_accounts
 
 
-def _nobody(where: str) -> Change:
+def _no_accounts(where: str) -> Change:
     async def none(self: MemoryExecutionStore, slots: Collection[int], seconds: float) -> list[Any]:
         del self, slots, seconds
         return []
@@ -139,12 +139,12 @@ def _resend_on_miss() -> list[Change]:
     return [(settle_unknown._Look, "at", mistaken)]
 
 
-def _told_untold() -> list[Change]:
+def _completed_unpublished() -> list[Change]:
     async def publish(self: BusPublisher, rows: Sequence[Any], is_late: Callable[[], bool]) -> Published:
         del self, is_late
         return Published(frozenset(row.outbox_id for row in rows), frozenset())
 
-    return [(BusPublisher, "publish", publish), _nobody("accounts_waiting_across_organizations")]
+    return [(BusPublisher, "publish", publish), _no_accounts("accounts_waiting_across_organizations")]
 
 
 def _every_fill_is_new() -> list[Change]:
@@ -164,7 +164,7 @@ def _end_at_once() -> list[Change]:
     return [(order_aggregate._EFFECTS, Ended, ended)]  # type: ignore[list-item]
 
 
-def _absent_by_timer() -> list[Change]:
+def _settled_as_absent() -> list[Change]:
     def after_look(order: Order, *_: object, **__: object) -> object:
         return after_absence(order)
 
@@ -278,32 +278,40 @@ def _position_by_report() -> list[Change]:
     return [(track_orders, "_count", mistaken)]
 
 
-def _blind_to_changes() -> list[Change]:
+def _without_changes() -> list[Change]:
     return [(track_orders, "counted_anew", lambda executions, _: order_reports.counted_anew(executions, []))]
 
 
 SABOTAGES: Final = {
-    "the door opens for everybody": Sabotage(lambda: [_without_lock(), _door_for_all()]),
-    "a new id for every write": Sabotage(_new_id_each_time),
-    "no answer is a refusal": Sabotage(lambda: [(execute_action, "Unknown", lambda why: Refused("TIMEOUT", why))]),
-    "not found is sent again": Sabotage(_resend_on_miss, "B"),
-    "rows are told of by word only": Sabotage(_told_untold),
-    "every fill is new": Sabotage(_every_fill_is_new),
-    "an end comes before its fills": Sabotage(_end_at_once),
-    "doubt ends by a timer": Sabotage(_absent_by_timer, first_seed=24),
-    "the first miss is proof": Sabotage(_first_miss, first_seed=131),
-    "a door never grows old": Sabotage(lambda: [(execute_action, "DOOR_SECONDS", 3600.0)], "AW"),
-    "a cancel overtakes its create": Sabotage(_cancel_overtakes),
-    "an abandoned command was not sent": Sabotage(lambda: [(flag_unknown, "Unknown", NotSent)], first_seed=126),
-    "a replace adds to the quantity": Sabotage(_added_quantity),
-    "reports wait for no lock": Sabotage(_unlocked_reports),
-    "what is in doubt is taken and sent again": Sabotage(
-        lambda: [_ready_again(), _door_for_all(), _waiting_too()], "WB"
+    "a door opens without a lock and for actions that were sent before": Sabotage(
+        lambda: [_without_lock(), _door_without_check()]
     ),
-    "nobody looks at doubts": Sabotage(lambda: [_nobody("accounts_in_doubt_across_organizations"), *_never_flagged()]),
-    "nothing is compared": Sabotage(_nothing_compared),
-    "nobody is told of doubts": Sabotage(_never_flagged, "BC"),
-    "open orders are all orders": Sabotage(_open_orders_only),
-    "positions count reports": Sabotage(_position_by_report),
-    "what is taken back counts": Sabotage(_blind_to_changes),
+    "every send uses a new client order id": Sabotage(_new_id_each_time),
+    "a timeout counts as a rejection": Sabotage(
+        lambda: [(execute_action, "Unknown", lambda why: Refused("TIMEOUT", why))]
+    ),
+    "an order is sent again after one look-up that does not find it": Sabotage(_resend_on_miss, "B"),
+    "outbox rows are completed without being published, and no sweep finds them": Sabotage(_completed_unpublished),
+    "a fill that is reported twice counts twice": Sabotage(_every_fill_is_new),
+    "an order closes before its last fills are counted": Sabotage(_end_at_once),
+    "any look-up settles an UNKNOWN action as never arrived": Sabotage(_settled_as_absent, first_seed=24),
+    "one look-up without a result proves that a command never arrived": Sabotage(_first_miss, first_seed=131),
+    "a command may be sent an hour after its door": Sabotage(lambda: [(execute_action, "DOOR_SECONDS", 3600.0)], "AW"),
+    "a CANCEL is sent before its CREATE is settled": Sabotage(_cancel_overtakes),
+    "a command whose executor crashed counts as not sent": Sabotage(
+        lambda: [(flag_unknown, "Unknown", NotSent)], first_seed=126
+    ),
+    "a REPLACE sends a larger quantity than requested": Sabotage(_added_quantity),
+    "reports are applied without the lock of the account": Sabotage(_unlocked_reports),
+    "an action past its door is queued again and resent": Sabotage(
+        lambda: [_ready_again(), _door_without_check(), _waiting_too()], "WB"
+    ),
+    "UNKNOWN actions are neither looked up nor flagged": Sabotage(
+        lambda: [_no_accounts("accounts_in_doubt_across_organizations"), *_never_flagged()]
+    ),
+    "accounts are not reconciled with the broker": Sabotage(_nothing_compared),
+    "UNKNOWN actions are not flagged": Sabotage(_never_flagged, "BC"),
+    "a look-up does not find orders that have ended": Sabotage(_open_orders_only),
+    "a position counts repeated reports of a fill": Sabotage(_position_by_report),
+    "cancelled and corrected fills keep their first values": Sabotage(_without_changes),
 }

@@ -38,9 +38,9 @@ def test_a_seed_that_once_broke_a_bar_breaks_none(seed: int, id_class: str) -> N
 
 
 def test_a_sabotaged_run_breaks_one_and_says_how_to_see_it_again() -> None:
-    plan = Plan(seed=0, id_class="A", sabotage="rows are told of by word only")
+    plan = Plan(seed=0, id_class="A", sabotage="a fill that is reported twice counts twice")
     assert run(plan).findings
-    assert plan.replay == "make sim SEED=0 CLASS=A SABOTAGE='rows are told of by word only'"
+    assert plan.replay == "make sim SEED=0 CLASS=A SABOTAGE='a fill that is reported twice counts twice'"
 
 
 def test_a_death_at_a_point_happens_and_breaks_no_bar() -> None:
