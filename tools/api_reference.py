@@ -7,10 +7,10 @@ from typing import Any
 Json = dict[str, Any]
 INTRODUCTION = (
     "# REST operations\n\n"
-    "Every operation of the [REST interface](reference.md), made by `make generate` from [the OpenAPI "
-    "document](openapi.json), which is exact where this page is short: patterns, bounds and examples are there, and at "
-    "`/docs` of a running api. What codes mean and what to do about them is in [errors](errors.md).\n\n"
-    "Fields and parameters marked * must be there. Every operation that needs a credential can also answer {codes}. "
+    "This page lists every operation of the [REST interface](reference.md). `make generate` writes it from [the "
+    "OpenAPI document](openapi.json), which also has patterns, bounds and examples; a running api shows them at "
+    "`/docs`. [Errors](errors.md) explains the codes and what to do about them.\n\n"
+    "Fields and parameters marked * are required. Every operation that needs a credential can also return {codes}. "
     "Parameters that many operations take are described only here:\n\n"
 )
 OFTEN = 8

@@ -10,11 +10,11 @@ from typer.main import get_command
 
 INTRODUCTION = (
     "# Commands\n\n"
-    "Every command of `openbell`, for those who trade, and `openbell-server`, for those who run it, made by "
-    "`make generate` from the programs. Exit codes, profiles and what asks before it is live are in [the command line]"
-    "(command-line.md); what operators do with theirs is in [operators](operators.md).\n"
+    "This page lists every command of `openbell` (for trading) and `openbell-server` (for operating the platform). "
+    "`make generate` writes it from the programs. [The command line](command-line.md) explains exit codes, profiles "
+    "and confirmation on live accounts; [operators](operators.md) explains the tasks of operators.\n"
 )
-OPTIONS = "\nOptions that many of its commands take, described only here; `--help` says where they can be used:\n\n"
+OPTIONS = "\nOptions of many commands are described only here; `--help` of a command lists its options:\n\n"
 OFTEN = 10
 Command = TyperCommand | TyperGroup
 

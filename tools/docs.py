@@ -17,15 +17,17 @@ COLUMNS = re.compile(r"^\| Scenario \| (.*) \|$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 INTRODUCTION = """# Guarantees
 
-What was measured at full size of what the front page promises. Measure it yourself: `make proof PART=<part>` measures
-one part, `make nightly` every part whose result is older than the code that it covers. Rows without a bar are
-informational. A bar that was not reached says so; [performance](performance.md) explains what limits it.
+This page has the measured results for every promise of the front page, at full size. To measure one part yourself, run
+`make proof PART=<part>`; `make nightly` measures every part whose result is older than the code that it covers. A bar
+is the value that must be reached; rows without a bar are informational. A bar that was not reached is marked;
+[performance](performance.md) explains what limits it.
 """
 CONFORMANCE = """# Conformance
 
-What every broker must do, as scenarios over real sockets against a broker on this machine that speaks its language,
-with the application and its database around. Run them yourself: `make contract [BROKER=<name>]`. A broker is spared a
-scenario only by what it declares of itself.
+This page lists the scenarios that every broker adapter must pass, and the results. Each runs the real application with
+its database against a local simulator of the broker's API, over real sockets. Run them yourself: `make contract
+[BROKER=<name>]`. A scenario is left out only if the broker's declared capabilities say that it does not offer the
+feature.
 """
 
 

@@ -62,21 +62,21 @@ def intents_way() -> str:
         text(250, 36, "an intent: what you want,\nwith an idempotency key", "note"),
         arrow((125, 52), (125, 76)),
         box(20, 78, 210, "api"),
-        text(250, 98, "judges it by the controls", "note"),
+        text(250, 98, "evaluates the controls", "note"),
         arrow((125, 114), (125, 138)),
         box(20, 140, 210, "PostgreSQL\naction · receipt\noutbox row · event", "warm"),
         text(250, 168, "one transaction; then you\nget your 202", "note"),
         arrow((125, 216), (125, 240)),
         box(20, 242, 210, "relay"),
-        text(250, 256, "tells the executor of the\naccount's slot, through NATS", "note"),
+        text(250, 256, "notifies the executor of the\naccount's slot, through NATS", "note"),
         arrow((125, 278), (125, 302)),
         box(20, 304, 210, "executor"),
-        text(250, 324, "judges it again", "note"),
+        text(250, 324, "evaluates them again", "note"),
         arrow((125, 340), (125, 384)),
         '<path class="door" d="M20 362H230"/>',
         text(250, 367, "the door, committed first", "bold"),
         box(20, 386, 210, "broker\nan order", "cool"),
-        text(250, 406, "written once, under an id\nmade from the action's", "note"),
+        text(250, 406, "sent once, with an id\nmade from the action's id", "note"),
         arrow((125, 442), (125, 466)),
         box(20, 468, 210, "PostgreSQL\noutcome · executions\norder · position · events", "warm"),
         text(250, 496, "what the broker answers\nand reports, each once", "note"),
@@ -84,7 +84,7 @@ def intents_way() -> str:
         box(20, 570, 210, "You, following", "cool"),
         text(250, 590, "gRPC, HTTP or webhook:\nevents 1, 2, 3 …", "note"),
     ]
-    return sheet(626, "An intent's way from the caller to the broker and back as events", parts)
+    return sheet(626, "The path of an intent from the caller to the broker and back as events", parts)
 
 
 def one_way_door() -> str:
@@ -95,26 +95,26 @@ def one_way_door() -> str:
         arrow((240, 72), (240, 116)),
         '<path class="door" d="M20 96H460"/>',
         text(24, 88, "the door", "bold"),
-        box(140, 118, 200, "DISPATCHING\nwritten to the broker, once"),
+        box(140, 118, 200, "DISPATCHING\nsent to the broker, once"),
         arrow((170, 174), (85, 234)),
         arrow((225, 174), (225, 234)),
         arrow((300, 174), (345, 250)),
-        text(44, 200, "it says yes", "note"),
-        text(150, 220, "it says no", "note"),
+        text(44, 200, "accepted", "note"),
+        text(150, 220, "rejected", "note"),
         text(332, 190, "no answer, or one\nthat proves nothing", "note"),
         box(20, 236, 130, "ACKED", "good"),
         box(165, 236, 130, "REFUSED", "bad"),
         box(330, 252, 130, "UNKNOWN", "warm"),
         arrow((395, 288), (395, 322)),
-        box(100, 324, 360, "the broker is asked, again and again\nby the order's id; no timer ends this", "warm"),
+        box(100, 324, 360, "the executor looks up the order by its\nid; no timer ends this", "warm"),
         arrow((160, 380), (85, 440)),
         arrow((240, 380), (240, 440)),
         arrow((395, 380), (395, 440)),
-        text(56, 406, "it has it", "note"),
-        text(246, 416, "provably not", "note"),
+        text(56, 406, "found", "note"),
+        text(246, 416, "never arrived", "note"),
         text(401, 416, "no proof", "note"),
         box(20, 442, 130, "ACKED", "good"),
-        box(165, 442, 150, "written again\nwhere an id counts\nonce, else FAILED"),
+        box(165, 442, 150, "sent again if ids\nare enforced,\nelse FAILED"),
         box(330, 442, 130, "UNKNOWN\nflagged for\nan operator", "warm"),
     ]
     return sheet(536, "The one-way door, and what follows when the broker does not answer", parts)
@@ -128,18 +128,18 @@ def scopes() -> str:
         return shape + text(x + 12, y + 24, title, "bold") + text(x + 12, y + 44, note, "note")
 
     parts = [
-        frame(14, 14, 452, 382, "", "platform", "the operator's rules, for everybody"),
+        frame(14, 14, 452, 382, "", "platform", "the operator's rules, for all"),
         frame(30, 74, 420, 306, "cool", "organization", "its admins' rules, for all of its accounts"),
         frame(46, 134, 246, 230, "", "account", "at one broker, paper or live"),
         frame(62, 194, 214, 84, "warm", "symbol, such as AAPL", "on this account\nswitch, times, rules"),
-        frame(62, 288, 214, 60, "warm", "another symbol", "rules of its own"),
-        frame(306, 134, 130, 230, "good", "API key", "what one bot\nmay do, on\nevery account\nit trades on"),
+        frame(62, 288, 214, 60, "warm", "another symbol", "its own rules"),
+        frame(306, 134, 130, 230, "good", "API key", "limits of one\nprogram, on\nall accounts\nit trades on"),
     ]
     parts.append(
         text(
             240,
             426,
-            "Every rule that applies is judged; each must pass.\nOf switches the strictest wins.",
+            "All rules that apply are evaluated; each must pass.\nThe strictest switch applies.",
             "",
             "middle",
         )

@@ -20,16 +20,21 @@ from openbell_server.devtools.pages.brokers import brokers_page
 from openbell_server.devtools.pages.errors import errors_page
 from openbell_server.devtools.pages.metrics import metrics_page
 from openbell_server.devtools.pages.order_lifecycle import order_lifecycle_page
-from openbell_server.processes.rest_wiring import rest_app
+from openbell_server.processes.rest_wiring import RestDependencies, rest_app
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 
 
 def main() -> None:
-    """Ask the application itself; it needs no database to tell."""
+    """The document describes the routes only, so the application gets no services."""
     write_sync_client()
-    app = rest_app(cast("Any", None), cast("Any", None), b"", *[cast("Any", None)] * 6)
+    none = cast("Any", None)
+    app = rest_app(
+        RestDependencies(
+            pool=none, hints=none, cursor_key=b"", tokens=none, limit=none, provider_name="", fault_plans=none
+        )
+    )
     document = TestClient(app).get("/openapi.json").raise_for_status()
     (DOCS / "openapi.json").write_text(document.text)
     (DOCS / "api-reference.md").write_text(api_reference_page(document.json()))

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 INTRODUCTION = (
     "# gRPC\n\n"
-    "Everything in [proto/trading.proto](../proto/trading.proto), from which this page is made by `make generate`. "
-    "How subscriptions behave is in [events](events.md).\n\n"
+    "This page lists every call, message and field of [proto/trading.proto](../proto/trading.proto). `make generate` "
+    "writes it. [Events](events.md) describes how subscriptions behave.\n\n"
 )
 BLOCK = re.compile(r"^(service|message|enum) (\w+) \{\}?$")
 CALL = re.compile(r"^rpc (\w+)\((stream )?(\w+)\) returns \((stream )?(\w+)\);$")

@@ -17,9 +17,9 @@ from support.rest.typical_mistakes import BODIES, CONTROLS, LISTS, STATES, Mista
 
 TOO_MUCH = json.dumps({"client_reference_id": "x" * 70_000})
 GROUPS = {
-    "Who calls": CALLERS,
+    "Callers": CALLERS,
     "Bodies": BODIES,
-    "What stands in the way": STATES,
+    "States that prevent a command": STATES,
     "Lists and paths": LISTS,
     "Controls": CONTROLS,
     "API keys": KEYS,
@@ -27,8 +27,8 @@ GROUPS = {
 }
 INTRODUCTION = """# Typical mistakes
 
-What callers get wrong, and the answer to each, as a run of the tests received it. Every answer names the field, the
-rule, and what would pass; the tests hold it to that. The [table of codes](errors.md) has all of them.
+This page shows frequent mistakes of callers, with the real response to each, as received in a test run. Every response
+names the field, the rule, and what would pass; tests check this. [Errors](errors.md) lists all codes.
 """
 
 

@@ -14,8 +14,8 @@ from openbell_server.transport.rest.access.brokers import BrokerBody, BrokerCred
 
 _INTRODUCTION: Final = """# Brokers
 
-What each broker can do, and what its answers prove. Everything that Openbell does at a broker follows from these
-properties, never from its name. A running platform reports the same: `GET /v1/brokers` for anyone with a credential,
+This page lists what each broker supports and guarantees. Openbell's behaviour at a broker depends on these
+properties, never on its name. A running platform reports the same: `GET /v1/brokers` for anyone with a credential,
 `client.brokers()` in the library, `openbell brokers` on the command line. `make generate` writes this page from the
 definitions; [adding a broker](guides/add-a-broker.md) takes a folder and a line.
 
@@ -40,16 +40,16 @@ _LOOK_UPS: Final = {
     LookUp.BROKER_ID: "by its own id only",
 }
 _REPLACES: Final = {
-    ReplaceSupport.NATIVE_TOTAL: "yes, to a total",
-    ReplaceSupport.NATIVE_REMAINING: "yes, to what may still fill",
+    ReplaceSupport.NATIVE_TOTAL: "yes, by the total quantity",
+    ReplaceSupport.NATIVE_REMAINING: "yes, by the remaining quantity",
     ReplaceSupport.NONE: "no",
 }
 _NUMBERS: Final = """
 **Seconds.** A feed that has not reported a command this long after its answer counts as mute. A look-up of every order
 that finds nothing is evidence only this long after the command was sent.
 
-**Doubts.** UNKNOWN and how it ends has a [page of its own](unknown.md); the sentences below are those that an action in
-doubt carries as `settles_by`.
+**UNKNOWN.** The page [UNKNOWN](unknown.md) describes this state and how it ends. The sentences below are the values of
+`settles_by` of an UNKNOWN action.
 """
 
 
@@ -68,7 +68,7 @@ def _table(bodies: list[BrokerBody]) -> str:
 def _section(broker: BrokerBody) -> str:
     commands = [f"- **{name}**, ids `{each.id_class}`. {each.settles_by}\n" for name, each in broker.commands.items()]
     return (
-        f"\n## {broker.name}\n\n{_sign_in(broker.credentials)}\n\nWhat ends a doubt about a command:\n\n"
+        f"\n## {broker.name}\n\n{_sign_in(broker.credentials)}\n\nWhat settles an UNKNOWN command:\n\n"
         f"{''.join(commands)}"
     )
 
@@ -105,11 +105,11 @@ def _id_class(broker: BrokerBody, command: ActionType) -> str:
 _FEW: Final = 2
 _ROWS: Final[dict[str, Callable[[BrokerBody], str]]] = {
     "environments": lambda broker: _listed(broker.environments, Environment),
-    "order kinds": lambda broker: _listed(broker.order_types, OrderType),
+    "order types": lambda broker: _listed(broker.order_types, OrderType),
     "times in force": lambda broker: _listed(broker.times_in_force, TimeInForce),
     "default time in force": lambda broker: broker.default_time_in_force,
     "routes": lambda broker: _listed(broker.route_strategies, RouteStrategy),
-    "digits of a quantity after the point": lambda broker: str(broker.quantity_decimals),
+    "decimals of a quantity": lambda broker: str(broker.quantity_decimals),
     "replaces": lambda broker: _REPLACES[broker.replace],
     **{f"ids of {command}": partial(_id_class, command=command) for command in ActionType},
     "looks up": lambda broker: _LOOK_UPS[broker.look_up],
@@ -120,7 +120,7 @@ _ROWS: Final[dict[str, Callable[[BrokerBody], str]]] = {
     "names executions": lambda broker: _yes(broker.feed.names_executions),
     "reports corrections": lambda broker: _yes(broker.feed.tells_corrections),
     "mute after, seconds": lambda broker: f"{broker.feed.echo_seconds:g}",
-    "missing is evidence after, seconds": lambda broker: f"{broker.settle_seconds:g}",
+    "not found is evidence after, seconds": lambda broker: f"{broker.settle_seconds:g}",
     "commands in flight per account": lambda broker: str(broker.in_flight_max),
     "concurrent calls": lambda broker: str(broker.calls_at_once_max),
     "calls per second": lambda broker: "any" if (most := broker.calls_per_second_max) is None else f"{most:g}",
