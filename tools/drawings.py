@@ -106,7 +106,7 @@ def one_way_door() -> str:
         box(165, 236, 130, "REFUSED", "bad"),
         box(330, 252, 130, "UNKNOWN", "warm"),
         arrow((395, 288), (395, 322)),
-        box(100, 324, 360, "the executor looks up the order by its\nid; no timer ends this", "warm"),
+        box(100, 324, 360, "the executor looks up its id\nas often as needed; no timer ends this", "warm"),
         arrow((160, 380), (85, 440)),
         arrow((240, 380), (240, 440)),
         arrow((395, 380), (395, 440)),
@@ -114,7 +114,7 @@ def one_way_door() -> str:
         text(246, 416, "never arrived", "note"),
         text(401, 416, "no proof", "note"),
         box(20, 442, 130, "ACKED", "good"),
-        box(165, 442, 150, "sent again if ids\nare enforced,\nelse FAILED"),
+        box(165, 442, 150, "FAILED\nor sent again if the\nbroker enforces ids"),
         box(330, 442, 130, "UNKNOWN\nflagged for\nan operator", "warm"),
     ]
     return sheet(536, "The one-way door, and what follows when the broker does not answer", parts)
