@@ -1,5 +1,6 @@
 """Typed settings, read from environment variables OPENBELL_<NAME> by processes and the command line only."""
 
+from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from pydantic import Field, PositiveFloat, PositiveInt, SecretStr, ValidationError, field_validator
@@ -31,6 +32,9 @@ class Settings(BaseSettings):
     cursor_secret: SecretStr = SecretStr("")
     api_host: str = "127.0.0.1"
     api_port: int = 8080
+    # Proxies in front of the api, as a JSON list of networks: only their X-Forwarded-For is believed, and only they may
+    # open more connections than one address is allowed.
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     stream_host: str = "127.0.0.1"
     stream_port: int = 8443
     paper_host: str = "127.0.0.1"

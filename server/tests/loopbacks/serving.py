@@ -11,7 +11,7 @@ import uvicorn
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
-from openbell_server.cuttable_http import CuttableProtocol
+from openbell_server.http_protocol import BoundedProtocol
 
 CUT = "loopback.cut"
 _BACKLOG = 512
@@ -41,7 +41,7 @@ async def serving(application: Callable[..., Any]) -> AsyncIterator[str]:
     with listener:
         config = uvicorn.Config(
             application,
-            http=CuttableProtocol,
+            http=BoundedProtocol,
             ws=CuttableWebSocket,
             lifespan="off",
             log_config=None,

@@ -19,6 +19,7 @@ from openbell_server.devtools.child_processes import free_port
 from openbell_server.devtools.local_services import LocalServices
 from openbell_server.devtools.stack import APP_LOGIN
 from openbell_server.domain.events.outbox import Queue
+from openbell_server.http_protocol import Connections
 from openbell_server.processes.execution_metrics import watch_queues
 from openbell_server.processes.http_server import serve_http
 from openbell_server.processes.operations_port import Operations
@@ -120,7 +121,7 @@ async def _served(login: Pool) -> AsyncIterator[httpx.AsyncClient]:
     stopping, port = asyncio.Event(), free_port()
     app = rest_app(rest_dependencies(login))
     serving = asyncio.ensure_future(
-        serve_http(app, "127.0.0.1", port, stopping, connections_max=64, ready=lambda: None)
+        serve_http(app, "127.0.0.1", port, stopping, connections=Connections(64, 64), ready=lambda: None)
     )
     try:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:

@@ -14,6 +14,7 @@ from openbell_server.adapters.postgres.connection import (
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.application.intents.group_commit import BATCH_SLOTS
 from openbell_server.brokers.paper.fault_client import fault_plans
+from openbell_server.http_protocol import Connections
 from openbell_server.processes.authentication import access_tokens, identity_provider
 from openbell_server.processes.calendar_expiry import watch_calendars
 from openbell_server.processes.http_server import serve_http
@@ -26,6 +27,8 @@ from openbell_server.processes.vault import sealer
 from openbell_server.settings import Settings
 
 CONNECTIONS_MAX = 2048
+# One address leaves most connections to others.
+CONNECTIONS_PER_ADDRESS_MAX = 512
 
 
 async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
@@ -74,7 +77,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
                 settings.api_host,
                 settings.api_port,
                 stopping,
-                connections_max=CONNECTIONS_MAX,
+                connections=Connections(CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX, settings.trusted_proxies),
                 ready=notify_ready,
                 before_stop=streams.drain,
             )

@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 
-from openbell_server.cuttable_http import CuttableProtocol
 from openbell_server.domain.errors import OperatorError
+from openbell_server.http_protocol import BoundedProtocol, Connections
 
 GRACE_SECONDS = 5
 
@@ -36,7 +37,7 @@ async def serve_http(
     port: int,
     stopping: asyncio.Event,
     *,
-    connections_max: int,
+    connections: Connections,
     ready: Callable[[], None] = lambda: None,
     before_stop: Callable[[], None] = lambda: None,
 ) -> None:
@@ -48,22 +49,26 @@ async def serve_http(
     with listener:
         config = uvicorn.Config(
             application,
-            http=CuttableProtocol,
+            http=cast("type[asyncio.Protocol]", partial(BoundedProtocol, among=connections)),
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
-            limit_concurrency=connections_max,
+            # Forwarded addresses are believed only if a trusted proxy sent them.
+            proxy_headers=bool(connections.trusted),
+            forwarded_allow_ips=[str(network) for network in connections.trusted],
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
         server = _Server(config, ready)
         serving = asyncio.ensure_future(server.serve([listener]))
         stopped = asyncio.ensure_future(stopping.wait())
+        sweeping = asyncio.ensure_future(connections.sweep())
         try:
             await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopped.cancel()
+            sweeping.cancel()
             before_stop()
             server.should_exit = True
             await serving

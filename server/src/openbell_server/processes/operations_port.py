@@ -13,6 +13,7 @@ import structlog
 
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.postgres.connection import Pool, check_writing, describe_error
+from openbell_server.http_protocol import Connections
 from openbell_server.processes.http_server import serve_http
 from openbell_server.settings import Settings
 from openbell_server.telemetry.instruments import Instruments, Values
@@ -185,7 +186,11 @@ class Operations:
         while settings.operations_port:
             try:
                 await serve_http(
-                    self, settings.operations_host, settings.operations_port, never, connections_max=CONNECTIONS_MAX
+                    self,
+                    settings.operations_host,
+                    settings.operations_port,
+                    never,
+                    connections=Connections(CONNECTIONS_MAX, CONNECTIONS_MAX),
                 )
             except Exception as error:  # noqa: BLE001 - the process must continue without this port
                 structlog.get_logger().error("operations_port_failed", error=repr(error))

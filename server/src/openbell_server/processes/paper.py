@@ -11,6 +11,7 @@ from openbell_server.brokers.paper.ledger import Ledger
 from openbell_server.brokers.paper.market import Market
 from openbell_server.brokers.paper.prices import parse_prices
 from openbell_server.brokers.paper.server import PaperApplication
+from openbell_server.http_protocol import Connections
 from openbell_server.processes.http_server import serve_http
 from openbell_server.processes.lifecycle import notify_ready
 from openbell_server.processes.operations_port import NotReady, Operations
@@ -36,7 +37,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
                 settings.paper_host,
                 settings.paper_port,
                 stopping,
-                connections_max=CONNECTIONS_MAX,
+                connections=Connections(CONNECTIONS_MAX, CONNECTIONS_MAX),
                 ready=notify_ready,
                 before_stop=application.close,
             )

@@ -13,6 +13,7 @@ import pytest
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.application.events import read_events
 from openbell_server.devtools.child_processes import free_port
+from openbell_server.http_protocol import Connections
 from openbell_server.processes.http_server import serve_http
 from openbell_server.processes.rest_wiring import event_streams, rest_app
 from openbell_server.transport.rest.events import server_sent_events as streaming
@@ -131,7 +132,7 @@ class Server:
                 "127.0.0.1",
                 port,
                 self.stopping,
-                connections_max=100,
+                connections=Connections(100, 100),
                 ready=ready.set,
                 before_stop=streams.drain,
             )

@@ -48,6 +48,17 @@ async def test_commands_are_counted_by_account_and_cancels_apart(pool: Pool, ten
         assert (await api.read(tenant)).status_code == 200
 
 
+async def test_a_key_that_may_not_submit_uses_up_its_own_limit_and_not_the_accounts(pool: Pool, tenant: Tenant) -> None:
+    _, reading = await a_key(pool, tenant.account.organization_id, permissions=frozenset({EVENT_READ}))
+    async with rest_api(pool, limit=limited(submits_per_second=1, reads_per_minute=3)) as api:
+        refused = [
+            await api.client.post(intents_of(tenant), json=create_body(), headers={"x-api-key": reading})
+            for _ in range(5)
+        ]
+        assert [answer.status_code for answer in refused] == [403, 403, 403, 429, 429]
+        assert (await api.submit(tenant, create_body())).status_code == 202
+
+
 @pytest.mark.parametrize("body", [b"{", b"[]", b'"CANCEL"', b'{"command": 1}', b'{"command": {"type": ["CANCEL"]}}'])
 async def test_what_is_no_readable_command_counts_as_a_submit(pool: Pool, tenant: Tenant, body: bytes) -> None:
     async with rest_api(pool, limit=limited(submits_per_second=1)) as api:

@@ -10,8 +10,8 @@ import msgspec
 from openbell_server.brokers.paper.keys import KEY_REFUSED, Key, key_of
 from openbell_server.brokers.paper.profiles import PAPER, PROFILES
 from openbell_server.brokers.paper.venue import Refusal
-from openbell_server.cuttable_http import cut_connection
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
+from openbell_server.http_protocol import cut_connection
 
 _BODY_BYTES_MAX: Final = 16_384
 _Body = TypeVar("_Body")

@@ -27,6 +27,9 @@ from openbell_server.transport.rest.openapi.routes import description_routes
 # Method, route template (None if no route matched), status, and duration in seconds.
 ObserveRequest = Callable[[str, str | None, int, float], None]
 _OUR_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+# Browsers must not guess another type, and no cache may keep trading data.
+_NO_SNIFF = (b"x-content-type-options", b"nosniff")
+_NO_STORE = (b"cache-control", b"no-store")
 _REQUEST_ID = re.compile(rb"[0-9A-Za-z_-]{1,64}")
 
 
@@ -66,7 +69,10 @@ def with_request_id(app: Litestar, serve_fast_path: ServeFastPath, observe: Obse
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+                headers = [*message["headers"], (b"x-request-id", request_id), _NO_SNIFF]
+                if not any(name == b"cache-control" for name, _ in headers):
+                    headers.append(_NO_STORE)
+                message["headers"] = headers
             await send(message)
 
         # In the raw path %2F differs from /. Each route decodes its own parameters.

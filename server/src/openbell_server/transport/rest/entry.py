@@ -13,6 +13,7 @@ from openbell_server.domain.access.authorization import Operation, admit, requir
 from openbell_server.domain.access.principals import Caller, Principal, PrincipalKind
 from openbell_server.domain.errors import FieldProblem, InvalidParameter, Problem
 from openbell_server.domain.identifiers import AccountId
+from openbell_server.http_protocol import keep_connection
 
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
 _TAGS = re.compile(r'(W/)?"[\x21\x23-\x7e]*"(\s*,\s*(W/)?"[\x21\x23-\x7e]*")*')
@@ -30,7 +31,7 @@ class Enter:
 
     async def __call__(self, request: AnyRequest, operation: Operation) -> Principal:
         """Admit the caller to the one organization that the operation concerns."""
-        caller = await self.authenticate(credential_of(request))
+        caller = await self._authenticated(request)
         await self.limit.read(caller)
         return _admitted(request, caller, operation)
 
@@ -38,18 +39,29 @@ class Enter:
         self, request: AnyRequest, account_id: AccountId, is_cancel: Callable[[], Awaitable[bool]]
     ) -> Principal:
         """Admit a command. Before admission only its type is read, because cancels have their own rate limit."""
-        caller = await self.authenticate(credential_of(request))
+        caller = await self._authenticated(request)
+        try:
+            principal = _admitted(request, caller, Operation.SUBMIT_INTENT)
+        except Problem:
+            # Counted for the caller, not for the account: others must not use up the account's limit.
+            await self.limit.read(caller)
+            raise
         await self.limit.command(caller, account_id, cancels=await is_cancel())
-        return _admitted(request, caller, Operation.SUBMIT_INTENT)
+        return principal
 
     async def anywhere(self, request: AnyRequest, operation: Operation) -> Caller:
         """Admit the caller to an operation that is not limited to one organization."""
-        caller = await self.authenticate(credential_of(request))
+        caller = await self._authenticated(request)
         await self.limit.read(caller)
         require(caller, operation)
         if caller.kind is not PrincipalKind.SERVICE:
             require_own(caller.organization_id, organization_header_of(request))
         refuse_unknown_query(request)
+        return caller
+
+    async def _authenticated(self, request: AnyRequest) -> Caller:
+        caller = await self.authenticate(credential_of(request))
+        keep_connection(request.scope)
         return caller
 
 

@@ -56,6 +56,28 @@ async def test_the_committed_document_is_the_served_one() -> None:
     assert (DOCS / "openapi.json").read_text() == (await served("/openapi.json")).text, "run make generate"
 
 
+async def test_a_description_is_sent_compressed_and_only_if_it_changed() -> None:
+    app = cast("Any", rest_app(rest_dependencies(cast("Any", None))))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://openbell.test") as client:
+        for path in ("/openapi.json", "/openapi/accounts.json", "/docs"):
+            plain = await client.get(path, headers={"accept-encoding": "identity"})
+            packed = await client.get(path, headers={"accept-encoding": "gzip"})
+            again = await client.get(path, headers={"if-none-match": plain.headers["etag"]})
+            assert packed.headers["content-encoding"] == "gzip"
+            assert int(packed.headers["content-length"]) * 5 < int(plain.headers["content-length"])
+            assert (plain.content, again.status_code, again.content) == (packed.content, 304, b"")
+            assert plain.headers["cache-control"] == "no-cache"
+
+
+async def test_every_answer_forbids_caches_and_guessed_types() -> None:
+    app = cast("Any", rest_app(rest_dependencies(cast("Any", None))))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://openbell.test") as client:
+        for path in ("/nowhere", "/v1/accounts"):
+            answer = await client.get(path)
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert answer.headers["cache-control"] == "no-store"
+
+
 def test_the_committed_page_of_errors_is_made_of_the_table_of_codes() -> None:
     assert (DOCS / "errors.md").read_text() == errors_page(), "run make generate"
 

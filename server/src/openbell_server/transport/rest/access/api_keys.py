@@ -111,7 +111,7 @@ def api_key_routes(enter: Enter, manage: ManageApiKeys) -> Router:
         await manage.require_open(admin)
         new = (await read_body(request, NewApiKeyBody)).to_new()
         text, record = await manage.create(admin, new)
-        headers = {"location": f"/v1/api-keys/{record.id}", "cache-control": "no-store"}
+        headers = {"location": f"/v1/api-keys/{record.id}"}
         return Response(_body(admin.organization_id, record, text), headers=headers)
 
     @get("/")
@@ -148,7 +148,7 @@ def api_key_routes(enter: Enter, manage: ManageApiKeys) -> Router:
 
 def validation_routes(authenticate: Authenticate, limit: LimitRates) -> Router:
     @post("/", status_code=200)
-    async def validate_api_key(request: AnyRequest) -> Response[ValidKeyBody]:
+    async def validate_api_key(request: AnyRequest) -> ValidKeyBody:
         """Validate any key for a service account, or the key that calls. Every invalid key gets the same 401."""
         # First, because a caller who guesses keys has no valid credential to count.
         await limit.validation(request.client.host if request.client else "")
@@ -164,8 +164,7 @@ def validation_routes(authenticate: Authenticate, limit: LimitRates) -> Router:
             if sent != credential.api_key:
                 raise Problem("permission_denied", "a key may only validate itself")
         refuse_unknown_query(request)
-        valid = body_from(ValidKeyBody, key, organization_id=str(key.organization_id))
-        return Response(valid, headers={"cache-control": "no-store"})
+        return body_from(ValidKeyBody, key, organization_id=str(key.organization_id))
 
     return Router("/api/v1/auth/api-key/validate", route_handlers=[validate_api_key])
 

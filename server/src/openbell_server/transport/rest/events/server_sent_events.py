@@ -16,10 +16,10 @@ from openbell_server.application.events.event_frames import Frame, FrameKind, Su
 from openbell_server.application.events.event_json import event_document, known_fields, moment_text
 from openbell_server.application.events.follow_events import FollowEvents
 from openbell_server.application.events.recheck_access import Entrance
-from openbell_server.cuttable_http import cut_connection
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.errors import Problem, RateLimited, is_retryable
 from openbell_server.domain.events.account_events import AccountEvent
+from openbell_server.http_protocol import cut_connection
 
 STREAMS_MAX: Final = 20
 # A client that reads nothing for this long is disconnected; it resumes with its token.

@@ -118,5 +118,4 @@ def _testing(enter: Enter, try_out: TryWebhooks) -> HTTPRouteHandler:
 
 
 def _with_secret(webhook: Webhook, secret: WebhookSecret, headers: dict[str, str]) -> Response[WebhookBody]:
-    headers = {**etag_of(webhook.version), **headers, "cache-control": "no-store"}
-    return Response(webhook_body(webhook, secret=secret), headers=headers)
+    return Response(webhook_body(webhook, secret=secret), headers={**etag_of(webhook.version), **headers})

@@ -1,7 +1,12 @@
 """The routes that serve the OpenAPI document, its accounts part, and the HTML page."""
 
+import gzip
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+
 import msgspec
-from litestar import Response, get
+from litestar import Litestar, Response, get
 from litestar.handlers import HTTPRouteHandler
 
 from openbell_server.transport.rest.entry import AnyRequest
@@ -9,28 +14,45 @@ from openbell_server.transport.rest.openapi.document import ACCOUNTS, openapi_do
 from openbell_server.transport.rest.openapi.page import CONTENT_SECURITY_POLICY, render
 
 
+@dataclass(frozen=True, slots=True)
+class _Page:
+    content: bytes
+    compressed: bytes
+    etag: str
+
+
 def description_routes() -> list[HTTPRouteHandler]:
     """The routes; each response is built at the first request and cached."""
-    made: dict[str, str] = {}
+    made: dict[str, _Page] = {}
+
+    def answer(request: AnyRequest, name: str, make: Callable[[Litestar], str], media_type: str) -> Response[bytes]:
+        if name not in made:
+            content = make(request.app).encode()
+            made[name] = _Page(content, gzip.compress(content, mtime=0), f'"{sha256(content).hexdigest()[:32]}"')
+        page = made[name]
+        headers = {"etag": page.etag, "cache-control": "no-cache", "vary": "accept-encoding"}
+        if page.etag in request.headers.getall("if-none-match", []):
+            return Response(b"", status_code=304, media_type=media_type, headers=headers)
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(page.content, media_type=media_type, headers=headers)
+        headers["content-encoding"] = "gzip"
+        return Response(page.compressed, media_type=media_type, headers=headers)
 
     @get("/openapi.json", media_type="application/json")
-    async def whole_document(request: AnyRequest) -> str:
-        if "whole" not in made:
-            made["whole"] = document_text(openapi_document(request.app))
-        return made["whole"]
+    async def whole_document(request: AnyRequest) -> Response[bytes]:
+        return answer(request, "whole", lambda app: document_text(openapi_document(app)), "application/json")
 
     @get("/openapi/accounts.json", media_type="application/json")
-    async def accounts_document(request: AnyRequest) -> str:
-        if "accounts" not in made:
-            made["accounts"] = document_text(openapi_document(request.app, below=ACCOUNTS))
-        return made["accounts"]
+    async def accounts_document(request: AnyRequest) -> Response[bytes]:
+        return answer(
+            request, "accounts", lambda app: document_text(openapi_document(app, below=ACCOUNTS)), "application/json"
+        )
 
     @get("/docs")
-    async def docs(request: AnyRequest) -> Response[str]:
-        if "page" not in made:
-            made["page"] = render(openapi_document(request.app))
-        headers = {"content-security-policy": CONTENT_SECURITY_POLICY, "x-content-type-options": "nosniff"}
-        return Response(made["page"], media_type="text/html", headers=headers)
+    async def docs(request: AnyRequest) -> Response[bytes]:
+        page = answer(request, "page", lambda app: render(openapi_document(app)), "text/html; charset=utf-8")
+        page.headers["content-security-policy"] = CONTENT_SECURITY_POLICY
+        return page
 
     return [whole_document, accounts_document, docs]
 

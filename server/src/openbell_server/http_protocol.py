@@ -1,0 +1,229 @@
+"""The HTTP protocol of uvicorn with limits on what a connection may send before it is known, and with connections that
+the application can abort.
+
+uvicorn alone has no limit on the size of a head and no deadline for a head or a body, and its parser copies a header
+again for each piece of it that arrives.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from ipaddress import IPv4Network, IPv6Network, ip_address
+from typing import Any, Final
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+CONNECTION: Final = "openbell.connection"
+HEAD_BYTES_MAX: Final = 32 * 1024
+HEADERS_MAX: Final = 100
+URL_BYTES_MAX: Final = 8 * 1024
+HEAD_SECONDS: Final = 10.0
+BODY_SECONDS: Final = 15.0
+SWEEP_SECONDS: Final = 1.0
+Network = IPv4Network | IPv6Network
+
+
+class _Awaits(Enum):
+    """What the client has begun to send and not finished."""
+
+    HEAD = auto()
+    BODY = auto()
+    NOTHING = auto()
+
+
+class _TooLarge(Exception):
+    """The head of a request exceeds a limit."""
+
+
+@dataclass
+class Connections:
+    """The open connections of one server.
+
+    When there are too many, the oldest connection on which nobody has authenticated ends, so that unknown clients
+    cannot keep authenticated ones out.
+    """
+
+    connections_max: int
+    per_address_max: int
+    # Proxies: each has the connections of many clients.
+    trusted: tuple[Network, ...] = ()
+    _open: dict["BoundedProtocol", None] = field(default_factory=dict)
+    _unknown: dict["BoundedProtocol", None] = field(default_factory=dict)
+    _by_address: Counter[str] = field(default_factory=Counter)
+
+    def admit(self, connection: "BoundedProtocol") -> bool:
+        """Whether there is room for a new connection."""
+        address = connection.address
+        if self._by_address[address] >= self.per_address_max and not self._is_trusted(address):
+            return False
+        if len(self._open) >= self.connections_max:
+            oldest = next(iter(self._unknown), None)
+            if oldest is None:
+                return False
+            self.forget(oldest)
+            oldest.abort()
+        self._open[connection] = self._unknown[connection] = None
+        self._by_address[address] += 1
+        return True
+
+    def authenticated(self, connection: "BoundedProtocol") -> None:
+        self._unknown.pop(connection, None)
+
+    def forget(self, connection: "BoundedProtocol") -> None:
+        if connection not in self._open:
+            return
+        del self._open[connection]
+        self._unknown.pop(connection, None)
+        self._by_address[connection.address] -= 1
+        if not self._by_address[connection.address]:
+            del self._by_address[connection.address]
+
+    def end_late(self, now: float) -> None:
+        """End connections whose client has not finished a head or a body in time."""
+        for connection in list(self._open):
+            connection.end_if_late(now)
+
+    async def sweep(self) -> None:
+        """End late connections until cancelled."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            self.end_late(asyncio.get_running_loop().time())
+
+    def _is_trusted(self, address: str) -> bool:
+        return any(ip_address(address) in network for network in self.trusted) if address else False
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """Passes each request's connection to the application."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        among: Connections | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._among = among
+        self._awaits = _Awaits.HEAD
+        self._since = self.loop.time()
+        # Bytes of pieces that did not complete a head, and the sum of its complete lines.
+        self._unfinished_bytes = 0
+        self._line_bytes = 0
+        self._refusal: tuple[int, str] | None = None
+
+    @property
+    def address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if self._among is not None and not self._among.admit(self):
+            self._refuse(503, "too many connections; try again later")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._among is not None:
+            self._among.forget(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._awaits is _Awaits.NOTHING and not self._is_answering:
+            self._await_head()
+        super().data_received(data)
+        if self._awaits is _Awaits.HEAD:
+            self._unfinished_bytes += len(data)
+            if self._unfinished_bytes > HEAD_BYTES_MAX:
+                self._refuse(431, f"the head of a request may have at most {HEAD_BYTES_MAX} bytes")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._awaits is not _Awaits.HEAD:
+            self._await_head()
+        self.scope["extensions"] = {CONNECTION: {"connection": self}}
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._check(len(self.url) <= URL_BYTES_MAX, 414, f"a URL may have at most {URL_BYTES_MAX} bytes")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._line_bytes += len(name) + len(value)
+        self._check(len(self.headers) <= HEADERS_MAX, 431, f"a request may have at most {HEADERS_MAX} headers")
+        self._check(
+            self._line_bytes <= HEAD_BYTES_MAX, 431, f"the head of a request may have at most {HEAD_BYTES_MAX} bytes"
+        )
+
+    def on_headers_complete(self) -> None:
+        self._awaits, self._since = _Awaits.BODY, self.loop.time()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._awaits = _Awaits.NOTHING
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Called by data_received when the parser, or a check above, refuses what was sent."""
+        self._refuse(*(self._refusal or (400, msg)))
+
+    def authenticated(self) -> None:
+        """Keep this connection when others must end."""
+        if self._among is not None:
+            self._among.authenticated(self)
+
+    def abort(self) -> None:
+        """End the connection; unsent data is dropped."""
+        self.transport.abort()
+
+    def end_if_late(self, now: float) -> None:
+        # While a response is being sent, we do not read the next head.
+        if self._awaits is _Awaits.HEAD and now - self._since > HEAD_SECONDS and not self._is_answering:
+            self._refuse(408, f"the head of the request did not arrive within {HEAD_SECONDS:g} s")
+        elif self._awaits is _Awaits.BODY and now - self._since > BODY_SECONDS:
+            self.abort()
+
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _await_head(self) -> None:
+        self._awaits, self._since = _Awaits.HEAD, self.loop.time()
+        self._unfinished_bytes = self._line_bytes = 0
+
+    def _check(self, is_within: bool, status: int, message: str) -> None:
+        if not is_within:
+            self._refusal = status, message
+            # The parser stops, and data_received sends the refusal.
+            raise _TooLarge
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Send a response without the application and end the connection."""
+        if self.transport.is_closing():
+            return
+        content = message.encode()
+        head = b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+        self.transport.write(STATUS_LINE[status] + head % len(content) + content)
+        self.transport.close()
+
+
+def keep_connection(scope: Mapping[str, Any]) -> None:
+    """The caller of a request is authenticated: its connection does not end for newer ones."""
+    if connection := _connection_of(scope):
+        connection.authenticated()
+
+
+def cut_connection(scope: Mapping[str, Any]) -> None:
+    """Abort the connection; unsent data is dropped."""
+    if connection := _connection_of(scope):
+        connection.abort()
+
+
+def _connection_of(scope: Mapping[str, Any]) -> BoundedProtocol | None:
+    """None without a socket, as in a test client."""
+    extensions = scope.get("extensions") or {}
+    found: BoundedProtocol | None = extensions.get(CONNECTION, {}).get("connection")
+    return found
