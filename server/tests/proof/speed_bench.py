@@ -39,7 +39,12 @@ ACCOUNTS = 5_000
 ACCOUNT_PREFIX = "01900000-0000-7000-8000-"
 # As a server for this work is set; vacuum in the midst of a measurement would be measured.
 OPTIONS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "autovacuum": "off", "checkpoint_timeout": "30min"}
-_NO_LIMIT = {"OPENBELL_LIMIT_SUBMITS_PER_SECOND": "1000000", "OPENBELL_LIMIT_CANCELS_PER_SECOND": "1000000"}
+_NO_LIMIT = {
+    "OPENBELL_LIMIT_SUBMITS_PER_SECOND": "1000000",
+    "OPENBELL_LIMIT_CANCELS_PER_SECOND": "1000000",
+    # All load comes from one address.
+    "OPENBELL_TRUSTED_PROXIES": '["127.0.0.1/32"]',
+}
 
 
 @dataclass(frozen=True)
