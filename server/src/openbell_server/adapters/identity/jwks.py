@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from openbell_server.domain import strict_json
 from openbell_server.domain.access.access_tokens import Issuer
+from openbell_server.domain.errors import Problem
 
 FETCH_SECONDS: Final = 2.0
 BYTES_MAX: Final = 256 * 1024
@@ -42,14 +43,19 @@ class IssuerKeys:
         self._monotonic = monotonic
         self._keys: dict[str, jwt.PyJWK] = {}
         self._fetched_at: float | None = None
+        # Whether the last fetch failed.
+        self._is_away = False
         self._asked_at = 0.0
         self._fetching: asyncio.Task[None] | None = None
 
     async def find(self, key_id: str) -> jwt.PyJWK | None:
-        """None if the issuer has no such key, or has been unavailable for STALE_SECONDS."""
+        """None if the issuer has no such key; Problem if it may have one, but does not answer."""
         if key_id not in self._keys or not self._younger_than(FRESH_SECONDS):
             await self._refresh()
-        return self._keys.get(key_id) if self._younger_than(STALE_SECONDS) else None
+        is_known = key_id in self._keys or not self._is_away
+        if not is_known or not self._younger_than(STALE_SECONDS):
+            raise Problem("unavailable", "the keys of the identity provider cannot be fetched; try again")
+        return self._keys.get(key_id)
 
     def _younger_than(self, seconds: float) -> bool:
         return self._fetched_at is not None and self._monotonic() - self._fetched_at < seconds
@@ -70,7 +76,9 @@ class IssuerKeys:
                 self._keys = read_keys(await self._download())
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as trouble:
             structlog.get_logger().warning("keys_not_fetched", issuer=self._issuer.name, error=repr(trouble))
+            self._is_away = True
             return
+        self._is_away = False
         # Use the time before the fetch, because the keys may already be that old.
         self._fetched_at = self._asked_at
 

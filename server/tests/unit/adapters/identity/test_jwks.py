@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from openbell_server.adapters.identity import jwks
 from openbell_server.adapters.identity.jwks import BYTES_MAX, IssuerKeys, read_keys
+from openbell_server.domain.errors import Problem
 from support.identity.identity_provider import PEOPLE, Clock, jwk, private_key, published_keys
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -149,11 +150,18 @@ async def test_a_bad_answer_leaves_the_last_keys(
     assert len(provider.asked) <= 2, "no redirect was followed"
 
 
-async def test_a_provider_that_was_never_reached_has_no_keys(provider: Provider) -> None:
+async def is_unavailable(keys: IssuerKeys, key_id: str) -> bool:
+    """Whether the caller is told to try again, and not that its token is wrong."""
+    with pytest.raises(Problem) as raised:
+        await keys.find(key_id)
+    return raised.value.code == "unavailable"
+
+
+async def test_a_provider_that_was_never_reached_is_unavailable(provider: Provider) -> None:
     provider.answer = hanging_up
-    assert await provider.keys.find("ES256") is None
+    assert await is_unavailable(provider.keys, "ES256")
     provider.answer = GOOD
-    assert await provider.keys.find("ES256") is None, "it was asked within thirty seconds"
+    assert await is_unavailable(provider.keys, "ES256"), "it was asked within thirty seconds"
     provider.clock.seconds += 30
     assert await provider.keys.find("ES256") is not None
     assert len(provider.asked) == 2
@@ -164,7 +172,15 @@ async def test_a_port_where_nobody_listens_is_a_provider_that_is_away() -> None:
         pass
     async with httpx.AsyncClient(verify=False) as client:
         keys = IssuerKeys(provider.keys._issuer, client, provider.clock.monotonic)
-        assert await keys.find("ES256") is None
+        assert await is_unavailable(keys, "ES256")
+
+
+async def test_a_key_that_may_be_new_is_not_refused_while_the_provider_is_away(provider: Provider) -> None:
+    assert await provider.keys.find("ES256") is not None
+    provider.answer = hanging_up
+    provider.clock.seconds += 30
+    assert await is_unavailable(provider.keys, "next")
+    assert await provider.keys.find("ES256") is not None
 
 
 async def test_an_unknown_key_asks_the_provider_once_in_thirty_seconds(provider: Provider) -> None:
@@ -233,7 +249,7 @@ async def test_the_last_keys_serve_for_an_hour_while_the_provider_is_away(provid
         assert await provider.keys.find("ES256") is not None
     assert len(provider.asked) == 1 + 100, "once in thirty seconds"
     provider.clock.seconds = start + 3600
-    assert await provider.keys.find("ES256") is None
+    assert await is_unavailable(provider.keys, "ES256")
     provider.clock.seconds += 30
     provider.answer = GOOD
     assert await provider.keys.find("ES256") is not None
