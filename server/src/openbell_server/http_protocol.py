@@ -23,6 +23,8 @@ HEADERS_MAX: Final = 100
 URL_BYTES_MAX: Final = 8 * 1024
 HEAD_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 15.0
+# For a response of which the client reads nothing.
+READ_SECONDS: Final = 30.0
 SWEEP_SECONDS: Final = 1.0
 Network = IPv4Network | IPv6Network
 
@@ -43,8 +45,8 @@ class _TooLarge(Exception):
 class Connections:
     """The open connections of one server.
 
-    When there are too many, the oldest connection on which nobody has authenticated ends, so that unknown clients
-    cannot keep authenticated ones out.
+    When there are too many, the oldest connection ends on which nobody has authenticated and no response is due, so
+    that unknown clients cannot keep authenticated ones out.
     """
 
     connections_max: int
@@ -61,7 +63,7 @@ class Connections:
         if self._by_address[address] >= self.per_address_max and not self._is_trusted(address):
             return False
         if len(self._open) >= self.connections_max:
-            oldest = next(iter(self._unknown), None)
+            oldest = next((each for each in self._unknown if not each.is_answering), None)
             if oldest is None:
                 return False
             self.forget(oldest)
@@ -116,6 +118,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unfinished_bytes = 0
         self._line_bytes = 0
         self._refusal: tuple[int, str] | None = None
+        self._stalled_at: float | None = None
 
     @property
     def address(self) -> str:
@@ -132,7 +135,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._awaits is _Awaits.NOTHING and not self._is_answering:
+        if self._awaits is _Awaits.NOTHING and not self.is_answering:
             self._await_head()
         super().data_received(data)
         if self._awaits is _Awaits.HEAD:
@@ -170,6 +173,14 @@ class BoundedProtocol(HttpToolsProtocol):
         """Called by data_received when the parser, or a check above, refuses what was sent."""
         self._refuse(*(self._refusal or (400, msg)))
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled_at = self.loop.time()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stalled_at = None
+
     def authenticated(self) -> None:
         """Keep this connection when others must end."""
         if self._among is not None:
@@ -181,13 +192,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def end_if_late(self, now: float) -> None:
         # While a response is being sent, we do not read the next head.
-        if self._awaits is _Awaits.HEAD and now - self._since > HEAD_SECONDS and not self._is_answering:
+        if self._awaits is _Awaits.HEAD and now - self._since > HEAD_SECONDS and not self.is_answering:
             self._refuse(408, f"the head of the request did not arrive within {HEAD_SECONDS:g} s")
-        elif self._awaits is _Awaits.BODY and now - self._since > BODY_SECONDS:
+        is_body_late = self._awaits is _Awaits.BODY and now - self._since > BODY_SECONDS
+        if is_body_late or (self._stalled_at is not None and now - self._stalled_at > READ_SECONDS):
             self.abort()
 
     @property
-    def _is_answering(self) -> bool:
+    def is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
     def _await_head(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from openbell_server import http_protocol
 from openbell_server.devtools.child_processes import free_port
-from openbell_server.http_protocol import Connections, keep_connection
+from openbell_server.http_protocol import BoundedProtocol, Connections, keep_connection
 from openbell_server.processes.http_server import serve_http
 from support.brokers.paper_broker import until
 
@@ -25,7 +25,8 @@ async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
     while (await receive()).get("more_body"):
         pass
     await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": scope["client"][0].encode()})
+    body = b"x" * 50_000_000 if scope["path"] == "/large" else scope["client"][0].encode()
+    await send({"type": "http.response.body", "body": body})
 
 
 @contextlib.asynccontextmanager
@@ -107,6 +108,26 @@ async def test_a_body_that_does_not_end_in_time_ends_the_connection(monkeypatch:
     monkeypatch.setattr(http_protocol, "SWEEP_SECONDS", 0.05)
     async with served(Connections(10, 10)) as port, connected(port) as peer:
         assert await answer_to(peer, b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 10\r\n\r\n123") == b""
+
+
+async def test_a_response_that_nobody_reads_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "READ_SECONDS", 0.2)
+    monkeypatch.setattr(http_protocol, "SWEEP_SECONDS", 0.05)
+    ended: list[BoundedProtocol] = []
+
+    def abort(connection: BoundedProtocol) -> None:
+        ended.append(connection)
+        connection.transport.abort()
+
+    monkeypatch.setattr(BoundedProtocol, "abort", abort)
+    async with served(Connections(10, 10)) as port, connected(port) as (reader, writer):
+        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(b"GET /large HTTP/1.1\r\nhost: here\r\n\r\n")
+
+        async def has_ended() -> bool:
+            return bool(ended)
+
+        await until(has_ended, 60)
 
 
 async def test_an_address_has_no_more_than_its_share_and_others_are_served() -> None:

@@ -1,5 +1,7 @@
 """Limits on REST: who is counted with whom, what is counted apart, and what a refused caller hears."""
 
+from uuid import uuid4
+
 import pytest
 
 from openbell_server.adapters.postgres.connection import Pool
@@ -57,6 +59,26 @@ async def test_a_key_that_may_not_submit_uses_up_its_own_limit_and_not_the_accou
         ]
         assert [answer.status_code for answer in refused] == [403, 403, 403, 429, 429]
         assert (await api.submit(tenant, create_body())).status_code == 202
+
+
+async def test_made_up_accounts_have_no_limit_of_their_own(pool: Pool, tenant: Tenant) -> None:
+    async with rest_api(pool, limit=limited(reads_per_second=3)) as api:
+        answers = [
+            await api.client.post(
+                f"/v1/accounts/{uuid4()}/intents", json=create_body(), headers={"x-api-key": tenant.key}
+            )
+            for _ in range(5)
+        ]
+        assert [answer.status_code for answer in answers] == [404, 404, 404, 429, 429]
+        assert (await api.submit(tenant, create_body())).status_code == 202
+
+
+async def test_wrong_keys_are_limited_by_address_and_a_right_one_is_not(pool: Pool, tenant: Tenant) -> None:
+    async with rest_api(pool, limit=limited(validations_per_second=2)) as api:
+        wrong = tenant.key[:-1] + ("a" if tenant.key[-1] != "a" else "b")
+        answers = [await api.client.get(intents_of(tenant), headers={"x-api-key": wrong}) for _ in range(4)]
+        assert [answer.status_code for answer in answers] == [401, 401, 429, 429]
+        assert (await api.read(tenant)).status_code == 200
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'"CANCEL"', b'{"command": 1}', b'{"command": {"type": ["CANCEL"]}}'])

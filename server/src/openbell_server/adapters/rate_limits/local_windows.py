@@ -4,14 +4,17 @@ The memory storage of the `limits` library is not used, because it starts thread
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import ClassVar, Final
 
 from openbell_server.application.access.ports.rate_limits import FullWindow, Window
 
-NAMES_MAX: Final = 10_000
+# Of one owner; further names are counted together as one, so that made-up names neither replace others nor have limits
+# of their own.
+NAMES_MAX: Final = 5_000
+_OTHERS: Final = "others"
 # Longest window: a name that was not used for this long is dropped.
 SECONDS_MAX: Final = 60
 
@@ -23,19 +26,20 @@ class LocalWindows:
     is_shared: ClassVar = False
     counted_alone: ClassVar = 0
     monotonic: Callable[[], float]
-    # Times of the calls by name, latest last; the most recently used name is last.
-    _passed: dict[str, deque[float]] = field(default_factory=dict)
+    # Times of the calls by owner and name, latest last; the most recently used owner and name are last.
+    _passed: dict[str, dict[str, deque[float]]] = field(default_factory=dict)
 
-    async def take(self, name: str, windows: Sequence[Window]) -> FullWindow | None:
+    async def take(self, name: str, windows: Sequence[Window], owner: str = "") -> FullWindow | None:
         """Count one call, or return the full window."""
-        full = self.full(name, windows)
+        full = self.full(name, windows, owner)
         if full is None:
-            self.add(name, windows)
+            self.add(name, windows, owner)
         return full
 
-    def full(self, name: str, windows: Sequence[Window]) -> FullWindow | None:
+    def full(self, name: str, windows: Sequence[Window], owner: str = "") -> FullWindow | None:
         """The full window with the longest wait, if any."""
-        passed, now = self._passed.get(name, ()), self.monotonic()
+        names, now = self._passed.get(owner, {}), self.monotonic()
+        passed = names.get(_counted_as(name, names), ())
         found = [
             FullWindow(window, wait)
             for window in windows
@@ -43,13 +47,22 @@ class LocalWindows:
         ]
         return max(found, key=lambda full: full.wait_seconds, default=None)
 
-    def add(self, name: str, windows: Sequence[Window]) -> None:
+    def add(self, name: str, windows: Sequence[Window], owner: str = "") -> None:
         now = self.monotonic()
+        names = self._passed[owner] = self._passed.pop(owner, {})
+        name = _counted_as(name, names)
         # A window needs at most its limit of past calls.
-        passed = self._passed.pop(name, None) or deque(maxlen=max(window.limit for window in windows))
+        passed = names.pop(name, None) or deque(maxlen=max(window.limit for window in windows))
         passed.append(now)
-        self._passed[name] = passed
-        # Check two old names per call, so that unused names are dropped faster than new ones arrive.
+        names[name] = passed
+        # Check two old names and owners per call, so that unused ones are dropped faster than new ones arrive.
+        for oldest in list(islice(names, 2)):
+            if names[oldest][-1] < now - SECONDS_MAX:
+                del names[oldest]
         for oldest in list(islice(self._passed, 2)):
-            if len(self._passed) > NAMES_MAX or self._passed[oldest][-1] < now - SECONDS_MAX:
+            if next(reversed(self._passed[oldest].values()))[-1] < now - SECONDS_MAX:
                 del self._passed[oldest]
+
+
+def _counted_as(name: str, names: Mapping[str, object]) -> str:
+    return name if name in names or len(names) < NAMES_MAX else _OTHERS

@@ -71,21 +71,21 @@ class RedisWindows:
             await asyncio.gather(self._trying, return_exceptions=True)
         await self._pool.disconnect()
 
-    async def take(self, name: str, windows: Sequence[Window]) -> FullWindow | None:
-        if full := self._local.full(name, windows):
+    async def take(self, name: str, windows: Sequence[Window], owner: str = "") -> FullWindow | None:
+        if full := self._local.full(name, windows, owner):
             # This process alone has used the limit, so Redis would refuse too.
             return full
         if not self._is_near:
             self._try_again()
-            return await self._take_alone(name, windows)
+            return await self._take_alone(name, windows, owner)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 full = await self._query(name, windows)
         except Exception as error:  # noqa: BLE001 - callers are served without Redis
             self._leave(error)
-            return await self._take_alone(name, windows)
+            return await self._take_alone(name, windows, owner)
         if full is None:
-            self._local.add(name, windows)
+            self._local.add(name, windows, owner)
         return full
 
     async def _query(self, name: str, windows: Sequence[Window]) -> FullWindow | None:
@@ -97,9 +97,9 @@ class RedisWindows:
                 return FullWindow(window, max(0.0, stats.reset_time - time.time()))
         return None
 
-    async def _take_alone(self, name: str, windows: Sequence[Window]) -> FullWindow | None:
+    async def _take_alone(self, name: str, windows: Sequence[Window], owner: str) -> FullWindow | None:
         self.counted_alone += 1
-        return await self._local.take(name, windows)
+        return await self._local.take(name, windows, owner)
 
     def _leave(self, error: Exception) -> None:
         """Stop using Redis for AWAY_SECONDS; logs only the first failure."""

@@ -249,9 +249,13 @@ class SubmitIntent:
         return Submitted(recorded=recorded, execution=execution, replayed=acceptance.status is AcceptStatus.REPLAYED)
 
 
+class UnknownAccount(Problem):
+    """The caller's organization has no such account."""
+
+
 def _found(account: TradingAccount | None) -> TradingAccount:
     if account is None:
-        raise Problem("not_found", "there is no such account")
+        raise UnknownAccount("not_found", "there is no such account")
     return account
 
 

@@ -60,9 +60,20 @@ class Enter:
         return caller
 
     async def _authenticated(self, request: AnyRequest) -> Caller:
-        caller = await self.authenticate(credential_of(request))
+        credential = credential_of(request)
+        try:
+            caller = await self.authenticate(credential)
+        except Problem as problem:
+            if problem.code == "unauthenticated":
+                await self.limit.guess(address_of(request))
+            raise
         keep_connection(request.scope)
         return caller
+
+
+def address_of(request: AnyRequest) -> str:
+    client = request.scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def credential_of(request: AnyRequest) -> Credential:

@@ -69,14 +69,25 @@ async def test_names_are_counted_apart() -> None:
     assert await passed(windows, 101, "b") == 100
 
 
-async def test_names_out_of_use_are_forgotten_and_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_names_out_of_use_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_windows, "NAMES_MAX", 50)
     clock = Clock()
     windows = LocalWindows(clock)
-    for number in range(200):
-        await passed(windows, 1, f"name {number}")
-        assert len(windows._passed) <= 50
+    for number in range(40):
+        await windows.take(f"name {number}", (SECOND,), f"owner {number % 2}")
     clock.now += 61
     for number in range(60):
-        await passed(windows, 1, f"later {number % 2}")
-    assert set(windows._passed) == {"later 0", "later 1"}
+        await windows.take(f"later {number % 2}", (SECOND,), "owner 0")
+    assert {owner: set(names) for owner, names in windows._passed.items()} == {"owner 0": {"later 0", "later 1"}}
+
+
+async def test_made_up_names_share_one_window_and_leave_the_windows_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_windows, "NAMES_MAX", 50)
+    windows = LocalWindows(Clock())
+    two = (Window(2, 1),)
+    assert [await windows.take("real", two, owner) is None for owner in ("a", "b") for _ in range(2)] == [True] * 4
+    passed_names = [await windows.take(f"made up {number}", two, "a") is None for number in range(200)]
+    assert sum(passed_names) == 49 + 2, "49 have a window each, all others share one"
+    assert len(windows._passed["a"]) == 51
+    for owner in ("a", "b"):
+        assert await windows.take("real", two, owner) is not None, "no window was emptied"

@@ -32,5 +32,8 @@ class CallCounts(Protocol):
     def counted_alone(self) -> int:
         """Calls counted in this process only because the shared counts were unreachable."""
 
-    async def take(self, name: str, windows: Sequence[Window]) -> FullWindow | None:
-        """Count one call; if a window is at its limit, return it: the call is refused."""
+    async def take(self, name: str, windows: Sequence[Window], owner: str = "") -> FullWindow | None:
+        """Count one call; if a window is at its limit, return it: the call is refused.
+
+        The number of names is limited for each owner, so that no owner uses up the names of others.
+        """

@@ -18,6 +18,7 @@ from openbell_server.domain.errors import InvalidCommand, Problem
 from openbell_server.transport.rest.entry import (
     AnyRequest,
     Enter,
+    address_of,
     credential_of,
     organization_header_of,
     refuse_unknown_query,
@@ -151,7 +152,7 @@ def validation_routes(authenticate: Authenticate, limit: LimitRates) -> Router:
     async def validate_api_key(request: AnyRequest) -> ValidKeyBody:
         """Validate any key for a service account, or the key that calls. Every invalid key gets the same 401."""
         # First, because a caller who guesses keys has no valid credential to count.
-        await limit.validation(request.client.host if request.client else "")
+        await limit.validation(address_of(request))
         credential = credential_of(request)
         if credential.api_key is None:
             require(await authenticate(credential), Operation.VALIDATE_KEY)

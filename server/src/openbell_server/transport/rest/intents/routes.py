@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from openbell_server.application.intents.read_intents import ReadIntents
 from openbell_server.application.intents.read_statistics import ReadStatistics
-from openbell_server.application.intents.submit_intent import SubmitIntent
+from openbell_server.application.intents.submit_intent import SubmitIntent, UnknownAccount
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.errors import Problem
@@ -43,7 +43,11 @@ def submit_handler(enter: Enter, submit: SubmitIntent) -> SubmitHandler:
         async def decode(broker: BrokerDefinition) -> CommandRequest:
             return read_shape(await body.decoded(), SubmitBody).to_request(broker)
 
-        submitted = await submit(caller, account_id, decode, lambda: idempotency_key_of(request))
+        try:
+            submitted = await submit(caller, account_id, decode, lambda: idempotency_key_of(request))
+        except UnknownAccount:
+            await enter.limit.unknown_account(caller)
+            raise
         headers = {"location": f"/v1/accounts/{account_id}/intents/{submitted.recorded.action.intent_id}"}
         if submitted.replayed:
             headers["idempotency-replayed"] = "true"
