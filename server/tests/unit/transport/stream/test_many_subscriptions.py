@@ -12,13 +12,14 @@ from openbell.wire import trading_pb2 as pb
 from openbell_server.application.events.event_frames import Frame, FrameKind, Subscription
 from openbell_server.application.events.open_streams import OpenStream
 from openbell_server.application.events.recheck_access import Enter
+from openbell_server.domain.access.principals import Caller, PrincipalKind
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.authentication import wall_clock
 from openbell_server.transport.stream.many_subscriptions import ManySubscriptions
 from support.rest.rest_api import limited
 
-ANYBODY: Any = type("Anybody", (), {"kind": "key", "provider": None, "id": "1"})()
+ANYBODY = Caller(kind=PrincipalKind.API_KEY, id="1")
 DENIED = Problem("not_found", "there is no such account")
 
 
