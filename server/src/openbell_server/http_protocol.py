@@ -26,6 +26,9 @@ BODY_SECONDS: Final = 15.0
 # For a response of which the client reads nothing.
 READ_SECONDS: Final = 30.0
 SWEEP_SECONDS: Final = 1.0
+_LONG_HEAD: Final = 431, f"the head of a request may have at most {HEAD_BYTES_MAX} bytes"
+_MANY_HEADERS: Final = 431, f"a request may have at most {HEADERS_MAX} headers"
+_LONG_URL: Final = 414, f"a URL may have at most {URL_BYTES_MAX} bytes"
 Network = IPv4Network | IPv6Network
 
 
@@ -141,7 +144,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._awaits is _Awaits.HEAD:
             self._unfinished_bytes += len(data)
             if self._unfinished_bytes > HEAD_BYTES_MAX:
-                self._refuse(431, f"the head of a request may have at most {HEAD_BYTES_MAX} bytes")
+                self._refuse(*_LONG_HEAD)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -151,15 +154,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
-        self._check(len(self.url) <= URL_BYTES_MAX, 414, f"a URL may have at most {URL_BYTES_MAX} bytes")
+        self._check(len(self.url) <= URL_BYTES_MAX, _LONG_URL)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         super().on_header(name, value)
         self._line_bytes += len(name) + len(value)
-        self._check(len(self.headers) <= HEADERS_MAX, 431, f"a request may have at most {HEADERS_MAX} headers")
-        self._check(
-            self._line_bytes <= HEAD_BYTES_MAX, 431, f"the head of a request may have at most {HEAD_BYTES_MAX} bytes"
-        )
+        self._check(len(self.headers) <= HEADERS_MAX, _MANY_HEADERS)
+        self._check(self._line_bytes <= HEAD_BYTES_MAX, _LONG_HEAD)
 
     def on_headers_complete(self) -> None:
         self._awaits, self._since = _Awaits.BODY, self.loop.time()
@@ -206,9 +207,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._awaits, self._since = _Awaits.HEAD, self.loop.time()
         self._unfinished_bytes = self._line_bytes = 0
 
-    def _check(self, is_within: bool, status: int, message: str) -> None:
+    def _check(self, is_within: bool, refusal: tuple[int, str]) -> None:
         if not is_within:
-            self._refusal = status, message
+            self._refusal = refusal
             # The parser stops, and data_received sends the refusal.
             raise _TooLarge
 
