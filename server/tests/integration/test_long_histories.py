@@ -69,3 +69,27 @@ async def test_little_is_read_of_a_long_history(
         read = await connection.fetchval(_READ)
     # Beside them: the account itself, wherever it is written down.
     assert 0 < read <= rows_max + 10
+
+
+async def test_what_rules_count_takes_a_few_rows_for_each_open_order_with_a_plan_made_while_there_were_none(
+    pool: Pool, login_pool: Pool
+) -> None:
+    tenant = await a_tenant(pool)
+    organization_id, account_id = tenant.account.organization_id, tenant.account.id
+    nothing = dict.fromkeys(("action_id", "intent_id", "key", "limit_price", "stop_price"))
+    order = {"symbol": "AAPL", "order_side": "BUY", "order_type": "MARKET", "quantity": 10, "time_in_force": "DAY"}
+    wanted = {"wants_exposure": True, "wants_equals": False, "window_millis": 0}
+
+    async def count() -> tuple[int, int]:
+        async with transaction(login_pool, Role.TENANT, organization_id) as connection:
+            row = await named_queries.load("accept_with_counts").counted_facts(
+                connection, organization_id=organization_id, account_id=account_id, **nothing, **order, **wanted
+            )
+            return row["open_orders"], await connection.fetchval(_READ)
+
+    assert await count() == (0, 2)
+    await accept(pool, *(tenant.submission() for _ in range(ACTIONS)))
+    orders, read = await count()
+    assert orders == ACTIONS
+    # The order, and its action if that is not settled.
+    assert read <= 2 * ACTIONS + 10

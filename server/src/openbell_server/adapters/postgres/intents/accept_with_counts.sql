@@ -5,7 +5,8 @@
 with recursive turn as materialized (
     select clock_timestamp() as now, (
         select s.action_no from action_states s
-        where s.organization_id = :organization_id and s.account_id = :account_id and s.action_id = :action_id::uuid
+        where :action_id::uuid is not null and s.organization_id = :organization_id and s.account_id = :account_id
+            and s.action_id = :action_id::uuid
     ) as action_no
 ),
 -- From the newest action of the symbol backwards, until the window ends.
@@ -27,14 +28,18 @@ newer (action_no, created_at, is_equal) as (
     ) n
     where n.created_at > t.now - make_interval(secs => :window_millis::integer / 1000.0)
 ),
+-- Each quantity is looked up on its own: a join may be planned, while the tables are small, as all actions of the account
+-- times all unsettled ones.
 unsettled_replaces as materialized (
-    select u.intent_id, max(a.quantity) as quantity
+    select u.intent_id, max((
+        select a.quantity from intent_actions a
+        where a.organization_id = u.organization_id and a.account_id = u.account_id and a.intent_id = u.intent_id
+            and a.seq = u.seq
+    )) as quantity
     from turn t
     join action_states u on :wants_exposure::boolean and u.organization_id = :organization_id
         and u.account_id = :account_id and u.settled_at is null and u.action_type = 'REPLACE'
         and (t.action_no is null or u.action_no < t.action_no or u.state <> 'QUEUED')
-    join intent_actions a on a.organization_id = u.organization_id and a.account_id = u.account_id
-        and a.intent_id = u.intent_id and a.seq = u.seq
     group by u.intent_id
 ),
 open_orders as materialized (
