@@ -119,6 +119,18 @@ async def compare_histories(figures: Figures, services: LocalServices, few: int,
 async def _grow(owner_url: str, pool: Pool, actions: int) -> Tenant:
     """An account with a month's history, then the schema migrated over it, then some actions that wait."""
     tenant = await a_tenant(pool)
+    await write_history(owner_url, tenant, actions)
+    await asyncio.to_thread(migrate, owner_url)
+    # What a server does by itself within minutes; which plan a statement keeps must not depend on when it did.
+    owner = await asyncpg.connect(owner_url, timeout=60)
+    await owner.execute("analyze", timeout=300)
+    await owner.close()
+    await accept(pool, *(tenant.submission() for _ in range(UNSETTLED)))
+    return tenant
+
+
+async def write_history(owner_url: str, tenant: Tenant, actions: int) -> None:
+    """A month of settled orders in an account that has none."""
     owner = await asyncpg.connect(owner_url, timeout=60, server_settings={"search_path": "openbell, pg_catalog"})
     # Row by row the foreign keys would be asked for what is so by construction.
     await owner.execute("set session_replication_role = replica")
@@ -128,12 +140,7 @@ async def _grow(owner_url: str, pool: Pool, actions: int) -> Tenant:
         for statement in _MONTH:
             await owner.execute(statement, account.organization_id, account.id, actions, account.slot, timeout=300)
     await owner.execute("vacuum analyze", timeout=300)
-    await asyncio.to_thread(migrate, owner_url)
-    # What a server does by itself within minutes; which plan a statement keeps must not depend on when it did.
-    await owner.execute("analyze", timeout=300)
     await owner.close()
-    await accept(pool, *(tenant.submission() for _ in range(UNSETTLED)))
-    return tenant
 
 
 @dataclass(frozen=True)

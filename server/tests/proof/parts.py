@@ -61,6 +61,7 @@ PARTS: Final = {
     "restart": Part(_ALL, 38),
     "sabotage": Part((_SERVER, "server/tests"), 180),
     "secrets": Part(_ALL, 30),
+    "siege": Part(_ALL, 15),
     "simulation": Part(_SIMULATED, 13),
     "speed": Part(
         _ALL,
