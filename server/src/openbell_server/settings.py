@@ -1,7 +1,7 @@
 """Typed settings, read from environment variables OPENBELL_<NAME> by processes and the command line only."""
 
 from ipaddress import IPv4Network, IPv6Network
-from typing import Any
+from typing import Any, Final
 
 from pydantic import Field, PositiveFloat, PositiveInt, SecretStr, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
@@ -11,6 +11,13 @@ from openbell_server.domain.access.access_tokens import Issuer
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.errors import OperatorError
 from openbell_server.domain.events.webhooks import KEY_LENGTH_MIN
+
+# A secret with few different characters was not generated.
+SECRET_CHARACTERS_MIN: Final = 8
+
+
+def is_guessable(secret: str) -> bool:
+    return len(secret) < KEY_LENGTH_MIN or len(set(secret)) < SECRET_CHARACTERS_MIN
 
 
 class Settings(BaseSettings):
@@ -112,6 +119,17 @@ class Settings(BaseSettings):
         if not text:
             raise OperatorError(f"Set OPENBELL_{name.upper()} in the environment: this process needs it.")
         return text
+
+    def cursor_key(self) -> bytes:
+        """Raises OperatorError if the secret is empty, or weak enough to be guessed."""
+        secret = self.require("cursor_secret")
+        if is_guessable(secret):
+            raise OperatorError(
+                f"OPENBELL_CURSOR_SECRET can be guessed: it needs {KEY_LENGTH_MIN} characters or more, of which"
+                f" {SECRET_CHARACTERS_MIN} or more differ. Set it to the output of `openssl rand -hex 32`, the same on"
+                " every replica."
+            )
+        return secret.encode()
 
     @property
     def paper_url(self) -> str:

@@ -161,7 +161,7 @@ def away() -> dict[str, str]:
     return {
         "OPENBELL_DATABASE_URL": f"postgresql://openbell_app:planted@127.0.0.1:{free_port()}/openbell",
         "OPENBELL_PAPER_DATABASE_URL": f"postgresql://openbell:planted@127.0.0.1:{free_port()}/openbell_paper",
-        "OPENBELL_CURSOR_SECRET": "x" * 32,
+        "OPENBELL_CURSOR_SECRET": "0123456789abcdef" * 2,
     }
 
 

@@ -310,7 +310,7 @@ async def test_a_process_with_the_key_file_of_another_does_not_start(
     environment = {
         "OPENBELL_DATABASE_URL": services.postgres.url("openbell_test", login),
         "OPENBELL_NATS_URL": services.nats.url,
-        "OPENBELL_CURSOR_SECRET": "s",
+        "OPENBELL_CURSOR_SECRET": "0123456789abcdef" * 2,
         "OPENBELL_VAULT_KEY": f"file:{getattr(keys, kind)}",
     }
     started = await asyncio.create_subprocess_exec(

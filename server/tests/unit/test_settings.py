@@ -1,5 +1,7 @@
 """Settings that cannot be read are said in a sentence, never with their value."""
 
+import secrets
+
 import pytest
 
 from openbell_server.domain.access.principals import PrincipalKind
@@ -52,3 +54,14 @@ def test_what_settings_print_of_themselves_has_no_address_with_a_password(monkey
         monkeypatch.setenv(f"OPENBELL_{name.upper()}", "nats://openbell:s3cret@127.0.0.1")
     settings = Settings()
     assert "s3cret" not in f"{settings} {settings!r}"
+
+
+@pytest.mark.parametrize("secret", ["", "s3cret", "s3cret" * 5, "s3cret" * 20])
+def test_a_process_does_not_start_with_a_secret_for_cursors_that_can_be_guessed(secret: str) -> None:
+    with pytest.raises(OperatorError, match="OPENBELL_CURSOR_SECRET") as refused:
+        Settings(cursor_secret=secret).cursor_key()
+    assert "s3cret" not in str(refused.value)
+
+
+def test_a_generated_secret_for_cursors_is_good() -> None:
+    assert Settings(cursor_secret=secrets.token_hex(32)).cursor_key()

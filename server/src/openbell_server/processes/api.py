@@ -29,11 +29,16 @@ from openbell_server.settings import Settings
 CONNECTIONS_MAX = 2048
 # One address leaves most connections to others.
 CONNECTIONS_PER_ADDRESS_MAX = 512
+# Connections to the database: of authentication, commands and changes of controls, and of everything else.
+COMMAND_PLACES = 8
+READ_PLACES = 16
 
 
 async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
+    cursor_key = settings.cursor_key()
     async with (
-        await open_pool(settings.require("database_url"), connections_max=16) as pool,
+        await open_pool(settings.require("database_url"), connections_max=READ_PLACES) as pool,
+        await open_pool(settings.require("database_url"), connections_max=COMMAND_PLACES) as command_pool,
         await open_role_pool(
             settings.require("database_url"), Role.ACCEPT, BATCH_SLOTS, ACCEPT_POOL_SETTINGS
         ) as accept_pool,
@@ -42,13 +47,12 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         identity_provider(settings) as provider,
         fault_plans(settings.paper_url) as plans,
     ):
-        await require_schema(pool)
+        await require_schema(command_pool)
         watch_calendars(operations, load_calendars())
         hints = JetStreamConnection(settings.nats_url)
-        operations.watch_database(pool)
+        operations.watch_database(command_pool, pool)
         operations.watch_nats(hints, needed=False)
         watch_limits(operations, limit)
-        cursor_key = settings.require("cursor_secret").encode()
         streams = event_streams(pool, EventWakes(hints), cursor_key)
         poster = message_poster(settings.webhook_private_targets)
         app = rest_app(
@@ -67,6 +71,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
                 webhook_key=settings.webhook_key.get_secret_value().encode(),
                 private_targets=settings.webhook_private_targets,
                 poster=poster,
+                command_pool=command_pool,
                 accept_pool=accept_pool,
             )
         )

@@ -88,11 +88,14 @@ class Operations:
             lambda: {(): sum(store.failed for store in self._stores)},
         )
 
-    def watch_database(self, pool: Pool) -> None:
+    def watch_database(self, pool: Pool, *others: Pool) -> None:
+        """The process is ready while the first pool writes; its connections are counted with those of the others."""
+        pools = (pool, *others)
         in_use, at_most = "Connections to the database in use.", "Connections to the database that there may be."
         read = self.instruments.read
-        read("gauge", "openbell_database_connections_in_use", in_use, (), lambda: {(): _in_use(pool)})
-        read("gauge", "openbell_database_connections_max", at_most, (), lambda: {(): pool.get_max_size()})
+        read("gauge", "openbell_database_connections_in_use", in_use, (), lambda: {(): sum(map(_in_use, pools))})
+        places = float(sum(each.get_max_size() for each in pools))
+        read("gauge", "openbell_database_connections_max", at_most, (), lambda: {(): places})
 
         async def writes() -> None:
             try:

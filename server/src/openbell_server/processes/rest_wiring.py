@@ -112,6 +112,7 @@ from openbell_server.transport.rest.intents.submit_fast_path import SubmitHandle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestDependencies:
+    # Reads, and writes of everything that is not a command.
     pool: Pool
     hints: Hints
     cursor_key: bytes
@@ -130,7 +131,9 @@ class RestDependencies:
     private_targets: bool = False
     # Sends test messages of webhooks.
     poster: Poster | None = None
-    # Connections of the accept step; by default batches of commands are written through pool.
+    # Connections of authentication, commands and changes of controls, which no read can take; by default those of pool.
+    command_pool: Pool | None = None
+    # Connections of the accept step; by default batches of commands are written through command_pool.
     accept_pool: Pool | None = None
 
 
@@ -139,16 +142,20 @@ class _Stores:
 
     def __init__(self, given: RestDependencies) -> None:
         pool = given.pool
+        self.commands = given.command_pool or pool
         self.accounts, self.intents = PostgresOrganizationStore(pool), PostgresIntentStore(pool)
-        self.ids = DatabaseClock(pool)
-        self.authenticate = authentication(pool, given.tokens)
+        self.ids = DatabaseClock(self.commands)
+        self.authenticate = authentication(self.commands, given.tokens)
         self.enter = Enter(self.authenticate, given.limit)
         self.account_records = PostgresAccountRecords(pool, self.ids)
         self.key_records = PostgresApiKeyRecords(pool, self.ids)
         self.calendars, self.session_changes = load_calendars(), PostgresSessionChanges(pool)
-        self.check = CheckCommand(
-            PostgresRuleBookStore(pool, RuleBooks(spelled_at)),
-            self.intents,
+        self._books = RuleBooks(spelled_at)
+
+    def check(self, pool: Pool) -> CheckCommand:
+        return CheckCommand(
+            PostgresRuleBookStore(pool, self._books),
+            PostgresIntentStore(pool),
             PostgresMarketStore(pool),
             PostgresCountedAcceptStore(pool),
             self.calendars,
@@ -166,19 +173,20 @@ def rest_app(given: RestDependencies) -> ASGIApp:
         outbox_health_route(shared.enter, lambda: count_account_outbox(given.pool)),
         operations_route(shared.enter, lambda: read_queues(given.pool, Role.HEALTH)),
     ]
-    check = partial(check_writing, given.pool)
+    check = partial(check_writing, shared.commands)
     return build_app(routes, check, error_renderer(UNAVAILABLE, OUTDATED), given.observe, handle_submit)
 
 
 def _submit(given: RestDependencies, shared: _Stores) -> SubmitIntent:
-    alone = shared.intents.accept_across_organizations
+    intents = PostgresIntentStore(shared.commands)
+    alone = intents.accept_across_organizations
     batch = partial(accept_in_pool, given.accept_pool) if given.accept_pool else alone
     return SubmitIntent(
-        accounts=RecentAccounts(shared.accounts, shared.ids.now),
-        intents=shared.intents,
+        accounts=RecentAccounts(PostgresOrganizationStore(shared.commands), shared.ids.now),
+        intents=intents,
         accept=GroupCommit(batch, alone, DOUBTFUL, BLOCKED, time.monotonic),
-        controls=PostgresControlStore(given.pool),
-        judge=shared.check,
+        controls=PostgresControlStore(shared.commands),
+        judge=shared.check(shared.commands),
         ids=shared.ids,
         brokers=BROKERS,
         hints=given.hints,
@@ -213,22 +221,30 @@ def _intent_routes(
         external_order_route(enter, ReadExternalOrders(accounts, partial(list_external_orders, pool), key)),
         order_routes(enter, ReadOrders(accounts, intents, PostgresOrderLists(pool), BROKERS, key)),
         *receipt_routes(enter, ReadReceipts(accounts, PostgresReceiptStore(pool), key)),
-        evaluation_route(enter, EvaluateCommand(accounts, intents, shared.check, BROKERS)),
+        evaluation_route(enter, EvaluateCommand(accounts, intents, shared.check(pool), BROKERS)),
     ]
 
 
 def _control_routes(given: RestDependencies, shared: _Stores) -> list[ControllerRouterHandler]:
-    pool, enter, accounts, hints = given.pool, shared.enter, shared.accounts, given.hints
+    pool, enter, accounts, ids = given.pool, shared.enter, shared.accounts, shared.ids
     calendars = shared.calendars, shared.session_changes
-    controls, rules, ids = PostgresControlStore(pool), PostgresRuleStore(pool), shared.ids
-    backtest = BacktestRules(accounts, shared.check.books, PostgresHistoryStore(pool), BROKERS, *calendars)
+    books, history = shared.check(pool).books, PostgresHistoryStore(pool)
     prices = SetReferencePrices(accounts, shared.account_records, PostgresMarketStore(pool), BROKERS, ids)
+
+    def symbol_controls(pool: Pool) -> SetSymbolControls:
+        stores = PostgresOrganizationStore(pool), PostgresControlStore(pool)
+        return SetSymbolControls(*stores, BROKERS, *calendars, given.hints)
+
+    def rules(pool: Pool) -> SetRules:
+        stores = PostgresOrganizationStore(pool), PostgresApiKeyRecords(pool, ids), PostgresRuleStore(pool)
+        return SetRules(*stores, BROKERS, given.hints, given.cursor_key)
+
     return [
         *calendar_routes(enter, *calendars, ids.now),
-        control_routes(enter, SetSymbolControls(accounts, controls, BROKERS, *calendars, hints)),
+        control_routes(enter, symbol_controls(pool), symbol_controls(shared.commands)),
         halt_report_route(enter, ReadHaltReport(accounts, PostgresHaltReports(pool))),
-        backtest_route(enter, backtest),
-        *rule_routes(enter, SetRules(accounts, shared.key_records, rules, BROKERS, hints, given.cursor_key)),
+        backtest_route(enter, BacktestRules(accounts, books, history, BROKERS, *calendars)),
+        *rule_routes(enter, rules(pool), rules(shared.commands)),
         *reference_routes(enter, prices),
     ]
 

@@ -24,6 +24,7 @@ from openbell_server.transport.stream.server import TradingService, serve_stream
 
 
 async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
+    cursor_key = settings.cursor_key()
     hints = JetStreamConnection(settings.nats_url)
     async with (
         await open_pool(settings.require("database_url"), connections_max=10) as pool,
@@ -38,7 +39,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         follow = FollowEvents(
             RecheckAccess(PostgresOrganizationStore(pool), events),
             EventTailCache(events, EventWakes(hints), encode_event),
-            settings.require("cursor_secret").encode(),
+            cursor_key,
             time.monotonic,
         )
         service = TradingService(authentication(pool, tokens), limit, follow, wall_clock)

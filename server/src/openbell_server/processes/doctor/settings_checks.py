@@ -9,10 +9,7 @@ from openbell_server.domain.access.access_tokens import LOOPBACK
 from openbell_server.domain.errors import OperatorError
 from openbell_server.processes.broker_addresses import broker_addresses
 from openbell_server.processes.doctor.findings import ALL, CALLED, Check, Result, Target, fine, problem, warning
-
-SECRET_LENGTH_MIN: Final = 32
-# A secret with few different characters was not generated.
-SECRET_CHARACTERS_MIN: Final = 8
+from openbell_server.settings import is_guessable
 
 
 async def _cursor_secret(target: Target) -> Result:
@@ -20,8 +17,8 @@ async def _cursor_secret(target: Target) -> Result:
     make = "Set OPENBELL_CURSOR_SECRET to the output of `openssl rand -hex 32`, the same on every replica."
     if not secret:
         return problem("There is no secret for cursors and resume tokens, and the process will not start.", make)
-    if len(secret) < SECRET_LENGTH_MIN or len(set(secret)) < SECRET_CHARACTERS_MIN:
-        return problem("The secret that signs cursors and resume tokens is weak enough to be guessed.", make)
+    if is_guessable(secret):
+        return problem("The secret for cursors and resume tokens can be guessed, and the process will not start.", make)
     return fine("The secret for cursors and resume tokens is long enough.")
 
 

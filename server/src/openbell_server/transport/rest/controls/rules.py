@@ -35,20 +35,22 @@ PLACES: Final = {
 }
 
 
-def rule_routes(enter: Enter, rules: SetRules) -> list[Router]:
-    return [routes for scope in PLACES for routes in (_rules_of(scope, enter, rules), _switch_of(scope, enter, rules))]
+def rule_routes(enter: Enter, read: SetRules, change: SetRules) -> list[Router]:
+    """Reads and changes have connections of their own, so that reads do not delay a halt."""
+    given = enter, read, change
+    return [routes for scope in PLACES for routes in (_rules_of(scope, *given), _switch_of(scope, *given))]
 
 
-def _rules_of(scope: Scope, enter: Enter, rules: SetRules) -> Router:
+def _rules_of(scope: Scope, enter: Enter, read: SetRules, change: SetRules) -> Router:
     @get("/")
     async def list_rules(request: AnyRequest) -> RuleListBody:
         caller = await enter(request, Operation.READ_CONTROLS)
-        return RuleListBody([rule_body(rule) for rule in await rules.list_all(caller, _place(request, scope))])
+        return RuleListBody([rule_body(rule) for rule in await read.list_all(caller, _place(request, scope))])
 
     @get("/{code:str}")
     async def show_rule(request: AnyRequest, code: FromPath[str]) -> Response[RuleBody]:
         caller = await enter(request, Operation.READ_CONTROLS)
-        return _rule(await rules.show(caller, _place(request, scope), code))
+        return _rule(await read.show(caller, _place(request, scope), code))
 
     @put("/{code:str}")
     async def put_rule(request: AnyRequest, code: FromPath[str]) -> Response[RuleBody]:
@@ -56,29 +58,29 @@ def _rules_of(scope: Scope, enter: Enter, rules: SetRules) -> Router:
         caller = await enter(request, place.edit)
         expected = if_match_of(request)
         decode = body_reader(request, RuleRequest, RuleRequest.to_wanted)
-        return _rule(await rules.put(caller, place, code, decode, expected))
+        return _rule(await change.put(caller, place, code, decode, expected))
 
     @delete("/{code:str}")
     async def delete_rule(request: AnyRequest, code: FromPath[str]) -> None:
         place = _place(request, scope)
         caller = await enter(request, place.edit)
-        await rules.remove(caller, place, code, reason_of(request), if_match_of(request))
+        await change.remove(caller, place, code, reason_of(request), if_match_of(request))
 
     @get("/{code:str}/history")
     async def list_rule_changes(request: AnyRequest, code: FromPath[str]) -> RuleChangePageBody:
         caller = await enter(request, Operation.READ_CONTROLS)
-        return change_page_body(await rules.history(caller, _place(request, scope), code, *page_of(request)))
+        return change_page_body(await read.history(caller, _place(request, scope), code, *page_of(request)))
 
     return Router(
         f"{PLACES[scope]}/rules", route_handlers=[list_rules, show_rule, put_rule, delete_rule, list_rule_changes]
     )
 
 
-def _switch_of(scope: Scope, enter: Enter, rules: SetRules) -> Router:
+def _switch_of(scope: Scope, enter: Enter, read: SetRules, change: SetRules) -> Router:
     @get("/")
     async def show_switch(request: AnyRequest) -> Response[SwitchBody]:
         caller = await enter(request, Operation.READ_CONTROLS)
-        return _switch(*await rules.show_switch(caller, _place(request, scope)))
+        return _switch(*await read.show_switch(caller, _place(request, scope)))
 
     @put("/")
     async def put_switch(request: AnyRequest) -> Response[SwitchBody]:
@@ -86,13 +88,13 @@ def _switch_of(scope: Scope, enter: Enter, rules: SetRules) -> Router:
         caller = await enter(request, place.edit)
         expected = if_match_of(request)
         decode = body_reader(request, SwitchRequest, SwitchRequest.to_wanted)
-        switch = await rules.put_switch(caller, place, decode, expected)
+        switch = await change.put_switch(caller, place, decode, expected)
         return _switch(switch.address, switch)
 
     @get("/history")
     async def list_switch_changes(request: AnyRequest) -> RuleChangePageBody:
         caller = await enter(request, Operation.READ_CONTROLS)
-        return change_page_body(await rules.switch_history(caller, _place(request, scope), *page_of(request)))
+        return change_page_body(await read.switch_history(caller, _place(request, scope), *page_of(request)))
 
     return Router(f"{PLACES[scope]}/switch", route_handlers=[show_switch, put_switch, list_switch_changes])
 

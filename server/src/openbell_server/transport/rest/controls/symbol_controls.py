@@ -21,8 +21,11 @@ from openbell_server.transport.rest.entry import AnyRequest, Enter
 from openbell_server.transport.rest.strict_json import body_reader
 
 
-def control_routes(enter: Enter, controls: SetSymbolControls) -> Router:
-    """The routes; paths are not decoded by the router, so a symbol may contain %2F."""
+def control_routes(enter: Enter, read: SetSymbolControls, change: SetSymbolControls) -> Router:
+    """The routes; paths are not decoded by the router, so a symbol may contain %2F.
+
+    Reads and changes have connections of their own, so that reads do not delay a halt.
+    """
 
     @put("/")
     async def put_symbol_control(
@@ -30,7 +33,7 @@ def control_routes(enter: Enter, controls: SetSymbolControls) -> Router:
     ) -> ManualControlBody:
         caller = await enter(request, Operation.EDIT_CONTROLS)
         decode = body_reader(request, ManualControlRequest, ManualControlRequest.to_control)
-        stored = await controls.put_manual(caller, AccountId(account_id), unquote(symbol), decode)
+        stored = await change.put_manual(caller, AccountId(account_id), unquote(symbol), decode)
         return manual_control_body(caller.organization_id, AccountId(account_id), *stored)
 
     @patch("/time")
@@ -39,7 +42,7 @@ def control_routes(enter: Enter, controls: SetSymbolControls) -> Router:
     ) -> TimeControlBody:
         caller = await enter(request, Operation.EDIT_CONTROLS)
         decode = body_reader(request, TimeControlRequest, TimeControlRequest.to_patch)
-        stored = await controls.patch_time(caller, AccountId(account_id), unquote(symbol), decode)
+        stored = await change.patch_time(caller, AccountId(account_id), unquote(symbol), decode)
         return time_control_body(caller.organization_id, AccountId(account_id), stored)
 
     @get("/")
@@ -47,7 +50,7 @@ def control_routes(enter: Enter, controls: SetSymbolControls) -> Router:
         request: AnyRequest, account_id: FromPath[UUID], symbol: FromPath[str]
     ) -> ManualControlBody:
         caller = await enter(request, Operation.READ_CONTROLS)
-        found = await controls.read_manual(caller, AccountId(account_id), unquote(symbol))
+        found = await read.read_manual(caller, AccountId(account_id), unquote(symbol))
         return manual_control_body(caller.organization_id, AccountId(account_id), *found)
 
     @get("/time")
@@ -55,7 +58,7 @@ def control_routes(enter: Enter, controls: SetSymbolControls) -> Router:
         request: AnyRequest, account_id: FromPath[UUID], symbol: FromPath[str]
     ) -> TimeControlBody:
         caller = await enter(request, Operation.READ_CONTROLS)
-        found = await controls.read_time(caller, AccountId(account_id), unquote(symbol))
+        found = await read.read_time(caller, AccountId(account_id), unquote(symbol))
         return time_control_body(caller.organization_id, AccountId(account_id), found)
 
     return Router(
