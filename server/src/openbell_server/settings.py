@@ -1,5 +1,6 @@
 """Typed settings, read from environment variables OPENBELL_<NAME> by processes and the command line only."""
 
+from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from openbell_server.domain.access.access_tokens import Issuer
 from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.caps import CAPS, Cap, caps_with
 from openbell_server.domain.errors import OperatorError
 from openbell_server.domain.events.webhooks import KEY_LENGTH_MIN
 
@@ -60,6 +62,14 @@ class Settings(BaseSettings):
     limit_submits_per_second: PositiveInt = 200
     limit_cancels_per_second: PositiveInt = 1000
     limit_validations_per_second: PositiveInt = 20
+    # What one organization may use at most; domain/access/caps.py describes each.
+    cap_streams: PositiveInt = CAPS["streams"].limit
+    cap_events_per_second: PositiveInt = CAPS["events_per_second"].limit
+    cap_reads_at_once: PositiveInt = CAPS["reads_at_once"].limit
+    cap_backtests_at_once: PositiveInt = CAPS["backtests_at_once"].limit
+    cap_api_keys: PositiveInt = CAPS["api_keys"].limit
+    cap_accounts: PositiveInt = CAPS["accounts"].limit
+    cap_webhooks: PositiveInt = CAPS["webhooks"].limit
     # The provider of users and organizations. Its API key may be absent: then its API is not used.
     identity_provider: str = "workos"
     workos_api_key: SecretStr = SecretStr("")
@@ -119,6 +129,10 @@ class Settings(BaseSettings):
         if not text:
             raise OperatorError(f"Set OPENBELL_{name.upper()} in the environment: this process needs it.")
         return text
+
+    @property
+    def caps(self) -> Mapping[str, Cap]:
+        return caps_with({name: getattr(self, f"cap_{name}") for name in CAPS})
 
     def cursor_key(self) -> bytes:
         """Raises OperatorError if the secret is empty, or weak enough to be guessed."""

@@ -6,6 +6,7 @@ OpenbellError
 │   ├── InvalidParameter       400 invalid_parameter: one parameter of a query is wrong
 │   ├── ControlsRefused        422 controls_refused: the receipt shows which rule refused and why
 │   └── RateLimited            429 rate_limited: too many calls
+│       └── CapReached         429: the organization uses as much at once as its cap allows
 ├── OperatorError              a process or command cannot continue until an operator fixes something
 └── IllegalTransition          a defect of Openbell: the state table does not allow the step
 """
@@ -102,7 +103,9 @@ CODES: Final[dict[str, Code]] = {
     ),
     "concurrent_change": Code(409, "Something changed while the command was accepted", "Send the same request again."),
     "backtest_running": Code(
-        409, "A back-test of the organization is running", "Wait until it has ended, then send the request again."
+        409,
+        "The organization has as many back-tests running as it may",
+        "Wait until one has ended, then send the request again.",
     ),
     "too_many_accounts": Code(
         409,
@@ -114,8 +117,10 @@ CODES: Final[dict[str, Code]] = {
         "The call already has a subscription with this label",
         "Use another subscription_id, or unsubscribe the existing subscription first. It stays open.",
     ),
-    "too_many_webhooks": Code(
-        409, "The organization has the maximum number of webhooks", "Delete or change an existing webhook."
+    "cap_reached": Code(
+        409,
+        "The organization has as many of these as its cap allows",
+        "Remove one that is not needed, or ask the operator to raise the cap that detail names.",
     ),
     "version_mismatch": Code(
         412, "The resource changed since you read it", "Read it again, then send If-Match with the new ETag."
@@ -160,8 +165,13 @@ CODES: Final[dict[str, Code]] = {
     ),
     "too_many_streams": Code(
         429,
-        "The caller has too many open streams",
-        "Close one, or use fewer: one stream can follow all accounts of an organization.",
+        "Too many streams are open",
+        "Close one, or use fewer: one stream can follow all accounts of an organization. detail names the limit.",
+    ),
+    "too_many_reads": Code(
+        429,
+        "The organization has too many requests in progress",
+        "Wait for Retry-After seconds, and send fewer requests at once. Commands and changes of controls still work.",
     ),
     "too_many_subscriptions": Code(
         429,
@@ -300,6 +310,15 @@ class RateLimited(Problem):
         self.limit = limit
         # Rounded up: Retry-After is in whole seconds and must never be too short.
         self.wait_seconds = max(1, math.ceil(wait_seconds))
+
+
+class CapReached(RateLimited):
+    """The organization uses as much at once as its cap allows."""
+
+    def __init__(self, code: str, detail: str, limit: int) -> None:
+        Problem.__init__(self, code, detail)
+        self.limit = limit
+        self.wait_seconds = 1
 
 
 class OperatorError(OpenbellError):

@@ -53,7 +53,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         operations.watch_database(command_pool, pool)
         operations.watch_nats(hints, needed=False)
         watch_limits(operations, limit)
-        streams = event_streams(pool, EventWakes(hints), cursor_key)
+        streams = event_streams(pool, EventWakes(hints), cursor_key, settings.caps)
         poster = message_poster(settings.webhook_private_targets)
         app = rest_app(
             RestDependencies(
@@ -66,6 +66,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
                 provider=provider,
                 sealer=sealer(settings),
                 fault_plans=plans,
+                caps=settings.caps,
                 observe=watch_requests(operations),
                 streams=streams,
                 webhook_key=settings.webhook_key.get_secret_value().encode(),
@@ -90,3 +91,4 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
             connecting.cancel()
             await asyncio.gather(connecting, return_exceptions=True)
             await poster.close()
+            await streams.close()

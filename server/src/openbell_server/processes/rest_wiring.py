@@ -2,9 +2,10 @@
 
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from uuid import uuid4
 
 from litestar.types import ASGIApp, ControllerRouterHandler
 
@@ -35,6 +36,7 @@ from openbell_server.adapters.postgres.controls.rule_books import PostgresRuleBo
 from openbell_server.adapters.postgres.controls.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.events.events import PostgresEventStore
 from openbell_server.adapters.postgres.events.outbox_health import count_account_outbox, read_queues
+from openbell_server.adapters.postgres.events.stream_counts import PostgresStreamCounts
 from openbell_server.adapters.postgres.events.webhooks import PostgresWebhookStore
 from openbell_server.adapters.postgres.execution.reconciliation import list_external_orders
 from openbell_server.adapters.postgres.intents.accept_with_counts import PostgresCountedAcceptStore
@@ -52,6 +54,7 @@ from openbell_server.application.access.ports.fault_plans import FaultPlans
 from openbell_server.application.access.ports.identity_provider import IdentityProvider
 from openbell_server.application.access.ports.vault import Sealer
 from openbell_server.application.access.rate_limits import LimitRates
+from openbell_server.application.access.reads_at_once import ReadsAtOnce
 from openbell_server.application.access.set_fault_plan import SetFaultPlan
 from openbell_server.application.controls.backtest_rules import BacktestRules
 from openbell_server.application.controls.check_command import CheckCommand
@@ -64,6 +67,7 @@ from openbell_server.application.events.follow_events import FollowEvents
 from openbell_server.application.events.ports import Wakes
 from openbell_server.application.events.read_events import ReadEvents
 from openbell_server.application.events.recheck_access import RecheckAccess
+from openbell_server.application.events.stream_places import StreamPlaces
 from openbell_server.application.intents.account_cache import RecentAccounts
 from openbell_server.application.intents.evaluate_command import EvaluateCommand
 from openbell_server.application.intents.group_commit import GroupCommit
@@ -79,6 +83,7 @@ from openbell_server.application.webhooks.manage_webhooks import ManageWebhooks
 from openbell_server.application.webhooks.ports.posting import Poster
 from openbell_server.application.webhooks.send_test_message import TRY_SECONDS, TryWebhooks
 from openbell_server.brokers.registry import BROKERS, spelled_at
+from openbell_server.domain.access.caps import CAPS, Cap
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.authentication import authentication, wall_clock
 from openbell_server.transport.rest.access.accounts import account_routes
@@ -124,6 +129,7 @@ class RestDependencies:
     # None where no vault key is configured: then no credential can be stored.
     sealer: Sealer | None = None
     fault_plans: FaultPlans
+    caps: Mapping[str, Cap] = field(default_factory=lambda: CAPS)
     observe: ObserveRequest = lambda *_: None
     # By default followers poll the database twice a second.
     streams: EventStreams | None = None
@@ -146,9 +152,9 @@ class _Stores:
         self.accounts, self.intents = PostgresOrganizationStore(pool), PostgresIntentStore(pool)
         self.ids = DatabaseClock(self.commands)
         self.authenticate = authentication(self.commands, given.tokens)
-        self.enter = Enter(self.authenticate, given.limit)
-        self.account_records = PostgresAccountRecords(pool, self.ids)
-        self.key_records = PostgresApiKeyRecords(pool, self.ids)
+        self.enter = Enter(self.authenticate, given.limit, ReadsAtOnce(given.caps["reads_at_once"]))
+        self.account_records = PostgresAccountRecords(pool, self.ids, given.caps["accounts"])
+        self.key_records = PostgresApiKeyRecords(pool, self.ids, given.caps["api_keys"])
         self.calendars, self.session_changes = load_calendars(), PostgresSessionChanges(pool)
         self._books = RuleBooks(spelled_at)
 
@@ -243,7 +249,9 @@ def _control_routes(given: RestDependencies, shared: _Stores) -> list[Controller
         *calendar_routes(enter, *calendars, ids.now),
         control_routes(enter, symbol_controls(pool), symbol_controls(shared.commands)),
         halt_report_route(enter, ReadHaltReport(accounts, PostgresHaltReports(pool))),
-        backtest_route(enter, BacktestRules(accounts, books, history, BROKERS, *calendars)),
+        backtest_route(
+            enter, BacktestRules(accounts, books, history, BROKERS, *calendars, given.caps["backtests_at_once"])
+        ),
         *rule_routes(enter, rules(pool), rules(shared.commands)),
         *reference_routes(enter, prices),
     ]
@@ -252,11 +260,11 @@ def _control_routes(given: RestDependencies, shared: _Stores) -> list[Controller
 def _event_routes(given: RestDependencies, shared: _Stores) -> list[ControllerRouterHandler]:
     pool, enter, key = given.pool, shared.enter, given.cursor_key
     events = ReadEvents(shared.accounts, PostgresEventStore(pool), BROKERS, key)
-    store = PostgresWebhookStore(pool, shared.ids)
+    store = PostgresWebhookStore(pool, shared.ids, given.caps["webhooks"])
     webhooks = ManageWebhooks(store, key, given.webhook_key, given.private_targets)
     sign_and_post = SignAndPost(given.poster or message_poster(given.private_targets), given.webhook_key, time.time)
     return [
-        event_route(enter, events, given.streams or event_streams(pool, None, key)),
+        event_route(enter, events, given.streams or event_streams(pool, None, key, given.caps)),
         *webhook_routes(enter, webhooks, TryWebhooks(webhooks, shared.ids, sign_and_post, time.monotonic)),
     ]
 
@@ -271,8 +279,9 @@ class _NoHints:
         """Does nothing: followers poll twice a second."""
 
 
-def event_streams(pool: Pool, wakes: Wakes | None, cursor_key: bytes) -> EventStreams:
+def event_streams(pool: Pool, wakes: Wakes | None, cursor_key: bytes, caps: Mapping[str, Cap] = CAPS) -> EventStreams:
     events = PostgresEventStore(pool)
     logs = EventTailCache(events, wakes or _NoHints(), encode_document)
     access = RecheckAccess(PostgresOrganizationStore(pool), events)
-    return EventStreams(FollowEvents(access, logs, cursor_key, time.monotonic), wall_clock)
+    follow = FollowEvents(access, logs, cursor_key, time.monotonic, caps["events_per_second"])
+    return EventStreams(follow, wall_clock, StreamPlaces(PostgresStreamCounts(pool, uuid4()), caps["streams"]))

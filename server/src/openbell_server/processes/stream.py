@@ -2,16 +2,19 @@
 
 import asyncio
 import time
+from uuid import uuid4
 
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.event_wakes import EventWakes
 from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.connection import open_pool
 from openbell_server.adapters.postgres.events.events import PostgresEventStore
+from openbell_server.adapters.postgres.events.stream_counts import PostgresStreamCounts
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.application.events.event_tail_cache import EventTailCache
 from openbell_server.application.events.follow_events import FollowEvents
 from openbell_server.application.events.recheck_access import RecheckAccess
+from openbell_server.application.events.stream_places import StreamPlaces
 from openbell_server.processes.authentication import access_tokens, authentication, wall_clock
 from openbell_server.processes.lifecycle import notify_ready
 from openbell_server.processes.metrics import watch_followers
@@ -41,8 +44,10 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
             EventTailCache(events, EventWakes(hints), encode_event),
             cursor_key,
             time.monotonic,
+            settings.caps["events_per_second"],
         )
-        service = TradingService(authentication(pool, tokens), limit, follow, wall_clock)
+        places = StreamPlaces(PostgresStreamCounts(pool, uuid4()), settings.caps["streams"])
+        service = TradingService(authentication(pool, tokens), limit, follow, wall_clock, places)
         watch_followers(operations, lambda: len(service.streams))
         health = Health(operations.is_ready, stopping)
         address = f"{settings.stream_host}:{settings.stream_port}"

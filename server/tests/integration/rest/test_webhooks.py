@@ -14,7 +14,8 @@ from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.application.webhooks.ports.posting import Answer, NotDelivered, Trouble
 from openbell_server.application.webhooks.send_test_message import TRIES_MAX
 from openbell_server.domain.access.accounts import Environment
-from openbell_server.domain.events.webhooks import ACCOUNTS_MAX, WEBHOOKS_MAX, secret_of
+from openbell_server.domain.access.caps import CAPS
+from openbell_server.domain.events.webhooks import ACCOUNTS_MAX, secret_of
 from support.builders.tenant import Tenant, a_key, a_market_create, a_tenant, accept, an_account
 from support.builders.webhook_targets import RememberedPosts
 from support.identity.bearers import as_service, as_user
@@ -212,9 +213,9 @@ async def test_nobody_but_the_target_can_say_that_it_is_gone(api: RestApi, tenan
 
 
 async def test_an_organization_has_so_many_webhooks_and_no_more(api: RestApi, tenant: Tenant) -> None:
-    for _ in range(WEBHOOKS_MAX):
+    for _ in range(CAPS["webhooks"].limit):
         webhook = await created(api, tenant)
-    problem(await create(api, tenant), 409, "too_many_webhooks")
+    problem(await create(api, tenant), 409, "cap_reached")
     await api.client.delete(f"{URL}/{webhook['id']}", headers=as_user(tenant))
     await created(api, tenant)
 

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
+from uuid import uuid4
 
 import grpc
 import pytest
@@ -13,11 +14,14 @@ from openbell.wire import trading_pb2 as pb
 from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.events.events import PostgresEventStore
+from openbell_server.adapters.postgres.events.stream_counts import PostgresStreamCounts
 from openbell_server.application.access.rate_limits import LimitRates
 from openbell_server.application.events.event_tail_cache import EventTailCache
 from openbell_server.application.events.follow_events import FollowEvents
 from openbell_server.application.events.recheck_access import RecheckAccess
+from openbell_server.application.events.stream_places import StreamPlaces
 from openbell_server.devtools.child_processes import free_port
+from openbell_server.domain.access.caps import CAPS, Cap
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.authentication import authentication, wall_clock
 from openbell_server.transport.stream.event_messages import encode_event
@@ -55,11 +59,13 @@ async def event_stream(
     limit: LimitRates | None = None,
     stopping: asyncio.Event | None = None,
     is_ready: Callable[[], Awaitable[bool]] | None = None,
+    caps: Mapping[str, Cap] | None = None,
 ) -> AsyncIterator[str]:
     """The address of a server that believes the tests' identity provider."""
     stopping, ready = stopping or asyncio.Event(), asyncio.Event()
     authenticate = authentication(pool, Verifier().tokens)
-    service = TradingService(authenticate, limit or limited(), following(pool), wall_clock)
+    places = StreamPlaces(PostgresStreamCounts(pool, uuid4()), (caps or CAPS)["streams"])
+    service = TradingService(authenticate, limit or limited(), following(pool), wall_clock, places)
     health = Health(is_ready or _always_ready, stopping)
     address = f"127.0.0.1:{free_port()}"
     served = asyncio.ensure_future(serve_stream(service, health, address, ready.set, stopping))

@@ -21,11 +21,13 @@ MAY_RUN: dict[str, set[Role]] = {
     "action_operators.find_action_across_organizations": {_T, _X, _O},
     # For an owner who may see everything; a tenant would check its own.
     "accounts.open_account": {_T, _O},
+    "accounts.count_open_accounts": {_T},
     "accounts.list_account_records": {_T},
     "accounts.find_account_record": {_T},
     "accounts.is_busy": {_T},
     "accounts.save_account": {_T},
     "api_key_records.list_api_key_records": {_T, Role.KEYS, _O},
+    "api_key_records.count_api_keys": {_T, Role.KEYS, _O},
     "api_key_records.find_api_key_record": {_T, Role.KEYS, _O},
     "api_key_records.lock_api_key_record": {_T, _O},
     "api_key_records.change_api_key_record": {_T},
@@ -289,6 +291,9 @@ MAY_RUN: dict[str, set[Role]] = {
     "symbol_controls.save_manual_control": {_T},
     "symbol_controls.save_time_control": {_T},
     # It reads no table.
+    "stream_counts.lock_stream_counts": set(Role),
+    "stream_counts.raise_count": {_T},
+    "stream_counts.renew_counts_across_organizations": {_T, Role.KEYS},
     "webhooks.lock_webhooks": set(Role),
     "webhooks.known_accounts": {_T, _O, Role.RELAY},
     **{

@@ -1,6 +1,7 @@
 """Back-test rules: replay an account's record and count what proposed rules would have refused."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,6 +15,7 @@ from openbell_server.application.controls.ports.rules import RuleBookStore
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.domain.access.accounts import TradingAccount
 from openbell_server.domain.access.authorization import Operation
+from openbell_server.domain.access.caps import CAPS, Cap
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.controls.backtest import LOOK_BACK_MILLIS, Replay, Tally
 from openbell_server.domain.controls.catalogue import CATALOGUE, checked_parameters
@@ -22,7 +24,7 @@ from openbell_server.domain.controls.findings import Mode, Scope
 from openbell_server.domain.controls.kinds.lists import SymbolList
 from openbell_server.domain.controls.kinds.times import MARKET_CLOSED, completed
 from openbell_server.domain.controls.rules import Address, OnMissing, Rule, RuleBook
-from openbell_server.domain.errors import InvalidCommand, Problem
+from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
 from openbell_server.domain.markets.calendars import MarketCalendars
 
@@ -79,19 +81,22 @@ class BacktestRules:
     brokers: Mapping[str, BrokerDefinition]
     calendars: MarketCalendars
     changes: SessionChangeStore
-    # Organizations with a back-test running in this process: each may run one at a time.
-    running: set[OrganizationId] = field(default_factory=set)
+    cap: Cap = CAPS["backtests_at_once"]
+    # Back-tests that run in this process, by organization.
+    running: Counter[OrganizationId] = field(default_factory=Counter)
 
     async def __call__(self, caller: Principal, request: BacktestRequest) -> Backtested:
         account = await find_account(self.accounts, caller, Operation.READ_CONTROLS, request.account_id)
         rules = [self._rule(account, place, proposed) for place, proposed in enumerate(request.rules)]
-        if account.organization_id in self.running:
-            raise Problem("backtest_running", "a back-test of the organization is already running")
-        self.running.add(account.organization_id)
+        if self.running[account.organization_id] >= self.cap.limit:
+            raise self.cap.refusal()
+        self.running[account.organization_id] += 1
         try:
             return await self._replay(account, request, rules)
         finally:
-            self.running.discard(account.organization_id)
+            self.running[account.organization_id] -= 1
+            if not self.running[account.organization_id]:
+                del self.running[account.organization_id]
 
     async def _replay(self, account: TradingAccount, request: BacktestRequest, rules: list[Rule]) -> Backtested:
         forgotten = await self.history.forgotten_until(account)

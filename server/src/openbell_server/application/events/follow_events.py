@@ -9,8 +9,10 @@ from uuid import UUID
 
 from openbell_server.application.crash_points import crash_point
 from openbell_server.application.events.event_frames import GOING_AWAY, Frame, FrameKind, Start, Subscription
+from openbell_server.application.events.event_pace import EventPace
 from openbell_server.application.events.event_tail_cache import SWEEP_SECONDS, Entry, EventTailCache, LogTail
 from openbell_server.application.events.recheck_access import ACCOUNTS_MAX, Access, Enter, RecheckAccess
+from openbell_server.domain.access.caps import CAPS, Cap
 from openbell_server.domain.errors import InvalidParameter, Problem
 from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.events.cursors import seal, seal_many, unseal, unseal_many
@@ -43,6 +45,7 @@ class _Crowd:
     """The positions of a subscription in the logs of an organization, and the accounts that may have new events."""
 
     def __init__(self, access: Access, tails: contextlib.AsyncExitStack) -> None:
+        self.access = access
         self.organization_id = access.principal.organization_id
         # A token of one environment is not valid for the other.
         self.scope = f"events {self.organization_id} {access.principal.environment}"
@@ -82,9 +85,15 @@ class FollowEvents:
     """Serves subscriptions; stores nothing about them. The cursor key seals resume tokens."""
 
     def __init__(
-        self, access: RecheckAccess, logs: EventTailCache, cursor_key: bytes, monotonic: Callable[[], float]
+        self,
+        access: RecheckAccess,
+        logs: EventTailCache,
+        cursor_key: bytes,
+        monotonic: Callable[[], float],
+        pace: Cap = CAPS["events_per_second"],
     ) -> None:
         self._access = access
+        self._pace = EventPace(pace.limit, monotonic)
         self._logs = logs
         self._cursor_key = cursor_key
         self._monotonic = monotonic
@@ -142,10 +151,13 @@ class FollowEvents:
                         gap, entries = await self._page(cursor)
                         if gap is not None:
                             yield (gap,)
-                        frames = self._matching(cursor, entries, wanted)
+                        frames, count = self._matching(cursor, entries, wanted), len(entries)
                     else:
                         frames = self._alike(cursor, entries, wanted)
+                        count = len(frames)
                     if entries:
+                        async for _ in self._pace.turn(access, count, self.draining):
+                            yield (self._about(FrameKind.HEARTBEAT, cursor),)
                         previous = cursor.previous
                         yield self._batch(cursor, frames, entries[-1].event.number, access)
                         last_sent = monotonic() if cursor.previous != previous else last_sent
@@ -227,6 +239,8 @@ class FollowEvents:
                 yield gap
         if entries:
             crowd.ready.add(cursor.tail.account_id)
+            async for _ in self._pace.turn(crowd.access, len(entries), self.draining):
+                yield Frame(FrameKind.HEARTBEAT, None, 0, 0, self._token_of_many(crowd))
         for frame in self._matching(cursor, entries, wanted):
             cursor.position = cursor.previous = frame.position
             frame.resume_token = ""

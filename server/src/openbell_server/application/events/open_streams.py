@@ -7,12 +7,17 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from typing import Final
 
 from openbell_server.domain.access.principals import Caller
-from openbell_server.domain.errors import Problem
+from openbell_server.domain.errors import CapReached, Problem
 
 STREAMS_OF_CALLER_MAX: Final = 20
 # A client that reads nothing for this long is cut; it can resume, because the log keeps the events.
 STALLED_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0
+
+
+def streams_of_caller(limit: int) -> Problem:
+    detail = f"a caller may have {limit} streams open in each process; close one, or use another credential"
+    return CapReached("too_many_streams", detail, limit)
 
 
 class OpenStream:
@@ -76,7 +81,7 @@ class OpenStreams:
         """Raises Problem if the caller has STREAMS_OF_CALLER_MAX streams open."""
         whose = (caller.kind, caller.provider, caller.id)
         if self._of_callers[whose] >= STREAMS_OF_CALLER_MAX:
-            raise Problem("too_many_streams", f"a caller may have {STREAMS_OF_CALLER_MAX} streams open here")
+            raise streams_of_caller(STREAMS_OF_CALLER_MAX)
         stream = OpenStream(self._monotonic)
         self._of_callers[whose] += 1
         self._streams.add(stream)

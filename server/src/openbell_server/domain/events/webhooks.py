@@ -16,7 +16,6 @@ from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import AccountId, OrganizationId
 from openbell_server.domain.names import check_reason
 
-WEBHOOKS_MAX: Final = 20
 ACCOUNTS_MAX: Final = 1000
 # Characters; shorter keys could be guessed.
 KEY_LENGTH_MIN: Final = 32

@@ -12,6 +12,7 @@ from litestar import Litestar
 from litestar.datastructures import State
 from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
 
+from openbell_server.transport.rest.entry import end_read
 from openbell_server.transport.rest.errors import ErrorRenderer
 from openbell_server.transport.rest.health.process_health import health_route
 from openbell_server.transport.rest.intents.submit_fast_path import (
@@ -86,7 +87,10 @@ def with_request_id(app: Litestar, serve_fast_path: ServeFastPath, observe: Obse
             routed = {**scope, **raw}
             account_id = match_fast_path(routed)
             if account_id is None:
-                await app(cast("Scope", routed), receive, send_with_id)
+                try:
+                    await app(cast("Scope", routed), receive, send_with_id)
+                finally:
+                    end_read(routed)
             else:
                 await serve_fast_path(account_id, routed, receive, send_with_id)
             elapsed = time.perf_counter() - begun

@@ -1,14 +1,15 @@
 """Checks that every route runs first (authentication, rate limit, authorization), and reads headers."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable, MutableMapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from litestar import Request
 
 from openbell_server.application.access.authenticate import Authenticate, Credential, read_credential
 from openbell_server.application.access.rate_limits import LimitRates
+from openbell_server.application.access.reads_at_once import ReadsAtOnce
 from openbell_server.domain.access.authorization import Operation, admit, require, require_own
 from openbell_server.domain.access.principals import Caller, Principal, PrincipalKind
 from openbell_server.domain.errors import FieldProblem, InvalidParameter, Problem
@@ -20,6 +21,17 @@ _TAGS = re.compile(r'(W/)?"[\x21\x23-\x7e]*"(\s*,\s*(W/)?"[\x21\x23-\x7e]*")*')
 # Weak tags and version numbers in another spelling (such as "03") match no version.
 _VERSION_TAG = re.compile(r'(?<!/)"(0|[1-9][0-9]{0,9})"')
 AnyRequest = Request[Any, Any, Any]
+# No number of these at once is refused: orders, cancels and halts must work while their organization reads a lot.
+# Validations of keys are limited by address.
+UNCOUNTED: Final = frozenset(
+    {
+        Operation.SUBMIT_INTENT,
+        Operation.EDIT_CONTROLS,
+        Operation.EDIT_ORGANIZATION_CONTROLS,
+        Operation.VALIDATE_KEY,
+    }
+)
+_END_READ: Final = "openbell.end_read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +40,16 @@ class Enter:
 
     authenticate: Authenticate
     limit: LimitRates
+    reads: ReadsAtOnce
 
     async def __call__(self, request: AnyRequest, operation: Operation) -> Principal:
         """Admit the caller to the one organization that the operation concerns."""
         caller = await self._authenticated(request)
         await self.limit.read(caller)
-        return _admitted(request, caller, operation)
+        principal = _admitted(request, caller, operation)
+        if operation not in UNCOUNTED:
+            await self._begin_read(request, principal.organization_id)
+        return principal
 
     async def with_command(
         self, request: AnyRequest, account_id: AccountId, is_cancel: Callable[[], Awaitable[bool]]
@@ -57,7 +73,11 @@ class Enter:
         if caller.kind is not PrincipalKind.SERVICE:
             require_own(caller.organization_id, organization_header_of(request))
         refuse_unknown_query(request)
+        await self._begin_read(request, caller.organization_id or caller.id)
         return caller
+
+    async def _begin_read(self, request: AnyRequest, whose: Hashable) -> None:
+        request.scope[_END_READ] = await self.reads.begin(whose)  # type: ignore[literal-required]
 
     async def _authenticated(self, request: AnyRequest) -> Caller:
         credential = credential_of(request)
@@ -69,6 +89,12 @@ class Enter:
             raise
         keep_connection(request.scope)
         return caller
+
+
+def end_read(scope: MutableMapping[str, Any]) -> None:
+    """The request no longer counts as one of its organization's reads."""
+    if end := scope.pop(_END_READ, None):
+        end()
 
 
 def address_of(request: AnyRequest) -> str:

@@ -18,8 +18,9 @@ from openbell_server.application.access.authenticate import Authenticate, Creden
 from openbell_server.application.access.rate_limits import LimitRates
 from openbell_server.application.events.event_frames import Frame
 from openbell_server.application.events.follow_events import FollowEvents
-from openbell_server.application.events.open_streams import OpenStreams
+from openbell_server.application.events.open_streams import OpenStream, OpenStreams
 from openbell_server.application.events.recheck_access import Entrance
+from openbell_server.application.events.stream_places import StreamPlaces
 from openbell_server.domain.access.principals import Caller
 from openbell_server.domain.errors import CODES, Problem, RateLimited
 from openbell_server.transport.stream.calls import Gate
@@ -71,11 +72,13 @@ class TradingService:
         limit: LimitRates,
         follow: FollowEvents,
         now: Callable[[], datetime],
+        places: StreamPlaces,
     ) -> None:
         self._authenticate = authenticate
         self._limit = limit
         self._follow = follow
         self._now = now
+        self._places = places
         self.streams = OpenStreams(time.monotonic)
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -103,13 +106,25 @@ class TradingService:
         """End every stream; clients resume on another server."""
         self._follow.drain()
 
+    async def close(self) -> None:
+        """Give back the places of all streams, after they have ended."""
+        await self._places.close()
+
+    @contextlib.asynccontextmanager
+    async def _open(self, caller: Caller, enter: Entrance) -> AsyncIterator[OpenStream]:
+        """Count a stream for the caller and for its organization, once it is known that it may follow events."""
+        principal = await enter()
+        with self.streams.open(caller) as stream:
+            async with self._places.place(principal.organization_id):
+                yield stream
+
     async def subscribe_events(self, sent: bytes, context: Context) -> None:
         """Send the events of one account or of all accounts of an organization, in order and without gaps."""
         async with _ending(context) as progress:
             caller, enter = await self._enter(context)
             request = read_message(pb.Subscribe, sent)
             wanted = subscription_of(request)
-            with self.streams.open(caller) as stream:
+            async with self._open(caller, enter) as stream:
                 async for frames in self._follow.subscribe_in_batches(enter, wanted, stream.cut):
                     await stream.send(context.write, self._encoded(frames, request, progress))
 
@@ -124,8 +139,7 @@ class TradingService:
         async with _ending(context):
             caller, enter = await self._enter(context)
             # A caller without access to any event is refused once here, not once per subscription.
-            await enter()
-            with self.streams.open(caller) as stream:
+            async with self._open(caller, enter) as stream:
                 await ManySubscriptions(context, stream, self._follow, self._limit, self._now).run(caller, enter)
 
     async def _enter(self, context: Context) -> tuple[Caller, Entrance]:
@@ -198,3 +212,4 @@ async def serve_stream(
     await stopping.wait()
     service.drain()
     await server.stop(grace=2)
+    await service.close()

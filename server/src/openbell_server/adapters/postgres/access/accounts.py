@@ -23,6 +23,7 @@ from openbell_server.domain.access.accounts import (
     require_version,
     session_state,
 )
+from openbell_server.domain.access.caps import CAPS, Cap
 from openbell_server.domain.access.credentials import CredentialStatus
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.errors import Problem
@@ -75,6 +76,7 @@ class PostgresAccountRecords(PostgresStore):
     """Implements AccountRecords."""
 
     ids: DatabaseClock
+    cap: Cap = CAPS["accounts"]
 
     async def is_organization_disabled(self, organization_id: OrganizationId) -> bool | None:
         row = await self._one(_organizations.read_organization, organization_id)
@@ -85,6 +87,9 @@ class PostgresAccountRecords(PostgresStore):
         account_id, audit_id = await self.ids.new_ids(2)
         async with transaction(self.pool, Role.TENANT, organization_id) as connection:
             await open_account(connection, organization_id, AccountId(account_id), new, credential_status)
+            # The lock that opening takes is held until the end, so that each count includes all earlier accounts.
+            if await _queries.count_open_accounts(connection, organization_id=organization_id) > self.cap.limit:
+                raise self.cap.refusal()
             after = await _read(connection, organization_id, AccountId(account_id))
             change = _change(principal, audit_id, "accounts create", "account.created", None, after)
             await account_changes.queue_and_audit(connection, change)

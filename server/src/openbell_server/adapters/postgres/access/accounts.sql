@@ -10,6 +10,9 @@ select :organization_id, :account_id::uuid, :name, :broker, :environment, :slot:
     :base_currency, :timezone, :credential_status, m.now, m.now
 from moment m;
 
+-- name: count_open_accounts(organization_id)$
+select count(*) from accounts where organization_id = :organization_id and closed_at is null;
+
 -- name: list_account_records(organization_id, environment, after, row_limit)
 -- In commit order, because open_account takes the time under a lock.
 select r.* from account_records r

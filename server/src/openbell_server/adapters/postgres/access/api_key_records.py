@@ -11,6 +11,7 @@ from openbell_server.adapters.postgres.audit_log import Facts, facts_of
 from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, PostgresStore, Role, transaction
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.api_keys import ApiKeyRecord, KeyChange, NewApiKey, PresentedKey
+from openbell_server.domain.access.caps import CAPS, Cap
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import OrganizationId
@@ -24,6 +25,7 @@ class PostgresApiKeyRecords(PostgresStore):
     """Implements ApiKeyRecords."""
 
     ids: DatabaseClock
+    cap: Cap = CAPS["api_keys"]
 
     async def is_organization_disabled(self, organization_id: OrganizationId) -> bool:
         row = await self._one(_organizations.read_organization, organization_id)
@@ -43,6 +45,9 @@ class PostgresApiKeyRecords(PostgresStore):
                 permissions=new.permissions,
                 expires_at=new.expires_at,
             )
+            # The lock that adding takes is held until the end, so that each count includes all earlier keys.
+            if await _queries.count_api_keys(connection, organization_id=organization_id) > self.cap.limit:
+                raise self.cap.refusal()
             row = await _queries.lock_api_key_record(connection, organization_id=organization_id, api_key_id=api_key_id)
             if row["is_expired"]:
                 raise InvalidCommand("expires_at", "must be later than now")

@@ -8,6 +8,12 @@ from (
 ) keys
 where number > :after order by number limit :row_limit;
 
+-- name: count_api_keys(organization_id)$
+-- Keys that can be used, or enabled again.
+select count(*) from api_keys
+where organization_id = :organization_id and revoked_at is null
+    and (expires_at is null or expires_at > clock_timestamp());
+
 -- name: find_api_key_record(organization_id, api_key_id)^
 select api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at, created_at
 from api_keys where organization_id = :organization_id and api_key_id = :api_key_id;

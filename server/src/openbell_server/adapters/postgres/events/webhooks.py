@@ -12,12 +12,12 @@ from openbell_server.adapters.postgres import audit_log, named_queries
 from openbell_server.adapters.postgres.audit_log import Facts
 from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, PostgresStore, Role, transaction
 from openbell_server.domain.access.accounts import Environment, require_version
+from openbell_server.domain.access.caps import CAPS, Cap
 from openbell_server.domain.access.principals import Principal
-from openbell_server.domain.errors import InvalidCommand, Problem
+from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.events.webhooks import (
     SECRET_OVERLAP,
-    WEBHOOKS_MAX,
     DeliveryQueue,
     DeliveryQueueCounts,
     NewWebhook,
@@ -36,6 +36,7 @@ class PostgresWebhookStore(PostgresStore):
     """Implements WebhookStore."""
 
     ids: DatabaseClock
+    cap: Cap = CAPS["webhooks"]
 
     async def is_organization_disabled(self, organization_id: OrganizationId) -> bool | None:
         row = await self._one(_organizations.read_organization, organization_id)
@@ -55,10 +56,10 @@ class PostgresWebhookStore(PostgresStore):
                 environment=new.environment,
                 principal_type=principal.kind,
                 principal_id=principal.id,
-                webhooks_max=WEBHOOKS_MAX,
+                webhooks_max=self.cap.limit,
             )
             if row is None:
-                raise Problem("too_many_webhooks", f"the organization has {WEBHOOKS_MAX} webhooks already")
+                raise self.cap.refusal()
             await change.run(_queries.add_webhook_lanes)
             after = _webhook(row)
             await change.audit("webhooks create", None, _facts(after))

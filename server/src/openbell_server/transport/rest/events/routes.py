@@ -17,7 +17,7 @@ from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.errors import FieldProblem, InvalidParameter, Problem
 from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.transport.rest.entry import AnyRequest, Enter, credential_of, organization_header_of
+from openbell_server.transport.rest.entry import AnyRequest, Enter, credential_of, end_read, organization_header_of
 from openbell_server.transport.rest.events.server_sent_events import EventStreams
 from openbell_server.transport.rest.query_parameters import page_of, sole, symbols_of, whole_number
 
@@ -97,7 +97,10 @@ def event_route(enter: Enter, read: ReadEvents, streams: EventStreams) -> HTTPRo
             "start": sole(request, "start") or "live",
         }
         entrance = Entrance(enter.authenticate, credential_of(request), organization_header_of(request))
-        return await streams.open(caller, entrance, subscription, settings)
+        opened = await streams.open(caller, entrance, subscription, settings)
+        # From now on it counts as a stream.
+        end_read(request.scope)
+        return opened
 
     return list_events
 

@@ -1,6 +1,7 @@
 """Streams an account's event log as server-sent events."""
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -15,9 +16,11 @@ from litestar.types import Receive, Scope, Send
 from openbell_server.application.events.event_frames import Frame, FrameKind, Subscription
 from openbell_server.application.events.event_json import event_document, known_fields, moment_text
 from openbell_server.application.events.follow_events import FollowEvents
+from openbell_server.application.events.open_streams import streams_of_caller
 from openbell_server.application.events.recheck_access import Entrance
+from openbell_server.application.events.stream_places import StreamPlaces
 from openbell_server.domain.access.principals import Principal
-from openbell_server.domain.errors import Problem, RateLimited, is_retryable
+from openbell_server.domain.errors import Problem, is_retryable
 from openbell_server.domain.events.account_events import AccountEvent
 from openbell_server.http_protocol import cut_connection
 
@@ -70,16 +73,21 @@ def _error(code: str, message: str, *, retryable: bool) -> bytes:
 
 
 class EventStreams:
-    """The open streams of this process; each caller may have STREAMS_MAX."""
+    """The open streams of this process; each caller may have STREAMS_MAX, and each organization as many as its cap."""
 
-    def __init__(self, follow: FollowEvents, now: Callable[[], datetime]) -> None:
+    def __init__(self, follow: FollowEvents, now: Callable[[], datetime], places: StreamPlaces) -> None:
         self._follow = follow
         self._now = now
+        self._places = places
         self._open: Counter[tuple[str, str]] = Counter()
 
     def drain(self) -> None:
         """End every stream; clients resume on another server."""
         self._follow.drain()
+
+    async def close(self) -> None:
+        """Give back the places of all streams, after they have ended."""
+        await self._places.close()
 
     async def open(
         self, caller: Principal, entrance: Entrance, wanted: Subscription, settings: dict[str, Any]
@@ -87,32 +95,29 @@ class EventStreams:
         """The response, once the first frame exists; raises a Problem if the subscription is refused."""
         who = (caller.kind.value, caller.id)
         if self._open[who] >= STREAMS_MAX:
-            raise RateLimited(STREAMS_MAX, int(SLOW_SECONDS), SLOW_SECONDS)
+            raise streams_of_caller(STREAMS_MAX)
         self._open[who] += 1
-        sending = _Sending(self._follow, entrance, wanted)
-        try:
+        async with contextlib.AsyncExitStack() as opening:
+            opening.callback(self._count_closed, who)
+            await opening.enter_async_context(self._places.place(caller.organization_id))
+            sending = _Sending(self._follow, entrance, wanted)
+            opening.push_async_callback(sending.close)
             first = await sending.first()
-        except BaseException:
-            await self._close(who, sending)
-            raise
+            closing = opening.pop_all()
 
         def encode(frame: Frame) -> bytes:
             return encode_frame(frame, settings, self._now)
 
         async def serve(send: Send) -> bool:
-            try:
-                retry = b"retry: %d\n\n" % RETRY_MILLIS
-                return await sending.run(send, retry + encode(first), encode)
-            finally:
-                await self._close(who, sending)
+            retry = b"retry: %d\n\n" % RETRY_MILLIS
+            return await sending.run(send, retry + encode(first), encode)
 
-        return _StreamedResponse(serve)
+        return _StreamedResponse(serve, closing)
 
-    async def _close(self, who: tuple[str, str], sending: "_Sending") -> None:
+    def _count_closed(self, who: tuple[str, str]) -> None:
         self._open[who] -= 1
         if not self._open[who]:
             del self._open[who]
-        await sending.close()
 
 
 class _Sending:
@@ -182,34 +187,37 @@ async def _sent(sending: Awaitable[None]) -> None:
 
 
 class _StreamedResponse(Response[Any]):
-    """A response whose body is written by a function until the client disconnects."""
+    """A response whose body is written by a function until the client disconnects; afterwards `closing` is closed."""
 
-    def __init__(self, serve: Callable[[Send], Awaitable[bool]]) -> None:
+    def __init__(self, serve: Callable[[Send], Awaitable[bool]], closing: contextlib.AsyncExitStack) -> None:
         super().__init__(None)
         self._serve = serve
+        self._closing = closing
 
     def to_asgi_response(self, app: Any, request: Request[Any, Any, Any], **_: Any) -> ASGIResponse:  # noqa: ANN401 - as the framework has it
-        return _StreamedAnswer(self._serve)
+        return _StreamedAnswer(self._serve, self._closing)
 
 
 class _StreamedAnswer(ASGIResponse):
-    def __init__(self, serve: Callable[[Send], Awaitable[bool]]) -> None:
+    def __init__(self, serve: Callable[[Send], Awaitable[bool]], closing: contextlib.AsyncExitStack) -> None:
         super().__init__()
         self._serve = serve
+        self._closing = closing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        streaming = asyncio.ensure_future(self._stream(send))
-        left = asyncio.ensure_future(_until_left(receive))
-        try:
-            await asyncio.wait({streaming, left}, return_when=asyncio.FIRST_COMPLETED)
-            if streaming.done() and not streaming.result():
-                # A normal close would wait without limit for a client that does not read.
-                cut_connection(scope)
-                await asyncio.wait({left}, timeout=_FINISH_SECONDS)
-        finally:
-            streaming.cancel()
-            left.cancel()
-            await asyncio.gather(streaming, left, return_exceptions=True)
+        async with self._closing:
+            streaming = asyncio.ensure_future(self._stream(send))
+            left = asyncio.ensure_future(_until_left(receive))
+            try:
+                await asyncio.wait({streaming, left}, return_when=asyncio.FIRST_COMPLETED)
+                if streaming.done() and not streaming.result():
+                    # A normal close would wait without limit for a client that does not read.
+                    cut_connection(scope)
+                    await asyncio.wait({left}, timeout=_FINISH_SECONDS)
+            finally:
+                streaming.cancel()
+                left.cancel()
+                await asyncio.gather(streaming, left, return_exceptions=True)
 
     async def _stream(self, send: Send) -> bool:
         await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})

@@ -12,6 +12,7 @@ from openbell_server.domain.access.authorization import Rule
 from openbell_server.domain.errors import CODES, Problem
 from openbell_server.transport.rest.access.accounts import AccountChangeBody
 from openbell_server.transport.rest.access.api_keys import ApiKeyChangeBody
+from openbell_server.transport.rest.entry import UNCOUNTED
 from openbell_server.transport.rest.errors import PLAIN_PATHS, ProblemBody, problem_body
 from openbell_server.transport.rest.events.webhook_bodies import WebhookChangeBody
 from openbell_server.transport.rest.openapi.operation import (
@@ -94,6 +95,8 @@ def codes_of(row: Described) -> list[str]:
     codes = {"internal_error", "unavailable", "schema_outdated", "invalid_parameter", *row.codes}
     if row.rule is not None:
         codes |= _codes_of_rule(row.rule)
+    if row.operation is not None and row.operation not in UNCOUNTED:
+        codes |= {"too_many_reads"}
     if "{" in row.path:
         codes |= {"not_found"}
     if "{account_id}" in row.path and Scheme.API_KEY in row.schemes:

@@ -56,7 +56,7 @@ ACCOUNT_OPERATIONS: Final = (
         },
         answer_example=_ACCOUNT,
         answer_headers={"ETag": ETAG, "Location": location("The path of the account.")},
-        codes=("environment_mismatch", "organization_disabled"),
+        codes=("environment_mismatch", "organization_disabled", "cap_reached"),
     ),
     Described(
         path="/v1/accounts",

@@ -59,7 +59,7 @@ KEY_OPERATIONS: Final = (
         },
         answer_example=replace(_KEY, api_key=_KEY_TEXT),
         answer_headers={"Location": location("The path of the key."), "Cache-Control": _NOT_STORED},
-        codes=("organization_disabled",),
+        codes=("organization_disabled", "cap_reached"),
     ),
     Described(
         path="/v1/api-keys",

@@ -96,6 +96,6 @@ EVENT_OPERATIONS: Final = (
                 example=_TOKEN,
             ),
         ),
-        codes=("invalid_cursor", "organization_disabled"),
+        codes=("invalid_cursor", "organization_disabled", "too_many_streams"),
     ),
 )

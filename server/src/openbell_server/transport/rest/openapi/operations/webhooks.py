@@ -86,7 +86,7 @@ WEBHOOK_OPERATIONS: Final = (
             "Cache-Control": _NOT_STORED,
             "Location": location("The path of the webhook."),
         },
-        codes=("organization_disabled", "too_many_webhooks", "webhooks_not_configured"),
+        codes=("organization_disabled", "cap_reached", "webhooks_not_configured"),
     ),
     Described(
         path="/v1/webhooks",

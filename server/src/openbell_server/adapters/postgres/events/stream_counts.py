@@ -1,0 +1,41 @@
+"""Stores how many streams of each organization are open in each process."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import PostgresStore, Role, transaction
+from openbell_server.application.events.stream_places import STALE_SECONDS
+from openbell_server.domain.identifiers import OrganizationId
+
+_queries = named_queries.load("stream_counts")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresStreamCounts(PostgresStore):
+    """Implements StreamCountStore."""
+
+    process_id: UUID
+
+    async def raise_count(self, organization_id: OrganizationId, streams: int, streams_max: int) -> bool:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            await _queries.lock_stream_counts(connection, whose=organization_id)
+            written = await _queries.raise_count(
+                connection,
+                organization_id=organization_id,
+                process_id=self.process_id,
+                streams=streams,
+                streams_max=streams_max,
+                stale_seconds=STALE_SECONDS,
+            )
+        return written is not None
+
+    async def renew_across_organizations(self, streams: Mapping[OrganizationId, int]) -> None:
+        await self._one_across(
+            Role.KEYS,
+            _queries.renew_counts_across_organizations,
+            process_id=self.process_id,
+            organization_ids=list(streams),
+            streams=list(streams.values()),
+        )

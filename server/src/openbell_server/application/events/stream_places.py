@@ -1,0 +1,109 @@
+"""Limit the open streams of one organization over all processes, SSE and gRPC together.
+
+Each process keeps its number of open streams of an organization in the database. To open a stream it writes its new
+number under a lock of the organization, if the sum of all processes allows it. Closing writes nothing at once: the
+numbers are renewed every few seconds. A process that was killed stops renewing, and after STALE_SECONDS its streams are
+not counted any more.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Final, Protocol
+
+import structlog
+
+from openbell_server.domain.access.caps import Cap
+from openbell_server.domain.identifiers import OrganizationId
+
+RENEW_SECONDS: Final = 3.0
+# After a stream was closed, so that other processes can use its place.
+CHANGED_SECONDS: Final = 0.5
+STALE_SECONDS: Final = 12.0
+WRITE_SECONDS: Final = 2.0
+
+
+class StreamCountStore(Protocol):
+    """The numbers of this process, and those of the others."""
+
+    async def raise_count(self, organization_id: OrganizationId, streams: int, streams_max: int) -> bool:
+        """Write this process's number, unless the sum of all processes would exceed the maximum."""
+
+    async def renew_across_organizations(self, streams: Mapping[OrganizationId, int]) -> None:
+        """Write this process's numbers, also lower ones."""
+
+
+class _Organization:
+    def __init__(self) -> None:
+        self.streams = 0
+        # One stream is opened at a time, so that each writes a number of its own.
+        self.turn = asyncio.Lock()
+        self.opening = 0
+
+
+class StreamPlaces:
+    """One per process."""
+
+    def __init__(self, store: StreamCountStore, cap: Cap) -> None:
+        self._store = store
+        self._cap = cap
+        self._organizations: dict[OrganizationId, _Organization] = {}
+        self._changed = asyncio.Event()
+        self._renewing: asyncio.Task[None] | None = None
+
+    @contextlib.asynccontextmanager
+    async def place(self, organization_id: OrganizationId) -> AsyncIterator[None]:
+        """Hold the place of one stream; raises Problem at the cap."""
+        organization = self._organizations.setdefault(organization_id, _Organization())
+        await self._open(organization_id, organization)
+        try:
+            yield
+        finally:
+            organization.streams -= 1
+            self._changed.set()
+
+    async def _open(self, organization_id: OrganizationId, organization: _Organization) -> None:
+        cap = self._cap
+        # A flood is refused here, without a request to the database.
+        if organization.streams + organization.opening >= cap.limit:
+            raise cap.refusal()
+        organization.opening += 1
+        try:
+            async with organization.turn:
+                if not await self._store.raise_count(organization_id, organization.streams + 1, cap.limit):
+                    raise cap.refusal()
+                organization.streams += 1
+        finally:
+            organization.opening -= 1
+            if self._renewing is None or self._renewing.done():
+                self._renewing = asyncio.ensure_future(self._renew())
+
+    async def close(self) -> None:
+        """Called after the last stream of a process that stops, so that its places are free at once."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.gather(self._renewing, return_exceptions=True)
+            await self._write()
+
+    async def _renew(self) -> None:
+        while self._organizations:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(RENEW_SECONDS):
+                    await self._changed.wait()
+                    await asyncio.sleep(CHANGED_SECONDS)
+            self._changed.clear()
+            await self._write()
+
+    async def _write(self) -> None:
+        """Write all numbers. On failure those of this process go stale, and the next write corrects them."""
+        organizations = dict(self._organizations)
+        written = {organization_id: each.streams for organization_id, each in organizations.items()}
+        try:
+            async with asyncio.timeout(WRITE_SECONDS):
+                await self._store.renew_across_organizations(written)
+        except Exception as error:  # noqa: BLE001 - streams go on
+            structlog.get_logger().warning("open_streams_not_counted", error=repr(error))
+            return
+        for organization_id, each in organizations.items():
+            if not (written[organization_id] or each.streams or each.opening):
+                self._organizations.pop(organization_id, None)
