@@ -7,7 +7,7 @@ again for each piece of it that arrives.
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from ipaddress import IPv4Network, IPv6Network, ip_address
@@ -49,7 +49,8 @@ class Connections:
     """The open connections of one server.
 
     When there are too many, the oldest connection ends on which nobody has authenticated and no response is due, so
-    that unknown clients cannot keep authenticated ones out.
+    that unknown clients cannot keep authenticated ones out. If there is none, the owner of the most connections loses
+    its oldest one on which no response is due, so that no owner can keep others out.
     """
 
     connections_max: int
@@ -57,7 +58,8 @@ class Connections:
     # Proxies: each has the connections of many clients.
     trusted: tuple[Network, ...] = ()
     _open: dict["BoundedProtocol", None] = field(default_factory=dict)
-    _unknown: dict["BoundedProtocol", None] = field(default_factory=dict)
+    # By owner, oldest first. The owner of connections on which nobody has authenticated is None.
+    _of_owner: dict[Hashable, dict["BoundedProtocol", None]] = field(default_factory=dict)
     _by_address: Counter[str] = field(default_factory=Counter)
 
     def admit(self, connection: "BoundedProtocol") -> bool:
@@ -66,23 +68,42 @@ class Connections:
         if self._by_address[address] >= self.per_address_max and not self._is_trusted(address):
             return False
         if len(self._open) >= self.connections_max:
-            oldest = next((each for each in self._unknown if not each.is_answering), None)
+            oldest = self._oldest_idle(self._of_owner.get(None, {})) or self._oldest_idle(self._most())
             if oldest is None:
                 return False
             self.forget(oldest)
             oldest.abort()
-        self._open[connection] = self._unknown[connection] = None
+        self._open[connection] = None
+        self._of_owner.setdefault(None, {})[connection] = None
         self._by_address[address] += 1
         return True
 
-    def authenticated(self, connection: "BoundedProtocol") -> None:
-        self._unknown.pop(connection, None)
+    def authenticated(self, connection: "BoundedProtocol", owner: Hashable) -> None:
+        if connection in self._open and connection.owner != owner:
+            self._leave_owner(connection)
+            connection.owner = owner
+            self._of_owner.setdefault(owner, {})[connection] = None
+
+    def _leave_owner(self, connection: "BoundedProtocol") -> None:
+        same = self._of_owner[connection.owner]
+        del same[connection]
+        if not same:
+            del self._of_owner[connection.owner]
+
+    def _most(self) -> Iterable["BoundedProtocol"]:
+        """The connections of the known owner that has the most; none if no owner has two."""
+        most = max((held for owner, held in self._of_owner.items() if owner is not None), key=len, default={})
+        return most if len(most) > 1 else ()
+
+    @staticmethod
+    def _oldest_idle(connections: Iterable["BoundedProtocol"]) -> "BoundedProtocol | None":
+        return next((each for each in connections if not each.is_answering), None)
 
     def forget(self, connection: "BoundedProtocol") -> None:
         if connection not in self._open:
             return
         del self._open[connection]
-        self._unknown.pop(connection, None)
+        self._leave_owner(connection)
         self._by_address[connection.address] -= 1
         if not self._by_address[connection.address]:
             del self._by_address[connection.address]
@@ -115,6 +136,8 @@ class BoundedProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._among = among
+        # Who authenticated last on this connection.
+        self.owner: Hashable = None
         self._awaits = _Awaits.HEAD
         self._since = self.loop.time()
         # Bytes of pieces that did not complete a head, and the sum of its complete lines.
@@ -182,10 +205,10 @@ class BoundedProtocol(HttpToolsProtocol):
         super().resume_writing()
         self._stalled_at = None
 
-    def authenticated(self) -> None:
-        """Keep this connection when others must end."""
+    def authenticated(self, owner: Hashable) -> None:
+        """Keep this connection when those of unknown clients must end."""
         if self._among is not None:
-            self._among.authenticated(self)
+            self._among.authenticated(self, owner)
 
     def abort(self) -> None:
         """End the connection; unsent data is dropped."""
@@ -223,10 +246,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def keep_connection(scope: Mapping[str, Any]) -> None:
-    """The caller of a request is authenticated: its connection does not end for newer ones."""
+def keep_connection(scope: Mapping[str, Any], owner: Hashable) -> None:
+    """The caller of a request is authenticated: its connection ends for newer ones only if its owner has the most."""
     if connection := _connection_of(scope):
-        connection.authenticated()
+        connection.authenticated(owner)
 
 
 def cut_connection(scope: Mapping[str, Any]) -> None:

@@ -19,9 +19,9 @@ Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Answers with the address of the client; a request for /known is authenticated."""
+    """Answers with the address of the client; a request for /known is authenticated, with the query as its owner."""
     if scope["path"] == "/known":
-        keep_connection(scope)
+        keep_connection(scope, scope["query_string"])
     while (await receive()).get("more_body"):
         pass
     await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -171,13 +171,34 @@ async def test_when_all_connections_are_taken_the_oldest_unknown_one_ends_for_a_
             assert b" 200 " in await answer_to(newer, b"\r\n")
 
 
-async def test_a_new_connection_is_refused_while_all_others_are_authenticated() -> None:
+async def test_a_new_connection_is_refused_while_each_other_has_an_owner_of_its_own() -> None:
     async with served(Connections(2, 10)) as port, contextlib.AsyncExitStack() as held:
-        for _ in range(2):
-            known = await held.enter_async_context(connected(port))
-            assert b" 200 " in await answer_to(known, b"GET /known HTTP/1.1\r\nhost: here\r\n\r\n")
+        for owner in (b"a", b"b"):
+            await known_by(owner, await held.enter_async_context(connected(port)))
         async with connected(port) as new:
             assert b" 503 " in await answer_to(new, HEAD + b"\r\n")
+
+
+async def test_when_all_connections_are_authenticated_the_owner_of_the_most_loses_its_oldest_idle_one() -> None:
+    async with served(Connections(4, 10)) as port, contextlib.AsyncExitStack() as held:
+        busy, other, idle, newest = [await held.enter_async_context(connected(port)) for _ in range(4)]
+        for owner, peer in ((b"many", busy), (b"few", other), (b"many", idle), (b"many", newest)):
+            await known_by(owner, peer)
+        # A response is due on it: the body has not arrived.
+        busy[1].write(b"POST /known?many HTTP/1.1\r\nhost: here\r\ncontent-length: 1\r\n\r\n")
+        await known_by(b"many", newest)
+        async with connected(port) as new:
+            assert b" 200 " in await answer_to(new, HEAD + b"\r\n")
+            assert await asyncio.wait_for(_until_closed(idle[0]), 60)
+            busy[1].write(b"x")
+            assert b" 200 " in await asyncio.wait_for(busy[0].readuntil(b"\r\n"), 60)
+            await known_by(b"few", other)
+
+
+async def known_by(owner: bytes, peer: Peer) -> None:
+    """A whole request of an owner on a connection, and its answer."""
+    peer[1].write(b"GET /known?%s HTTP/1.1\r\nhost: here\r\n\r\n" % owner)
+    assert b" 200 " in await asyncio.wait_for(peer[0].readuntil(b"0\r\n\r\n"), 60)
 
 
 async def test_a_connection_that_ended_gives_its_place_back() -> None:

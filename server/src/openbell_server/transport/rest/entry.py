@@ -87,7 +87,7 @@ class Enter:
             if problem.code == "unauthenticated":
                 await self.limit.guess(address_of(request))
             raise
-        keep_connection(request.scope)
+        keep_connection(request.scope, caller.organization_id or caller.id)
         return caller
 
 
