@@ -19,6 +19,7 @@ from openbell_server.application.access.ports.vault import Sealer
 from openbell_server.application.access.rate_limits import LimitRates, Rates
 from openbell_server.application.webhooks.ports.posting import Poster
 from openbell_server.brokers.paper.fault_client import PaperFaultPlans
+from openbell_server.domain.access.caps import CAPS, Cap
 from openbell_server.domain.access.credentials import SealedSecrets, SecretPlace, Secrets
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.identifiers import AccountId
@@ -149,6 +150,8 @@ async def rest_api(
     observe: ObserveRequest = lambda *_: None,
     webhook_key: bytes = WEBHOOK_KEY,
     poster: Poster | None = None,
+    caps: Mapping[str, Cap] = CAPS,
+    command_pool: Pool | None = None,
 ) -> AsyncIterator[RestApi]:
     """Believes the tokens of the tests' identity provider, and takes any number of calls, unless told otherwise."""
     given = rest_dependencies(
@@ -160,6 +163,8 @@ async def rest_api(
         observe=observe,
         webhook_key=webhook_key,
         poster=poster or RememberedPosts(),
+        caps=caps,
+        command_pool=command_pool,
     )
     with routes_registered_once():
         app = rest_app(given)

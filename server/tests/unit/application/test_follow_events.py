@@ -3,19 +3,21 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
 
+from openbell_server.application.events import event_pace
 from openbell_server.application.events.event_frames import Frame, FrameKind, Subscription
 from openbell_server.application.events.event_tail_cache import READ_EVENTS_MAX, Entry, EventTailCache, LogTail
 from openbell_server.application.events.follow_events import FollowEvents
 from openbell_server.application.events.ports import Followed, Snapshot
 from openbell_server.application.events.recheck_access import RecheckAccess
 from openbell_server.domain.access.accounts import Environment, TradingAccount
+from openbell_server.domain.access.caps import CAPS, Cap, caps_with
 from openbell_server.domain.access.principals import Principal, PrincipalKind
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.events.account_events import AccountEvent, EventKind
@@ -102,10 +104,12 @@ class Shrinking(Backlog):
         return await super().read_after(organization_id, account_id, max(after, self.floor), limit)
 
 
-def following(log: Backlog, position: int, access: RecheckAccess | None = None) -> AsyncGenerator[Frame, None]:
+def following(
+    log: Backlog, position: int, access: RecheckAccess | None = None, pace: Cap = CAPS["events_per_second"]
+) -> AsyncGenerator[Frame, None]:
     """Everything, from a token of so many events."""
     rechecks = access or RecheckAccess(log, log)
-    follow = FollowEvents(rechecks, EventTailCache(log, log, lambda event: b""), KEY, time.monotonic)
+    follow = FollowEvents(rechecks, EventTailCache(log, log, lambda event: b""), KEY, time.monotonic, pace)
     token = seal(KEY, f"events {ACCOUNT.id}", position)
     wanted = Subscription(account_id=ACCOUNT.id, kinds=frozenset(EventKind), resume_token=token)
     return follow.subscribe(log.enter, wanted)
@@ -120,6 +124,44 @@ async def test_frames_are_made_once_for_all_at_the_same_place_and_anew_after_the
     assert tail.made_once((1, 1), list[Frame]) is not made[0]
     tail.append([Entry(events[2], b"")])
     assert tail.made_once((0, 0), list[Frame]) is not made[0]
+
+
+async def test_followers_beyond_the_cap_on_events_receive_every_event_later() -> None:
+    pace = caps_with({"events_per_second": 4000})["events_per_second"]
+    log = Backlog()
+
+    async def follow() -> list[int]:
+        frames = following(log, 0, pace=pace)
+        numbers = [frame.position async for frame in _first(frames, 3000) if frame.kind is FrameKind.EVENT]
+        await frames.aclose()
+        return numbers
+
+    async with asyncio.timeout(60):
+        for numbers in await asyncio.gather(follow(), follow()):
+            assert numbers == list(range(1, len(numbers) + 1))
+            assert len(numbers) > 2000
+
+
+async def _first(frames: AsyncGenerator[Frame, None], count: int) -> AsyncIterator[Frame]:
+    for _ in range(count):
+        yield await anext(frames)
+
+
+async def test_a_follower_that_waits_for_its_turn_sends_heartbeats_and_stops_when_its_access_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_pace, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(event_pace, "HEARTBEAT_SECONDS", 0.05)
+    log = Backlog()
+    # A page of the log takes minutes at one event a second.
+    frames = following(log, 0, pace=replace(CAPS["events_per_second"], limit=1))
+    async with asyncio.timeout(60):
+        beats = [frame async for frame in _first(frames, 4)][1:]
+        assert {(frame.kind, frame.position) for frame in beats} == {(FrameKind.HEARTBEAT, 0)}
+        log.revoked = True
+        with pytest.raises(Problem, match="no valid credential"):
+            beats = [frame async for frame in frames]
+        assert {frame.kind for frame in beats} == {FrameKind.HEARTBEAT}
 
 
 async def test_what_is_removed_while_a_gap_is_read_is_told_in_the_same_gap() -> None:
