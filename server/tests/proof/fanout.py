@@ -58,7 +58,8 @@ def prove(figures: Figures) -> None:
         owner_url = services.postgres.url("openbell")
         migrate(owner_url)
         allow_login(owner_url, APP_LOGIN)
-        with Stack(services, {"OPENBELL_LIMIT_READS_PER_SECOND": "1000000"}, LOGS) as stack:
+        lifted = ("OPENBELL_LIMIT_READS_PER_SECOND", "OPENBELL_CAP_STREAMS", "OPENBELL_CAP_EVENTS_PER_SECOND")
+        with Stack(services, dict.fromkeys(lifted, "1000000"), LOGS) as stack:
             for name in ("stream", "relay"):
                 stack.start(name)
             for name in ("stream", "relay"):

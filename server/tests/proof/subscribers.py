@@ -74,7 +74,8 @@ def prove(figures: Figures) -> None:
         owner_url = services.postgres.url("openbell")
         migrate(owner_url)
         allow_login(owner_url, APP_LOGIN)
-        settings = {"OPENBELL_ISSUERS": issuers.setting, "OPENBELL_LIMIT_READS_PER_SECOND": "1000000"}
+        lifted = ("OPENBELL_LIMIT_READS_PER_SECOND", "OPENBELL_CAP_STREAMS", "OPENBELL_CAP_EVENTS_PER_SECOND")
+        settings = {"OPENBELL_ISSUERS": issuers.setting, **dict.fromkeys(lifted, "1000000")}
         with Stack(services, settings, LOGS) as stack:
             stack.start("stream")
             stack.start("stream-2", {"OPENBELL_STREAM_PORT": str(free_port())})

@@ -24,7 +24,7 @@ from openbell_server.processes.vault import FILE
 from openbell_server.settings import Settings
 
 _NO_LIMITS: Final = {
-    f"OPENBELL_{name.upper()}": "1000000" for name in Settings.model_fields if name.startswith("limit_")
+    f"OPENBELL_{name.upper()}": "1000000" for name in Settings.model_fields if name.startswith(("limit_", "cap_"))
 }
 
 # The organizations' ids at the identity provider, which is the default of the settings.

@@ -19,7 +19,7 @@ from openbell_server.application.access.ports.vault import Sealer
 from openbell_server.application.access.rate_limits import LimitRates, Rates
 from openbell_server.application.webhooks.ports.posting import Poster
 from openbell_server.brokers.paper.fault_client import PaperFaultPlans
-from openbell_server.domain.access.caps import CAPS, Cap
+from openbell_server.domain.access.caps import Cap, caps_with
 from openbell_server.domain.access.credentials import SealedSecrets, SecretPlace, Secrets
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.identifiers import AccountId
@@ -136,6 +136,7 @@ def rest_dependencies(pool: Pool, **given: Any) -> RestDependencies:
         "limit": limited(),
         "provider_name": "dev",
         "fault_plans": RememberedPlans(),
+        "caps": caps_with({"reads_at_once": 1_000_000}),
     }
     return RestDependencies(pool=pool, **usual | given)
 
@@ -150,7 +151,7 @@ async def rest_api(
     observe: ObserveRequest = lambda *_: None,
     webhook_key: bytes = WEBHOOK_KEY,
     poster: Poster | None = None,
-    caps: Mapping[str, Cap] = CAPS,
+    caps: Mapping[str, Cap] | None = None,
     command_pool: Pool | None = None,
 ) -> AsyncIterator[RestApi]:
     """Believes the tokens of the tests' identity provider, and takes any number of calls, unless told otherwise."""
@@ -163,8 +164,8 @@ async def rest_api(
         observe=observe,
         webhook_key=webhook_key,
         poster=poster or RememberedPosts(),
-        caps=caps,
         command_pool=command_pool,
+        **({"caps": caps} if caps else {}),
     )
     with routes_registered_once():
         app = rest_app(given)
