@@ -94,8 +94,7 @@ class Operations:
         in_use, at_most = "Connections to the database in use.", "Connections to the database that there may be."
         read = self.instruments.read
         read("gauge", "openbell_database_connections_in_use", in_use, (), lambda: {(): sum(map(_in_use, pools))})
-        places = float(sum(each.get_max_size() for each in pools))
-        read("gauge", "openbell_database_connections_max", at_most, (), lambda: {(): places})
+        read("gauge", "openbell_database_connections_max", at_most, (), lambda: {(): sum(map(_max_size, pools))})
 
         async def writes() -> None:
             try:
@@ -198,6 +197,10 @@ class Operations:
             except Exception as error:  # noqa: BLE001 - the process must continue without this port
                 structlog.get_logger().error("operations_port_failed", error=repr(error))
             await asyncio.sleep(RETRY_SECONDS)
+
+
+def _max_size(pool: Pool) -> float:
+    return pool.get_max_size()
 
 
 def _in_use(pool: Pool) -> float:

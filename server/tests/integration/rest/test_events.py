@@ -7,12 +7,16 @@ import random
 from collections.abc import AsyncIterator
 from typing import Any
 
+import grpc
 import httpx
 import pytest
 
+from openbell.wire import trading_pb2 as pb
+from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.application.events import read_events
 from openbell_server.devtools.child_processes import free_port
+from openbell_server.domain.access.caps import caps_with
 from openbell_server.http_protocol import Connections
 from openbell_server.processes.http_server import serve_http
 from openbell_server.processes.rest_wiring import event_streams, rest_app
@@ -21,7 +25,7 @@ from openbell_server.transport.rest.events.routes import TYPES
 from support.brokers.paper_broker import until
 from support.brokers.scripted_broker import Harness
 from support.builders.tenant import Tenant, a_market_create, a_tenant, accept
-from support.rest.event_streams import forget_after
+from support.rest.event_streams import ending, event_stream, forget_after, take
 from support.rest.rest_api import CURSOR_KEY, RestApi, pointers, problem, rest_dependencies
 
 Frame = tuple[str, str, dict[str, Any]]
@@ -117,14 +121,15 @@ async def test_a_stream_is_refused_from_a_token_that_is_ahead_of_a_log_that_was_
 class Server:
     """REST on a loopback port, which can be told to stop."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, **caps: int) -> None:
         self.pool, self.stopping, self.url = pool, asyncio.Event(), f"http://127.0.0.1:{free_port()}"
+        self.caps = caps_with(caps)
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[httpx.AsyncClient]:
-        streams = event_streams(self.pool, None, CURSOR_KEY)
+        streams = event_streams(self.pool, None, CURSOR_KEY, self.caps)
         ready = asyncio.Event()
-        app = rest_app(rest_dependencies(self.pool, streams=streams))
+        app = rest_app(rest_dependencies(self.pool, streams=streams, caps=self.caps))
         port = int(self.url.rsplit(":", 1)[1])
         served = asyncio.ensure_future(
             serve_http(
@@ -287,6 +292,42 @@ async def test_a_caller_has_a_bounded_number_of_streams_and_gets_them_back(
             return await opened(tenant) == 200
 
         await until(is_free)
+
+
+async def test_an_organization_has_so_many_streams_over_sse_and_grpc_together(pool: Pool, tenant: Tenant) -> None:
+    other = await a_tenant(pool)
+    metadata = (("x-api-key", tenant.key),)
+    request = pb.Subscribe(trading_account_id=str(tenant.account.id), subscriptions=[pb.EVENT_TYPE_INTENT_ACTION])
+    async with (
+        Server(pool, streams=2).serving() as client,
+        event_stream(pool, caps=caps_with({"streams": 2})) as address,
+        grpc.aio.insecure_channel(address) as channel,
+    ):
+        stub: Any = trading_pb2_grpc.TradingServiceStub(channel)
+        over_grpc = stub.SubscribeEvents(request, metadata=metadata, timeout=60)
+        await take(over_grpc, 1)
+        async with client.stream("GET", events_of(tenant), headers=accepting(tenant)) as over_sse:
+            assert over_sse.status_code == 200
+            refused = await client.get(events_of(tenant), headers=accepting(tenant))
+            detail = str(problem(refused, 429, "too_many_streams")["detail"])
+            assert "which is 2" in detail
+            assert "OPENBELL_CAP_STREAMS" in detail
+            _, code, told = await ending(stub.SubscribeEvents(request, metadata=metadata, timeout=60))
+            assert (code, told["openbell-code"]) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "too_many_streams")
+            assert told["retry-after"] == "1"
+            async with client.stream("GET", events_of(other), headers=accepting(other)) as others:
+                assert others.status_code == 200
+        over_grpc.cancel()
+
+
+async def test_an_open_stream_does_not_count_as_a_read(pool: Pool, tenant: Tenant) -> None:
+    async with (
+        Server(pool, reads_at_once=1).serving() as client,
+        client.stream("GET", events_of(tenant), headers=accepting(tenant)) as stream,
+    ):
+        assert stream.status_code == 200
+        for _ in range(3):
+            assert (await client.get(events_of(tenant), headers={"x-api-key": tenant.key})).status_code == 200
 
 
 async def test_a_reader_that_takes_nothing_is_cut_and_loses_nothing(

@@ -200,6 +200,13 @@ async def test_a_stream_that_nobody_reads_ends_with_its_key(pool: Pool, client: 
     assert len(frames) < 298
 
 
+async def test_a_caller_that_may_not_follow_is_refused_before_a_stream_is_counted(pool: Pool, client: Client) -> None:
+    tenant = await a_tenant(pool, permissions=frozenset({"intent:edit"}))
+    _, code, _ = await ending(client.subscribe(tenant))
+    assert code is grpc.StatusCode.PERMISSION_DENIED
+    assert not await pool.fetchval("select count(*) from stream_counts")
+
+
 async def test_a_caller_has_so_many_streams_and_no_more(pool: Pool, client: Client) -> None:
     tenant = await a_tenant(pool)
     calls = [client.subscribe(tenant) for _ in range(open_streams.STREAMS_OF_CALLER_MAX)]
