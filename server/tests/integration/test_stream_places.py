@@ -70,13 +70,25 @@ async def test_a_process_that_stops_gives_its_places_back_at_once(pool: Pool) ->
 async def test_the_streams_of_a_killed_process_are_not_counted_for_ever(pool: Pool) -> None:
     organization = await an_organization(pool)
     killed, another = PostgresStreamCounts(pool, uuid4()), a_process(pool)
-    assert await killed.raise_count(organization, 4, 4)
+    assert await killed.raise_count(organization, 4, 4, 1)
     assert not await is_free(another, organization)
     await pool.execute("update stream_counts set renewed_at = renewed_at - make_interval(secs => $1)", STALE_SECONDS)
     assert await is_free(another, organization)
     rows = await pool.fetch("select process_id from stream_counts where organization_id = $1", organization)
     assert killed.process_id not in [row["process_id"] for row in rows]
     await another.close()
+
+
+async def test_a_write_that_arrives_late_hides_no_stream(pool: Pool) -> None:
+    organization = await an_organization(pool)
+    one, another = PostgresStreamCounts(pool, uuid4()), PostgresStreamCounts(pool, uuid4())
+    assert await one.raise_count(organization, 4, 4, 2)
+    await one.renew_across_organizations({organization: 3}, 1)
+    assert not await another.raise_count(organization, 1, 4, 1)
+    # Its own earlier stream is granted: the later number includes it.
+    assert await one.raise_count(organization, 3, 4, 1)
+    await one.renew_across_organizations({organization: 3}, 3)
+    assert await another.raise_count(organization, 1, 4, 2)
 
 
 async def test_streams_that_stay_open_are_counted_again_and_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:

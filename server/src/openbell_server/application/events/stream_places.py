@@ -3,11 +3,13 @@
 Each process keeps its number of open streams of an organization in the database. To open a stream it writes its new
 number under a lock of the organization, if the sum of all processes allows it. Closing writes nothing at once: the
 numbers are renewed every few seconds. A process that was killed stops renewing, and after STALE_SECONDS its streams are
-not counted any more.
+not counted any more. A stream that is being opened counts as open, and the writes of a process are numbered, so that a
+late one does not hide a stream.
 """
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator, Mapping
 from typing import Final, Protocol
 
@@ -19,26 +21,27 @@ from openbell_server.domain.identifiers import OrganizationId
 RENEW_SECONDS: Final = 3.0
 # After a stream was closed, so that other processes can use its place.
 CHANGED_SECONDS: Final = 0.5
+# After the database refused a stream, how long further ones are refused without asking it.
+FULL_SECONDS: Final = 0.25
 STALE_SECONDS: Final = 12.0
 WRITE_SECONDS: Final = 2.0
 
 
 class StreamCountStore(Protocol):
-    """The numbers of this process, and those of the others."""
+    """The numbers of this process, and those of the others; of two writes the higher `write_no` counts."""
 
-    async def raise_count(self, organization_id: OrganizationId, streams: int, streams_max: int) -> bool:
-        """Write this process's number, unless the sum of all processes would exceed the maximum."""
+    async def raise_count(self, organization_id: OrganizationId, streams: int, streams_max: int, write_no: int) -> bool:
+        """Write this process's number; False if the sum of all processes would exceed the maximum."""
 
-    async def renew_across_organizations(self, streams: Mapping[OrganizationId, int]) -> None:
+    async def renew_across_organizations(self, streams: Mapping[OrganizationId, int], write_no: int) -> None:
         """Write this process's numbers, also lower ones."""
 
 
 class _Organization:
     def __init__(self) -> None:
+        # Open, or being opened.
         self.streams = 0
-        # One stream is opened at a time, so that each writes a number of its own.
-        self.turn = asyncio.Lock()
-        self.opening = 0
+        self.full_until = 0.0
 
 
 class StreamPlaces:
@@ -48,6 +51,7 @@ class StreamPlaces:
         self._store = store
         self._cap = cap
         self._organizations: dict[OrganizationId, _Organization] = {}
+        self._write_numbers = itertools.count(1)
         self._changed = asyncio.Event()
         self._renewing: asyncio.Task[None] | None = None
 
@@ -55,28 +59,22 @@ class StreamPlaces:
     async def place(self, organization_id: OrganizationId) -> AsyncIterator[None]:
         """Hold the place of one stream; raises Problem at the cap."""
         organization = self._organizations.setdefault(organization_id, _Organization())
-        await self._open(organization_id, organization)
+        now = asyncio.get_running_loop().time()
+        # A flood is refused here, without a request to the database.
+        if organization.streams >= self._cap.limit or now < organization.full_until:
+            raise self._cap.refusal()
+        organization.streams += 1
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.ensure_future(self._renew())
         try:
+            wanted = organization.streams, self._cap.limit, next(self._write_numbers)
+            if not await self._store.raise_count(organization_id, *wanted):
+                organization.full_until = now + FULL_SECONDS
+                raise self._cap.refusal()
             yield
         finally:
             organization.streams -= 1
             self._changed.set()
-
-    async def _open(self, organization_id: OrganizationId, organization: _Organization) -> None:
-        cap = self._cap
-        # A flood is refused here, without a request to the database.
-        if organization.streams + organization.opening >= cap.limit:
-            raise cap.refusal()
-        organization.opening += 1
-        try:
-            async with organization.turn:
-                if not await self._store.raise_count(organization_id, organization.streams + 1, cap.limit):
-                    raise cap.refusal()
-                organization.streams += 1
-        finally:
-            organization.opening -= 1
-            if self._renewing is None or self._renewing.done():
-                self._renewing = asyncio.ensure_future(self._renew())
 
     async def close(self) -> None:
         """Called after the last stream of a process that stops, so that its places are free at once."""
@@ -100,10 +98,10 @@ class StreamPlaces:
         written = {organization_id: each.streams for organization_id, each in organizations.items()}
         try:
             async with asyncio.timeout(WRITE_SECONDS):
-                await self._store.renew_across_organizations(written)
+                await self._store.renew_across_organizations(written, next(self._write_numbers))
         except Exception as error:  # noqa: BLE001 - streams go on
             structlog.get_logger().warning("open_streams_not_counted", error=repr(error))
             return
         for organization_id, each in organizations.items():
-            if not (written[organization_id] or each.streams or each.opening):
+            if not (written[organization_id] or each.streams):
                 self._organizations.pop(organization_id, None)

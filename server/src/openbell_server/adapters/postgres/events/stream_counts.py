@@ -18,7 +18,7 @@ class PostgresStreamCounts(PostgresStore):
 
     process_id: UUID
 
-    async def raise_count(self, organization_id: OrganizationId, streams: int, streams_max: int) -> bool:
+    async def raise_count(self, organization_id: OrganizationId, streams: int, streams_max: int, write_no: int) -> bool:
         async with transaction(self.pool, Role.TENANT, organization_id) as connection:
             await _queries.lock_stream_counts(connection, whose=organization_id)
             written = await _queries.raise_count(
@@ -27,15 +27,17 @@ class PostgresStreamCounts(PostgresStore):
                 process_id=self.process_id,
                 streams=streams,
                 streams_max=streams_max,
+                write_no=write_no,
                 stale_seconds=STALE_SECONDS,
             )
         return written is not None
 
-    async def renew_across_organizations(self, streams: Mapping[OrganizationId, int]) -> None:
+    async def renew_across_organizations(self, streams: Mapping[OrganizationId, int], write_no: int) -> None:
         await self._one_across(
             Role.KEYS,
             _queries.renew_counts_across_organizations,
             process_id=self.process_id,
             organization_ids=list(streams),
             streams=list(streams.values()),
+            write_no=write_no,
         )

@@ -289,6 +289,8 @@ create table stream_counts (
     -- A number of this life of a process: after a restart it has another.
     process_id uuid not null,
     streams integer not null check (streams >= 0),
+    -- The writes of a process are numbered: one that arrives late does not replace a later number.
+    write_no bigint not null,
     -- Numbers that are not renewed for some seconds are not counted: their process was killed.
     renewed_at timestamptz not null,
     primary key (organization_id, process_id)
@@ -296,7 +298,7 @@ create table stream_counts (
 comment on table stream_counts is
     'How many event streams of an organization are open in each process, so that their sum can be limited.';
 call protect_tenant_table('stream_counts');
-grant select, insert, delete, update (streams, renewed_at) on stream_counts to openbell_tenant;
+grant select, insert, delete, update (streams, write_no, renewed_at) on stream_counts to openbell_tenant;
 -- The processes that serve streams renew the numbers of all organizations with one statement.
-grant select, insert, update (streams, renewed_at) on stream_counts to openbell_keys;
+grant select, insert, update (streams, write_no, renewed_at) on stream_counts to openbell_keys;
 create policy renew on stream_counts to openbell_keys using (true);
