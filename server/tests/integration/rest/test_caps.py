@@ -14,13 +14,13 @@ from openbell_server.domain.access.caps import CAPS, caps_with
 from support.brokers.paper_broker import until
 from support.builders.tenant import Tenant, a_tenant
 from support.identity.bearers import as_user
-from support.rest.rest_api import RestApi, create_body, intents_of, place_of, problem, rest_api
+from support.rest.rest_api import RestApi, cancel_body, create_body, intents_of, place_of, problem, rest_api
 
 Create = Callable[[RestApi, Tenant], Awaitable[httpx.Response]]
 
 
 def capped(pool: Pool, **limits: int) -> contextlib.AbstractAsyncContextManager[RestApi]:
-    return rest_api(pool, caps=caps_with(limits))
+    return rest_api(pool, caps=caps_with({"reads_at_once": 1_000_000, **limits}))
 
 
 async def create_key(api: RestApi, tenant: Tenant) -> httpx.Response:
@@ -34,7 +34,7 @@ async def create_account(api: RestApi, tenant: Tenant) -> httpx.Response:
 
 
 async def create_webhook(api: RestApi, tenant: Tenant) -> httpx.Response:
-    body = {"url": "https://receiver.example/events"}
+    body = {"url": "https://example.com/openbell", "types": ["broker_trade"]}
     return await api.client.post("/v1/webhooks", json=body, headers=as_user(tenant))
 
 
@@ -104,8 +104,7 @@ async def test_at_the_cap_on_reads_the_next_is_refused_and_commands_and_halts_ar
         assert (await api.read(other)).status_code == 200
         created = await api.submit(tenant, create_body())
         assert created.status_code == 202, created.text
-        cancel = {"command": {"type": "CANCEL", "payload": {"intent_id": created.json()["intent_id"]}}}
-        cancelled = await api.submit(tenant, cancel)
+        cancelled = await api.submit(tenant, cancel_body(created.json()["intent_id"]))
         assert cancelled.status_code == 202, cancelled.text
         halt: dict[str, Any] = {"state": "HALTED", "reason": "test"}
         halted = await api.client.put(f"{place_of(tenant)}/switch", json=halt, headers=as_user(tenant))
@@ -122,8 +121,9 @@ async def test_reads_that_hold_every_connection_do_not_delay_authentication_and_
     ):
         created = await asyncio.wait_for(api.submit(tenant, create_body()), 60)
         assert created.status_code == 202, created.text
-        cancel = {"command": {"type": "CANCEL", "payload": {"intent_id": created.json()["intent_id"]}}}
-        assert (await asyncio.wait_for(api.submit(tenant, cancel), 60)).status_code == 202
+        assert (
+            await asyncio.wait_for(api.submit(tenant, cancel_body(created.json()["intent_id"])), 60)
+        ).status_code == 202
         halted = await asyncio.wait_for(
             api.client.put(
                 f"{place_of(tenant)}/switch", json={"state": "HALTED", "reason": "test"}, headers=as_user(tenant)
