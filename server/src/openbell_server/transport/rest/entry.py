@@ -1,7 +1,7 @@
 """Checks that every route runs first (authentication, rate limit, authorization), and reads headers."""
 
 import re
-from collections.abc import Awaitable, Callable, Hashable, MutableMapping
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -77,7 +77,8 @@ class Enter:
         return caller
 
     async def _begin_read(self, request: AnyRequest, whose: Hashable) -> None:
-        request.scope[_END_READ] = await self.reads.begin(whose)  # type: ignore[literal-required]
+        scope: Any = request.scope
+        scope[_END_READ] = await self.reads.begin(whose)
 
     async def _authenticated(self, request: AnyRequest) -> Caller:
         credential = credential_of(request)
@@ -91,7 +92,7 @@ class Enter:
         return caller
 
 
-def end_read(scope: MutableMapping[str, Any]) -> None:
+def end_read(scope: Any) -> None:  # noqa: ANN401 - the framework's type does not know our key
     """The request no longer counts as one of its organization's reads."""
     if end := scope.pop(_END_READ, None):
         end()
