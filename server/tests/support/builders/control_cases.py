@@ -238,9 +238,12 @@ def _exposure() -> Iterator[Case]:
 
 def _values() -> Iterator[Case]:
     thousand = {"value": "1000", "currency": "USD"}
+    bare = {"parameters": {**thousand, "buffer_percent": "0"}}
     usd, hundred = knows(instrument=share()), knows(instrument=share(), price=priced("100"))
+    cheap = knows(instrument=share(), price=priced("1"))
     old = knows(instrument=share(), price=priced("100", 15_000))
     dearer = changes(asks(limit="101"), quantity="9", limit="101", filled="8")
+    cheaper = changes(asks(SELL, limit="1"), quantity="9", limit="1", filled="8")
     yield from cases_of(
         "NOTIONAL_MAX",
         thousand,
@@ -248,27 +251,44 @@ def _values() -> Iterator[Case]:
         ("edge", "a limit at the value", asks(limit="100"), usd, True, {"observed": "1000"}),
         ("refuse", "a limit above", asks(limit="101"), usd, False, {"observed": "1010"}),
         ("edge", "a hair above", asks(quantity="10.000000000000000001", limit="100"), usd, False),
-        ("edge", "a SELL by its limit", asks(SELL, limit="100"), usd, True),
-        ("edge", "a stop limit by its limit", asks(limit="100", stop="200"), usd, True),
-        ("edge", "a stop SELL by its stop", asks(SELL, stop="100"), usd, True),
-        ("edge", "a stop BUY with the buffer", asks(stop="96"), usd, False, {"observed": "1008"}),
-        (
-            "edge",
-            "a stop BUY at the value",
-            asks(quantity="8", stop="100"),
-            usd,
-            True,
-            {"observed": "1000", "parameters": {**thousand, "buffer_percent": "25"}},
-        ),
-        ("refuse", "a market BUY with the buffer", asks(), hundred, False, {"observed": "1050"}),
-        ("edge", "a market SELL without", asks(SELL), hundred, True, {"observed": "1000"}),
-        ("edge", "a market SELL_SHORT without", asks(SHORT, "10.01"), hundred, False, {"observed": "1001"}),
-        ("edge", "no buffer", asks(), hundred, True, {"parameters": {**thousand, "buffer_percent": "0"}}),
-        ("edge", "a price as old as it may be", asks(SELL), old, True),
+        ("edge", "a BUY by its limit, below the market", asks(quantity="1000", limit="1"), hundred, True),
+        ("edge", "a stop limit BUY by its limit, below its stop", asks(limit="100", stop="200"), usd, True),
+        ("edge", "a stop limit BUY by its limit, above its stop", asks(limit="100.01", stop="1"), usd, False),
+        ("edge", "no buffer", asks(), hundred, True, bare),
         ("refuse", "a multiplier", asks(limit="11"), knows(instrument=share(multiplier=Decimal(100))), False),
         ("edge", "a multiplier at the value", asks(limit="1"), knows(instrument=share(multiplier=Decimal(100))), True),
         ("refuse", "too much even for a share", asks(limit="101"), knows(), False),
         ("edge", "of a REPLACE the whole", dearer, usd, False),
+    )
+    # Only the limit of a BUY is the highest price at which an order can trade.
+    yield from cases_of(
+        "NOTIONAL_MAX",
+        thousand,
+        ("refuse", "a market BUY with the buffer", asks(), hundred, False, {"observed": "1050"}),
+        ("refuse", "a market SELL with the buffer", asks(SELL), hundred, False, {"observed": "1050"}),
+        ("edge", "a market SELL at the value", asks(SELL), hundred, True, {**bare, "observed": "1000"}),
+        ("edge", "a SELL_SHORT a hair above", asks(SHORT, "10.01"), hundred, False, {**bare, "observed": "1001"}),
+        ("refuse", "a SELL far below the market", asks(SELL, limit="0.01"), hundred, False, {"observed": "1050"}),
+        ("refuse", "a SELL_SHORT far below", asks(SHORT, limit="0.01"), hundred, False, {"observed": "1050"}),
+        ("refuse", "a stop BUY far below", asks(stop="0.01"), hundred, False, {"observed": "1050"}),
+        ("refuse", "a stop SELL far below", asks(SELL, stop="0.01"), hundred, False, {"observed": "1050"}),
+        ("edge", "a SELL by its limit above the market", asks(SELL, limit="100"), cheap, True, bare),
+        ("edge", "a SELL a hair above", asks(SELL, limit="100.01"), cheap, False, {**bare, "observed": "1000.1"}),
+        ("edge", "a stop limit SELL by its stop", asks(SELL, limit="1", stop="96"), cheap, False, {"observed": "1008"}),
+        ("edge", "a stop limit SELL by its limit", asks(SELL, limit="96", stop="1"), cheap, False),
+        ("edge", "a stop BUY with the buffer", asks(stop="96"), cheap, False, {"observed": "1008"}),
+        (
+            "edge",
+            "a stop BUY at the value",
+            asks(quantity="8", stop="100"),
+            cheap,
+            True,
+            {"observed": "1000", "parameters": {**thousand, "buffer_percent": "25"}},
+        ),
+        ("edge", "a price as old as it may be", asks(SELL), old, True, bare),
+        ("refuse", "its own price too high without a market's", asks(SELL, limit="96"), usd, False),
+        ("refuse", "its own stop too high without a market's", asks(stop="96"), usd, False, {"observed": "1008"}),
+        ("refuse", "of a REPLACE the market's price", cheaper, hundred, False, {"observed": "1050"}),
     )
 
 
@@ -277,22 +297,30 @@ def _currencies() -> Iterator[Case]:
     euros = {"instrument": share(quote_currency="EUR")}
     rate = Rate(rate=Decimal("1.25"), as_of=NOW)
     converted = knows(**euros, rates_of_exchange={("EUR", "USD"): rate})
+    priced_too = knows(**euros, rates_of_exchange={("EUR", "USD"): rate}, price=priced("80"))
+    stale = knows(instrument=share(), price=priced("1", 15_000.001))
     yield from cases_of(
         "NOTIONAL_MAX",
         thousand,
         ("edge", "another currency at the value", asks(limit="80"), converted, True, {"observed": "1000"}),
         ("refuse", "another currency", asks(limit="80.01"), converted, False, {"observed": "1000.125"}),
+        ("refuse", "a market's price in another currency", asks(SELL, limit="1"), priced_too, False),
     )
     backwards = knows(**euros, rates_of_exchange={("USD", "EUR"): rate})
     yield from missing_of(
         "NOTIONAL_MAX",
         thousand,
         ("no price", asks(), usd),
-        ("a price too old by a microsecond", asks(), knows(instrument=share(), price=priced("1", 15_000.001))),
+        ("no price beside a SELL's limit", asks(SELL, limit="95"), usd),
+        ("no price beside a SELL_SHORT's limit", asks(SHORT, limit="0.01"), usd),
+        ("no price beside a stop", asks(stop="95"), usd),
+        ("a price too old by a microsecond", asks(), stale),
+        ("a price too old beside a SELL's limit", asks(SELL, limit="1"), stale),
         ("a price of tomorrow", asks(), knows(instrument=share(), price=priced("1", -86_400_000))),
         ("no rate of exchange", asks(limit="1"), knows(**euros)),
         ("only the rate the other way", asks(limit="1"), backwards),
         ("no instrument", asks(limit="1"), knows()),
+        ("neither price nor instrument", asks(SELL, limit="1"), knows()),
     )
 
 

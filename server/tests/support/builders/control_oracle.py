@@ -28,7 +28,7 @@ class Valued:
     @property
     def one(self) -> Fraction:
         one = Fraction(self.price) * Fraction(self.multiplier) * Fraction(self.rate)
-        return one * (1 + Fraction(self.buffer) / 100) if self.side is BUY and self.kind != "limit" else one
+        return one if self.side is BUY and self.kind == "limit" else one * (1 + Fraction(self.buffer) / 100)
 
     @property
     def value(self) -> Fraction:

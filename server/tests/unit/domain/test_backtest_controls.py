@@ -355,3 +355,21 @@ def test_a_value_is_judged_by_the_instrument_and_rate_that_another_limit_left_on
     # Nobody asked for francs then, and a rule that is not of values tells no instrument.
     assert judged_again(limit("9999"), limit("1", "CHF"), asked, facts) == (0, 0, 1)
     assert judged_again(a_collar("5"), limit("1"), asked, facts) == (0, 0, 1)
+
+
+def test_an_order_is_valued_again_by_the_market_that_its_receipt_has() -> None:
+    dollars = Instrument(symbol=AAPL, asset_class="", quote_currency="USD", tradable=True, fractional=True)
+    facts = Facts(now=NOON, price=A_PRICE, instrument=dollars)
+
+    def limit(value: str) -> Rule:
+        return a_rule("NOTIONAL_MAX", value=value, currency="USD")
+
+    sold = replace(A_CREATE, order_side=OrderSide.SELL, terms=some_terms(10, "0.01"))
+    # Ten at 100 with five percent more, although the limit is a cent.
+    assert judged_again(limit("9999"), limit("1049.99"), sold, facts) == (1, 0, 0)
+    assert judged_again(limit("9999"), limit("1050"), sold, facts) == (0, 1, 0)
+    # The receipt of a BUY with a limit has no reference price; the instrument alone does not value a SELL.
+    bought = lines_of(limit("9999"), replace(A_CREATE, terms=some_terms(10, "0.01")), facts)
+    replay = a_replay(limit("1049.99"))
+    replay.take([replace(a_command(sold), recalled=recalled(AAPL, bought))])
+    assert (replay.tally.refused, replay.tally.undecided) == (0, 1)

@@ -20,7 +20,7 @@ from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_terms import TimeInForce
 from support.builders.control_cases import CASES
-from support.builders.control_commands import BUY, NOW, SELL, a_book, a_rule, asks, changes, holds, judge, knows
+from support.builders.control_commands import BUY, NOW, SELL, SHORT, a_book, a_rule, asks, changes, holds, judge, knows
 
 HALTED = {"state": "HALTED"}
 # One that refuses the command below, of every kind that refuses without knowing more than it.
@@ -152,7 +152,8 @@ def test_a_rule_asks_for_no_more_than_it_needs() -> None:
     assert needed("SIDE_NOT_ALLOWED", {"no_short": True}) == set()
     assert needed("SIDE_NOT_ALLOWED", {"no_short": True}, asks(SELL)) == {Need.EXPOSURE}
     assert needed("NOTIONAL_MAX", {"value": "1", "currency": "USD"}) == {Need.INSTRUMENT}
-    assert needed("NOTIONAL_MAX", {"value": "1", "currency": "USD"}, asks()) == {Need.INSTRUMENT, Need.PRICE}
+    for unbounded in (asks(), asks(stop="1"), asks(SELL, limit="1"), asks(SHORT, limit="1", stop="1")):
+        assert needed("NOTIONAL_MAX", {"value": "1", "currency": "USD"}, unbounded) == {Need.INSTRUMENT, Need.PRICE}
     assert needed("TICK", {}, asks()) == set()
     assert needed("PRICE_COLLAR", {"up_percent": "1", "down_percent": "1"}) == {Need.PRICE}
     assert needed("DUPLICATE", {}) == {Need.DUPLICATES}

@@ -28,7 +28,7 @@ _COLLAR_SHAPE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class OrderValue:
-    """The highest value of one order; the buffer is added to the price of a BUY without a limit price."""
+    """The highest value of one order; the buffer is added to the price of every order but a BUY with a limit price."""
 
     value: Decimal
     currency: str
@@ -46,71 +46,93 @@ def _decode_value(parameters: Mapping[str, Any]) -> OrderValue:
     )
 
 
+def _is_bounded(command: CommandFacts) -> bool:
+    """Whether its own price is the highest at which it can trade; a SELL's limit and a stop are no upper bounds."""
+    return command.order_side is OrderSide.BUY and command.terms.limit_price is not None
+
+
 def _value_needs(_: OrderValue, command: CommandFacts) -> frozenset[Need]:
-    is_priced = command.order_type is not OrderType.MARKET
-    return frozenset({Need.INSTRUMENT}) if is_priced else frozenset({Need.INSTRUMENT, Need.PRICE})
+    return frozenset({Need.INSTRUMENT}) if _is_bounded(command) else frozenset({Need.INSTRUMENT, Need.PRICE})
 
 
-def _price_of(parameters: OrderValue, command: CommandFacts, facts: Facts) -> tuple[Decimal, dict[str, str]] | None:
-    """The assumed price of one unit and its receipt inputs; None without a fresh reference price."""
+def _worst_price(
+    parameters: OrderValue, command: CommandFacts, facts: Facts
+) -> tuple[Decimal | None, dict[str, str], str | None]:
+    """The highest price at which one unit may trade, its receipt inputs, and the missing input, which could raise it.
+
+    The price is None if neither the order nor the market has one.
+    """
     terms = command.terms
-    if terms.limit_price is not None:
-        return terms.limit_price, {"price": shown(terms.limit_price)}
-    if terms.stop_price is not None:
-        price, inputs = terms.stop_price, {"stop_price": shown(terms.stop_price)}
+    if _is_bounded(command):
+        assert terms.limit_price is not None
+        limit = shown(terms.limit_price)
+        return terms.limit_price, {"limit_price": limit, "price": limit}, None
+    own = {"limit_price": terms.limit_price, "stop_price": terms.stop_price}
+    inputs = {name: shown(price) for name, price in own.items() if price is not None}
+    known = [price for price in own.values() if price is not None]
+    missing = None
+    reference = fresh_price(facts, parameters.ref_max_age_millis)
+    if reference is None:
+        missing = f"a price of {command.symbol} that is at most {parameters.ref_max_age_millis} ms old"
+        inputs["reference"] = "not known"
     else:
-        reference = fresh_price(facts, parameters.ref_max_age_millis)
-        if reference is None:
-            return None
-        price, inputs = reference.price, price_inputs(reference)
-    if command.order_side is OrderSide.BUY:
-        price = moved(price, parameters.buffer_percent)
-        inputs["buffer_percent"] = shown(parameters.buffer_percent)
-    inputs["price"] = shown(price)
-    return price, inputs
+        known.append(reference.price)
+        inputs |= price_inputs(reference)
+    if not known:
+        return None, inputs, missing
+    price = moved(max(known), parameters.buffer_percent)
+    return price, inputs | {"buffer_percent": shown(parameters.buffer_percent), "price": shown(price)}, missing
+
+
+def _unit_factor(
+    currency: str, command: CommandFacts, facts: Facts
+) -> tuple[Decimal | None, dict[str, str], str | None]:
+    """What a price is multiplied by to value one unit in the currency, its receipt inputs, and the missing input.
+
+    An unknown instrument is taken for a share quoted in the currency. The factor is None without an exchange rate.
+    """
+    instrument = facts.instrument
+    if instrument is None:
+        inputs = {"instrument": f"not known, taken for a share quoted in {currency}"}
+        return Decimal(1), inputs, f"the instrument {command.symbol}, with its currency and multiplier"
+    inputs = {"multiplier": shown(instrument.multiplier)}
+    if instrument.quote_currency == currency:
+        return instrument.multiplier, inputs, None
+    rate = facts.rates_of_exchange.get((instrument.quote_currency, currency))
+    if rate is None:
+        return None, inputs, f"a rate of exchange from {instrument.quote_currency} to {currency}"
+    inputs |= {
+        "quote_currency": instrument.quote_currency,
+        "exchange_rate": shown(rate.rate),
+        "exchange_rate_as_of": utc_text(rate.as_of),
+    }
+    return product(instrument.multiplier, rate.rate), inputs, None
 
 
 def _judge_value(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
-    """An unknown instrument is evaluated as a share quoted in the rule's currency.
-
-    If even that value is too high, the command is refused; otherwise an input is missing and on_missing decides.
-    """
+    """If the known inputs make the value too high, the command is refused; otherwise on_missing decides on the rest."""
     assert isinstance(rule.parameters, OrderValue)
-    parameters, instrument = rule.parameters, facts.instrument
-    limit, currency = parameters.value, parameters.currency
-
-    def without(missing: str) -> Finding:
-        return unavailable(rule, command, Comparison.AT_MOST, shown(limit), missing)
-
-    priced = _price_of(parameters, command, facts)
-    if priced is None:
-        return without(f"a price of {command.symbol} that is at most {parameters.ref_max_age_millis} ms old")
-    price, inputs = priced
-    inputs["currency"] = currency
-    one = price
-    if instrument is None:
-        inputs["instrument"] = f"not known, taken for a share quoted in {currency}"
-    else:
-        one = product(price, instrument.multiplier)
-        inputs["multiplier"] = shown(instrument.multiplier)
-        if instrument.quote_currency != currency:
-            rate = facts.rates_of_exchange.get((instrument.quote_currency, currency))
-            if rate is None:
-                return without(f"a rate of exchange from {instrument.quote_currency} to {currency}")
-            one = product(one, rate.rate)
-            inputs |= {
-                "quote_currency": instrument.quote_currency,
-                "exchange_rate": shown(rate.rate),
-                "exchange_rate_as_of": utc_text(rate.as_of),
-            }
+    limit, currency = rule.parameters.value, rule.parameters.currency
+    price, inputs, no_price = _worst_price(rule.parameters, command, facts)
+    factor, more_inputs, no_factor = _unit_factor(currency, command, facts)
+    unknown = None
+    if no_price is not None or no_factor is not None:
+        missing = " and ".join(each for each in (no_price, no_factor) if each is not None)
+        unknown = unavailable(rule, command, Comparison.AT_MOST, shown(limit), missing)
+    if price is None or factor is None:
+        assert unknown is not None
+        return unknown
+    one = product(price, factor)
     observed = product(command.terms.quantity, one)
-    would_pass = _affordable(limit, one, price, currency)
-    if instrument is None:
-        unknown = without(f"the instrument {command.symbol}, with its currency and multiplier")
-        if observed <= limit:
-            return unknown
-        if unknown.would_pass is not None:
-            would_pass += f", once the instrument {command.symbol} is known"
+    if unknown is not None and observed <= limit:
+        return unknown
+
+    def would_pass() -> str:
+        if unknown is not None and unknown.would_pass is not None:
+            # The missing input could make any quantity too valuable.
+            return f"a value of at most {shown(limit)} {currency}, {unknown.would_pass}"
+        return _affordable(limit, one, price, currency)
+
     return found(
         rule,
         Comparison.AT_MOST,
@@ -119,7 +141,7 @@ def _judge_value(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
         passes=observed <= limit,
         would_pass=would_pass,
         headroom=WIDE.subtract(limit, observed),
-        inputs=inputs,
+        inputs=inputs | {"currency": currency} | more_inputs,
     )
 
 
