@@ -84,4 +84,5 @@ PARTS: Final = {
     "upgrade": Part(_ALL, 45),
     "vault": Part(_PLATFORM, 15),
     "webhooks": Part(_PLATFORM, 15),
+    "worst-case": Part((f"{_SERVER}/domain",), 6),
 }
