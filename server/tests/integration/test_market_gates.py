@@ -1,7 +1,8 @@
-"""Sessions of markets at both gates: an operator's change applies at once, and a window is in the account's zone."""
+"""Sessions and prices of markets at both gates: a change applies at once, and a window is in the account's zone."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.controls.calendars import PostgresCalendarOperators
 from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.controls.markets import PostgresMarketStore
 from openbell_server.adapters.postgres.controls.symbol_controls import PostgresControlStore
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.controls.rules import Address, RuleTerms
@@ -17,6 +19,7 @@ from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.markets.calendars import Session, SessionChange
 from support.brokers.scripted_broker import Harness
 from support.rest.rest_api import RestApi, create_body, rest_api
+from support.tenancy.tenant_markets import with_markets
 
 
 @pytest.fixture
@@ -97,3 +100,34 @@ async def test_a_window_without_a_zone_is_in_the_account_s(pool: Pool, harness: 
     await PostgresControlStore(pool).change_time(*where, lambda _: other, harness.tenant.principal)
     (rule,) = rules_of(await api.submit(harness.tenant, create_body()))
     assert rule["inputs"]["timezone"] == "UTC"
+
+
+async def test_a_sell_with_a_low_limit_is_valued_at_the_market_s_price_at_both_gates(
+    pool: Pool, harness: Harness, api: RestApi
+) -> None:
+    account = harness.tenant.account
+    where = Address(organization_id=account.organization_id, scope=Scope.ACCOUNT, account_id=account.id)
+    terms = RuleTerms(parameters={"value": "1000", "currency": "USD", "ref_max_age_millis": 3_600_000})
+    # Ten of them at 10 dollars.
+    await with_markets(pool, harness.tenant)
+    await PostgresRuleStore(pool).save_rule(where, "NOTIONAL_MAX", terms, None, harness.tenant.principal, None)
+    sell: dict[str, Any] = create_body("Limit", price="0.01")
+    sell["command"]["payload"]["order_side"] = "SELL_SHORT"
+    assert (await api.submit(harness.tenant, sell)).status_code == 202
+    assert len(await harness.work()) == 1
+    assert (await api.submit(harness.tenant, sell)).status_code == 202
+    await PostgresMarketStore(pool).give_prices(
+        account.organization_id, account.broker, [(Symbol("AAPL"), Decimal(100), None)]
+    )
+    assert await harness.work() == []
+    assert ("CREATE", "SKIPPED", "NOTIONAL_MAX") in await harness.states()
+    # A process that has not cached the price of before.
+    async with rest_api(pool) as other:
+        (rule,) = rules_of(await other.submit(harness.tenant, sell))
+    assert (rule["code"], rule["observed"]) == ("NOTIONAL_MAX", "1050")
+    assert rule["would_pass"] == "a value of at most 1000 USD: at 105 a quantity of at most 9"
+    assert {name: rule["inputs"][name] for name in ("limit_price", "reference_price", "price")} == {
+        "limit_price": "0.01",
+        "reference_price": "100",
+        "price": "105",
+    }
