@@ -53,6 +53,7 @@ class Drawn:
     multiplier: Fraction | None
     is_converted: bool
     rate: Fraction | None
+    rate_age: timedelta
     buffer: Fraction
     environment: Environment
     on_missing: OnMissing | None
@@ -62,14 +63,14 @@ class Drawn:
         return self.reference is not None and abs(self.age_millis) <= self.age_max_millis
 
     @property
+    def is_rated(self) -> bool:
+        return self.rate is not None and self.rate_age <= timedelta(days=5)
+
+    @property
     def is_complete(self) -> bool:
         """Whether all is known that its worst value depends on."""
         bounded = self.side is OrderSide.BUY and self.limit is not None
-        return (
-            (bounded or self.is_fresh)
-            and self.multiplier is not None
-            and (not self.is_converted or self.rate is not None)
-        )
+        return (bounded or self.is_fresh) and self.multiplier is not None and (not self.is_converted or self.is_rated)
 
     @property
     def one(self) -> Fraction | None:
@@ -88,7 +89,9 @@ class Drawn:
             return price
         if not self.is_converted:
             return price * self.multiplier
-        return None if self.rate is None else price * self.multiplier * self.rate
+        if self.rate is None or not self.is_rated:
+            return None
+        return price * self.multiplier * self.rate
 
     @property
     def allows_missing(self) -> bool:
@@ -128,7 +131,8 @@ class Drawn:
             currency = "EUR" if self.is_converted else "USD"
             known["instrument"] = share(multiplier=Decimal(text(self.multiplier)), quote_currency=currency)
         if self.rate is not None:
-            known["rates_of_exchange"] = {("EUR", "USD"): Rate(rate=Decimal(text(self.rate)), as_of=NOW)}
+            rate = Rate(rate=Decimal(text(self.rate)), as_of=NOW - self.rate_age)
+            known["rates_of_exchange"] = {("EUR", "USD"): rate}
         return knows(**known)
 
 
@@ -168,6 +172,7 @@ def drawn(chance: Random) -> Drawn:
         multiplier=chance.choice((Fraction(1), Fraction(100), number())) if is_known else None,
         is_converted=is_converted,
         rate=number() if is_converted and chance.random() < 0.9 else None,
+        rate_age=chance.choice((timedelta(),) * 6 + (timedelta(days=5), timedelta(days=5, microseconds=1))),
         buffer=chance.choice((Fraction(0), Fraction(5), Fraction(chance.randrange(10**6 + 1), 100), UNIT)),
         environment=chance.choice(list(Environment)),
         on_missing=chance.choice((None, None, *OnMissing)),

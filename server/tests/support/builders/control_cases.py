@@ -1,10 +1,12 @@
 """What each kind of control says of commands: what passes, what is refused, the exact edges, what is missing."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from openbell_server.domain.controls.facts import Rate
+from openbell_server.domain.controls.facts import Facts, Rate
 from openbell_server.domain.identifiers import Symbol
 from support.builders.control_commands import (
     BUY,
@@ -299,11 +301,16 @@ def _currencies() -> Iterator[Case]:
     converted = knows(**euros, rates_of_exchange={("EUR", "USD"): rate})
     priced_too = knows(**euros, rates_of_exchange={("EUR", "USD"): rate}, price=priced("80"))
     stale = knows(instrument=share(), price=priced("1", 15_000.001))
+
+    def converted_by_rate_of(age: timedelta) -> Facts:
+        return knows(**euros, rates_of_exchange={("EUR", "USD"): replace(rate, as_of=NOW - age)})
+
     yield from cases_of(
         "NOTIONAL_MAX",
         thousand,
         ("edge", "another currency at the value", asks(limit="80"), converted, True, {"observed": "1000"}),
         ("refuse", "another currency", asks(limit="80.01"), converted, False, {"observed": "1000.125"}),
+        ("edge", "a rate as old as it may be", asks(limit="80"), converted_by_rate_of(timedelta(days=5)), True),
         ("refuse", "a market's price in another currency", asks(SELL, limit="1"), priced_too, False),
     )
     backwards = knows(**euros, rates_of_exchange={("USD", "EUR"): rate})
@@ -319,6 +326,7 @@ def _currencies() -> Iterator[Case]:
         ("a price of tomorrow", asks(), knows(instrument=share(), price=priced("1", -86_400_000))),
         ("no rate of exchange", asks(limit="1"), knows(**euros)),
         ("only the rate the other way", asks(limit="1"), backwards),
+        ("a rate too old", asks(limit="1"), converted_by_rate_of(timedelta(days=5, microseconds=1))),
         ("no instrument", asks(limit="1"), knows()),
         ("neither price nor instrument", asks(SELL, limit="1"), knows()),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import ROUND_DOWN, Decimal
 from typing import Any, Final
 
@@ -15,7 +16,11 @@ from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.orders.order_terms import PLACES_MAX, OrderSide, OrderType
 
 BUFFER_PERCENT: Final = Decimal(5)
+# Rates that are set once per banking day are older than that only if somebody stopped setting them.
+EXCHANGE_RATE_DAYS: Final = 5
 _WHOLE: Final = Decimal(100)
+# A factor of the value, its receipt inputs, and the input that is missing.
+_Factor = tuple[Decimal | None, dict[str, str], str | None]
 _VALUE_SHAPE: Final = (
     '{"value": "…", "currency": "USD", "buffer_percent"?: "…", "ref_max_age_millis"?: 1 to 3600000}, with decimal '
     "strings; 5 percent and 15000 if they are left out"
@@ -55,13 +60,8 @@ def _value_needs(_: OrderValue, command: CommandFacts) -> frozenset[Need]:
     return frozenset({Need.INSTRUMENT}) if _is_bounded(command) else frozenset({Need.INSTRUMENT, Need.PRICE})
 
 
-def _worst_price(
-    parameters: OrderValue, command: CommandFacts, facts: Facts
-) -> tuple[Decimal | None, dict[str, str], str | None]:
-    """The highest price at which one unit may trade, its receipt inputs, and the missing input, which could raise it.
-
-    The price is None if neither the order nor the market has one.
-    """
+def _worst_price(parameters: OrderValue, command: CommandFacts, facts: Facts) -> _Factor:
+    """The highest price at which one unit may trade, by what is known; None if neither order nor market has one."""
     terms = command.terms
     if _is_bounded(command):
         assert terms.limit_price is not None
@@ -84,12 +84,10 @@ def _worst_price(
     return price, inputs | {"buffer_percent": shown(parameters.buffer_percent), "price": shown(price)}, missing
 
 
-def _unit_factor(
-    currency: str, command: CommandFacts, facts: Facts
-) -> tuple[Decimal | None, dict[str, str], str | None]:
-    """What a price is multiplied by to value one unit in the currency, its receipt inputs, and the missing input.
+def _unit_factor(currency: str, command: CommandFacts, facts: Facts) -> _Factor:
+    """What a price is multiplied by to value one unit in the currency; None without a current exchange rate.
 
-    An unknown instrument is taken for a share quoted in the currency. The factor is None without an exchange rate.
+    An unknown instrument is taken for a share quoted in the currency.
     """
     instrument = facts.instrument
     if instrument is None:
@@ -99,8 +97,9 @@ def _unit_factor(
     if instrument.quote_currency == currency:
         return instrument.multiplier, inputs, None
     rate = facts.rates_of_exchange.get((instrument.quote_currency, currency))
-    if rate is None:
-        return None, inputs, f"a rate of exchange from {instrument.quote_currency} to {currency}"
+    if rate is None or facts.now - rate.as_of > timedelta(days=EXCHANGE_RATE_DAYS):
+        pair = f"{instrument.quote_currency} to {currency}"
+        return None, inputs, f"a rate of exchange from {pair} that is at most {EXCHANGE_RATE_DAYS} days old"
     inputs |= {
         "quote_currency": instrument.quote_currency,
         "exchange_rate": shown(rate.rate),
