@@ -16,7 +16,7 @@ DURATIONS ?= 0
 PYTEST := $(BIN)/pytest -q $(if $(filter-out 0,$(DURATIONS)),--durations=$(DURATIONS))
 PROOF := PYTHONPATH=server/tests $(BIN)/python -m proof
 
-.PHONY: help setup lock generate format check lint unit test e2e contract services-up services-down dev demo docs bench proof nightly oracle sim clean
+.PHONY: help setup lock wheels sbom generate format check lint unit test e2e contract services-up services-down dev demo docs bench proof nightly oracle sim clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -41,7 +41,17 @@ $(OIDC)/node_modules/.package-lock.json: $(OIDC)/package-lock.json | setup
 lock: ## compile requirements/*.txt and the lock of the tests' OpenID provider anew
 	$(COMPILE) requirements/uv.in -o requirements/uv.txt
 	$(COMPILE) --all-extras --no-emit-package openbell sdk/pyproject.toml server/pyproject.toml requirements/tools.in -o requirements/dev.txt
+	$(COMPILE) --extra grpc --extra aws --no-emit-package openbell --constraints requirements/dev.txt sdk/pyproject.toml server/pyproject.toml -o requirements/runtime.txt
 	$(BIN)/npm install --prefix $(OIDC) --package-lock-only --ignore-scripts --no-audit --no-fund --silent
+
+wheels: setup ## build both distributions into build/wheels, with the locked build tools
+	@for each in sdk server; do VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv build --quiet --wheel --no-build-isolation --out-dir build/wheels $$each; done
+
+sbom: wheels ## install requirements/runtime.txt and both wheels into build/runtime, and list all of it in build/sbom.json (CycloneDX)
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/runtime
+	@$(BIN)/uv pip install --quiet --python build/runtime --require-hashes -r requirements/runtime.txt
+	@$(BIN)/uv pip install --quiet --python build/runtime --no-deps --no-index --refresh --find-links build/wheels openbell openbell-server
+	@$(BIN)/python tools/sbom.py
 
 generate: setup ## make the gRPC code from proto/, the sync client from the async one, and the OpenAPI document and the reference pages from the code
 	@$(BIN)/python -m grpc_tools.protoc -Iopenbell/wire=proto --python_out=sdk/src --grpc_python_out=sdk/src \

@@ -7,6 +7,7 @@ from api_reference import api_reference_page
 from cli_reference import cli_reference_page
 from drawings import DRAWINGS
 from grpc_reference import grpc_reference_page
+from licences import licences_page, pinned
 from lifecycle_drawings import LIFECYCLES
 from litestar.testing import TestClient
 from schema import schema_page
@@ -42,6 +43,7 @@ def main() -> None:
         cli_reference_page({"openbell": client_commands, "openbell-server": server_commands})
     )
     (DOCS / "grpc-reference.md").write_text(grpc_reference_page((ROOT / "proto/trading.proto").read_text()))
+    (DOCS / "licences.md").write_text(licences_page(package.name for package in pinned()))
     (DOCS / "schema.md").write_text(
         schema_page({str(path.relative_to(migrations.FOLDER)): path.read_text() for path in migrations.FILES})
     )
