@@ -189,7 +189,7 @@ class EventMissed(OpenbellError):
     remedy = "Read the intents to see their state, then subscribe again from resume_token."
 
     def __init__(self, *, position: int, prev_seq: int, resume_token: str | None, reason: str = "") -> None:
-        why = "are no longer in the log" if reason == "RETENTION" else "did not arrive"
+        why = "are no longer in the log" if reason in ("RETENTION", "DELETED") else "did not arrive"
         super().__init__(f"Events {position + 1} to {prev_seq} of the account {why}.")
         self.position = position
         self.prev_seq = prev_seq

@@ -127,12 +127,13 @@ def test_an_event_missed_after_the_snapshot_raises() -> None:
         subscription.accept(order(9, 8))
 
 
-def test_events_that_are_no_longer_kept_raise_with_the_token_to_go_on_from() -> None:
+@pytest.mark.parametrize("reason", ["RETENTION", "DELETED"])
+def test_events_that_are_no_longer_kept_raise_with_the_token_to_go_on_from(reason: str) -> None:
     subscription = Subscription(ACCOUNT, "t3")
-    gap = Frame(type="gap", resume_token="t40", body={"first_seq": "4", "last_seq": "40", "reason": "RETENTION"})
+    gap = Frame(type="gap", resume_token="t40", body={"first_seq": "4", "last_seq": "40", "reason": reason})
     with pytest.raises(EventMissed, match="Events 4 to 40 of the account are no longer in the log") as caught:
         subscription.accept(gap)
-    assert (caught.value.resume_token, caught.value.reason) == ("t40", "RETENTION")
+    assert (caught.value.resume_token, caught.value.reason) == ("t40", reason)
 
 
 def test_accounts_of_an_organization_are_counted_apart_and_repeats_are_dropped() -> None:

@@ -21,6 +21,7 @@ from openbell_server.adapters.webhooks.posting import WebhookPoster
 from openbell_server.application.webhooks.deliver_webhooks import DeliverWebhooks, SignAndPost
 from support.builders.tenant import Tenant, a_tenant, accept
 from support.builders.webhook_targets import OK, Target, a_target, a_webhook
+from support.rest.event_streams import delete_events
 
 FAILING = b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n"
 GONE = b"HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n"
@@ -200,6 +201,23 @@ async def test_events_that_are_no_longer_kept_are_told_as_a_gap(post: Post) -> N
         "prev_seq": 0,
     }
     assert [(event["account_seq"], event["prev_seq"]) for event in events] == [(4, 3), (5, 4)]
+
+
+async def test_events_that_were_deleted_without_pruning_are_delivered_as_gaps(post: Post) -> None:
+    await post.events(7)
+    await post.pool.execute("select prune_events($1, 0, 1)", UUID(int=0))
+    await delete_events(post.pool, post.tenant, 2, 4, 7)
+    await post.round()
+    sent = [(each["account_seq"], each["prev_seq"], each.get("gap")) for each in post.sent()]
+    assert sent == [
+        (1, 0, {"first_seq": 1, "last_seq": 1, "reason": "RETENTION"}),
+        (2, 1, {"first_seq": 2, "last_seq": 2, "reason": "DELETED"}),
+        (3, 2, None),
+        (4, 3, {"first_seq": 4, "last_seq": 4, "reason": "DELETED"}),
+        (5, 4, None),
+        (6, 5, None),
+        (7, 6, {"first_seq": 7, "last_seq": 7, "reason": "DELETED"}),
+    ]
 
 
 async def test_a_holder_who_fell_silent_loses_its_lane_and_then_changes_nothing(post: Post) -> None:

@@ -866,7 +866,7 @@ class Gap(_message.Message):
     first_seq: _builtins.int
     last_seq: _builtins.int
     reason: _builtins.str
-    """RETENTION: they are older than what is kept."""
+    """RETENTION: they are older than what is kept. DELETED: they were removed from the database in another way."""
     def __init__(
         self,
         *,

@@ -25,7 +25,7 @@ from openbell_server.transport.rest.events.routes import TYPES
 from support.brokers.paper_broker import until
 from support.brokers.scripted_broker import Harness
 from support.builders.tenant import Tenant, a_market_create, a_tenant, accept
-from support.rest.event_streams import ending, event_stream, forget_after, take
+from support.rest.event_streams import delete_events, ending, event_stream, forget_after, take
 from support.rest.rest_api import CURSOR_KEY, RestApi, pointers, problem, rest_dependencies
 
 Frame = tuple[str, str, dict[str, Any]]
@@ -255,6 +255,33 @@ async def test_a_stream_says_why_it_ends_when_its_key_is_revoked(pool: Pool, ten
             _, name, data = await anext(frames)
             assert (name, data["error"]["code"], data["error"]["retryable"]) == ("error", "unauthenticated", False)
             assert [frame async for frame in frames] == []
+
+
+async def test_events_that_were_deleted_without_pruning_are_a_gap_in_pages_and_streams(
+    pool: Pool, tenant: Tenant
+) -> None:
+    await asked(pool, tenant, 5)
+    await delete_events(pool, tenant, 2, 3, 5)
+    seen: list[object] = []
+    async with Server(pool).serving() as client:
+        query = {"start": "beginning"}
+        async with client.stream("GET", events_of(tenant), params=query, headers=accepting(tenant)) as response:
+            frames = frames_of(response)
+            async with asyncio.timeout(60):
+                streamed = [await anext(frames) for _ in range(5)][1:]
+        page, after = {}, {"after_seq": "0"}
+        while after:
+            page = (await client.get(events_of(tenant), params=after, headers={"x-api-key": tenant.key})).json()
+            seen += [(gap["first_seq"], gap["last_seq"], gap["reason"])] if (gap := page.get("gap")) else []
+            seen += [event["account_seq"] for event in page["events"]]
+            after = {"resume_token": page["next_token"]} if page["next_token"] else {}
+    assert seen == [1, (2, 3, "DELETED"), 4, (5, 5, "DELETED")]
+    assert [(name, data["prev_seq"], data["account_seq"]) for _, name, data in streamed] == [
+        ("intent_action", 0, 1),
+        ("gap", 1, 3),
+        ("intent_action", 3, 4),
+        ("gap", 4, 5),
+    ]
 
 
 async def test_a_server_that_goes_away_says_so(pool: Pool, tenant: Tenant) -> None:

@@ -11,7 +11,7 @@ from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.events.event_pruning import PruneEvents
 from support.builders.tenant import Tenant, a_tenant, accept
-from support.rest.event_streams import ending, event_stream, forget_after, take
+from support.rest.event_streams import delete_events, ending, event_stream, forget_after, take
 
 
 @pytest.fixture
@@ -78,6 +78,36 @@ async def test_the_beginning_is_the_oldest_event_that_is_kept(
     assert [(frame.WhichOneof("event"), frame.account_seq) for frame in rest] == [
         ("intent_action", 5),
         ("intent_action", 6),
+    ]
+
+
+@pytest.mark.parametrize("of", ["account", "organization"])
+async def test_events_that_were_deleted_without_pruning_are_answered_with_a_gap(
+    pool: Pool, stub: "trading_pb2_grpc.TradingServiceAsyncStub", of: str
+) -> None:
+    tenant = await a_tenant(pool)
+    await pruned_to_four(pool, tenant)
+    await accept(pool, *(tenant.submission() for _ in range(4)))
+    await delete_events(pool, tenant, 6, 8, 9)
+    request = pb.Subscribe(
+        trading_account_id=str(tenant.account.id) if of == "account" else "",
+        subscriptions=[pb.EVENT_TYPE_INTENT_ACTION],
+        start=pb.START_BEGINNING,
+    )
+    call = stub.SubscribeEvents(request, metadata=(("x-api-key", tenant.key),), timeout=60)
+    async with asyncio.timeout(60):
+        _, *rest = await take(call, 6)
+        await accept(pool, *(tenant.submission() for _ in range(2)))
+        rest += await take(call, 2)
+    call.cancel()
+    assert [(frame.prev_seq, frame.account_seq, frame.gap.reason) for frame in rest] == [
+        (4, 5, ""),
+        (5, 6, "DELETED"),
+        (6, 7, ""),
+        (7, 9, "DELETED"),
+        (9, 10, ""),
+        (10, 11, ""),
+        (11, 12, ""),
     ]
 
 

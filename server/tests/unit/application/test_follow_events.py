@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from uuid import uuid4
 
 import pytest
@@ -86,22 +87,18 @@ class Backlog:
 
 @dataclass
 class Shrinking(Backlog):
-    """A log that is pruned between every two reads, so many times."""
+    """A log that is pruned before every read."""
 
     floor: int = 0
-    prunings: int = 0
 
     async def bounds(self, organization_id: OrganizationId, account_id: AccountId) -> tuple[int, int]:
-        told = self.floor
-        if self.prunings:
-            self.prunings -= 1
-            self.floor += 10
-        return told, 1_000_000
+        return self.floor, 1_000_000
 
     async def read_after(
         self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
     ) -> list[AccountEvent]:
-        return await super().read_after(organization_id, account_id, max(after, self.floor), limit)
+        self.floor = max(after, self.floor) + 10
+        return await super().read_after(organization_id, account_id, self.floor, limit)
 
 
 def following(
@@ -164,22 +161,82 @@ async def test_a_follower_that_waits_for_its_turn_sends_heartbeats_and_stops_whe
         assert {frame.kind for frame in beats} == {FrameKind.HEARTBEAT}
 
 
-async def test_what_is_removed_while_a_gap_is_read_is_told_in_the_same_gap() -> None:
-    frames = following(Shrinking(floor=10, prunings=4), 3)
-    _, gap, event = [await anext(frames) for _ in range(3)]
-    assert (gap.kind, gap.body) == (FrameKind.GAP, {"first_seq": 4, "last_seq": 50, "reason": "RETENTION"})
-    assert (gap.position, gap.previous, event.position, event.previous) == (50, 3, 51, 50)
-    await frames.aclose()
-
-
-async def test_a_log_that_is_removed_faster_than_it_is_read_is_told_of_in_gaps_that_join() -> None:
-    frames = following(Shrinking(floor=10, prunings=10_000), 3)
+async def test_a_log_that_is_pruned_between_reads_is_reported_in_gaps_that_join() -> None:
+    frames = following(Shrinking(), 3)
     await anext(frames)
-    gaps = [await anext(frames) for _ in range(5)]
-    assert {gap.kind for gap in gaps} == {FrameKind.GAP}
-    ends = [(gap.previous, gap.position) for gap in gaps]
-    assert [first for first, _ in ends] == [3, *(last for _, last in ends[:-1])]
+    taken = [await anext(frames) for _ in range(2 * (1 + READ_EVENTS_MAX))]
     await frames.aclose()
+    first, second = (frame for frame in taken if frame.kind is FrameKind.GAP)
+    assert first.body == {"first_seq": 4, "last_seq": 13, "reason": "RETENTION"}
+    assert second.body == {"first_seq": 514, "last_seq": 523, "reason": "RETENTION"}
+    assert [frame.previous for frame in taken] == [3, *(frame.position for frame in taken[:-1])]
+
+
+@dataclass
+class Holed(Backlog):
+    """A log of which events were deleted although nothing records it."""
+
+    floor: int = 0
+    head: int = 9
+    deleted: frozenset[int] = frozenset()
+
+    async def bounds(self, organization_id: OrganizationId, account_id: AccountId) -> tuple[int, int]:
+        return self.floor, self.head
+
+    async def heads(self, organization_id: OrganizationId, account_ids: Sequence[AccountId]) -> dict[AccountId, int]:
+        return dict.fromkeys(account_ids, self.head)
+
+    async def read_after(
+        self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
+    ) -> list[AccountEvent]:
+        left = await super().read_after(organization_id, account_id, max(after, self.floor), limit)
+        return [event for event in left if event.number <= self.head and event.number not in self.deleted]
+
+
+async def read_frames(frames: AsyncGenerator[Frame, None], count: int) -> list[tuple[object, ...]]:
+    """What follows the first frame: numbers of events, and first, last and reason of gaps."""
+    async with asyncio.timeout(60):
+        taken = [await anext(frames) for _ in range(1 + count)][1:]
+    await frames.aclose()
+    for before, frame in pairwise(taken):
+        assert frame.previous == before.position
+    return [tuple(frame.body.values()) if frame.body else (frame.position,) for frame in taken]
+
+
+@pytest.mark.parametrize(
+    ("log", "seen"),
+    [
+        (Holed(deleted=frozenset({4, 5})), [(4, 5, "DELETED"), (6,), (7,), (8,), (9,)]),
+        (Holed(deleted=frozenset({6, 8})), [(4,), (5,), (6, 6, "DELETED"), (7,), (8, 8, "DELETED"), (9,)]),
+        (Holed(deleted=frozenset({8, 9})), [(4,), (5,), (6,), (7,), (8, 9, "DELETED")]),
+        (Holed(deleted=frozenset(range(1, 10))), [(4, 9, "DELETED")]),
+        (Holed(floor=5, deleted=frozenset({6})), [(4, 5, "RETENTION"), (6, 6, "DELETED"), (7,), (8,), (9,)]),
+    ],
+)
+async def test_events_that_were_deleted_without_pruning_are_reported_as_a_gap(
+    log: Holed, seen: list[tuple[object, ...]]
+) -> None:
+    assert await read_frames(following(log, 3), len(seen)) == seen
+
+
+async def test_a_follower_of_the_newest_events_receives_a_gap_for_deleted_ones() -> None:
+    log = Holed()
+    frames = following(log, 9)
+    assert (await anext(frames)).kind is FrameKind.SUBSCRIBED
+    # Committed and deleted before anybody has read them.
+    log.head, log.deleted = 14, frozenset({10, 11, 13})
+    async with asyncio.timeout(60):
+        taken = [await anext(frames) for _ in range(4)]
+        log.head, log.deleted = 15, frozenset({15})
+        taken.append(await anext(frames))
+    await frames.aclose()
+    assert [(frame.kind, frame.previous, frame.position) for frame in taken] == [
+        (FrameKind.GAP, 9, 11),
+        (FrameKind.EVENT, 11, 12),
+        (FrameKind.GAP, 12, 13),
+        (FrameKind.EVENT, 13, 14),
+        (FrameKind.GAP, 14, 15),
+    ]
 
 
 async def test_a_token_that_is_ahead_of_the_log_is_refused() -> None:

@@ -31,6 +31,8 @@ class KeptLog:
 
     head: int
     floors: list[int] = field(default_factory=lambda: [0])
+    # Without a record of it.
+    deleted: frozenset[int] = frozenset()
 
     def floor(self) -> int:
         return self.floors.pop(0) if len(self.floors) > 1 else self.floors[0]
@@ -55,8 +57,9 @@ class KeptLog:
                 body="{}",
                 occurred_at=datetime.now(UTC),
             )
-            for number in range(first, min(first + limit, self.head + 1))
-        ]
+            for number in range(first, self.head + 1)
+            if number not in self.deleted
+        ][:limit]
 
     async def snapshot(self, organization_id: OrganizationId, account_id: AccountId) -> Snapshot:
         raise NotImplementedError
@@ -87,13 +90,32 @@ async def test_who_names_no_place_begins_with_the_oldest_and_misses_nothing() ->
     assert ([listed.event.number for listed in page.events], page.gap, page.next_token) == ([6, 7], None, None)
 
 
-async def test_what_goes_while_a_page_is_read_is_told_by_the_next() -> None:
+async def test_what_is_pruned_after_a_page_began_is_reported_by_that_page() -> None:
     # Kept from 1 on when the page begins, and from 4 on when it is read.
-    log = KeptLog(7, [0, 3])
-    page = await reading(log).page(CALLER, ACCOUNT, 0, None, EVERY)
-    assert (page.events, page.gap) == ([], None)
-    assert page.next_token is not None
-    following = await reading(log).page(CALLER, ACCOUNT, page.next_token, None, EVERY)
-    assert following.gap is not None
-    assert following.gap[:2] == (1, 3)
-    assert [listed.event.number for listed in following.events] == [4, 5, 6, 7]
+    page = await reading(KeptLog(7, [0, 3])).page(CALLER, ACCOUNT, 0, None, EVERY)
+    assert page.gap is not None
+    assert page.gap[:2] + page.gap[3:] == (1, 3, "RETENTION")
+    assert [(listed.event.number, listed.previous) for listed in page.events] == [(4, 3), (5, 4), (6, 5), (7, 6)]
+
+
+@pytest.mark.parametrize(
+    ("log", "seen"),
+    [
+        (KeptLog(7, deleted=frozenset({3, 4})), [(3, 4, "DELETED"), 5, 6, 7]),
+        (KeptLog(7, deleted=frozenset({4, 6})), [3, (4, 4, "DELETED"), 5, (6, 6, "DELETED"), 7]),
+        (KeptLog(7, deleted=frozenset({6, 7})), [3, 4, 5, (6, 7, "DELETED")]),
+        (KeptLog(7, [4], deleted=frozenset({5})), [(3, 4, "RETENTION"), (5, 5, "DELETED"), 6, 7]),
+    ],
+)
+async def test_pages_report_events_that_were_deleted_without_pruning_as_gaps(log: KeptLog, seen: list[object]) -> None:
+    after: int | str | None = 2
+    found: list[object] = []
+    for _ in range(7):
+        assert after is not None
+        page = await reading(log).page(CALLER, ACCOUNT, after, None, EVERY)
+        found += [page.gap[:2] + page.gap[3:]] if page.gap else []
+        found += [listed.event.number for listed in page.events]
+        after = page.next_token
+        if after is None:
+            break
+    assert (found, after) == (seen, None)

@@ -56,6 +56,8 @@ class LogTail:
         self.organization_id = organization_id
         self.account_id = account_id
         self.head = head
+        # The number of the newest event as the account counts it.
+        self.counted = head
         self.followers = 0
         # Whether new events were hinted, and whether a task reads them.
         self.hinted = False
@@ -104,15 +106,13 @@ class LogTail:
             self._waiting.pop(waiter, None)
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Add entries read after the head; if events were deleted in between, followers detect the gap by number."""
+        """Add entries read after the head; followers that are before a hole find it in the database."""
         if not entries:
             # Several hints for one event: wake the followers only once.
             return
-        if entries[0].event.number != self.head + 1:
-            self._entries.clear()
-            self._bytes, self.head = 0, entries[0].event.number - 1
         for entry in entries:
-            assert entry.event.number == self.head + 1, "the log has a hole"
+            if entry.event.number != self.head + 1:
+                self._clear()
             self.head = entry.event.number
             self._entries.append(entry)
             self._bytes += len(entry.encoded)
@@ -120,6 +120,18 @@ class LogTail:
         while len(self._entries) > RING_ENTRIES_MAX or self._bytes > RING_BYTES_MAX:
             self._bytes -= len(self._entries.popleft().encoded)
         self.wake()
+
+    def skip_missing(self) -> None:
+        """Send followers to the database, if the account's counter is ahead of all events that could be read."""
+        if self.counted > self.head:
+            self._clear()
+            self.head = self.counted
+            self.wake()
+
+    def _clear(self) -> None:
+        self._entries.clear()
+        self._alike.clear()
+        self._bytes = 0
 
     def fail(self, error: Exception) -> None:
         """End all followers with this error; their clients resume on another server, or later."""
@@ -177,9 +189,11 @@ class EventTailCache:
                 self._drop(tail)
 
     async def page(self, organization_id: OrganizationId, account_id: AccountId, after: int) -> list[Entry]:
-        """The next entries from the database, for a follower behind the tail."""
+        """The next entries from the database up to the first hole, for a follower behind the tail."""
         async with self._catching_up:
-            return await self._entries_after(organization_id, account_id, after)
+            entries = await self._entries_after(organization_id, account_id, after)
+        joined = (at for at, entry in enumerate(entries) if entry.event.number - at != entries[0].event.number)
+        return entries[: next(joined, None)]
 
     def wake_all(self) -> None:
         for tail in self._tails.values():
@@ -207,6 +221,8 @@ class EventTailCache:
                 async with self._readers:
                     found = await self._entries_after(tail.organization_id, tail.account_id, tail.head)
                 tail.append(found)
+                if not found:
+                    tail.skip_missing()
                 tail.hinted |= len(found) == READ_EVENTS_MAX
         except Exception as error:  # noqa: BLE001 - the followers raise it
             self._drop(tail)
@@ -234,7 +250,8 @@ class EventTailCache:
                 tail.fail(error)
             return
         for tail in tails:
-            if heads.get(tail.account_id, 0) > tail.head:
+            tail.counted = heads.get(tail.account_id, 0)
+            if tail.counted > tail.head:
                 self._notify(tail.account_id)
 
     def _drop(self, tail: LogTail) -> None:

@@ -14,14 +14,12 @@ from openbell_server.application.events.event_tail_cache import SWEEP_SECONDS, E
 from openbell_server.application.events.recheck_access import ACCOUNTS_MAX, Access, Enter, RecheckAccess
 from openbell_server.domain.access.caps import CAPS, Cap
 from openbell_server.domain.errors import InvalidParameter, Problem
-from openbell_server.domain.events.account_events import EventKind
+from openbell_server.domain.events.account_events import EventKind, gap_reason
 from openbell_server.domain.events.cursors import seal, seal_many, unseal, unseal_many
 from openbell_server.domain.identifiers import AccountId
 
 HEARTBEAT_SECONDS: Final = 10.0
 SYMBOLS_MAX: Final = 100
-# How often a page is read again because events were deleted meanwhile.
-_PRUNED_MEANWHILE_MAX: Final = 5
 # Every n-th event of an organization's stream has a resume token, because the token is long.
 TOKEN_EVERY: Final = 100
 
@@ -326,21 +324,22 @@ class FollowEvents:
     async def _page(self, cursor: _Cursor) -> tuple[Frame | None, Sequence[Entry]]:
         """Entries that the tail no longer has, and a gap frame for events that were deleted."""
         tail, began = cursor.tail, cursor.position
-        entries: Sequence[Entry] = ()
-        # More events may be deleted between two reads: one frame reports them all, and the rest is read the next time.
-        for _ in range(_PRUNED_MEANWHILE_MAX):
-            entries = await self._logs.page(tail.organization_id, tail.account_id, cursor.position)
-            if entries and entries[0].event.number == cursor.position + 1:
-                break
-            floor, _ = await self._logs.events.bounds(tail.organization_id, tail.account_id)
-            if floor <= cursor.position:
-                assert not entries, "the log has a hole"
-                break
-            cursor.position = cursor.previous = floor
-            entries = ()
-        if cursor.position == began or not (cursor.reports_first_gap or began):
+        entries = await self._logs.page(tail.organization_id, tail.account_id, began)
+        if entries and entries[0].event.number == began + 1:
             return None, entries
-        body = {"first_seq": began + 1, "last_seq": cursor.position, "reason": "RETENTION"}
+        floor, head = await self._logs.events.bounds(tail.organization_id, tail.account_id)
+        if not entries and head > began:
+            # Either committed since, or deleted: events up to the head that this read does not find do not exist.
+            entries = await self._logs.page(tail.organization_id, tail.account_id, began)
+        last = entries[0].event.number - 1 if entries else max(head, began)
+        if began < floor < last:
+            # Pruned ones first; the next page reports the rest, for another reason.
+            last, entries = floor, []
+        cursor.position = cursor.previous = last
+        is_beginning = not (cursor.reports_first_gap or began) and last <= floor
+        if last == began or is_beginning:
+            return None, entries
+        body = {"first_seq": began + 1, "last_seq": last, "reason": gap_reason(last, floor)}
         gap = self._about(FrameKind.GAP, cursor, body)
         gap.previous = began
         return gap, entries

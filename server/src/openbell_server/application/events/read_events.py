@@ -13,7 +13,7 @@ from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.errors import InvalidParameter, Problem
-from openbell_server.domain.events.account_events import AccountEvent, EventKind
+from openbell_server.domain.events.account_events import AccountEvent, EventKind, gap_reason
 from openbell_server.domain.events.cursors import seal, unseal
 from openbell_server.domain.identifiers import AccountId, Symbol
 
@@ -50,8 +50,8 @@ class EventPage:
     # The bounds of the log; newest is 0 if it is empty.
     oldest: int
     newest: int
-    # First and last number of requested events that were deleted, and the token to resume after them.
-    gap: tuple[int, int, str] | None
+    # First and last number of requested events that were deleted, the token to resume after them, and the reason.
+    gap: tuple[int, int, str, str] | None
     # None on the last page.
     next_token: str | None
     last_token: str
@@ -87,18 +87,26 @@ class ReadEvents:
         """Events after a number or token, or from the oldest on; a filtered page may be short although more follow."""
         floor, newest = await self.events.bounds(caller.organization_id, account_id)
         position = floor if after is None else self._position(account_id, after)
-        gap = (position + 1, floor, self._seal(account_id, floor)) if position < floor else None
-        previous = position = max(position, floor)
+        gap = self._gap(account_id, position, floor, floor) if position < floor else None
+        begin = previous = position = max(position, floor)
         rows, shown = bounded(limit), list[ListedEvent]()
         last = min(newest, position + LOOKED_AT_MAX)
         while position < last and len(shown) < rows:
             part = await self.events.read_after(
                 caller.organization_id, account_id, position, min(_PART, last - position)
             )
-            if not part or part[0].number != position + 1:
-                # Events were deleted since the page began; the next page reports the gap.
-                break
+            missing = (part[0].number if part else newest + 1) - 1
+            if missing > position:
+                if gap is not None or position > begin:
+                    # The next page begins here and reports the gap.
+                    break
+                # They may have been pruned since the page began.
+                floor, _ = await self.events.bounds(caller.organization_id, account_id)
+                gap = self._gap(account_id, position, missing, floor)
+                previous = position = missing
             for event in part:
+                if event.number != position + 1:
+                    break
                 position = event.number
                 if wanted.passes(event):
                     shown.append(ListedEvent(event, previous, self._seal(account_id, position)))
@@ -122,6 +130,9 @@ class ReadEvents:
         if position is None:
             raise Problem("invalid_cursor", "this resume token does not belong to this account")
         return position
+
+    def _gap(self, account_id: AccountId, position: int, last: int, floor: int) -> tuple[int, int, str, str]:
+        return position + 1, last, self._seal(account_id, last), gap_reason(last, floor)
 
     def _seal(self, account_id: AccountId, position: int) -> str:
         return seal(self.cursor_key, f"events {account_id}", position)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from openbell_server.application.events.event_json import event_document
 from openbell_server.application.webhooks.ports.posting import Answer, NotDelivered, Poster
-from openbell_server.domain.events.account_events import AccountEvent, EventKind
+from openbell_server.domain.events.account_events import AccountEvent, EventKind, gap_reason
 from openbell_server.domain.events.webhook_signatures import signed_headers
 from openbell_server.domain.events.webhooks import secret_of
 from openbell_server.domain.identifiers import AccountId, OrganizationId
@@ -87,6 +87,9 @@ class DeliveryQueueStore(Protocol):
 
 
 class EventReader(Protocol):
+    async def bounds(self, organization_id: OrganizationId, account_id: AccountId) -> tuple[int, int]:
+        """The number of the newest pruned event, and of the newest event."""
+
     async def read_after(
         self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
     ) -> list[AccountEvent]: ...
@@ -97,13 +100,13 @@ def backoff_seconds(failures: int) -> float:
     return BACKOFF_SECONDS[min(max(failures, 1), len(BACKOFF_SECONDS)) - 1]
 
 
-def gap_document(account_id: AccountId, first: int, last: int) -> dict[str, object]:
+def gap_document(account_id: AccountId, first: int, last: int, reason: str) -> dict[str, object]:
     """The message sent in place of events that were deleted."""
     return {
         "trading_account_id": str(account_id),
         "account_seq": last,
         "type": "gap",
-        "gap": {"first_seq": first, "last_seq": last, "reason": "RETENTION"},
+        "gap": {"first_seq": first, "last_seq": last, "reason": reason},
     }
 
 
@@ -210,7 +213,7 @@ class DeliverWebhooks:
         await self._save(turn, None)
         while turn.destination is not None and not self._is_over(turn):
             page = await self.events.read_after(queue.organization_id, queue.account_id, turn.position, READ_EVENTS_MAX)
-            # Numbers have no gaps except where the oldest events were deleted.
+            # Numbers have no gaps except where events were deleted.
             oldest = page[0].number if page else queue.head + 1
             if oldest > turn.position + 1:
                 if not await self._deliver_gap(turn, oldest - 1):
@@ -225,7 +228,7 @@ class DeliverWebhooks:
         """Returns whether the claim is still held: False after a failed delivery."""
         saved = turn.position
         for event in page:
-            if turn.destination is None or self._is_over(turn):
+            if turn.destination is None or self._is_over(turn) or event.number != turn.position + 1:
                 break
             if event.kind in turn.destination.kinds:
                 document = {**event_document(event), "prev_seq": turn.previous}
@@ -239,7 +242,10 @@ class DeliverWebhooks:
 
     async def _deliver_gap(self, turn: _Turn, last: int) -> bool:
         account_id, first = turn.queue.account_id, turn.position + 1
-        document = {**gap_document(account_id, first, last), "prev_seq": turn.previous}
+        floor, _ = await self.events.bounds(turn.queue.organization_id, account_id)
+        # Pruned ones first; the rest is missing for another reason.
+        last = floor if first <= floor < last else last
+        document = {**gap_document(account_id, first, last, gap_reason(last, floor)), "prev_seq": turn.previous}
         return await self._deliver(turn, f"{account_id}.{first}-{last}", document, last)
 
     async def _deliver(self, turn: _Turn, message_id: str, document: Mapping[str, object], number: int) -> bool:

@@ -38,3 +38,8 @@ class AccountEvent:
     def event_id(self) -> str:
         """The same id on every transport."""
         return f"{self.account_id}.{self.number}"
+
+
+def gap_reason(last: int, floor: int) -> str:
+    """Why events up to `last` are missing, if the log was pruned up to `floor`."""
+    return "RETENTION" if last <= floor else "DELETED"

@@ -49,7 +49,7 @@ class EventBody(Struct, frozen=True, kw_only=True):
 
 
 class GapBody(Struct, frozen=True):
-    """Requested events that are no longer stored; resume_token continues after them."""
+    """Requested events that were removed, by age (RETENTION) or not (DELETED); resume_token continues after them."""
 
     first_seq: int
     last_seq: int
