@@ -44,14 +44,15 @@ def body_reader(
 
 
 async def json_body_of(request: Request[Any, Any, Any]) -> bytes:
-    """The raw body; raises a Problem unless its content type is JSON and its size is within the limit."""
+    """The raw body, which can be read once; raises a Problem if it is not declared as JSON or is too large."""
     media_type = request.content_type[0]
     if media_type.lower() != "application/json":
         # The error repeats only well-known types: any other value may be a secret in the wrong header.
         shown = media_type if media_type.lower() in _COMMON_TYPES else "another" if media_type else "missing"
         raise Problem("not_json", f"the body's content type is {shown}")
     try:
-        return await request.body()
+        # Litestar's own reader keeps the body in the scope, which lives as long as an idle connection and longer.
+        return b"".join([part async for part in request.stream()])
     except RequestEntityTooLarge:
         raise Problem("body_too_large", "the body is too large") from None
     except InternalServerException:

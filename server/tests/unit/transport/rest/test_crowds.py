@@ -1,6 +1,7 @@
 """In a crowd a refusal costs as little as can be: nobody is looked up for it."""
 
 import json
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -34,12 +35,12 @@ class Crowd:
 
 
 async def handled(body: object, *, is_crowded: bool) -> None:
-    async def read() -> bytes:
-        return json.dumps(body).encode()
+    async def stream() -> AsyncIterator[bytes]:
+        yield json.dumps(body).encode()
 
     enter: Any = Doorkeeper()
     submit: Any = SimpleNamespace(accept=Crowd(is_crowded=is_crowded))
-    request: Any = SimpleNamespace(content_type=("application/json", {}), body=read)
+    request: Any = SimpleNamespace(content_type=("application/json", {}), stream=stream)
     await submit_handler(enter, submit)(request, AccountId(UUID(int=1)))
 
 

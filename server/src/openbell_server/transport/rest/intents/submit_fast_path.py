@@ -5,7 +5,7 @@ request takes the normal route to the same handler.
 """
 
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any, Final
 from uuid import UUID
 
@@ -63,16 +63,15 @@ class _PlainRequest:
         self.headers = _Headers(scope["headers"])
         self._receive = receive
 
-    async def body(self) -> bytes:
-        """The whole body; the HTTP server limits it to content-length."""
-        message: Any = await self._receive()
-        content: bytes = message.get("body", b"")
-        while message.get("more_body"):
-            message = await self._receive()
-            content += message.get("body", b"")
-        if message["type"] == "http.disconnect":
-            raise Problem("malformed_body", "the connection ended before the whole body arrived")
-        return content
+    async def stream(self) -> AsyncIterator[bytes]:
+        """The body in parts; the HTTP server limits it to content-length."""
+        is_last = False
+        while not is_last:
+            message: Any = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise Problem("malformed_body", "the connection ended before the whole body arrived")
+            is_last = not message.get("more_body", False)
+            yield message.get("body", b"")
 
 
 def match_fast_path(scope: MutableMapping[str, Any]) -> AccountId | None:
