@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import resource
 import signal
 import socket
 import time
@@ -58,8 +59,14 @@ def tune_garbage_collection() -> None:
     gc.set_threshold(GC_THRESHOLD)
 
 
+def forbid_core_files() -> None:
+    """A core file of a crash would contain the secrets that this process holds."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 def run(process: str, settings: Settings, serve: Serve) -> None:
     """Run one process. The event passed to serve is set on a signal; serve must then return within DRAIN_SECONDS."""
+    forbid_core_files()
     configure_logging(process, settings.log_level)
     crash_points.arm(settings.crash_at)
     tune_garbage_collection()
