@@ -15,6 +15,7 @@ from openbell_server.adapters.postgres.access.organizations import PostgresOrgan
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.events.events import PostgresEventStore
 from openbell_server.adapters.postgres.events.stream_counts import PostgresStreamCounts
+from openbell_server.application.access.ports.access_tokens import AccessTokens
 from openbell_server.application.access.rate_limits import LimitRates
 from openbell_server.application.events.event_tail_cache import EventTailCache
 from openbell_server.application.events.follow_events import FollowEvents
@@ -60,10 +61,11 @@ async def event_stream(
     stopping: asyncio.Event | None = None,
     is_ready: Callable[[], Awaitable[bool]] | None = None,
     caps: Mapping[str, Cap] | None = None,
+    tokens: AccessTokens | None = None,
 ) -> AsyncIterator[str]:
     """The address of a server that believes the tests' identity provider."""
     stopping, ready = stopping or asyncio.Event(), asyncio.Event()
-    authenticate = authentication(pool, Verifier().tokens)
+    authenticate = authentication(pool, tokens or Verifier().tokens)
     places = StreamPlaces(PostgresStreamCounts(pool, uuid4()), (caps or CAPS)["streams"])
     service = TradingService(authenticate, limit or limited(), following(pool), wall_clock, places)
     health = Health(is_ready or _always_ready, stopping)

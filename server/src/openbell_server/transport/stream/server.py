@@ -97,7 +97,9 @@ class TradingService:
             return
         except Problem as problem:
             refused = problem
-        except (TimeoutError, OSError):
+        except Exception as error:  # noqa: BLE001 - gRPC would send its text to callers that are not known yet
+            if not isinstance(error, TimeoutError | OSError):
+                structlog.get_logger().exception("call_failed")
             refused = Problem("unavailable", "a service behind the stream did not answer")
         await _abort(context, refused, token="")
         raise refused
