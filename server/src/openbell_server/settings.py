@@ -48,6 +48,13 @@ class Settings(BaseSettings):
     stream_port: int = 8443
     paper_host: str = "127.0.0.1"
     paper_port: int = 8090
+    # The secret of the paper broker's operator routes, the same for api and paper. Empty: nobody may use them.
+    paper_secret: SecretStr = SecretStr("")
+    # What accounts of the paper broker may do that is refused by default: sell what they do not hold, use prices
+    # between ticks, trade symbols that are not listed.
+    paper_shorting: bool = False
+    paper_any_tick: bool = False
+    paper_any_symbol: bool = False
     # Seeded faults of the paper broker; see its documentation. Empty: none.
     paper_faults: str = ""
     # How its prices move: walk:seed=7,step_ms=500,bps=5 or csv:<path>. Empty: they do not change.

@@ -22,6 +22,7 @@ from openbell_server.adapters.postgres.connection import open_pool
 from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.devtools.local_services import LocalServices
 from openbell_server.domain.identifiers import Symbol
+from support.brokers.paper_broker import OPERATOR
 
 CHAPTERS = (simple_orders, doubtful_orders, odd_fills, replaces, cancels, feeds, sessions)
 SCENARIOS = [each for chapter in CHAPTERS for each in vars(chapter).values() if isinstance(each, Scenario)]
@@ -106,6 +107,7 @@ async def a_house(broker: str, databases: Databases) -> AsyncIterator[House]:
         asyncpg.create_pool(ledger_url, min_size=1, max_size=4, command_timeout=60) as ledger,
         httpx.AsyncClient(
             base_url=running.engine.paper_url,
+            headers=OPERATOR,
             trust_env=False,
             verify=False,
             timeout=60,

@@ -73,7 +73,10 @@ def test_a_symbol_that_is_switched_off_trades_no_more_and_its_orders_can_be_canc
 def test_a_price_that_moves_fills_what_rests(client: Client, platform: LocalPlatform) -> None:
     intent = client.buy("MSFT", Limit(10, price="0.02"))
     assert becomes(client, intent.intent_id, "NEW")
-    httpx.put(f"{platform.paper_url}/prices/MSFT", json={"price": "0.02"}, timeout=60).raise_for_status()
+    price_set = httpx.put(
+        f"{platform.paper_url}/prices/MSFT", json={"price": "0.02"}, headers=platform.paper_operator, timeout=60
+    )
+    price_set.raise_for_status()
     assert becomes(client, intent.intent_id, "FILLED")
 
 

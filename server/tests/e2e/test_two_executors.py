@@ -69,7 +69,10 @@ def test_what_happened_while_nobody_executed_is_learned_before_anything_is_sent(
     assert wait_until(lambda: client.intent(resting.intent_id).state == "ACKED", 180)
     for name in ("executor", "executor-2"):
         platform.stack.kill(name)
-    httpx.put(f"{platform.paper_url}/prices/TSLA", json={"price": str(price / 2)}, timeout=60).raise_for_status()
+    price_set = httpx.put(
+        f"{platform.paper_url}/prices/TSLA", json={"price": str(price / 2)}, headers=platform.paper_operator, timeout=60
+    )
+    price_set.raise_for_status()
     after = client.buy("AAPL", Market(1))
     platform.stack.start("executor")
     filled, sent = client.wait(resting.intent_id), client.wait(after.intent_id)

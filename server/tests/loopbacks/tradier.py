@@ -49,6 +49,7 @@ from openbell_server.domain.identifiers import AccountId, canonical_symbol
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.settings import Settings
 from support.brokers.broker_writes import Write
+from support.brokers.paper_broker import OPERATOR
 
 # Longer than the engine lets anybody hang.
 _ENGINE_SECONDS: Final = 15
@@ -331,7 +332,11 @@ async def serve(broker: str, ledger_url: str) -> AsyncIterator[Loopback]:
     async with (
         engine(ledger_url) as settings,
         httpx.AsyncClient(
-            base_url=f"{settings.paper_url}/paper-b/", timeout=_ENGINE_SECONDS, limits=limits, trust_env=False
+            base_url=f"{settings.paper_url}/paper-b/",
+            timeout=_ENGINE_SECONDS,
+            limits=limits,
+            trust_env=False,
+            headers=OPERATOR,
         ) as client,
         serving(TradierApplication(Environment.PAPER, client, writes)) as paper,
         serving(TradierApplication(Environment.LIVE, client, writes)) as live,

@@ -47,6 +47,7 @@ def test_what_settings_print_of_themselves_has_no_address_with_a_password(monkey
         "redis_url",
         "otlp_url",
         "cursor_secret",
+        "paper_secret",
         "workos_api_key",
         "webhook_key",
     )

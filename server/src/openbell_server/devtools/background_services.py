@@ -34,13 +34,15 @@ class KeptServices:
     paper_database_url: str
     nats_url: str
     cursor_secret: str
+    # Empty if an older version started the services.
+    paper_secret: str = ""
 
     @property
     def keeper(self) -> ProcessStamp:
         return ProcessStamp(self.pid, self.started)
 
     def environment(self) -> dict[str, str]:
-        names = ("database_url", "paper_database_url", "nats_url", "cursor_secret")
+        names = ("database_url", "paper_database_url", "nats_url", "cursor_secret", "paper_secret")
         return {f"OPENBELL_{name.upper()}": getattr(self, name) for name in names}
 
 
@@ -118,6 +120,7 @@ def keep(folder: Path) -> None:
             paper_database_url=services.postgres.url(_DATABASES[1]),
             nats_url=services.nats.url,
             cursor_secret=secrets.token_hex(32),
+            paper_secret=secrets.token_hex(32),
         )
         _record(folder, kept)
         # Without the state file nobody could stop this process, so it also ends when the checkout is deleted.

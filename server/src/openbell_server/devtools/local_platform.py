@@ -13,6 +13,7 @@ from openbell_server.adapters.postgres.access.organizations import add_api_key, 
 from openbell_server.adapters.postgres.connection import EXECUTOR_ROLES, DatabaseClock, Role, open_pool, transaction
 from openbell_server.adapters.postgres.migrate import allow_login, migrate
 from openbell_server.adapters.postgres.operators.operators import operator_store
+from openbell_server.brokers.paper.wire import OPERATOR_HEADER
 from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.local_services import LocalServices
 from openbell_server.devtools.stack import APP_LOGIN, EXECUTOR_LOGIN, Stack
@@ -24,7 +25,10 @@ from openbell_server.processes.vault import FILE
 from openbell_server.settings import Settings
 
 _NO_LIMITS: Final = {
-    f"OPENBELL_{name.upper()}": "1000000" for name in Settings.model_fields if name.startswith(("limit_", "cap_"))
+    **{f"OPENBELL_{name.upper()}": "1000000" for name in Settings.model_fields if name.startswith(("limit_", "cap_"))},
+    "OPENBELL_PAPER_SHORTING": "true",
+    "OPENBELL_PAPER_ANY_TICK": "true",
+    "OPENBELL_PAPER_ANY_SYMBOL": "true",
 }
 
 # The organizations' ids at the identity provider, which is the default of the settings.
@@ -47,7 +51,7 @@ class LocalPlatform:
     """Starts everything in order, and stops it in reverse.
 
     settings are OPENBELL_* variables that override the defaults. accounts paper accounts are opened at brokers in turn.
-    Without limits one key can submit the load of a demo or a proof.
+    Without limits one key can submit the load of a demo or a proof, and the paper broker takes every valid order.
     """
 
     def __init__(
@@ -115,6 +119,11 @@ class LocalPlatform:
     @property
     def paper_url(self) -> str:
         return f"http://127.0.0.1:{self.stack.environment['OPENBELL_PAPER_PORT']}"
+
+    @property
+    def paper_operator(self) -> dict[str, str]:
+        """The header that the paper broker's operator routes need."""
+        return {OPERATOR_HEADER: self.stack.environment["OPENBELL_PAPER_SECRET"]}
 
     def __enter__(self) -> Self:
         self.start()

@@ -45,7 +45,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         access_tokens(settings) as tokens,
         rate_limits(settings) as limit,
         identity_provider(settings) as provider,
-        fault_plans(settings.paper_url) as plans,
+        fault_plans(settings.paper_url, settings.paper_secret.get_secret_value()) as plans,
     ):
         await require_schema(command_pool)
         watch_calendars(operations, load_calendars())

@@ -11,6 +11,7 @@ from openbell_server.brokers.paper.ledger import Ledger
 from openbell_server.brokers.paper.market import Market
 from openbell_server.brokers.paper.prices import parse_prices
 from openbell_server.brokers.paper.server import PaperApplication
+from openbell_server.brokers.paper.wire import AccountRules
 from openbell_server.http_protocol import Connections
 from openbell_server.processes.http_server import serve_http
 from openbell_server.processes.lifecycle import notify_ready
@@ -27,8 +28,10 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
     prices = parse_prices(settings.paper_prices, datetime.now(UTC))
     ledger = await Ledger.open(settings.require("paper_database_url"))
     try:
-        market = Market(ledger, prices)
-        application = PaperApplication(ledger, market, faults)
+        market = Market(ledger, prices, any_symbol=settings.paper_any_symbol)
+        rules = AccountRules(settings.paper_shorting, settings.paper_any_tick)
+        secret = settings.paper_secret.get_secret_value()
+        application = PaperApplication(ledger, market, faults, rules, secret)
         operations.need("ledger", lambda: _check(ledger))
         async with asyncio.TaskGroup() as tasks:
             passing = tasks.create_task(_keep_time(market))

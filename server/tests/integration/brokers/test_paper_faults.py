@@ -10,15 +10,17 @@ from uuid import uuid4
 
 import pytest
 
-from openbell_server.application.access.ports.fault_plans import FaultPlan
+from openbell_server.application.access.ports.fault_plans import FaultPlan, PlansUnavailable
 from openbell_server.brokers.paper.fault_client import fault_plans
 from openbell_server.brokers.paper.profiles import PAPER, PAPER_B, Profile
 from openbell_server.brokers.paper.session import PaperSession
+from openbell_server.brokers.paper.wire import OPERATOR_HEADER
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.orders.broker_reports import Accepted, NotSent, OrderReport, Outcome, ReportStatus, Unknown
 from openbell_server.settings import Settings
 from support.brokers.paper_broker import (
     ACCOUNT,
+    OPERATOR,
     PRICE,
     Feed,
     ask,
@@ -262,7 +264,7 @@ async def test_a_plan_outlives_the_process_until_it_is_removed(ledger_url: str) 
 
 async def test_the_platform_sets_reads_and_removes_a_plan(ledger_url: str) -> None:
     settings = settings_of(ledger_url)
-    async with running(settings) as session, fault_plans(settings.paper_url) as plans:
+    async with running(settings) as session, fault_plans(settings.paper_url, OPERATOR[OPERATOR_HEADER]) as plans:
         kept = await plans.set(ACCOUNT, FaultPlan(7, {"refused_but_placed": 1}))
         assert (kept.seed, kept.faults) == (7, {"refused_but_placed": 1})
         assert await plans.read(ACCOUNT) == kept
@@ -270,3 +272,10 @@ async def test_the_platform_sets_reads_and_removes_a_plan(ledger_url: str) -> No
         await plans.clear(ACCOUNT)
         assert await plans.read(ACCOUNT) == FaultPlan(0, {})
         assert kind(await session.submit(resting())) is Accepted
+
+
+async def test_a_platform_with_another_secret_is_shown_which_setting_differs(ledger_url: str) -> None:
+    settings = settings_of(ledger_url)
+    async with running(settings), fault_plans(settings.paper_url, "another") as plans:
+        with pytest.raises(PlansUnavailable, match="OPENBELL_PAPER_SECRET"):
+            await plans.read(ACCOUNT)

@@ -78,7 +78,7 @@ async def test_a_broker_that_does_not_misbehave_on_request_takes_no_plan(
 async def test_a_paper_broker_that_does_not_answer_is_said_to_do_so(
     api: RestApi, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with fault_plans(f"http://127.0.0.1:{free_port()}") as nobody:
+    async with fault_plans(f"http://127.0.0.1:{free_port()}", "secret") as nobody:
         with pytest.raises(PlansUnavailable):
             await nobody.set(AccountId(uuid4()), FaultPlan(0, {}))
         monkeypatch.setattr(RememberedPlans, "read", lambda _, account_id: nobody.read(account_id))

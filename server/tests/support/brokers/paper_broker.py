@@ -17,6 +17,7 @@ from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacem
 from openbell_server.brokers.paper.matching import reference_price
 from openbell_server.brokers.paper.profiles import PAPER, Profile
 from openbell_server.brokers.paper.session import PaperSession
+from openbell_server.brokers.paper.wire import OPERATOR_HEADER
 from openbell_server.devtools.child_processes import free_port
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.orders.broker_reports import OrderName, OrderReport, Outcome
@@ -29,9 +30,11 @@ ACCOUNT = AccountId(UUID("00000000-0000-7000-8000-000000000001"))
 AAPL = Symbol("AAPL")
 PRICE = reference_price(AAPL)
 Feed = AsyncIterator[FeedItem]
+OPERATOR = {OPERATOR_HEADER: "the operator's"}
 
 
 def settings_of(ledger_url: str, faults: str = "", port: int | None = None, prices: str = "") -> Settings:
+    """It takes every valid order, so that tests may sell short, and trade symbols of their own."""
     return Settings(
         database_url=SecretStr(""),
         paper_database_url=SecretStr(ledger_url),
@@ -39,7 +42,16 @@ def settings_of(ledger_url: str, faults: str = "", port: int | None = None, pric
         paper_port=port or free_port(),
         paper_faults=faults,
         paper_prices=prices,
+        paper_secret=SecretStr(OPERATOR[OPERATOR_HEADER]),
+        paper_shorting=True,
+        paper_any_tick=True,
+        paper_any_symbol=True,
     )
+
+
+def strict(settings: Settings) -> Settings:
+    """The same with the rules that apply unless an operator lifts them."""
+    return settings.model_copy(update={"paper_shorting": False, "paper_any_tick": False, "paper_any_symbol": False})
 
 
 async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 120) -> None:
@@ -136,7 +148,7 @@ async def found(session: PaperSession, order: BrokerOrder) -> OrderReport:
 
 async def ask(settings: Settings, method: str, path: str, body: object = None) -> httpx.Response:
     async with httpx.AsyncClient(base_url=settings.paper_url, trust_env=False, timeout=60) as client:
-        return await client.request(method, path, json=body)
+        return await client.request(method, path, json=body, headers=OPERATOR)
 
 
 async def summary(settings: Settings) -> dict[str, int]:
@@ -175,6 +187,10 @@ async def subprocess_of(settings: Settings) -> AsyncIterator[asyncio.subprocess.
             "OPENBELL_PAPER_PORT": str(settings.paper_port),
             "OPENBELL_PAPER_FAULTS": settings.paper_faults,
             "OPENBELL_PAPER_PRICES": settings.paper_prices,
+            "OPENBELL_PAPER_SECRET": settings.paper_secret.get_secret_value(),
+            "OPENBELL_PAPER_SHORTING": str(settings.paper_shorting),
+            "OPENBELL_PAPER_ANY_TICK": str(settings.paper_any_tick),
+            "OPENBELL_PAPER_ANY_SYMBOL": str(settings.paper_any_symbol),
         },
     )
     try:

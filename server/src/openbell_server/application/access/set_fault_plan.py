@@ -63,4 +63,4 @@ async def _answered(call: Awaitable[Answer]) -> Answer:
     try:
         return await call
     except PlansUnavailable as trouble:
-        raise Problem("paper_broker_unavailable", "the paper broker did not answer") from trouble
+        raise Problem("paper_broker_unavailable", str(trouble)) from trouble

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import asyncpg
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     Writer = asyncpg.Connection[asyncpg.Record]
     Reader = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
 
+_SHORTING_OFF: Final = "shorting is off for this account"
 QuoteOf = Callable[[Symbol], Quote]
 
 
-async def is_affordable(
+async def money_refusal(
     connection: "Writer",
     account_id: UUID,
     symbol: Symbol,
@@ -32,20 +33,28 @@ async def is_affordable(
     matched: Match,
     quote_of: QuoteOf,
     *,
+    shorting: bool,
     except_number: int = 0,
-) -> bool:
-    """Whether the account can pay for what an order fills at once and for the rest of it.
+) -> tuple[str, str] | None:
+    """The code and text of a refusal if the account lacks the shares or the money for an order, else None.
 
     An order that only closes a position is always affordable. For a replace, except_number excludes the original order.
     """
+    if order.side is OrderSide.SELL_SHORT and not shorting:
+        return "shorting_off", _SHORTING_OFF
     flow, _ = await _balance(connection, account_id)
     holdings = await _holdings(connection, account_id, quote_of, except_number)
-    with_it = _with(holdings.get(symbol) or Holding(symbol=symbol, price=quote_of(symbol).price), order, matched)
+    holding = holdings.get(symbol) or Holding(symbol=symbol, price=quote_of(symbol).price)
+    with_it = _with(holding, order, matched)
     if only_closes(order.side, with_it):
-        return True
+        return None
+    if order.side is not OrderSide.BUY and not shorting:
+        return "insufficient_position", _lacking(holding)
     fees = exact_total(fee(fill.quantity, fill.price) for fill in matched.fills)
     cash = EXACT.subtract(EXACT.add(CASH, flow), fees)
-    return buying_power(cash, {**holdings, symbol: with_it}.values()) >= 0
+    if buying_power(cash, {**holdings, symbol: with_it}.values()) < 0:
+        return "insufficient_buying_power", "the account's buying power does not cover this order"
+    return None
 
 
 async def set_cash(ledger: Ledger, account_id: UUID, cash: Decimal) -> None:
@@ -71,6 +80,14 @@ async def account(ledger: Ledger, account_id: UUID, quote_of: QuoteOf) -> Accoun
             if holding.quantity
         ),
     )
+
+
+def _lacking(holding: Holding) -> str:
+    if holding.quantity <= 0:
+        return f"the account holds no {holding.symbol}, and {_SHORTING_OFF}"
+    held, selling = decimal_text(holding.quantity), decimal_text(holding.selling)
+    working = f", of which {selling} are in working sells" if holding.selling else ""
+    return f"the account holds {held} {holding.symbol}{working}, and {_SHORTING_OFF}"
 
 
 def _with(holding: Holding, order: MarketOrder, matched: Match) -> Holding:

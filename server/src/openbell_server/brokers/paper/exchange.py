@@ -10,6 +10,7 @@ import msgspec
 from openbell_server.brokers.paper.keys import KEY_REFUSED, Key, key_of
 from openbell_server.brokers.paper.profiles import PAPER, PROFILES
 from openbell_server.brokers.paper.venue import Refusal
+from openbell_server.brokers.paper.wire import OPERATOR_HEADER
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
 from openbell_server.http_protocol import cut_connection
 
@@ -66,6 +67,11 @@ class Exchange:
         if key is None:
             raise Refusal(KEY_REFUSED, "the authorization header cannot be read")
         return key
+
+    @property
+    def operator_secret(self) -> bytes:
+        """Empty if the request has none."""
+        return b"".join(value for name, value in self._headers if name == OPERATOR_HEADER.encode())
 
     async def body(self, kind: type[_Body]) -> _Body:
         content = b""

@@ -11,7 +11,7 @@ import msgspec
 from openbell_server.application.access.ports.fault_plans import FaultPlan, PlansUnavailable
 from openbell_server.brokers.paper.faults import InvalidFaults, plan_of
 from openbell_server.brokers.paper.profiles import PROFILES
-from openbell_server.brokers.paper.wire import AccountFaultsBody, FaultsBody
+from openbell_server.brokers.paper.wire import OPERATOR_HEADER, AccountFaultsBody, FaultsBody
 from openbell_server.domain.errors import InvalidCommand, escaped
 from openbell_server.domain.identifiers import AccountId
 
@@ -47,14 +47,18 @@ class PaperFaultPlans:
         try:
             async with asyncio.timeout(_CALL_SECONDS):
                 response = await self._client.request(method, f"/accounts/{account_id}/faults", content=content)
+            if response.status_code == httpx.codes.UNAUTHORIZED:
+                raise PlansUnavailable("the paper broker has another OPENBELL_PAPER_SECRET than the api")
             response.raise_for_status()
             body = msgspec.json.decode(response.content, type=AccountFaultsBody)
         except (httpx.HTTPError, TimeoutError, msgspec.DecodeError) as trouble:
-            raise PlansUnavailable(repr(trouble)) from trouble
+            raise PlansUnavailable("the paper broker did not answer") from trouble
         return FaultPlan(body.seed, body.faults, body.set_at)
 
 
 @asynccontextmanager
-async def fault_plans(address: str) -> AsyncIterator[PaperFaultPlans]:
-    async with httpx.AsyncClient(base_url=address, timeout=_CALL_SECONDS, trust_env=False) as client:
+async def fault_plans(address: str, secret: str) -> AsyncIterator[PaperFaultPlans]:
+    """With the secret of the paper broker's operator routes."""
+    headers = {OPERATOR_HEADER: secret}
+    async with httpx.AsyncClient(base_url=address, timeout=_CALL_SECONDS, trust_env=False, headers=headers) as client:
         yield PaperFaultPlans(client)

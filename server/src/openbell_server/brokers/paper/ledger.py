@@ -17,6 +17,7 @@ from openbell_server.brokers.http_client import decimal_text, optional_text
 from openbell_server.brokers.paper.faults import Faults, plan_of
 from openbell_server.brokers.paper.matching import Quote
 from openbell_server.brokers.paper.wire import (
+    AccountRules,
     ChangeBody,
     ExecutionBody,
     FeedLine,
@@ -88,6 +89,7 @@ class Ledger:
         # Cached from the tables, which have no other writer.
         self.prices: dict[Symbol, Quote] = {}
         self.faults: dict[UUID, AccountFaults] = {}
+        self.rules: dict[UUID, AccountRules] = {}
 
     @classmethod
     async def open(cls, url: str) -> "Ledger":
@@ -189,6 +191,16 @@ class Ledger:
             await queries.clear_faults(connection, account_id=account_id)
         self.faults.pop(account_id, None)
 
+    async def set_rules(self, account_id: UUID, rules: AccountRules) -> None:
+        async with self.writing() as connection:
+            await queries.set_rules(connection, account_id=account_id, **msgspec.structs.asdict(rules))
+        self.rules[account_id] = rules
+
+    async def clear_rules(self, account_id: UUID) -> None:
+        async with self.writing() as connection:
+            await queries.clear_rules(connection, account_id=account_id)
+        self.rules.pop(account_id, None)
+
     async def last_update(self) -> int:
         async with self._readers.acquire() as connection:
             return int(await queries.last_update(connection))
@@ -225,11 +237,15 @@ class Ledger:
                 await queries.become_the_only_writer(connection)
             except TimeoutError as trouble:
                 raise LedgerInUse("another process writes this ledger") from trouble
-            # A previous writer may have changed prices and faults.
+            # A previous writer may have changed prices, faults and rules.
             self.prices = {
                 row["symbol"]: Quote(row["price"], row["size"]) async for row in queries.set_prices(connection)
             }
             self.faults = {row["account_id"]: _faults(row) async for row in queries.all_faults(connection)}
+            self.rules = {
+                row["account_id"]: AccountRules(row["shorting"], row["any_tick"])
+                async for row in queries.all_rules(connection)
+            }
         except BaseException:
             connection.terminate()
             raise

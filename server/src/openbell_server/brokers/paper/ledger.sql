@@ -277,6 +277,16 @@ delete from account_faults where account_id = :account_id;
 -- name: all_faults()
 select account_id, seed, faults::text, set_at from account_faults;
 
+-- name: set_rules(account_id, shorting, any_tick)!
+insert into account_rules (account_id, shorting, any_tick) values (:account_id, :shorting, :any_tick)
+on conflict (account_id) do update set shorting = excluded.shorting, any_tick = excluded.any_tick;
+
+-- name: clear_rules(account_id)!
+delete from account_rules where account_id = :account_id;
+
+-- name: all_rules()
+select account_id, shorting, any_tick from account_rules;
+
 -- name: last_update()$
 select coalesce(max(number), 0) from updates;
 

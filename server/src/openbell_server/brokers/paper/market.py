@@ -8,6 +8,7 @@ import asyncpg
 
 from openbell_server.brokers.paper.booking import match_all
 from openbell_server.brokers.paper.ledger import PAGE, Ledger, queries
+from openbell_server.brokers.paper.listings import shipped_symbols
 from openbell_server.brokers.paper.matching import MarketOrder, Match, Quote, end, match, reference_price
 from openbell_server.brokers.paper.prices import SYMBOLS_MAX, PriceFeed
 from openbell_server.domain.identifiers import Symbol
@@ -15,15 +16,21 @@ from openbell_server.domain.orders.order_terms import TimeInForce
 
 
 class Market:
-    def __init__(self, ledger: Ledger, feed: PriceFeed) -> None:
+    def __init__(self, ledger: Ledger, feed: PriceFeed, *, any_symbol: bool = False) -> None:
         self._ledger = ledger
         self._feed = feed
+        self._any_symbol = any_symbol
         self._step = feed.step_at(datetime.now(UTC))
 
     @property
     def look_seconds(self) -> float:
         """How often to call pass_time."""
         return self._feed.look_seconds
+
+    def is_listed(self, symbol: Symbol) -> bool:
+        """A symbol is listed if it is shipped, in the feed's file, or has a price that was set."""
+        sources = (shipped_symbols(), self._feed.symbols, self._ledger.prices)
+        return self._any_symbol or any(symbol in source for source in sources)
 
     def quote(self, symbol: Symbol) -> Quote:
         """The price that was set, else the feed's price, else the reference price."""

@@ -22,6 +22,9 @@ LOT: Final = Decimal(1000)
 AUCTIONS: Final = frozenset({TimeInForce.AT_OPEN, TimeInForce.AT_CLOSE})
 _LOWEST_CENTS: Final = 1_000
 _HIGHEST_CENTS: Final = 50_000
+# Prices below a dollar have four decimals, others two.
+_DOLLAR: Final = Decimal(1)
+_CENT, _FINE_TICK = Decimal("0.01"), Decimal("0.0001")
 _NOW_OR_NEVER: Final = frozenset({TimeInForce.IMMEDIATE_OR_CANCEL, TimeInForce.FILL_OR_KILL})
 _STOPS: Final = frozenset({OrderType.STOP, OrderType.STOP_LIMIT})
 
@@ -75,6 +78,21 @@ def unsupported_reason(spec: OrderSpec) -> str | None:
         return (
             f"a {spec.order_type} order cannot wait for an auction ({spec.time_in_force}); MARKET and LIMIT orders can"
         )
+    return None
+
+
+def off_tick_reason(spec: OrderSpec) -> str | None:
+    """Which price is no multiple of its tick, with the nearest prices that are, or None if all fit."""
+    for name, price in (("limit_price", spec.limit_price), ("stop_price", spec.stop_price)):
+        if price is None:
+            continue
+        tick = _CENT if price >= _DOLLAR else _FINE_TICK
+        rest = EXACT.remainder(price, tick)
+        if rest:
+            below = EXACT.subtract(price, rest)
+            nearest = [below, EXACT.add(below, tick)] if below else [tick]
+            valid = " or ".join(f"{EXACT.quantize(each, tick):f}" for each in nearest)
+            return f"a {name} of {price:f} is not a multiple of {tick}: use {valid}"
     return None
 
 

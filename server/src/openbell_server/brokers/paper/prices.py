@@ -43,6 +43,10 @@ class PriceFeed(Protocol):
     @property
     def look_seconds(self) -> float: ...
 
+    @property
+    def symbols(self) -> Collection[Symbol]:
+        """Symbols that are listed because the feed has prices of them."""
+
     def step_at(self, now: datetime) -> int: ...
 
     def quote(self, symbol: Symbol, step: int) -> Quote | None:
@@ -54,6 +58,7 @@ class PriceFeed(Protocol):
 class StillPrices:
     catch_up = 0
     look_seconds = _IDLE_SECONDS
+    symbols: Collection[Symbol] = ()
 
     def step_at(self, now: datetime) -> int:
         return 0
@@ -73,6 +78,7 @@ class Walk:
     step_ms: int
     bps: int
     catch_up: int = 100
+    symbols: Collection[Symbol] = ()
 
     @property
     def look_seconds(self) -> float:
@@ -128,6 +134,10 @@ class Replay:
         for numbers in self._places.values():
             last = self.rows[numbers[-1] - 1]
             self.rows[numbers[-1] - 1] = _Row(last.seconds, last.symbol, Quote(last.quote.price))
+
+    @property
+    def symbols(self) -> Collection[Symbol]:
+        return self._places.keys()
 
     def step_at(self, now: datetime) -> int:
         return bisect_left(self.rows, (now - self.started_at).total_seconds(), key=lambda row: row.seconds)

@@ -98,6 +98,13 @@ create table if not exists account_faults (
     set_at timestamptz not null
 );
 
+-- What accounts are permitted beyond the process's settings.
+create table if not exists account_rules (
+    account_id uuid primary key,
+    shorting boolean not null,
+    any_tick boolean not null
+);
+
 -- The updates of the feed, numbered without gaps in commit order, because there is one writer.
 create table if not exists updates (
     number bigint primary key,

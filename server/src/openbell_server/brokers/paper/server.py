@@ -24,6 +24,7 @@ from openbell_server.brokers.paper.venue import Command, NewOrder, PaperVenue, R
 from openbell_server.brokers.paper.wire import (
     REFUSALS,
     UNKNOWN_ORDER,
+    AccountRules,
     AwareTime,
     ClientOrderId,
     OrderBody,
@@ -44,10 +45,10 @@ _NO_IDS: Final = Refusal("malformed", "this broker has no place for ids of its c
 
 
 class PaperApplication:
-    def __init__(self, ledger: Ledger, market: Market, faults: Faults) -> None:
+    def __init__(self, ledger: Ledger, market: Market, faults: Faults, rules: AccountRules, secret: str) -> None:
         self._ledger = ledger
-        self._venue = PaperVenue(ledger, market)
-        self._operator = OperatorRoutes(ledger, market)
+        self._venue = PaperVenue(ledger, market, rules)
+        self._operator = OperatorRoutes(ledger, market, rules, secret)
         self._closing = asyncio.Event()
         self._plans = Plans(ledger, faults)
         self._feeds = Feeds(ledger, self._plans, self._closing)

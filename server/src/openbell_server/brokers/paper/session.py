@@ -32,6 +32,7 @@ from openbell_server.brokers.paper.wire import (
     REFUSALS,
     TOO_MANY_REQUESTS,
     UNKNOWN_ORDER,
+    UNKNOWN_SYMBOL,
     AcceptedBody,
     AccountBody,
     FeedLine,
@@ -169,19 +170,23 @@ class PaperSession:
         return [BrokerPosition(symbol=Symbol(p.symbol), quantity=Decimal(p.quantity)) for p in body.positions]
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
-        """Every valid symbol is tradable, in any fraction."""
-        del account_id
+        """Every listed symbol is tradable, in any fraction."""
         return [
-            Instrument(symbol=symbol, asset_class="us_equity", quote_currency="USD", tradable=True, fractional=True)
-            for symbol in symbols
+            Instrument(
+                symbol=quote.symbol, asset_class="us_equity", quote_currency="USD", tradable=True, fractional=True
+            )
+            for quote in await self.quotes(account_id, symbols)
         ]
 
     async def quotes(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Quote]:
-        """The single trading price serves as bid, ask and last."""
+        """The single trading price of each listed symbol serves as bid, ask and last."""
         quotes = []
         for symbol in symbols:
-            body = read(await self._query(account_id, f"/prices/{quote(symbol, safe='')}"), QuotedBody)
-            price = Decimal(body.price)
+            reply = await self._query(account_id, f"/prices/{quote(symbol, safe='')}")
+            refusal = _refusal(reply)
+            if refusal is not None and refusal.code == UNKNOWN_SYMBOL:
+                continue
+            price = Decimal(read(reply, QuotedBody).price)
             quotes.append(Quote(symbol=symbol, as_of=datetime.now(UTC), bid=price, ask=price, last=price))
         return quotes
 

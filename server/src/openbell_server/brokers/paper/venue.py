@@ -3,28 +3,34 @@
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Final
 from uuid import UUID
 
 import asyncpg
 
-from openbell_server.brokers.paper.accounts import is_affordable
+from openbell_server.brokers.paper.accounts import money_refusal
 from openbell_server.brokers.paper.booking import Update, append, change, market_order, match_all, updates_of
 from openbell_server.brokers.paper.days import due_at
 from openbell_server.brokers.paper.faults import CommandKind
 from openbell_server.brokers.paper.ledger import Ledger, OrderKey, broker_order_id, queries
+from openbell_server.brokers.paper.listings import unlisted_text
 from openbell_server.brokers.paper.market import Market
-from openbell_server.brokers.paper.matching import MarketOrder, after, match, replaced, unsupported_reason
+from openbell_server.brokers.paper.matching import (
+    MarketOrder,
+    Match,
+    after,
+    match,
+    off_tick_reason,
+    replaced,
+    unsupported_reason,
+)
 from openbell_server.brokers.paper.profiles import Profile
-from openbell_server.brokers.paper.wire import DUPLICATE_ID, REFUSALS, UNKNOWN_ORDER
+from openbell_server.brokers.paper.wire import DUPLICATE_ID, REFUSALS, UNKNOWN_ORDER, UNKNOWN_SYMBOL, AccountRules
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.orders.broker_guarantees import IdClass
 from openbell_server.domain.orders.broker_reports import ReportStatus
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_terms import OrderSide, OrderSpec, OrderType, Terms
-
-_TOO_DEAR: Final = "the account's buying power does not cover this order"
 
 
 class Refusal(Exception):
@@ -61,11 +67,12 @@ class NewOrder:
 
 
 class PaperVenue:
-    """Executes one command at a time."""
+    """Executes one command at a time; rules apply to accounts that have none of their own."""
 
-    def __init__(self, ledger: Ledger, market: Market) -> None:
+    def __init__(self, ledger: Ledger, market: Market, rules: AccountRules) -> None:
         self._ledger = ledger
         self._market = market
+        self._rules = rules
 
     async def submit(self, command: Command, order: NewOrder) -> str:
         """Accept an order, fill what can be filled at once, and return the broker's id."""
@@ -128,16 +135,13 @@ class PaperVenue:
         asked = MarketOrder(side=order.side, spec=order.spec)
         matched = match(asked, self._market.quote(order.symbol))
         repeated = Refusal(DUPLICATE_ID, "an order with this client_order_id exists")
-        affordable = await is_affordable(
-            connection, command.account_id, order.symbol, asked, matched, quote_of=self._market.quote
-        )
+        refusal = await self._refusal(connection, command.account_id, order.symbol, asked, matched)
         # A repeated id never gets a definite refusal, because the first order exists.
-        if await _is_repeated(connection, command, ActionType.CREATE, by_insert=affordable):
-            await _record(connection, command, repeated.code)
-            return repeated
-        if not affordable:
-            await _record(connection, command, "insufficient_buying_power")
-            return Refusal("insufficient_buying_power", _TOO_DEAR)
+        if await _is_repeated(connection, command, ActionType.CREATE, by_insert=refusal is None):
+            refusal = repeated
+        if refusal is not None:
+            await _record(connection, command, refusal.code)
+            return refusal
         number: int | None = await queries.record_order(
             connection,
             account_id=command.account_id,
@@ -161,6 +165,34 @@ class PaperVenue:
         await append(connection, [accepted, *updates_of(number, asked, matched)], now)
         return number
 
+    async def _refusal(
+        self,
+        connection: "asyncpg.Connection[asyncpg.Record]",
+        account_id: UUID,
+        symbol: Symbol,
+        order: MarketOrder,
+        matched: Match,
+        except_number: int = 0,
+    ) -> Refusal | None:
+        """Why the account may not have such an order; for a replace, except_number excludes the original order."""
+        rules = self._ledger.rules.get(account_id, self._rules)
+        if not self._market.is_listed(symbol):
+            return Refusal(UNKNOWN_SYMBOL, unlisted_text(symbol))
+        off_tick = None if rules.any_tick else off_tick_reason(order.spec)
+        if off_tick is not None:
+            return Refusal("off_tick", off_tick)
+        lacking = await money_refusal(
+            connection,
+            account_id,
+            symbol,
+            order,
+            matched,
+            self._market.quote,
+            shorting=rules.shorting,
+            except_number=except_number,
+        )
+        return None if lacking is None else Refusal(*lacking)
+
     async def _change_terms(
         self,
         connection: "asyncpg.Connection[asyncpg.Record]",
@@ -174,16 +206,11 @@ class PaperVenue:
         order = replaced(market_order(dict(row)), terms)
         if await _is_repeated(connection, command, ActionType.REPLACE):
             return Refusal(DUPLICATE_ID, "a replacement with this client_order_id exists")
-        if not await is_affordable(
-            connection,
-            command.account_id,
-            row["symbol"],
-            order,
-            match(order, quote),
-            quote_of=self._market.quote,
-            except_number=row["number"],
-        ):
-            return Refusal("insufficient_buying_power", _TOO_DEAR)
+        refusal = await self._refusal(
+            connection, command.account_id, row["symbol"], order, match(order, quote), except_number=row["number"]
+        )
+        if refusal is not None:
+            return refusal
         await queries.record_replacement(
             connection,
             account_id=command.account_id,

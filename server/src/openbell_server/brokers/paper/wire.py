@@ -31,20 +31,27 @@ ClientOrderId = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z_-]{1,64}$", max
 
 DUPLICATE_ID: Final = "duplicate_client_order_id"
 UNKNOWN_ORDER: Final = "unknown_order"
+UNKNOWN_SYMBOL: Final = "unknown_symbol"
+OPERATOR_HEADER: Final = "x-operator-secret"
 TOO_MANY_REQUESTS: Final = "too_many_requests"
 # Every definite refusal with its status. A 4xx without one of these codes proves nothing about the command.
 REFUSALS: Final[dict[str, int]] = {
     "malformed": 400,
     KEY_REFUSED: 401,
     KEY_EXPIRED: 401,
+    "operator_only": 401,
     UNKNOWN_ORDER: 404,
     DUPLICATE_ID: 409,
     TOO_MANY_REQUESTS: 429,
     "order_closed": 409,
     "expired": 422,
     "insufficient_buying_power": 422,
+    "insufficient_position": 422,
     "invalid_order": 422,
+    "off_tick": 422,
     "refused": 422,
+    "shorting_off": 422,
+    UNKNOWN_SYMBOL: 422,
 }
 
 
@@ -82,6 +89,13 @@ class PriceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class CashBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cash: DecimalText
+
+
+class AccountRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether an account may sell what it does not hold, and use prices between ticks."""
+
+    shorting: bool = False
+    any_tick: bool = False
 
 
 class PositionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

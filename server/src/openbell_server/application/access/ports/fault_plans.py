@@ -19,7 +19,7 @@ class FaultPlan:
 
 
 class PlansUnavailable(Exception):
-    """The broker did not confirm; the plan may have been set or not."""
+    """The broker did not confirm; the plan may have been set or not. Its text is shown to the caller."""
 
 
 class FaultPlans(Protocol):
