@@ -1,6 +1,6 @@
 """A bot that trades an account to its target positions. It may be killed at any moment.
 
-    python examples/bot.py AAPL=30 MSFT=-20
+    python examples/bot.py AAPL=30 MSFT=20
 
 It waits until no order is working, reads the positions, orders the difference, and checks again. It stores no state of
 its own: after a restart it orders only what is still missing.

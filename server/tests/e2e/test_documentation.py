@@ -157,17 +157,18 @@ def test_the_bot_that_is_killed_ends_exactly_where_it_should(
     client: Client, reader: dict[str, str], checkout: Path
 ) -> None:
     account, bot = reader["OPENBELL_ACCOUNT"], Example("bot.py", checkout, reader)
+    client.wait(client.buy("MSFT", Market(50), account_id=account).intent_id, account_id=account)
     client.set_fault_plan({"slow_ms": 1000}, seed=1, account_id=account)
-    with bot.runs("AAPL=30", "MSFT=-20"):
-        bot.until(lambda: bool(list(client.orders(account_id=account))))
-    with bot.runs("AAPL=30", "MSFT=-20") as process:
+    with bot.runs("AAPL=30", "MSFT=30"):
+        bot.until(lambda: len(list(client.orders(account_id=account))) > 1)
+    with bot.runs("AAPL=30", "MSFT=30") as process:
         bot.until(lambda: process.poll() is not None)
     assert bot.printed.endswith("holds what it should\n")
-    assert held(client, account) == {"AAPL": Decimal(30), "MSFT": Decimal(-20)}
+    assert held(client, account) == {"AAPL": Decimal(30), "MSFT": Decimal(30)}
     traded = {"AAPL": Decimal(0), "MSFT": Decimal(0)}
     for execution in client.executions(account_id=account):
         traded[execution.symbol] += execution.quantity
-    assert traded == {"AAPL": Decimal(30), "MSFT": Decimal(20)}, "more was traded than was missing"
+    assert traded == {"AAPL": Decimal(30), "MSFT": Decimal(50 + 20)}, "more was traded than was missing"
 
 
 def test_the_copy_trader_that_is_killed_copies_every_fill_once(

@@ -80,6 +80,7 @@ def prove(figures: Figures) -> None:
             "OPENBELL_LOG_LEVEL": "DEBUG",
             "OPENBELL_ISSUERS": issuers.setting,
             "OPENBELL_CURSOR_SECRET": canaries.text("cursor secret"),
+            "OPENBELL_PAPER_SECRET": canaries.word("secret of the paper broker"),
             "OPENBELL_WORKOS_API_KEY": canaries.word("key for WorkOS"),
             "OPENBELL_WORKOS_BASE_URL": f"http://127.0.0.1:{workos_port}",
             "OPENBELL_OTLP_URL": f"http://openbell:{canaries.word('password of the collector')}@127.0.0.1:{port}",

@@ -59,6 +59,6 @@ class PaperFaultPlans:
 @asynccontextmanager
 async def fault_plans(address: str, secret: str) -> AsyncIterator[PaperFaultPlans]:
     """With the secret of the paper broker's operator routes."""
-    headers = {OPERATOR_HEADER: secret}
+    headers = {OPERATOR_HEADER.encode(): secret.encode()}
     async with httpx.AsyncClient(base_url=address, timeout=_CALL_SECONDS, trust_env=False, headers=headers) as client:
         yield PaperFaultPlans(client)
