@@ -31,7 +31,7 @@ OTHER = "00000000-0000-7000-8000-000000000002"
 
 def refusal(outcome: Outcome) -> tuple[str, str]:
     assert isinstance(outcome, Refused), outcome
-    return outcome.broker_code, outcome.text
+    return outcome.broker_code, outcome.broker_text
 
 
 def sell(quantity: str, side: OrderSide = OrderSide.SELL, limit_price: Decimal | None = None) -> BrokerOrder:
@@ -166,7 +166,7 @@ async def test_an_operator_sets_the_rules_of_one_account(ledger_url: str) -> Non
         assert refusal(await session.submit(sell("1")))[0] == "insufficient_position"
 
 
-@pytest.mark.parametrize("secret", [None, "", "wrong", "the operator's "])
+@pytest.mark.parametrize("secret", [None, "", "wrong", "the operator"])
 async def test_an_operator_route_without_its_secret_is_refused(ledger_url: str, secret: str | None) -> None:
     settings = settings_of(ledger_url)
     headers = {} if secret is None else {OPERATOR_HEADER: secret}

@@ -78,7 +78,10 @@ class Walk:
     step_ms: int
     bps: int
     catch_up: int = 100
-    symbols: Collection[Symbol] = ()
+
+    @property
+    def symbols(self) -> Collection[Symbol]:
+        return ()
 
     @property
     def look_seconds(self) -> float:
