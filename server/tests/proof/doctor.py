@@ -70,6 +70,8 @@ def prove(figures: Figures) -> None:
         figures.shown("checks of a clean platform", sum(len(each["findings"]) for each in clean.values()))
         status, said = _command(platform.stack.environment_of("api"))
         figures.exactly("exit status of the command on it", status, 0)
+        status, _ = _command(platform.stack.environment_of("api") | {"OPENBELL_NATS_MONITOR_URL": ""})
+        figures.exactly("exit status of the command where one check cannot be made", status, 2)
         plants = [
             *_of_settings(),
             *_of_logins(platform),

@@ -24,10 +24,11 @@ def doctor(
 ) -> None:
     """Check settings, database, NATS, Redis, vault, identity and work; every problem is printed with its fix.
 
-    The settings come from the environment. Exit 0 if there is no problem, 1 if there is.
+    The settings come from the environment. Exit 0 if all is well, 1 if there is a problem, 2 if there is none and a
+    check could not be made.
     """
     from openbell_server.processes.doctor.findings import Finding, Level
-    from openbell_server.processes.doctor.run_checks import report, run_checks
+    from openbell_server.processes.doctor.run_checks import exit_code, report, run_checks
     from openbell_server.settings import Settings
     from openbell_server.telemetry.logs import configure_logging
 
@@ -43,8 +44,7 @@ def doctor(
         typer.echo(json.dumps(report(process, findings)))
     else:
         _print(findings)
-    if any(finding.level is Level.PROBLEM for finding in findings):
-        raise typer.Exit(1)
+    raise typer.Exit(exit_code(findings))
 
 
 def _print(findings: "list[Finding]") -> None:

@@ -1,15 +1,31 @@
 """A check that breaks, hangs or lacks what it needs says so, and hides no other."""
 
 import asyncio
+import json
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
+from typer.testing import CliRunner
 
-from openbell_server.processes.doctor import findings
-from openbell_server.processes.doctor.findings import Check, Level, OutOfReach, Result, Target, fine, look_over, problem
-from openbell_server.processes.doctor.run_checks import CHECKS
+from openbell_server.cli import app
+from openbell_server.processes.doctor import findings, run_checks
+from openbell_server.processes.doctor.findings import (
+    Check,
+    Finding,
+    Level,
+    OutOfReach,
+    Result,
+    Target,
+    fine,
+    look_over,
+    problem,
+    warning,
+)
+from openbell_server.processes.doctor.run_checks import CHECKS, report
 from openbell_server.processes.doctor.settings_checks import CHECKS as SETTINGS_CHECKS
 from openbell_server.settings import Settings
+from openbell_server.telemetry import logs
 
 
 def a_patient(process: str = "api", **settings: Any) -> Target:
@@ -33,6 +49,10 @@ async def tells(_: Target) -> Result:
     return problem("It is at postgresql://app:planted@db.", "Mend it.")
 
 
+async def may_fail_later(_: Target) -> Result:
+    return warning("It works.", "Look at it soon.")
+
+
 async def does_not_concern(_: Target) -> Result:
     return None
 
@@ -54,6 +74,34 @@ async def test_one_check_hides_no_other_and_no_sentence_shows_a_secret(monkeypat
     }
     assert all(each.fix for each in found if each.level is not Level.OK)
     assert "planted" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("looks", "code"),
+    [
+        ((is_fine, may_fail_later), 0),
+        ((is_fine, tells), 1),
+        ((is_fine, lacks), 2),
+        ((lacks, tells, is_fine), 1),
+    ],
+)
+async def test_the_exit_code_tells_well_from_wrong_and_from_not_known(
+    looks: tuple[Callable[[Target], Awaitable[Result]], ...], code: int
+) -> None:
+    found = await look_over(a_patient(), [Check("area", look.__name__, look) for look in looks])
+    assert report("api", found)["exit_code"] == code
+
+
+def test_the_command_ends_2_when_it_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def cannot_tell(*_: object) -> list[Finding]:
+        return await look_over(a_patient(), [Check("area", look.__name__, look) for look in (lacks, is_fine)])
+
+    monkeypatch.setattr(run_checks, "run_checks", cannot_tell)
+    monkeypatch.setattr(logs, "configure_logging", lambda *_: None)
+    for words in ([], ["--json"]):
+        ended = CliRunner().invoke(app, ["doctor", *words])
+        assert ended.exit_code == 2, ended.output
+    assert json.loads(ended.output)["exit_code"] == 2
 
 
 async def test_only_checks_of_the_process_are_made() -> None:

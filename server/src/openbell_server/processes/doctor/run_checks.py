@@ -32,11 +32,20 @@ async def run_checks(settings: Settings, process: str) -> list[Finding]:
         return await look_over(target, CHECKS)
 
 
+def exit_code(findings: list[Finding]) -> int:
+    """0 if all is well, 1 if there is a problem, 2 if there is none and a check could not be made."""
+    levels = {finding.level for finding in findings}
+    if Level.PROBLEM in levels:
+        return 1
+    return 2 if Level.CANNOT_TELL in levels else 0
+
+
 def report(process: str, findings: list[Finding]) -> Mapping[str, Any]:
     """The findings as one JSON object."""
     levels = [finding.level for finding in findings]
     return {
         "for": process,
+        "exit_code": exit_code(findings),
         "problems": levels.count(Level.PROBLEM),
         "warnings": levels.count(Level.WARNING),
         "cannot_tell": levels.count(Level.CANNOT_TELL),
