@@ -12,6 +12,7 @@ from openbell_server.domain.access.access_tokens import Issuer
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.caps import CAPS, Cap, caps_with
 from openbell_server.domain.errors import OperatorError
+from openbell_server.domain.events.webhook_targets import ANY_TARGET
 from openbell_server.domain.events.webhooks import KEY_LENGTH_MIN
 
 # A secret with few different characters was not generated.
@@ -93,8 +94,8 @@ class Settings(BaseSettings):
     vault_aws_endpoint: str = ""
     # The secrets of webhooks are derived from it; must be the same on every replica. Empty: no webhooks.
     webhook_key: SecretStr = SecretStr("")
-    # Whether webhooks may be sent to private addresses and over http.
-    webhook_private_targets: bool = False
+    # Hosts at private addresses to which webhooks may be sent, also over http: a JSON list of host:port, or ["*"].
+    webhook_private_targets: frozenset[str] = frozenset()
     # How long deliveries of an account's events may fail before they are paused until somebody resumes them.
     webhook_park_hours: PositiveFloat = 24
     log_level: str = "INFO"
@@ -128,6 +129,15 @@ class Settings(BaseSettings):
             message = f"it needs {KEY_LENGTH_MIN} characters or more; `openssl rand -hex 32` makes a good one"
             raise PydanticCustomError("short_key", message)
         return key
+
+    @field_validator("webhook_private_targets")
+    @classmethod
+    def _check_targets(cls, targets: frozenset[str]) -> frozenset[str]:
+        for target in targets - {ANY_TARGET}:
+            host, _, port = target.rpartition(":")
+            if not (host and port.isdecimal() and target == target.lower()):
+                raise PydanticCustomError("target", "each must be host:port in small letters, or * for all")
+        return targets
 
     def require(self, name: str) -> str:
         """Raises OperatorError if the setting is empty."""

@@ -62,7 +62,7 @@ class Post:
 
 @pytest.fixture
 async def post(pool: Pool) -> AsyncIterator[Post]:
-    poster = WebhookPoster(private_allowed=True)
+    poster = WebhookPoster(private_targets={"*"})
     async with a_target() as target:
         troubles: list[Exception] = []
         store = PostgresDeliveryQueueStore(pool)

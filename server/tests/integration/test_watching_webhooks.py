@@ -62,7 +62,7 @@ class Relay:
 
     def __init__(self, database: str, **settings: Any) -> None:
         self.operations, self.stopping = Operations("relay"), asyncio.Event()
-        known = {"webhook_key": "k" * 32, "webhook_private_targets": True, **settings}
+        known = {"webhook_key": "k" * 32, "webhook_private_targets": ["*"], **settings}
         self.task = asyncio.ensure_future(
             deliver_webhooks(Settings(database_url=database, **known), WAKES, self.operations, self.stopping)
         )

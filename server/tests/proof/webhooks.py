@@ -188,7 +188,7 @@ def prove(figures: Figures) -> None:
     asyncio.run(_prove_targets(figures))
     settings = {
         "OPENBELL_WEBHOOK_KEY": KEY,
-        "OPENBELL_WEBHOOK_PRIVATE_TARGETS": "true",
+        "OPENBELL_WEBHOOK_PRIVATE_TARGETS": '["*"]',
         # Longer than the run: the queue that shall be parked is made to look as old as that.
         "OPENBELL_WEBHOOK_PARK_HOURS": "1",
     }

@@ -28,6 +28,8 @@ def test_issuers_are_read_from_json(monkeypatch: pytest.MonkeyPatch) -> None:
         ("OPENBELL_ISSUERS", '[{"name": "s3cret"}]', "issuers.0.audience: Field required"),
         ("OPENBELL_API_PORT", "s3cret", "api_port"),
         ("OPENBELL_WEBHOOK_KEY", "s3cret" * 5, "webhook_key: it needs 32 characters or more"),
+        ("OPENBELL_WEBHOOK_PRIVATE_TARGETS", "true", "webhook_private_targets"),
+        ("OPENBELL_WEBHOOK_PRIVATE_TARGETS", '["s3cret"]', "webhook_private_targets: each must be host:port"),
     ],
 )
 def test_a_setting_that_cannot_be_read_is_named_and_not_repeated(

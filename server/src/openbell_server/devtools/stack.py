@@ -206,8 +206,6 @@ def _default_settings(services: LocalServices) -> dict[str, str]:
         "OPENBELL_NATS_MONITOR_URL": services.nats.monitor_url,
         "OPENBELL_CURSOR_SECRET": secrets.token_hex(32),
         "OPENBELL_WEBHOOK_KEY": secrets.token_hex(32),
-        # For receivers on this machine.
-        "OPENBELL_WEBHOOK_PRIVATE_TARGETS": "true",
         "OPENBELL_PAPER_SECRET": secrets.token_hex(32),
         "OPENBELL_API_PORT": str(free_port()),
         "OPENBELL_STREAM_PORT": str(free_port()),

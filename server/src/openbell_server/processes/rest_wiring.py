@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import uuid4
@@ -134,7 +134,7 @@ class RestDependencies:
     # By default followers poll the database twice a second.
     streams: EventStreams | None = None
     webhook_key: bytes = b""
-    private_targets: bool = False
+    private_targets: Collection[str] = ()
     # Sends test messages of webhooks.
     poster: Poster | None = None
     # Connections of authentication, commands and changes of controls, which no read can take; by default those of pool.
@@ -269,9 +269,9 @@ def _event_routes(given: RestDependencies, shared: _Stores) -> list[ControllerRo
     ]
 
 
-def message_poster(private_targets: bool) -> WebhookPoster:
+def message_poster(private_targets: Collection[str]) -> WebhookPoster:
     """Sends test messages of webhooks."""
-    return WebhookPoster(private_allowed=private_targets, whole_seconds=TRY_SECONDS)
+    return WebhookPoster(private_targets=private_targets, whole_seconds=TRY_SECONDS)
 
 
 class _NoHints:

@@ -48,7 +48,7 @@ async def deliver_webhooks(
         awake.set()
 
     wakes.listen(wake)
-    poster = WebhookPoster(private_allowed=settings.webhook_private_targets)
+    poster = WebhookPoster(private_targets=settings.webhook_private_targets)
     async with await open_pool(settings.require("database_url"), connections_max=CONNECTIONS_MAX) as pool:
         store = PostgresDeliveryQueueStore(pool)
         deliver = DeliverWebhooks(

@@ -78,7 +78,7 @@ EVERYBODYS = ["8.8.8.8", "1.1.1.1", "172.32.0.1", "100.128.0.1", "2606:4700::111
 @pytest.mark.parametrize("url", REFUSED_URLS)
 def test_a_url_that_two_readers_could_read_differently_or_that_leads_inside_is_refused(url: str) -> None:
     with pytest.raises(TargetRefused):
-        target_of(url, private_allowed=False)
+        target_of(url, private_targets=())
 
 
 @pytest.mark.parametrize("address", NOBODYS)
@@ -111,11 +111,20 @@ def test_public_addresses_pass(address: str) -> None:
     ],
 )
 def test_a_url_is_read_in_one_way(url: str, target: Target, authority: str | None) -> None:
-    assert target_of(url, private_allowed=False) == target
+    assert target_of(url, private_targets=()) == target
     assert re.search(URL_PATTERN, url)
     assert authority in {None, target.authority}
 
 
 def test_http_and_names_of_this_machine_pass_where_private_networks_are_allowed() -> None:
-    assert target_of("http://localhost:8000/hook", private_allowed=True) == Target("http", "localhost", 8000, "/hook")
-    assert target_of("http://127.0.0.1", private_allowed=True).port == 80
+    assert target_of("http://localhost:8000/hook", private_targets={"*"}) == Target("http", "localhost", 8000, "/hook")
+    assert target_of("http://127.0.0.1", private_targets={"*"}).port == 80
+
+
+def test_a_private_target_is_allowed_by_its_exact_host_and_port() -> None:
+    targets = {"127.0.0.1:9000", "[::1]:9000", "hooks.internal:443"}
+    for url in ("http://127.0.0.1:9000/a", "http://[::1]:9000/", "https://Hooks.internal/"):
+        target_of(url, private_targets=targets)
+    for url in ("http://127.0.0.1:9001/", "http://127.0.0.2:9000/", "https://[::2]:9000/", "http://hooks.internal/"):
+        with pytest.raises(TargetRefused):
+            target_of(url, private_targets=targets)

@@ -8,7 +8,7 @@ import ipaddress
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -18,7 +18,7 @@ import httpcore
 
 from openbell_server.application.webhooks.ports.posting import Answer, NotDelivered, Trouble
 from openbell_server.bounded_http import BoundedNetwork, trusted_tls
-from openbell_server.domain.events.webhook_targets import TargetRefused, check_address, target_of
+from openbell_server.domain.events.webhook_targets import TargetRefused, check_address, is_private_allowed, target_of
 
 CONNECT_SECONDS: Final = 5.0
 WHOLE_SECONDS: Final = 10.0
@@ -56,10 +56,10 @@ class CheckedNetwork(BoundedNetwork):
     Private networks must be allowed by the operator.
     """
 
-    def __init__(self, resolve: Resolve, *, private_allowed: bool) -> None:
+    def __init__(self, resolve: Resolve, *, private_targets: Collection[str]) -> None:
         super().__init__(WIRE_BYTES_MAX)
         self._resolve = resolve
-        self._private_allowed = private_allowed
+        self._private_targets = private_targets
 
     async def connect_tcp(
         self,
@@ -89,8 +89,9 @@ class CheckedNetwork(BoundedNetwork):
             raise httpcore.ConnectError("the host has no address") from error
         if not addresses:
             raise httpcore.ConnectError("the host has no address")
+        private_allowed = is_private_allowed(host, port, self._private_targets)
         for address in addresses:
-            check_address(ipaddress.ip_address(address), private_allowed=self._private_allowed)
+            check_address(ipaddress.ip_address(address), private_allowed=private_allowed)
         return list(addresses)
 
 
@@ -100,7 +101,7 @@ class WebhookPoster:
     def __init__(
         self,
         *,
-        private_allowed: bool = False,
+        private_targets: Collection[str] = (),
         resolve: Resolve | None = None,
         tls: ssl.SSLContext | None = None,
         connect_seconds: float = CONNECT_SECONDS,
@@ -108,7 +109,7 @@ class WebhookPoster:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._now = now
-        self._private_allowed = private_allowed
+        self._private_targets = private_targets
         self._whole_seconds = whole_seconds
         self._timeouts = {"connect": connect_seconds, "read": whole_seconds, "write": whole_seconds, "pool": 1.0}
         self._pool = httpcore.AsyncConnectionPool(
@@ -116,14 +117,14 @@ class WebhookPoster:
             max_connections=CONNECTIONS_MAX,
             max_keepalive_connections=CONNECTIONS_MAX,
             keepalive_expiry=_IDLE_SECONDS,
-            network_backend=CheckedNetwork(resolve or SystemResolver(), private_allowed=private_allowed),
+            network_backend=CheckedNetwork(resolve or SystemResolver(), private_targets=private_targets),
         )
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Send once and read the answer up to BODY_BYTES_MAX; raises NotDelivered."""
         try:
             # The rules may have become stricter since the URL was stored.
-            target = target_of(url, private_allowed=self._private_allowed)
+            target = target_of(url, private_targets=self._private_targets)
             async with asyncio.timeout(self._whole_seconds):
                 return await self._post(
                     httpcore.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path),

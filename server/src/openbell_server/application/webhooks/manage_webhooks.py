@@ -31,7 +31,8 @@ class ManageWebhooks:
     cursor_key: bytes = field(repr=False)
     # Secrets are derived from it; empty: the operator has not enabled webhooks.
     key: bytes = field(repr=False)
-    private_allowed: bool
+    # Hosts at private addresses, as host:port, to which the operator allows webhooks.
+    private_targets: Collection[str]
 
     async def create(
         self, caller: Principal, decode: Callable[[Environment | None], Awaitable[NewWebhook]]
@@ -132,7 +133,7 @@ class ManageWebhooks:
     def _check_target(self, url: str) -> None:
         # Only the URL is checked here; each delivery checks the resolved addresses again.
         try:
-            target_of(url, private_allowed=self.private_allowed)
+            target_of(url, private_targets=self.private_targets)
         except TargetRefused as refusal:
             raise InvalidCommand("url", str(refusal)) from None
 

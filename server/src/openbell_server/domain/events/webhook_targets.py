@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +14,8 @@ HTTP_PORT: Final = 80
 # Lower ports belong to other protocols, some of which could interpret a request as their own.
 UNRESERVED_PORT_MIN: Final = 1024
 PORT_MAX: Final = 65_535
+# In the operator's list of private targets: all of them.
+ANY_TARGET: Final = "*"
 
 # Nothing that two URL parsers could read differently: no user, fragment, backslash, zone or non-ASCII characters.
 _PATH: Final = r"[/?][A-Za-z0-9._~!$&'()*+,;=:@%/?-]*"
@@ -79,7 +82,13 @@ class Target:
         return host if self.port == _port_of(self.scheme) else f"{host}:{self.port}"
 
 
-def target_of(url: str, *, private_allowed: bool) -> Target:
+def is_private_allowed(host: str, port: int, allowed: Collection[str]) -> bool:
+    """Whether the operator allows private addresses and http for this host; `allowed` has host:port, or * for all."""
+    named = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return named in allowed or ANY_TARGET in allowed
+
+
+def target_of(url: str, *, private_targets: Collection[str]) -> Target:
     """Raises TargetRefused if the URL alone shows that the target is not allowed."""
     match = _URL.fullmatch(url)
     if len(url) > URL_LENGTH_MAX or not match:
@@ -87,12 +96,14 @@ def target_of(url: str, *, private_allowed: bool) -> Target:
             f"must be https://host[:port][/path] in ASCII, without user or fragment, of at most {URL_LENGTH_MAX} signs"
         )
     scheme = match["scheme"]
+    port = int(match["port"] or _port_of(scheme))
+    named = match["host"].lower()
+    private_allowed = is_private_allowed(named.strip("[]"), port, private_targets)
     if scheme != "https" and not private_allowed:
         raise TargetRefused("must begin with https://")
-    port = int(match["port"] or _port_of(scheme))
     if port not in {HTTPS_PORT, _port_of(scheme)} and not UNRESERVED_PORT_MIN <= port <= PORT_MAX:
         raise TargetRefused(f"must have the port {HTTPS_PORT} or one from {UNRESERVED_PORT_MIN} to {PORT_MAX}")
-    host = _host(match["host"].lower(), private_allowed=private_allowed)
+    host = _host(named, private_allowed=private_allowed)
     path = match["path"] or "/"
     return Target(scheme, host, port, path if path.startswith("/") else f"/{path}")
 
