@@ -25,10 +25,11 @@ use_cheap_defaults()
 def services() -> Iterator[LocalServices]:
     # The sabotage proof runs many pytest processes, one after the other, on servers that it started once.
     if started := os.environ.get("OPENBELL_TEST_SERVICES"):
-        folder, postgres_port, nats_port = started.split(" ")
+        folder, postgres_port, nats_port, nats_password = started.split(" ")
         reused = LocalServices()
         reused.postgres = LocalPostgres(Path(folder), int(postgres_port))
         reused.nats = LocalNats(Path(folder), int(nats_port))
+        reused.nats.password = nats_password
         yield reused
         return
     with LocalServices(FAST) as running:

@@ -2,9 +2,11 @@
 
 import json
 import os
+import pwd
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import sysconfig
@@ -13,13 +15,16 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import asyncpg
+import httpx
 import nats
 import pytest
 
 from openbell_server.devtools import local_nats, local_postgres
 from openbell_server.devtools.child_processes import Child, ChildFailed, ProcessStamp, free_port, wait_until
+from openbell_server.devtools.local_postgres import server_user
 from openbell_server.devtools.local_services import LocalServices
 
 OWNER = """
@@ -88,10 +93,63 @@ async def publish(running: LocalServices, subject: str) -> int:
         await client.close()
 
 
-async def test_postgres_is_durable_and_listens_on_this_machine_only(own: LocalServices) -> None:
+async def test_postgres_is_durable_and_listens_on_no_network(own: LocalServices) -> None:
     settings = ("fsync", "synchronous_commit", "data_checksums", "listen_addresses")
     found = [await postgres_answers(own, f"select current_setting('{name}')") for name in settings]
-    assert found == ["on", "on", "on", "127.0.0.1"]
+    assert found == ["on", "on", "on", ""]
+    assert not listens(own.postgres.port)
+
+
+async def test_only_the_user_who_started_postgres_can_reach_its_socket(own: LocalServices) -> None:
+    folder = own.postgres.socket_folder
+    (listener,) = folder.glob(".s.PGSQL.*[0-9]")
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, listener)] == [0o700, 0o700]
+    # If somebody opens a port nevertheless, nobody is let in there.
+    rules = await postgres_answers(own, "select array_agg(auth_method) from pg_hba_file_rules where type <> 'local'")
+    assert set(cast("list[str]", rules)) == {"reject"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_another_user_of_the_machine_cannot_connect_to_postgres(own: LocalServices) -> None:
+    stranger = pwd.getpwnam("nobody")
+    assert server_user() != stranger, "PostgreSQL runs as the stranger"
+    listener = own.postgres.socket_folder / f".s.PGSQL.{own.postgres.port}"
+    program = f"import socket; socket.socket(socket.AF_UNIX).connect({str(listener)!r})"
+    # One that everybody may run.
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+    tried = subprocess.run(
+        [python, "-c", program],
+        user=stranger.pw_uid,
+        group=stranger.pw_gid,
+        extra_groups=[],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "PermissionError" in tried.stderr
+
+
+async def test_nats_refuses_a_client_without_its_password(own: LocalServices) -> None:
+    with pytest.raises(nats.errors.Error, match="Authorization Violation"):
+        await nats.connect(f"nats://127.0.0.1:{own.nats.port}", allow_reconnect=False, connect_timeout=60)
+    monitor = own.nats.monitor_url.rpartition("/")[0]
+    async with httpx.AsyncClient(timeout=60) as stranger:
+        assert (await stranger.get(f"{monitor}/varz")).status_code == 404
+
+
+def test_no_password_is_among_the_arguments_of_a_process_or_in_a_file_that_others_can_read() -> None:
+    with LocalServices(with_redis=True) as running:
+        assert running.redis
+        passwords = [running.nats.password, running.redis.password]
+        shown = [Path(f"/proc/{each.pid}/cmdline").read_text() for each in owned_processes(running)]
+        assert not [text for text in shown if any(password in text for password in passwords)]
+        with socket.create_connection(("127.0.0.1", running.redis.port), timeout=60) as stranger:
+            stranger.sendall(b"INFO server\r\n")
+            assert stranger.recv(100).startswith(b"-NOAUTH")
+        for name in ("nats.conf", "redis.conf"):
+            assert stat.S_IMODE((running.folder / name).stat().st_mode) == 0o600
 
 
 async def test_postgres_keeps_what_it_committed_when_killed_under_a_busy_connection(own: LocalServices) -> None:
@@ -111,7 +169,7 @@ async def test_postgres_keeps_what_it_committed_when_killed_under_a_busy_connect
 
 async def test_postgres_starts_again_after_a_clean_stop(own: LocalServices) -> None:
     own.postgres.stop()
-    assert not listens(own.postgres.port)
+    assert not own.postgres.is_running
     own.postgres.start()
     assert await postgres_answers(own, "select 1") == 1
 
@@ -136,7 +194,8 @@ def test_nats_syncs_every_message(own: LocalServices, tmp_path: Path) -> None:
     monitored = Child([local_nats.find_nats(), "-c", own.nats._config, "-m", str(port)], log=tmp_path / "log")
     try:
         assert wait_until(own.nats._is_ready, 60), monitored.log_tail()
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/jsz?config=true", timeout=60) as answer:
+        path = own.nats.monitor_url.rpartition("/")[2]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}/jsz?config=true", timeout=60) as answer:
             report = json.load(answer)
     finally:
         monitored.stop(10)
@@ -157,7 +216,6 @@ def test_stop_leaves_no_process_no_port_and_no_folder_beside_another_instance(ow
     assert len({second.postgres.port, second.nats.port, own.postgres.port, own.nats.port}) == 4
     second.stop()
     assert all_ended(processes, 0)
-    assert not listens(second.postgres.port)
     assert not listens(second.nats.port)
     assert not listens(second.redis.port)
     assert not folder.exists()

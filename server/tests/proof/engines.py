@@ -133,7 +133,7 @@ class Engines:
             "-T",
             str(max(1, round(seconds))),
             "-h",
-            "127.0.0.1",
+            str(self.postgres.socket_folder),
             "-p",
             str(self.postgres.port),
             "-U",

@@ -62,13 +62,14 @@ class GuardedServices(LocalServices):
             return plain(database, login).replace("@", f":{self._passwords[login]}@")
 
         self.postgres.url = url  # type: ignore[method-assign]
-        self.nats.url = self.nats.url.replace("//", f"//openbell:{self._nats_password}@")
         assert self.redis is not None
+        for server, password in ((self.nats, self._nats_password), (self.redis, self._redis_password)):
+            server.stop()
+            server.password = password
+            server.start()
         # Uncompressed, what it saves can be searched.
-        with redis.Redis(port=self.redis.port, socket_timeout=60) as client:
+        with redis.Redis.from_url(self.redis.url, socket_timeout=60) as client:
             client.config_set("rdbcompression", "no")
-            client.config_set("requirepass", self._redis_password)
-        self.redis.url = self.redis.url.replace("//", f"//:{self._redis_password}@")
 
 
 def prove(figures: Figures) -> None:
@@ -127,8 +128,9 @@ def _show_handling(figures: Figures, handling: Handling) -> None:
 def _search(figures: Figures, handling: Handling, decoys: Decoys) -> None:
     folder = handling.platform.services.folder
     places = {sink: [handling.sinks.folder / sink] for sink in (*at.SINKS, *at.DUMPS)}
-    # The vault's own folder is where its keys belong.
-    places[at.FILES] = [path for path in folder.iterdir() if path.name not in {"vault", "wheel"}]
+    # The vault's own folder is where its keys belong, as passwords belong into the servers' configuration.
+    own = {"vault", "wheel", "nats.conf", "redis.conf"}
+    places[at.FILES] = [path for path in folder.iterdir() if path.name not in own]
     search = Search(handling.canaries, handling.folder / "canaries")
     control = Search(decoys.canaries, handling.folder / "decoys")
     figures.shown("spellings searched for", search.patterns)

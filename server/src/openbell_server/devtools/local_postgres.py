@@ -1,5 +1,6 @@
 """A local PostgreSQL server, from the system or a wheel, with its data in a given folder."""
 
+import contextlib
 import importlib.util
 import os
 import pwd
@@ -8,8 +9,9 @@ import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import quote
 
-from openbell_server.devtools.child_processes import Child, ChildFailed, bound_to_us
+from openbell_server.devtools.child_processes import Child, ChildFailed, ProcessStamp, bound_to_us, wait_until
 from openbell_server.devtools.local_server import LocalServer, find_program, version_of
 
 _OLDEST_MAJOR = 15
@@ -20,28 +22,39 @@ _OPTIONS = {
     "max_connections": "200",
     "fsync": "on",
     "synchronous_commit": "on",
+    "unix_socket_permissions": "0700",
 }
 _READY_LINE = 7
+# A server whose parent was killed shuts down by itself.
+_FORMER_SECONDS = 20
 
 
 class LocalPostgres(LocalServer):
-    """A PostgreSQL server that can be killed and restarted on the same port with the same data."""
+    """A PostgreSQL server that can be killed and restarted with the same address and data.
+
+    It listens on no network, only on a Unix socket in a folder with mode 700. So the file system decides who connects:
+    the user who starts it, and root. No login needs a password.
+    """
 
     # PostgreSQL's fast shutdown: a clean stop even if our own process was killed.
     stop_signal = signal.SIGINT
 
-    def __init__(self, folder: Path, port: int, options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, port: int, options: Mapping[str, str] | None = None, kept: Path | None = None
+    ) -> None:
+        """The port is only a part of the socket's name; kept is another folder for the data."""
         super().__init__(port)
         self._user = server_user()
         self._folder = folder
-        self._home = folder / "postgres"
-        self._pgdata = self._home / "data"
+        # Not among kept data: the path of a socket may have at most 107 bytes.
+        self.socket_folder = folder / "postgres"
+        self._pgdata = (kept or folder) / "postgres" / "data"
         self._log = folder / "postgres.log"
         self._options = {**_OPTIONS, **(options or {})}
         self._binaries: Path | None = None
 
     def url(self, database: str = "postgres", login: str = "openbell") -> str:
-        return f"postgresql://{login}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://{login}@{quote(str(self.socket_folder), safe='')}:{self.port}/{database}"
 
     def start(self) -> None:
         """Start it and wait until it accepts connections; the first start creates the data folder."""
@@ -49,19 +62,21 @@ class LocalPostgres(LocalServer):
             return
         if self._binaries is None:
             self._binaries = usable_binaries(find_postgres(), self._user, self._folder)
-        if not self._pgdata.exists():
+        self._make_private(self.socket_folder)
+        if self._pgdata.exists():
+            self._check_kept(self._binaries)
+        else:
             self._initialize(self._binaries)
         settings = [part for name, value in self._options.items() for part in ("-c", f"{name}={value}")]
-        network: list[str | Path] = ["-h", "127.0.0.1", "-p", str(self.port), "-k", self._home]
+        network: list[str | Path] = ["-h", "", "-p", str(self.port), "-k", self.socket_folder]
         server = [self._binaries / "postgres", "-D", self._pgdata, *network, *settings]
         child = self._run(server, self.stop_signal)
         self._wait_until_ready("PostgreSQL", child, lambda: self._is_ready(child.pid))
 
     def _initialize(self, binaries: Path) -> None:
-        self._home.mkdir(mode=0o700)
-        if self._user:
-            os.chown(self._home, self._user.pw_uid, self._user.pw_gid)
-        arguments = ["-U", "openbell", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C", "--data-checksums"]
+        self._make_private(self._pgdata.parent)
+        access = ["-U", "openbell", "--auth-local=trust", "--auth-host=reject"]
+        arguments = [*access, "--no-sync", "-E", "UTF8", "--locale=C", "--data-checksums"]
         maker = self._run([binaries / "initdb", "-D", self._pgdata, *arguments], signal.SIGKILL)
         try:
             status = maker.wait(_INITDB_SECONDS)
@@ -73,6 +88,23 @@ class LocalPostgres(LocalServer):
             raise
         if status != 0:
             raise ChildFailed(f"PostgreSQL's initdb failed:\n{maker.log_tail()}")
+
+    def _check_kept(self, binaries: Path) -> None:
+        """Raises ChildFailed if these programs cannot use the data; waits for the end of a server without parent."""
+        made_by, ours = int((self._pgdata / "PG_VERSION").read_text()), _major(binaries)
+        if made_by != ours:
+            raise ChildFailed(
+                f"{self._pgdata} was made by PostgreSQL {made_by}, and {binaries} has PostgreSQL {ours}: set"
+                f" OPENBELL_POSTGRES_BIN to the programs of {made_by}, or use another folder."
+            )
+        with contextlib.suppress(FileNotFoundError):
+            former = int((self._pgdata / "postmaster.pid").read_text().splitlines()[0])
+            wait_until(lambda: ProcessStamp.of(former) is None, _FORMER_SECONDS)
+
+    def _make_private(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if self._user:
+            os.chown(folder, self._user.pw_uid, self._user.pw_gid)
 
     def _run(self, argv: list[str | Path], death_signal: signal.Signals) -> Child:
         # Not in our working folder, which the server's user may not be allowed to enter.

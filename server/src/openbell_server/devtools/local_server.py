@@ -63,6 +63,13 @@ def find_program(
     raise ChildFailed(f"No {name} or newer was found: {how}")
 
 
+def write_private(file: Path, text: str) -> None:
+    """Write a file that only this user can read."""
+    file.touch(mode=0o600)
+    file.chmod(0o600)
+    file.write_text(text)
+
+
 def version_of(program: Path, pattern: str) -> tuple[int, ...]:
     """The version numbers matched in the output of --version; empty if the program does not run."""
     try:

@@ -120,10 +120,11 @@ class PatchedTree:
 
     def _environment(self) -> dict[str, str]:
         servers = self._services
+        started = (servers.folder, servers.postgres.port, servers.nats.port, servers.nats.password)
         return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | {
             "PYTHONPATH": f"{self._folder}:{TESTS}",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-            "OPENBELL_TEST_SERVICES": f"{servers.folder} {servers.postgres.port} {servers.nats.port}",
+            "OPENBELL_TEST_SERVICES": " ".join(map(str, started)),
             # Generated examples are the same in every run.
             "CI": "1",
         }

@@ -6,7 +6,7 @@ import struct
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 CONNECT_SECONDS = 60
 # Codes in the place of a protocol version: "may we encrypt", which one byte answers, and "cancel".
@@ -44,9 +44,10 @@ class CommitProxy:
     def __init__(self, url: str) -> None:
         """The database's own address."""
         address = urlsplit(url)
-        assert address.port is not None
-        self._url = url
-        self._upstream = (address.hostname, address.port)
+        login, _, host = address.netloc.rpartition("@")
+        folder, _, port = unquote(host).rpartition(":")
+        self._socket = f"{folder}/.s.PGSQL.{port}"
+        self._login, self._database = login, address.path
         self._armed: tuple[Cut, asyncio.Event] | None = None
         self._refusing = False
         self._links: set[_Link] = set()
@@ -66,7 +67,7 @@ class CommitProxy:
     def url(self) -> str:
         """The database's address through the proxy."""
         port: int = self._server.sockets[0].getsockname()[1]
-        return self._url.replace(f":{self._upstream[1]}/", f":{port}/")
+        return f"postgresql://{self._login}@127.0.0.1:{port}{self._database}"
 
     def take(self) -> tuple[Cut, asyncio.Event] | None:
         """The armed cut, for the link that met a commit."""
@@ -98,7 +99,7 @@ class CommitProxy:
             _reset(writer)
             return
         async with asyncio.timeout(CONNECT_SECONDS):
-            upstream = await asyncio.open_connection(*self._upstream)
+            upstream = await asyncio.open_unix_connection(self._socket)
         link = _Link(self, (reader, writer), upstream)
         self._links.add(link)
         try:

@@ -100,7 +100,7 @@ def _config(url: str) -> Config:
     config = Config()
     config.set_main_option("script_location", "openbell_server.adapters.postgres:migrations")
     config.set_main_option("path_separator", "os")
-    config.attributes["url"] = url.replace("postgresql://", "postgresql+asyncpg://", 1)
+    config.attributes["url"] = url
     return config
 
 

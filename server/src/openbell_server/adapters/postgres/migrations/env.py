@@ -3,11 +3,14 @@
 import asyncio
 import time
 
+import asyncpg
 from alembic import context
+from asyncpg.connect_utils import SessionAttribute
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
+from openbell_server.adapters.postgres.connection import CONNECT_SECONDS
 from openbell_server.adapters.postgres.migrate import TRY_MIGRATION_LOCK, TURN_SECONDS, TURNS_MAX
 
 
@@ -29,7 +32,15 @@ def _take_turn(connection: Connection) -> None:
 
 
 async def _migrate_online() -> None:
-    engine = create_async_engine(context.config.attributes["url"], poolclass=NullPool)
+    # The driver reads the address, as in the processes, so that it may name several hosts or a Unix socket.
+    url = context.config.attributes["url"]
+    engine = create_async_engine(
+        "postgresql+asyncpg://",
+        async_creator=lambda: asyncpg.connect(
+            url, timeout=CONNECT_SECONDS, target_session_attrs=SessionAttribute.read_write
+        ),
+        poolclass=NullPool,
+    )
     async with engine.connect() as connection:
         await connection.run_sync(_migrate)
     await engine.dispose()
