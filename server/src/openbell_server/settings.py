@@ -88,6 +88,8 @@ class Settings(BaseSettings):
     outbox_keep_hours: PositiveFloat = 24
     # How long events are kept; a stream that resumes later than that receives a gap message.
     event_retention_days: int = Field(default=30, ge=7)
+    # Whether organizations pay for entitlements: then a new one has none until an operator grants them.
+    sells_plans: bool = False
     # The key that encrypts broker credentials: file:<path> or aws-kms:<arn>. Empty: none can be stored.
     vault_key: str = ""
     # Another address of AWS KMS. Empty: its public address.

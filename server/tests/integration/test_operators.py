@@ -50,6 +50,24 @@ async def test_commands_alone_lead_from_an_empty_database_to_an_accepted_intent(
         assert [entry[0] for entry in await audited(pool)] == ["organizations create", "accounts create", "keys create"]
 
 
+async def test_a_new_organization_may_use_controls_unless_the_operator_sells_plans(
+    operator: CommandLine, database: str, pool: Pool, api: RestApi
+) -> None:
+    tenant = await operator.tenant(pool)
+    rule = f"/v1/controls/accounts/{tenant.account.id}/rules/QTY_MAX"
+    limit = {"mode": "hard", "parameters": {"quantity": "5"}, "reason": "fat fingers"}
+    answer = await api.client.put(rule, json=limit, headers={"x-api-key": tenant.key})
+    assert answer.status_code == 200, answer.text
+    seller = CommandLine(database, {"OPENBELL_SELLS_PLANS": "true"})
+    assert (await seller.change("organizations", "create", "Bond"))["entitlements"] == []
+
+
+async def test_no_setting_lets_a_new_organization_trade_live(database: str) -> None:
+    for value in ("true", "false"):
+        created = await CommandLine(database, {"OPENBELL_SELLS_PLANS": value}).change("organizations", "create", "Bond")
+        assert "trading_live" not in created["entitlements"]
+
+
 async def test_an_organization_is_created_listed_and_audited(operator: CommandLine, pool: Pool) -> None:
     started = await pool.fetchval("select clock_timestamp()")
     ours = await operator.change("organizations", "create", "Acme [red]")
@@ -81,11 +99,12 @@ async def test_entitlements_are_given_and_taken(operator: CommandLine, pool: Poo
     both = ["controls_premium", "trading_live"]
     after = await operator.change("organizations", "entitle", organization, *reversed(both))
     assert after["entitlements"] == both
-    assert await last_change(pool) == ("organizations entitle", organization, {"entitlements": ([], both)})
+    change = {"entitlements": (["controls_premium"], both)}
+    assert await last_change(pool) == ("organizations entitle", organization, change)
     assert await pool.fetchval(epoch) == first + 1
-    after = await operator.change("organizations", "revoke-entitlement", organization, "trading_live")
-    assert after["entitlements"] == ["controls_premium"]
-    change = {"entitlements": (both, ["controls_premium"])}
+    after = await operator.change("organizations", "revoke-entitlement", organization, *both)
+    assert after["entitlements"] == []
+    change = {"entitlements": (both, [])}
     assert await last_change(pool) == ("organizations revoke-entitlement", organization, change)
 
 

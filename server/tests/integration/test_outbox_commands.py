@@ -249,7 +249,10 @@ async def test_the_audit_log_is_listed_newest_first_for_all_or_one_organization(
     ]
     change = entries[0]
     assert (change["principal_type"], change["principal_id"], change["object_id"]) == ("OPERATOR", "olga", first)
-    assert (change["before"]["entitlements"], change["after"]["entitlements"]) == ([], ["trading_live"])
+    assert (change["before"]["entitlements"], change["after"]["entitlements"]) == (
+        ["controls_premium"],
+        ["controls_premium", "trading_live"],
+    )
     assert entries[1]["before"] is None
     (only,) = (await operator.read("audit", "list", "--organization", second))["entries"]
     assert only == entries[1]

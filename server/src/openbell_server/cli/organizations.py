@@ -6,7 +6,7 @@ from uuid import UUID
 import typer
 
 from openbell_server.cli.operators import ActingAs, AsJson, known, operate, plain_name, show_list, show_one
-from openbell_server.domain.access.accounts import ENTITLEMENTS
+from openbell_server.domain.access.accounts import DEFAULT_ENTITLEMENTS, ENTITLEMENTS
 from openbell_server.domain.errors import OperatorError
 
 COLUMNS = (
@@ -36,14 +36,23 @@ def create(
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
-    """Add an organization."""
+    """Add an organization.
+
+    It may use controls, unless OPENBELL_SELLS_PLANS is true; grant live trading with `organizations entitle`.
+    """
+    from openbell_server.settings import Settings
+
     if provider and not external_id:
         raise OperatorError(f"Add the organization's id at {provider}: --external-id ID.")
     plain_name(name, "NAME")
     provider = plain_name(provider or ("workos" if external_id else "openbell"), "--provider")
     external = plain_name(external_id, "--external-id") if external_id else None
+    entitlements = () if Settings().sells_plans else DEFAULT_ENTITLEMENTS
     created = operate(
-        lambda store: store.create_organization(name=name, external_id=external, provider=provider), acting_as
+        lambda store: store.create_organization(
+            name=name, external_id=external, provider=provider, entitlements=entitlements
+        ),
+        acting_as,
     )
     show_one(created, COLUMNS, as_json=as_json)
 

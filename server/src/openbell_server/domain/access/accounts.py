@@ -16,6 +16,8 @@ from openbell_server.domain.time_zones import check_zone
 TRADING_LIVE: Final = "trading_live"
 CONTROLS_PREMIUM: Final = "controls_premium"
 ENTITLEMENTS: Final = frozenset({TRADING_LIVE, CONTROLS_PREMIUM})
+# Of a new organization, unless the operator sells plans. Live trading is always granted by an operator.
+DEFAULT_ENTITLEMENTS: Final = frozenset({CONTROLS_PREMIUM})
 EXTERNAL_ID_LENGTH_MAX: Final = 128
 _CURRENCY = re.compile(r"[A-Z]{3}", re.ASCII)
 

@@ -70,14 +70,21 @@ class PostgresOperatorStore(OperatorStore):
         """All organizations, the oldest first."""
         return await self._list(_queries.list_across_organizations, row_limit=LISTED_MAX)
 
-    async def create_organization(self, *, name: str, external_id: str | None, provider: str) -> Facts:
+    async def create_organization(
+        self, *, name: str, external_id: str | None, provider: str, entitlements: Iterable[str]
+    ) -> Facts:
         """Add an organization; without an external id, its own id is used."""
         organization_id, audit_id = await DatabaseClock(self.pool).new_ids(2)
         external_id = external_id or str(organization_id)
         try:
             async with transaction(self.pool, Role.OPERATOR, organization_id) as connection:
                 await add_organization(
-                    connection, OrganizationId(organization_id), external_id=external_id, provider=provider, name=name
+                    connection,
+                    OrganizationId(organization_id),
+                    external_id=external_id,
+                    provider=provider,
+                    name=name,
+                    entitlements=entitlements,
                 )
                 after = await self._lock_organization(connection, organization_id)
                 change = (audit_id, "organizations create", organization_id)
