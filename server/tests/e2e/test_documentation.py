@@ -6,6 +6,7 @@ README's own blocks run in test_front_door.py.
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -212,7 +213,10 @@ def test_the_webhook_receiver_takes_each_event_once_and_removes_its_webhook(
 ) -> None:
     account, receiver = reader["OPENBELL_ACCOUNT"], Example("webhook_receiver.py", checkout, reader)
     before = [webhook.id for webhook in client.webhooks.list()]
-    with receiver.runs("--port", "0") as process:
+    settings = (checkout / ".openbell/server.env").read_text()
+    allowed = re.search(r'PRIVATE_TARGETS=.*"127\.0\.0\.1:(\d+)"', settings)
+    assert allowed, "dev allows one receiver on this machine"
+    with receiver.runs("--port", allowed[1]) as process:
         receiver.until_prints("listening at")
         client.wait(client.buy("AAPL", Market(10), account_id=account).intent_id, account_id=account)
         told = {

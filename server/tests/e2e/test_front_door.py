@@ -3,13 +3,16 @@
 In one file, and so never at once: every `dev` wants the port that everyone expects.
 """
 
+import re
+import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import httpx
 
-from openbell_server.devtools.child_processes import wait_until
+from openbell_server.devtools.child_processes import free_port, wait_until
 from openbell_server.devtools.local_platform import ACME, IDENTITY_PROVIDER, OPERATIONS
 from support.environment.front_door import (
     ANSWER_SECONDS,
@@ -23,6 +26,7 @@ from support.environment.front_door import (
 )
 
 SERVER = [sys.executable, "-m", "openbell_server"]
+CLIENT = [sys.executable, "-m", "openbell"]
 
 
 def test_readme_begins_with_what_the_gate_does_too() -> None:
@@ -46,6 +50,56 @@ def test_what_readme_and_dev_print_works_beside_another_and_ctrl_c_leaves_nothin
         assert [left_after_interrupt(each) for each in (dev, beside)] == [(0, 0), (0, 0)]
     for folder in folders:
         assert not [*(folder / ".openbell").glob("*issuer*"), *(folder / ".openbell").glob("*.env")]
+
+
+def test_kept_data_is_there_at_the_next_start_and_belongs_to_one_dev_at_a_time(tmp_path: Path) -> None:
+    folder, other = tmp_path / "one", tmp_path / "two"
+    # Where also the user can enter who runs PostgreSQL for root.
+    with tempfile.TemporaryDirectory() as outside:
+        Path(outside).chmod(0o711)
+        kept, port = Path(outside) / "kept", free_port()
+        for each in (folder, other):
+            each.mkdir()
+        command = [*SERVER, "dev", "--keep", str(kept), "--port", str(port)]
+        with running_dev(folder, command) as dev:
+            settings = dev.environment
+            assert settings["OPENBELL_URL"] == f"http://127.0.0.1:{port}"
+            intent = run([*CLIENT, "intents", "create", "AAPL", "BUY", "10", "--wait", "--json"], folder, 120, settings)
+            assert "FILLED" in intent
+            assert stat.S_IMODE(kept.stat().st_mode) == 0o700
+            second = [*SERVER, "dev", "--keep", str(kept)]
+            assert f"Another dev uses {kept}" in refused(second, other)
+            assert f"Port {port} of 127.0.0.1 is taken" in refused([*SERVER, "dev", "--port", str(port)], other)
+            no_secret_is_shown(dev)
+            dev.interrupt()
+            assert f"the data is kept in {kept}" in (folder / "dev.out").read_text()
+        with running_dev(other, command) as dev:
+            assert dev.environment == settings
+            held = run([*CLIENT, "positions", "list", "--json"], other, 120, settings)
+            assert '"AAPL"' in held
+            again = run([*CLIENT, "intents", "create", "AAPL", "SELL", "10", "--wait"], other, 120, settings)
+            assert "FILLED" in again
+
+
+def refused(command: list[str], folder: Path) -> str:
+    """What dev prints when it does not start."""
+    ended = subprocess.run(
+        command, cwd=folder, env=plain_environment(), capture_output=True, text=True, timeout=240, check=False
+    )
+    assert ended.returncode == 1, ended.stdout
+    assert "Traceback" not in ended.stderr
+    return ended.stderr
+
+
+def no_secret_is_shown(dev: RunningDev) -> None:
+    """In the arguments of processes, which every user of the machine can read."""
+    text = "".join((dev.folder / ".openbell" / name).read_text() for name in ("server.env", "executor.env"))
+    secrets = re.findall(r"(?<![0-9a-f])[0-9a-f]{32,}", text)
+    assert len(secrets) >= 4, "the cursor's, the webhooks', NATS's and its monitor's"
+    shown = "".join(Path(f"/proc/{member.pid}/cmdline").read_text() for member in dev.members())
+    assert not [secret for secret in secrets if secret in shown]
+    for file in (dev.folder / ".openbell").glob("*.env"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def readme_blocks_work(dev: RunningDev) -> None:

@@ -136,6 +136,7 @@ def _leave(*_: object) -> None:
 
 
 def create_databases(url: str) -> None:
+    """Create those that are missing."""
     # Imported here, because the command line imports this module and must start quickly.
     import asyncio
 
@@ -145,7 +146,8 @@ def create_databases(url: str) -> None:
         connection = await asyncpg.connect(url, timeout=10)
         try:
             for name in _DATABASES:
-                await connection.execute(f"create database {name}", timeout=30)
+                with contextlib.suppress(asyncpg.DuplicateDatabaseError):
+                    await connection.execute(f"create database {name}", timeout=30)
         finally:
             await connection.close(timeout=10)
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pwd
+import re
 import secrets
 import signal
 import socket
@@ -22,8 +23,16 @@ _GIVEN: deque[int] = deque()
 _GIVEN_MAX = 500
 
 
+_TAKEN = re.compile("address already in use|failed to bind to address", re.IGNORECASE)
+
+
 class ChildFailed(Exception):
     """A child process ended or did not become ready in time."""
+
+    @property
+    def is_port_taken(self) -> bool:
+        """Whether another program took the child's port, according to the end of its log."""
+        return bool(_TAKEN.search(str(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,22 +176,29 @@ def free_port() -> int:
     for _ in range(100):
         # Not `random`: every test worker seeds it alike and would choose the same port.
         port = secrets.choice(_PORTS)
-        # The abstract socket reserves the port until this process ends, because its server starts later and may
-        # restart.
-        given = socket.socket(socket.AF_UNIX)
-        with socket.socket() as probe:
-            try:
-                given.bind(f"\0openbell/port/{port}")
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                given.close()
-                continue
-            # Stays open until this process ends, or until _GIVEN_MAX newer ones exist.
-            _GIVEN.append(given.detach())
-            if len(_GIVEN) > _GIVEN_MAX:
-                os.close(_GIVEN.popleft())
+        if reserve_port(port):
             return port
     raise ChildFailed("found no free port on 127.0.0.1 in a hundred tries")
+
+
+def reserve_port(port: int) -> bool:
+    """Whether nobody uses this port of 127.0.0.1 and no other process of ours has reserved it; it is reserved then."""
+    # The abstract socket reserves the port until this process ends, because its server starts later and may restart.
+    given = socket.socket(socket.AF_UNIX)
+    with socket.socket() as probe:
+        # As servers do: connections that were closed a moment ago do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            given.bind(f"\0openbell/port/{port}")
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            given.close()
+            return False
+    # Stays open until this process ends, or until _GIVEN_MAX newer ones exist.
+    _GIVEN.append(given.detach())
+    if len(_GIVEN) > _GIVEN_MAX:
+        os.close(_GIVEN.popleft())
+    return True
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:

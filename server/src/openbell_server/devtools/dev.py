@@ -2,37 +2,45 @@
 
 import contextlib
 import fcntl
+import json
 import shlex
+import shutil
 import signal
-import socket
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from openbell_server.devtools.child_processes import ChildFailed, free_port
+from openbell_server.devtools.child_processes import ChildFailed, free_port, reserve_port
 from openbell_server.devtools.dev_issuer import DevIssuer
+from openbell_server.devtools.kept_folder import KeptFolder
 from openbell_server.devtools.local_platform import ACME, IDENTITY_PROVIDER, LocalPlatform
+from openbell_server.devtools.local_server import write_private
 from openbell_server.devtools.stack import PROCESSES
 
 WATCH_SECONDS = 0.5
 RESTARTS_MAX = 20
+API_PORT = 8080
+STREAM_PORT = 8443
+# The default port of examples/webhook_receiver.py.
+RECEIVER_PORT = 9000
+_RECEIVERS = "OPENBELL_WEBHOOK_PRIVATE_TARGETS"
+# Another program may take a port between our check and the start of its server.
+PORT_TRIES = 3
 
 
 def preferred_port(port: int) -> int:
     """This port if it is free, else any free one."""
-    with contextlib.suppress(OSError), socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", port))
-        return port
-    return free_port()
+    return port if reserve_port(port) else free_port()
 
 
-def run_dev(folder: Path) -> None:
+def run_dev(folder: Path, port: int | None = None, keep: Path | None = None) -> None:
     """Run everything. Writes logs/, settings files and an issuer's key into the folder; removes all but the logs at the
-    end.
+    end. With keep, the data is stored there, and used again by the next start.
     """
-    folder.mkdir(exist_ok=True)
-    environment_file = folder / "dev.env"
+    if port is not None and not reserve_port(port):
+        raise ChildFailed(_taken(port))
+    folder.mkdir(mode=0o700, exist_ok=True)
     lock = (folder / "dev.lock").open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -40,43 +48,76 @@ def run_dev(folder: Path) -> None:
         raise ChildFailed(
             "dev already runs in this folder: stop it first, or start another one in a different folder."
         ) from None
-    with _interrupt() as stopped, DevIssuer(folder, IDENTITY_PROVIDER) as issuer:
+    with (
+        _interrupt() as stopped,
+        DevIssuer(folder, IDENTITY_PROVIDER) as issuer,
+        contextlib.ExitStack() as opened,
+    ):
+        kept = opened.enter_context(KeptFolder(keep)) if keep else None
+        print("Starting PostgreSQL, NATS and five processes …", flush=True)
+        platform = _start(folder / "logs", issuer.setting, port, kept)
+        opened.callback(platform.stop)
+        files = _settings_files(platform)
+        for name, values in files.items():
+            text = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in values.items())
+            write_private(folder / name, text)
+        try:
+            _greet(platform, folder, keep)
+            _watch(platform, stopped)
+        finally:
+            for name in files:
+                (folder / name).unlink(missing_ok=True)
+            print("\nStopping …", flush=True)
+    print(f"Everything has ended; the data is kept in {keep}." if keep else "Everything has ended; nothing was kept.")
+
+
+def _start(logs: Path, issuers: str, port: int | None, kept: KeptFolder | None) -> LocalPlatform:
+    """Start a platform; if another program took a port meanwhile, try again with other ports."""
+    allowed = {_RECEIVERS: json.dumps([f"127.0.0.1:{preferred_port(RECEIVER_PORT)}"])}
+    if kept:
+        # Webhooks of earlier starts keep their receiver.
+        kept.settings = allowed = allowed | kept.settings
+    tries = 0
+    while True:
+        tries += 1
         settings = {
-            "OPENBELL_API_PORT": str(preferred_port(8080)),
-            "OPENBELL_STREAM_PORT": str(preferred_port(8443)),
-            "OPENBELL_ISSUERS": issuer.setting,
+            "OPENBELL_API_PORT": str(port or preferred_port(API_PORT)),
+            "OPENBELL_STREAM_PORT": str(preferred_port(STREAM_PORT)),
+            "OPENBELL_ISSUERS": issuers,
             # Prices move, so that a limit order near the price fills sooner or later.
             "OPENBELL_PAPER_PRICES": "walk:seed=1,step_ms=500,bps=20",
+            _RECEIVERS: allowed[_RECEIVERS],
         }
-        print("Starting PostgreSQL, NATS and five processes …", flush=True)
-        with LocalPlatform(folder / "logs", settings, with_limits=True) as platform:
-            _write(environment_file, platform.client_environment())
-            others = _server_environments(platform)
-            for name, values in others.items():
-                _write(folder / name, {key: value for key, value in values.items() if key.startswith("OPENBELL_")})
-            try:
-                _greet(platform, environment_file)
-                _watch(platform, stopped)
-            finally:
-                for name in (environment_file.name, *others):
-                    (folder / name).unlink(missing_ok=True)
-                print("\nStopping …", flush=True)
-    print("Everything has ended; nothing was kept.")
+        platform = LocalPlatform(logs, settings, with_limits=True, kept=kept)
+        try:
+            platform.start()
+        except ChildFailed as failure:
+            if not failure.is_port_taken or tries == PORT_TRIES:
+                raise
+            if port is not None and f":{port} " in str(failure):
+                raise ChildFailed(_taken(port)) from failure
+            print("Another program took one of the ports; starting again with others …", flush=True)
+        else:
+            return platform
 
 
-def _server_environments(platform: LocalPlatform) -> dict[str, dict[str, str]]:
-    """Settings files for server commands: of an api, of an executor, and an operator's login."""
+def _taken(port: int) -> str:
+    return f"Port {port} of 127.0.0.1 is taken: stop the program that uses it, or choose another with --port."
+
+
+def _settings_files(platform: LocalPlatform) -> dict[str, dict[str, str]]:
+    """Settings for the client, and for server commands: of an api, of an executor, and an operator's login."""
     stack = platform.stack
     return {
-        "server.env": stack.environment_of("api"),
-        "executor.env": stack.environment_of("executor"),
+        "dev.env": platform.client_environment(),
+        "server.env": _own_settings(stack.environment_of("api")),
+        "executor.env": _own_settings(stack.environment_of("executor")),
         "operator.env": {"OPENBELL_DATABASE_URL": platform.owner_url},
     }
 
 
-def _write(file: Path, settings: Mapping[str, str]) -> None:
-    file.touch(mode=0o600)
-    file.write_text("".join(f"export {name}={shlex.quote(value)}\n" for name, value in settings.items()))
+def _own_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in environment.items() if key.startswith("OPENBELL_")}
 
 
 @contextlib.contextmanager
@@ -102,40 +143,52 @@ def _interrupt() -> Iterator[threading.Event]:
             signal.signal(number, action)
 
 
-def _greet(platform: LocalPlatform, environment_file: Path) -> None:
-    settings = platform.client_environment()
-    at = [f"{platform.stack.operations_url(name)}/metrics ({name})" for name in PROCESSES]
-    operations = "\n            ".join(at)
+def _greet(platform: LocalPlatform, folder: Path, keep: Path | None) -> None:
+    client, stack = platform.client_environment(), platform.stack
+    (receiver,) = json.loads(stack.environment[_RECEIVERS])
+    ports = [f"{name} {stack.operations_url(name).rpartition(':')[2]}" for name in PROCESSES]
+    openbell, server = _program("openbell"), _program("openbell-server")
+    data = f"kept in {keep}" if keep else "removed at the end; `dev --keep DIR` keeps it"
+    ending = "it goes on from there at the next start" if keep else "nothing is left behind"
     print(
         f"""
 Openbell is ready.
 
-  REST      {settings["OPENBELL_URL"]}, described at {settings["OPENBELL_URL"]}/docs
-  stream    {settings["OPENBELL_STREAM"]} (gRPC)
-  account   {settings["OPENBELL_ACCOUNT"]} (paper)
-  logs      {environment_file.parent / "logs"}
-  metrics   {operations}
+  REST      {client["OPENBELL_URL"]}, described at {client["OPENBELL_URL"]}/docs
+  stream    {client["OPENBELL_STREAM"]} (gRPC)
+  account   {client["OPENBELL_ACCOUNT"]} (paper)
+  key       {client["OPENBELL_API_KEY"]}
+  webhooks  on this machine only to http://{receiver}/
+  data      {data}
+  logs      {folder / "logs"}
+  metrics   http://127.0.0.1:PORT/metrics, PORT: {", ".join(ports[:3])},
+            {", ".join(ports[3:])}
 
-In another terminal:
+In another terminal, trade with the key:
 
-  . {environment_file}
-  .venv/bin/openbell intents create AAPL BUY 10 --wait
-  .venv/bin/openbell events tail
+  . {folder / "dev.env"}
+  {openbell} intents create AAPL BUY 10 --wait
+  {openbell} events tail
 
-As a user instead of with a key (see docs/identity.md):
+Get a user's token, check the platform, operate it (docs: identity.md, doctor.md, operators.md):
 
-  .venv/bin/openbell-server tokens mint --user you --organization {ACME} --role admin
+  {server} tokens mint --user you --organization {ACME} --role admin
+  (. {folder / "server.env"}; {server} doctor)
+  (. {folder / "operator.env"}; {server} outbox)
+  (. {folder / "executor.env"}; {server} vault status)
 
-As an operator, whether all is well (see docs/doctor.md), and what to do (see docs/operators.md):
-
-  (. {environment_file.with_name("server.env")}; .venv/bin/openbell-server doctor)
-  (. {environment_file.with_name("operator.env")}; .venv/bin/openbell-server outbox)
-  (. {environment_file.with_name("executor.env")}; .venv/bin/openbell-server vault status)
-
-Ctrl-C ends it and leaves nothing behind.
+Ctrl-C stops it; {ending}.
 """,
         flush=True,
     )
+
+
+def _program(name: str) -> str:
+    """How to call it from the current folder."""
+    here = Path(sys.executable).with_name(name)
+    if shutil.which(name) == str(here):
+        return name
+    return str(here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here)
 
 
 def _watch(platform: LocalPlatform, stopped: threading.Event) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
+from uuid import UUID
 
 from openbell_server.adapters.postgres.access.accounts import open_account
 from openbell_server.adapters.postgres.access.organizations import add_api_key, add_organization
@@ -15,6 +16,7 @@ from openbell_server.adapters.postgres.migrate import allow_login, migrate
 from openbell_server.adapters.postgres.operators.operators import operator_store
 from openbell_server.brokers.paper.wire import OPERATOR_HEADER
 from openbell_server.devtools.background_services import create_databases
+from openbell_server.devtools.kept_folder import KeptFolder
 from openbell_server.devtools.local_services import LocalServices
 from openbell_server.devtools.stack import APP_LOGIN, EXECUTOR_LOGIN, Stack
 from openbell_server.domain.access import api_keys
@@ -46,12 +48,21 @@ class Seeded:
     account_ids: list[AccountId]
     api_key: str = field(repr=False)
 
+    def as_text(self) -> list[str]:
+        return [self.api_key, *map(str, (self.organization_id, self.internal_organization_id, *self.account_ids))]
+
+    @classmethod
+    def from_text(cls, texts: Sequence[str]) -> Self:
+        organization, internal, *accounts = map(UUID, texts[1:])
+        return cls(OrganizationId(organization), OrganizationId(internal), list(map(AccountId, accounts)), texts[0])
+
 
 class LocalPlatform:
     """Starts everything in order, and stops it in reverse.
 
     settings are OPENBELL_* variables that override the defaults. accounts paper accounts are opened at brokers in turn.
-    Without limits one key can submit the load of a demo or a proof, and the paper broker takes every valid order.
+    Without limits one key can submit the load of a demo or a proof, and the paper broker takes every valid order. With a
+    kept folder it goes on where the last platform of that folder ended.
     """
 
     def __init__(
@@ -64,8 +75,10 @@ class LocalPlatform:
         brokers: Sequence[str] = ("paper",),
         with_limits: bool = False,
         with_redis: bool = False,
+        kept: KeptFolder | None = None,
     ) -> None:
-        self.services = LocalServices(with_redis=with_redis)
+        self.services = LocalServices(with_redis=with_redis, kept=kept.path if kept else None)
+        self._kept = kept
         self._log_folder = log_folder
         self._settings = {**({} if with_limits else _NO_LIMITS), **(settings or {})}
         self._accounts = [broker for _, broker in zip(range(accounts), itertools.cycle(brokers), strict=False)]
@@ -75,26 +88,37 @@ class LocalPlatform:
         self.services.start()
         try:
             create_databases(self.services.postgres.url())
-            private, public = _vault_keys(self.services.folder)
+            private, public = _vault_keys(self._kept.path if self._kept else self.services.folder)
             self.stack = Stack(
                 self.services,
-                {"OPENBELL_VAULT_KEY": f"{FILE}{public}", **self._settings},
+                {
+                    "OPENBELL_VAULT_KEY": f"{FILE}{public}",
+                    **(self._kept.settings if self._kept else {}),
+                    **self._settings,
+                },
                 self._log_folder,
                 executor_environment={"OPENBELL_VAULT_KEY": f"{FILE}{private}"},
             )
             migrate(self.owner_url, self._revision)
             allow_login(self.owner_url, APP_LOGIN)
             allow_login(self.owner_url, EXECUTOR_LOGIN, EXECUTOR_ROLES)
-            self.seeded = asyncio.run(
-                _seed(self.stack.environment["OPENBELL_DATABASE_URL"], self._accounts, IDENTITY_PROVIDER)
-            )
-            if self._revision == "head":
-                # Commands of operators need the newest schema.
-                asyncio.run(_mark_internal(self.owner_url, self.seeded.internal_organization_id))
+            self._seed()
             self.stack.start_all()
         except BaseException:
             self.stop()
             raise
+
+    def _seed(self) -> None:
+        if self._kept and self._kept.seeded:
+            self.seeded = Seeded.from_text(self._kept.seeded)
+        else:
+            url = self.stack.environment["OPENBELL_DATABASE_URL"]
+            self.seeded = asyncio.run(_seed(url, self._accounts, IDENTITY_PROVIDER))
+            if self._revision == "head":
+                # Commands of operators need the newest schema.
+                asyncio.run(_mark_internal(self.owner_url, self.seeded.internal_organization_id))
+        if self._kept:
+            self._kept.save(self.seeded.as_text())
 
     def stop(self) -> None:
         if hasattr(self, "stack"):
@@ -138,9 +162,10 @@ def _vault_keys(folder: Path) -> tuple[Path, Path]:
     from openbell_server.adapters.vault.key_file import create_key_files
 
     kept = folder / "vault"
-    kept.mkdir(mode=0o700)
     private, public = kept / "private.json", kept / "public.json"
-    create_key_files(private, public)
+    if not kept.exists():
+        kept.mkdir(mode=0o700)
+        create_key_files(private, public)
     return private, public
 
 

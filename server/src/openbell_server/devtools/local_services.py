@@ -30,7 +30,15 @@ class LocalServices:
     # Only with with_redis: the platform works without it.
     redis: LocalRedis | None = None
 
-    def __init__(self, postgres_options: Mapping[str, str] | None = None, *, with_redis: bool = False) -> None:
+    def __init__(
+        self,
+        postgres_options: Mapping[str, str] | None = None,
+        *,
+        with_redis: bool = False,
+        kept: Path | None = None,
+    ) -> None:
+        """kept is a folder for the data of PostgreSQL and NATS, which is not removed at the end."""
+        self._kept = kept
         self._postgres_options = postgres_options
         self._with_redis = with_redis
         self._cleanup = contextlib.ExitStack()
@@ -39,8 +47,8 @@ class LocalServices:
         _remove_abandoned_folders()
         with contextlib.ExitStack() as cleanup:
             self.folder = folder = _make_folder(cleanup)
-            self.postgres = LocalPostgres(folder, free_port(), self._postgres_options)
-            self.nats = LocalNats(folder, free_port())
+            self.postgres = LocalPostgres(folder, free_port(), self._postgres_options, self._kept)
+            self.nats = LocalNats(folder, free_port(), self._kept)
             cleanup.callback(self.postgres.stop)
             self.postgres.start()
             cleanup.callback(self.nats.stop)
