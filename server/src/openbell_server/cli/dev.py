@@ -20,8 +20,8 @@ def dev(
 ) -> None:
     """Run PostgreSQL, NATS and the whole platform in this terminal, with a paper account; Ctrl-C stops it.
 
-    Nothing is open to other users of the machine: PostgreSQL has no network port, and all passwords and secrets are
-    new at each start, or stored in the folder of --keep.
+    PostgreSQL has no network port, NATS has a password, and all secrets are new at each start, or stored in the folder
+    of --keep.
     """
     from openbell_server.devtools.dev import run_dev
 

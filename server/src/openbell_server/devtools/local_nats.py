@@ -16,11 +16,10 @@ class LocalNats(LocalServer):
     """A NATS server that can be killed and restarted on the same port; it keeps its store until wiped.
 
     It has a new password for each instance of this class. The monitoring port cannot ask for one, so its path is
-    secret instead.
+    secret instead. The store is in kept, if that is given.
     """
 
     def __init__(self, folder: Path, port: int, kept: Path | None = None) -> None:
-        """kept is another folder for the store."""
         super().__init__(port)
         self.password = secrets.token_hex(16)
         self._monitor_port = free_port()

@@ -33,7 +33,8 @@ class LocalPostgres(LocalServer):
     """A PostgreSQL server that can be killed and restarted with the same address and data.
 
     It listens on no network, only on a Unix socket in a folder with mode 700. So the file system decides who connects:
-    the user who starts it, and root. No login needs a password.
+    the user who starts it, and root. No login needs a password. The port is only a part of the socket's name. The data
+    is in kept, if that is given.
     """
 
     # PostgreSQL's fast shutdown: a clean stop even if our own process was killed.
@@ -42,7 +43,6 @@ class LocalPostgres(LocalServer):
     def __init__(
         self, folder: Path, port: int, options: Mapping[str, str] | None = None, kept: Path | None = None
     ) -> None:
-        """The port is only a part of the socket's name; kept is another folder for the data."""
         super().__init__(port)
         self._user = server_user()
         self._folder = folder

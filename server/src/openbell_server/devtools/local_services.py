@@ -21,7 +21,10 @@ _ABANDONED_AFTER_SECONDS = 60
 
 
 class LocalServices:
-    """The servers for `dev`, the demo and the tests; they end with this process."""
+    """The servers for `dev`, the demo and the tests; they end with this process.
+
+    kept is a folder for the data of PostgreSQL and NATS; it is not removed at the end.
+    """
 
     # Removed at the end, or by the next start if this process was killed.
     folder: Path
@@ -37,7 +40,6 @@ class LocalServices:
         with_redis: bool = False,
         kept: Path | None = None,
     ) -> None:
-        """kept is a folder for the data of PostgreSQL and NATS, which is not removed at the end."""
         self._kept = kept
         self._postgres_options = postgres_options
         self._with_redis = with_redis
