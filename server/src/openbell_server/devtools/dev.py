@@ -149,10 +149,11 @@ def _greet(platform: LocalPlatform, folder: Path, keep: Path | None) -> None:
     ports = [f"{name} {stack.operations_url(name).rpartition(':')[2]}" for name in PROCESSES]
     openbell, server = _program("openbell"), _program("openbell-server")
     data = f"kept in {keep}" if keep else "removed at the end; `dev --keep DIR` keeps it"
-    ending = "it goes on from there at the next start" if keep else "nothing is left behind"
+    ending = "the next start goes on from there" if keep else "nothing is left behind"
+    # Fits a terminal of 24 rows and 80 columns.
     print(
         f"""
-Openbell is ready.
+Openbell is ready. Ctrl-C stops it; {ending}.
 
   REST      {client["OPENBELL_URL"]}, described at {client["OPENBELL_URL"]}/docs
   stream    {client["OPENBELL_STREAM"]} (gRPC)
@@ -161,8 +162,8 @@ Openbell is ready.
   webhooks  on this machine only to http://{receiver}/
   data      {data}
   logs      {folder / "logs"}
-  metrics   http://127.0.0.1:PORT/metrics, PORT: {", ".join(ports[:3])},
-            {", ".join(ports[3:])}
+  metrics   http://127.0.0.1:PORT/metrics, PORT: {", ".join(ports[:2])},
+            {", ".join(ports[2:])}
 
 In another terminal, trade with the key:
 
@@ -170,15 +171,11 @@ In another terminal, trade with the key:
   {openbell} intents create AAPL BUY 10 --wait
   {openbell} events tail
 
-Get a user's token, check the platform, operate it (docs: identity.md, doctor.md, operators.md):
+Or get a user's token, check the platform, look at its queues:
 
   {server} tokens mint --user you --organization {ACME} --role admin
   (. {folder / "server.env"}; {server} doctor)
-  (. {folder / "operator.env"}; {server} outbox)
-  (. {folder / "executor.env"}; {server} vault status)
-
-Ctrl-C stops it; {ending}.
-""",
+  (. {folder / "operator.env"}; {server} outbox)""",
         flush=True,
     )
 
