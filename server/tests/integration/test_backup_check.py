@@ -24,6 +24,7 @@ from openbell_server.domain.orders.order_terms import OrderSide
 from support.brokers.scripted_broker import Harness
 from support.builders.refusals import a_refusal, refuse
 from support.builders.tenant import a_cancel, a_limit_create, a_market_create, a_report, a_tenant, accept, an_execution
+from support.tenancy.altered_audit_logs import append_some
 
 SECRETS = ("a-reference-of-theirs", "a-key-of-theirs")
 ACCOUNTS = 3
@@ -54,7 +55,7 @@ async def traded(pool: Pool, database: str) -> str:
     """The URL of a database with a few organizations that trade, and one that does not yet."""
     for number in range(ACCOUNTS - 1):
         await trade(Harness(pool, await a_tenant(pool)), number)
-    await a_tenant(pool)
+    await append_some(pool, await a_tenant(pool), 3)
     return database
 
 
@@ -74,7 +75,7 @@ def broken(report: BackupReport) -> set[str]:
 async def test_a_database_in_the_middle_of_its_work_is_whole(traded: str) -> None:
     report = await check_backup(traded)
     assert (broken(report), report.is_whole) == (set(), True)
-    assert len(report.findings) == 13
+    assert len(report.findings) == 14
     assert report.sizes["accounts"] == ACCOUNTS
     assert report.sizes["actions"] == 2 * 11
     assert report.unsettled == {"queued": 2 * 5, "past_door": 2}
@@ -178,6 +179,12 @@ DAMAGES = {
         "insert into positions select organization_id, account_id, 'XYZ', 1, now() from accounts",
         {"positions"},
     ),
+    "an audit entry was edited": ("update audit_log set after = '{}' where entry_no = 2", {"audit"}),
+    "an audit entry is missing": ("delete from audit_log where entry_no = 2", {"audit"}),
+    "the last audit entry is missing": ("delete from audit_log where entry_no = 3", {"audit"}),
+    "all audit entries are missing": ("delete from audit_log", {"audit"}),
+    "the head of an audit log is missing": ("delete from audit_heads", {"audit"}),
+    "the head of an audit log is another": ("update audit_heads set chain_head = sha256(chain_head)", {"audit"}),
     "a key leads nowhere": ("update idempotency_keys set seq = 9", {"keys"}),
     "a table is gone": ("drop table positions", {"positions"}),
 }
@@ -226,12 +233,12 @@ def run_check(url: str, *options: str) -> subprocess.CompletedProcess[str]:
 
 async def test_the_command_says_whole_or_what_is_not_and_what_to_do(traded: str) -> None:
     whole = await asyncio.to_thread(run_check, traded)
-    assert (whole.returncode, whole.stdout.count("✓"), whole.stdout.count("✗")) == (0, 13, 0)
+    assert (whole.returncode, whole.stdout.count("✓"), whole.stdout.count("✗")) == (0, 14, 0)
     assert "This database is whole: 3 accounts, 22 actions" in whole.stdout
     assert "12 actions had no outcome: 10 queued, 2 past the door" in whole.stdout
     await damage(traded, "delete from positions; drop table idempotency_keys")
     not_whole = await asyncio.to_thread(run_check, traded)
-    assert (not_whole.returncode, not_whole.stdout.count("✓"), not_whole.stdout.count("✗")) == (1, 11, 2)
+    assert (not_whole.returncode, not_whole.stdout.count("✓"), not_whole.stdout.count("✗")) == (1, 12, 2)
     assert "restore it again" in not_whole.stdout
     assert "PostgreSQL cannot read the data of this check (UndefinedTableError)." in not_whole.stdout
     assert "This database is NOT whole" in not_whole.stdout

@@ -46,9 +46,8 @@ async def test_a_halt_shuts_doors_at_its_scope_until_it_is_lifted(
     await operator.read("resume", *where(board, scope), *WHY, "--yes")
     assert (await operator.read("halt", "status"))["halts"] == []
     await board.harness.working()
-    if scope != "platform":
-        entries = [entry for entry in await audited(pool) if "SWITCH" in str(entry)]
-        assert len(entries) == 2
+    entries = [entry for entry in await audited(pool) if "SWITCH" in str(entry)]
+    assert len(entries) == 2
 
 
 async def test_a_halt_may_let_reductions_pass_and_leave_working_orders_alone(

@@ -59,6 +59,10 @@ HOLES = [
         "('audit_log', 'vault') lets the vault say more than of the organization it names",
     ),
     (
+        "alter policy chain on audit_heads using (true)",
+        "('audit_heads', 'chain') lets an entry move another organization's head",
+    ),
+    (
         "create policy operator on orders to openbell_operator using (true)",
         "('orders', 'operator') lets operators do more than to the organization they name",
     ),
@@ -234,7 +238,10 @@ READS: dict[Role, dict[str, set[str]]] = {
             *("send_started_at", "unknown_since", "flagged_at", "resends", "probes", "settled_at"),
         },
         **{table: {"*"} for table in (*QUEUES, "outbox_failures", "outbox_roll_ups")},
-        **{table: {"*"} for table in ("this_incarnation", "denied_users", "audit_log", "calendar_overrides")},
+        **{
+            table: {"*"}
+            for table in ("this_incarnation", "denied_users", "audit_log", "audit_heads", "calendar_overrides")
+        },
         "switches_in_force": {"*"},
         **{table: {"*"} for table in ("control_rules", "control_changes")},
     },
@@ -312,6 +319,7 @@ LOOKING_UP = {
     "execution.one_queued_cancel",
     "operators.list_api_keys",
     "webhooks.known_accounts",
+    "audit_log.chained_entries_across_organizations",
     "operators.list_audit_log_across_organizations",
     "outbox_operators.find_row_across_organizations",
 }

@@ -26,6 +26,7 @@ class Part:
 
 
 PARTS: Final = {
+    "audit": Part(_PLATFORM, 8),
     "authz": Part(_REST, 25),
     "backtest": Part(_REST, 6),
     # Promises nothing.

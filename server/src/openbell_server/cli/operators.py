@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 RowLimit = Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of rows.")]
-ActingAs = Annotated[str, typer.Option("--as", help="Who acts, for the audit log. Default: the system user.")]
+ActingAs = Annotated[
+    str,
+    typer.Option(
+        "--as", help="Who acts, for the audit log, which also records the database login. Default: the system user."
+    ),
+]
 
 
 def operate(act: Callable[["PostgresOperatorStore"], Awaitable[T]], acting_as: str = "") -> T:

@@ -11,7 +11,8 @@ COLUMNS = ("provider", "subject", "disabled", "reason", "denied_at")
 ProviderArgument = Annotated[str, typer.Argument(metavar="PROVIDER", help="The identity provider, such as workos.")]
 SubjectArgument = Annotated[str, typer.Argument(metavar="SUBJECT", help="Its id for the user: `sub` in the token.")]
 OrganizationOption = Annotated[
-    UUID | None, typer.Option("--organization", help="The organization whose audit log records this.")
+    UUID | None,
+    typer.Option("--organization", help="The organization whose audit log records this. Default: the platform's log."),
 ]
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 

@@ -8,8 +8,9 @@ import httpx
 import pytest
 
 from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.domain.hash_chains import CHAIN_START
 from openbell_server.domain.identifiers import IntentId
-from openbell_server.domain.orders.action_chain import CHAIN_START, ActionChain
+from openbell_server.domain.orders.action_chain import ActionChain
 from support.builders.refusals import a_refusal, refuse
 from support.builders.tenant import Tenant, a_cancel, a_limit_create, a_tenant, accept, new_id
 from support.rest.openapi_conformance import Conformance

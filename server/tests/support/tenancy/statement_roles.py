@@ -15,6 +15,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "account_changes.queue_account_event": {_T, _O},
     "account_changes.append_account_changed": {_T},
     "audit_log.append_to_audit_log": {_T, _O, Role.VAULT},
+    "audit_log.chained_entries_across_organizations": {_O},
     "token_callers.find_caller_across_organizations": {Role.KEYS, _O},
     "token_callers.find_organization_across_organizations": {_T, Role.KEYS, _O},
     "action_operators.list_in_doubt_across_organizations": {_T, _O},

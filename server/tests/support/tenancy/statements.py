@@ -31,7 +31,7 @@ PLATFORM_TABLES = {
 }
 DEFINERS = {
     *("accept_commands", "count_actions_so_far", "count_outcome", "count_refusal", "roll_up_outbox"),
-    *("begin_every_epoch", "prune_events"),
+    *("begin_every_epoch", "prune_events", "chain_audit_entry"),
 }
 TENANT_POLICY = "(organization_id = (NULLIF(current_setting('openbell.organization_id'::text, true), ''::text))::uuid)"
 OWN_ACCOUNT_POLICY = "(EXISTS ( SELECT 1 FROM accounts a WHERE (a.account_id = {}.account_id)))"
@@ -91,7 +91,7 @@ CROSSING = {
         for table in ("credentials", "webhooks", "accounts", "account_counters", "organizations")
     },
     ("vault_objects", "vault"): ("openbell_vault", "ALL"),
-    ("audit_log", "list_entries"): ("openbell_operator", "SELECT"),
+    **{(table, "list_entries"): ("openbell_operator", "SELECT") for table in ("audit_log", "audit_heads")},
     ("outbox_failures", "roll_up"): ("openbell_writer", "ALL"),
     ("outbox_failures", "list_failures"): ("openbell_operator", "SELECT"),
     **{
@@ -232,6 +232,11 @@ def _faults_of_policy(policy: asyncpg.Record) -> Iterator[str]:
     if place == ("audit_log", "vault"):
         if (policy["roles"], policy["cmd"], policy["with_check"]) != ([Role.VAULT], "INSERT", TENANT_POLICY):
             yield f"{place} lets the vault say more than of the organization it names"
+        return
+    if place == ("audit_heads", "chain"):
+        rules = {policy["qual"], policy["with_check"]} - {None}
+        if (policy["roles"], policy["cmd"], rules) != (["openbell_writer"], "ALL", {TENANT_POLICY}):
+            yield f"{place} lets an entry move another organization's head"
         return
     role, command = CROSSING.get(place, (None, None))
     if (policy["roles"], policy["cmd"]) != ([role], command):

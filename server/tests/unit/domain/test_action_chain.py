@@ -4,7 +4,8 @@ import hashlib
 
 import pytest
 
-from openbell_server.domain.orders.action_chain import CHAIN_START, ActionChain
+from openbell_server.domain.hash_chains import CHAIN_START
+from openbell_server.domain.orders.action_chain import ActionChain
 
 # number, the first number of its set, the action's hash, its receipt's hash
 Link = tuple[int, int, bytes, bytes]

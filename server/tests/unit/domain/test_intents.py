@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openbell_server.domain.hash_chains import canonical_bytes
 from openbell_server.domain.identifiers import IntentId, Symbol
-from openbell_server.domain.orders.intents import Command, CreateIntent, ReplaceIntent, canonical_bytes, command_hash
+from openbell_server.domain.orders.intents import Command, CreateIntent, ReplaceIntent, command_hash
 from openbell_server.domain.orders.order_terms import (
     OrderSide,
     OrderSpec,

@@ -1,19 +1,22 @@
-"""Writes the audit log: who changed what, with the values before and after, in the transaction of the change."""
+"""The audit log: who changed what, with the values before and after, written in the transaction of the change."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Connection
+from openbell_server.domain.access.audit_chain import Closed, Entry, Head
 
 # An object with JSON values; it never contains a secret.
 Facts = dict[str, Any]
 _queries = named_queries.load("audit_log")
+# Takes an organization, or None for all; its rows are read by chain_of.
+CHAINED_ENTRIES: Final[str] = _queries.chained_entries_across_organizations.sql
 
 
 def facts_of(row: asyncpg.Record) -> Facts:
@@ -34,7 +37,11 @@ async def append(
     before: Mapping[str, Any] | None,
     after: Mapping[str, Any],
 ) -> None:
-    """Add a row. `principal` is a type and an id; `before` is None if the object is new."""
+    """Add a row. `principal` is a type and an id; `before` is None if the object is new.
+
+    The database numbers and chains it, so the organization's log stays locked until the transaction ends: append after
+    every other lock that the transaction waits for, or two transactions may wait for each other.
+    """
     principal_type, principal_id = principal
     await _queries.append_to_audit_log(
         connection,
@@ -47,3 +54,18 @@ async def append(
         fact_before=None if before is None else json.dumps(before),
         fact_after=json.dumps(after),
     )
+
+
+async def chain_of(rows: AsyncIterable[asyncpg.Record]) -> AsyncIterator[Entry | Closed]:
+    """The rows of CHAINED_ENTRIES, with the head after each organization's last entry."""
+    closed: Closed | None = None
+    async for row in rows:
+        organization_id = str(row["organization_id"])
+        if closed is not None and closed.organization_id != organization_id:
+            yield closed
+        head = None if row["head_no"] is None else Head(row["head_no"], row["chain_head"])
+        closed = Closed(organization_id, head)
+        if row["entry_no"] is not None:
+            yield Entry(organization_id, row["entry_no"], row["hash"], tuple(row["fields"]))
+    if closed is not None:
+        yield closed

@@ -1,9 +1,8 @@
 """The hash chain over an account's actions and receipts."""
 
 import hashlib
-from typing import Final
 
-CHAIN_START: Final = bytes(32)
+from openbell_server.domain.hash_chains import CHAIN_START
 
 
 class ActionChain:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
+from openbell_server.domain.hash_chains import canonical_bytes
 from openbell_server.domain.identifiers import (
     AccountId,
     ActionId,
@@ -102,18 +103,6 @@ class IntentAction:
     principal_id: str
     receipt_id: ReceiptId
     created_at: datetime
-
-
-def canonical_bytes(*fields: str | None) -> bytes:
-    """Encode fields as length-prefixed UTF-8, None as a dash: different fields never give equal bytes."""
-    parts = []
-    for field in fields:
-        if field is None:
-            parts.append(b"-")
-        else:
-            encoded = field.encode()
-            parts.append(b"%d:%b" % (len(encoded), encoded))
-    return b"".join(parts)
 
 
 def plain(number: Decimal | None) -> str | None:

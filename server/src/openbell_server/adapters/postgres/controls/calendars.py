@@ -1,12 +1,13 @@
 """Stores operators' changes of market sessions, which override the built-in calendars."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Final
+from uuid import UUID
 
-from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Connection, PostgresStore, Role, transaction
+from openbell_server.adapters.postgres import audit_log, named_queries
+from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, PostgresStore, Role, transaction
 from openbell_server.domain.controls.rules import PLATFORM_ID
 from openbell_server.domain.markets.calendars import Session, SessionChange
 
@@ -46,7 +47,8 @@ class PostgresCalendarOperators(PostgresStore):
             return await read_session_changes(connection)
 
     async def change(self, changes: Sequence[SessionChange]) -> None:
-        async with transaction(self.pool, Role.OPERATOR) as connection:
+        (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
+        async with transaction(self.pool, Role.OPERATOR, PLATFORM_ID) as connection:
             await _begin(connection)
             for each in changes:
                 await _queries.change_session(
@@ -61,10 +63,12 @@ class PostgresCalendarOperators(PostgresStore):
                     operator=self.operator,
                 )
             await _rules.shut_doors(connection, whose=PLATFORM_ID)
+            await self._audit(connection, audit_id, "calendars change", changes)
 
     async def reset(self, calendar: str, trade_date: date, reason: str) -> int:
         """Restore the built-in sessions of a day; returns how many sessions had been changed."""
-        async with transaction(self.pool, Role.OPERATOR) as connection:
+        (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
+        async with transaction(self.pool, Role.OPERATOR, PLATFORM_ID) as connection:
             await _begin(connection)
             found = await read_session_changes(connection)
             mine = [each for each in found if (each.calendar, each.trade_date) == (calendar, trade_date)]
@@ -81,7 +85,20 @@ class PostgresCalendarOperators(PostgresStore):
                     operator=self.operator,
                 )
             await _rules.shut_doors(connection, whose=PLATFORM_ID)
+            if mine:
+                reset = [replace(each, opens_at=None, closes_at=None, reason=reason) for each in mine]
+                await self._audit(connection, audit_id, "calendars reset", reset)
         return len(mine)
+
+    async def _audit(
+        self, connection: Connection, audit_id: UUID, operation: str, changes: Sequence[SessionChange]
+    ) -> None:
+        sessions = [{name: value and str(value) for name, value in asdict(each).items()} for each in changes]
+        calendar = changes[0].calendar
+        who = ("OPERATOR", self.operator)
+        await audit_log.append(
+            connection, PLATFORM_ID, audit_id, who, operation, calendar, None, {"sessions": sessions}
+        )
 
 
 async def _begin(connection: Connection) -> None:

@@ -80,14 +80,16 @@ class PostgresRuleStore(PostgresStore):
             if change is None and before is None:
                 raise Problem("not_found", f"no rule {code} is set here")
             after = await _save(connection, address, code, _wanted(before, change), reason, principal)
-            await _record_change(connection, audit_id, before, after)
+            await _add_change(connection, before, after)
             if address.account_id is not None:
                 change_made = _change_made(before, _unless_removed(after))
                 await append_rule_changed(connection, address.organization_id, address.account_id, after, change_made)
             else:
-                # The last statement, so doors wait only for the commit.
+                # Late, so that doors wait little.
                 in_force_at = await _queries.put_in_force(connection, **_place(address), code=code)
                 after = replace(after, updated_at=in_force_at)
+            # After the doors: an open one may wait to append to this log.
+            await _audit_change(connection, audit_id, before, after)
         return _unless_removed(after)
 
     async def history(self, address: Address, code: str, before_version: int | None, limit: int) -> list[RuleChange]:
@@ -191,26 +193,25 @@ async def _save(
     return _rule(address, row)
 
 
-async def _record_change(connection: Connection, audit_id: UUID, before: StoredRule | None, after: StoredRule) -> None:
-    """Add to the rule's history and to the organization's audit log; the platform has no audit log."""
-    address = after.address
-    facts_before, facts_after = None if before is None else _facts(before), _facts(after)
-    removed = _unless_removed(after) is None
+async def _add_change(connection: Connection, before: StoredRule | None, after: StoredRule) -> None:
+    """Add to the rule's history."""
     await _queries.add_change(
         connection,
-        **_place(address),
+        **_place(after.address),
         code=after.code,
         version=after.version,
-        rule_before=None if facts_before is None else json.dumps(facts_before),
-        rule_after=None if removed else json.dumps(facts_after),
+        rule_before=None if before is None else json.dumps(_facts(before)),
+        rule_after=None if _unless_removed(after) is None else json.dumps(_facts(after)),
         reason=after.reason,
         principal_type=after.principal[0],
         principal_id=after.principal[1],
         changed_at=after.updated_at,
     )
-    if address.scope is Scope.PLATFORM:
-        return
-    operation = "controls rule remove" if removed else "controls rule"
+
+
+async def _audit_change(connection: Connection, audit_id: UUID, before: StoredRule | None, after: StoredRule) -> None:
+    address = after.address
+    operation = "controls rule remove" if _unless_removed(after) is None else "controls rule"
     subject = " ".join(part for part in (address.scope, address.subject, after.code) if part)
     await audit_log.append(
         connection,
@@ -219,8 +220,8 @@ async def _record_change(connection: Connection, audit_id: UUID, before: StoredR
         after.principal,
         operation,
         subject,
-        facts_before,
-        facts_after,
+        None if before is None else _facts(before),
+        _facts(after),
     )
 
 

@@ -14,8 +14,8 @@ returning control_epoch;
 select begin_every_epoch();
 
 -- name: shut_doors(whose)^
--- Open doors hold this lock shared. Once this transaction holds it, the next door to open reads what it commits. Run it last
--- before the commit, so that doors wait only for the commit.
+-- Open doors hold this lock shared. Once this transaction holds it, the next door to open reads what it commits. Run it late,
+-- so that doors wait little, but before the entry of the audit log, for which an open door may wait.
 select pg_advisory_xact_lock(hashtextextended(:whose::uuid::text, 7));
 
 -- name: put_in_force(organization_id, scope, of_whom, code)$

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
-from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres import audit_log, named_queries
 from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, UNAVAILABLE, describe_error
 from openbell_server.adapters.postgres.schema import REVISIONS
-from openbell_server.domain.orders.action_chain import CHAIN_START, ActionChain
-from openbell_server.domain.orders.intents import canonical_bytes
+from openbell_server.domain.access.audit_chain import Verification
+from openbell_server.domain.hash_chains import CHAIN_START, canonical_bytes
+from openbell_server.domain.orders.action_chain import ActionChain
 
 OFFENDERS_NAMED: Final = 5
 # A large database takes long, and a reader blocks no other transaction.
@@ -97,6 +98,11 @@ REFUSALS: Final = Check(
     "refusals",
     "Every account's refusals are numbered 1, 2, 3 … without a gap, and the chain over them ends at its head.",
     f"Refusals of these accounts were changed, exchanged or removed: {_TOUCHED}",
+)
+AUDIT: Final = Check(
+    "audit",
+    "Every organization's audit log is numbered 1, 2, 3 … without a gap, and the chain over it ends at its head.",
+    f"Entries of these organizations were changed, exchanged, inserted or removed: {_TOUCHED}",
 )
 _STATEMENTS: Final = (
     Check(
@@ -185,7 +191,13 @@ async def check_backup(url: str) -> BackupReport:
 
 async def _check(connection: Connection) -> BackupReport:
     revision = await _known_revision(connection)
-    findings = [Finding(LOGIN), Finding(SCHEMA), *await _follow_chains(connection), await _follow_refusals(connection)]
+    findings = [
+        Finding(LOGIN),
+        Finding(SCHEMA),
+        *await _follow_chains(connection),
+        await _follow_refusals(connection),
+        await _follow_audit_log(connection),
+    ]
     for check in _STATEMENTS:
         assert check.statement is not None
         finding = Finding(check)
@@ -264,6 +276,16 @@ async def _follow_refusals(connection: Connection) -> Finding:
                 is_whole = is_whole and row["refusal_no"] == number and row["verdict"] == "REFUSED"
                 head = hashlib.sha256(head + hashlib.sha256(row["body"].encode()).digest()).digest()
         judge()
+    return finding
+
+
+async def _follow_audit_log(connection: Connection) -> Finding:
+    finding, result = Finding(AUDIT), Verification()
+    async with _reading(connection, finding):
+        async for part in audit_log.chain_of(connection.cursor(audit_log.CHAINED_ENTRIES, None, prefetch=ROWS_AT_ONCE)):
+            result.take(part)
+    for organization_id in dict.fromkeys(flaw.organization_id for flaw in result.flaws):
+        finding.add_offender(organization_id)
     return finding
 
 

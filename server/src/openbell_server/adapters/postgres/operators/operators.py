@@ -1,6 +1,5 @@
 """Stores organizations, keys, accounts and users for operators; each change has its row in the audit log."""
 
-import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from openbell_server.adapters.postgres.audit_log import Facts, facts_of
 from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, Role, transaction
 from openbell_server.adapters.postgres.controls.calendars import PostgresCalendarOperators
 from openbell_server.adapters.postgres.operators.action_operators import PostgresActionOperators
+from openbell_server.adapters.postgres.operators.audit_operators import PostgresAuditOperators
 from openbell_server.adapters.postgres.operators.halt_operators import PostgresHaltOperators
 from openbell_server.adapters.postgres.operators.operator_store import OperatorStore
 from openbell_server.adapters.postgres.operators.outbox_operators import PostgresOutboxOperators
@@ -26,6 +26,7 @@ from openbell_server.adapters.postgres.schema import operators_pool
 from openbell_server.domain.access.accounts import Environment, NewAccount
 from openbell_server.domain.access.api_keys import PresentedKey
 from openbell_server.domain.access.credentials import CredentialStatus
+from openbell_server.domain.controls.rules import PLATFORM_ID
 from openbell_server.domain.errors import OperatorError
 from openbell_server.domain.identifiers import AccountId, OrganizationId
 
@@ -53,6 +54,10 @@ class PostgresOperatorStore(OperatorStore):
     @property
     def actions(self) -> PostgresActionOperators:
         return PostgresActionOperators(self.pool, self.operator)
+
+    @property
+    def audit(self) -> PostgresAuditOperators:
+        return PostgresAuditOperators(self.pool, self.operator)
 
     @property
     def calendars(self) -> PostgresCalendarOperators:
@@ -241,23 +246,14 @@ class PostgresOperatorStore(OperatorStore):
         """Accept the user's access tokens again."""
         return await self._change_user(provider, subject, organization_id, None)
 
-    async def list_audit_log(self, organization_id: UUID | None, row_limit: int) -> list[Facts]:
-        """Audit rows, the newest first."""
-        async with transaction(self.pool, Role.OPERATOR, organization_id) as connection:
-            if organization_id is not None:
-                await self._lock_organization(connection, organization_id)
-            rows = _queries.list_audit_log_across_organizations(
-                connection, organization_id=organization_id, row_limit=row_limit
-            )
-            return [_entry(facts_of(row)) async for row in rows]
-
     async def _change_user(
         self, provider: str, subject: str, organization_id: UUID | None, reason: str | None
     ) -> Facts:
-        """Returns the user afterwards; the change is audited only if an organization is given."""
+        """Returns the user afterwards; without an organization, the change is in the platform's audit log."""
         (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
         who = {"provider": provider, "subject": subject}
-        async with transaction(self.pool, Role.OPERATOR, organization_id) as connection:
+        log = PLATFORM_ID if organization_id is None else organization_id
+        async with transaction(self.pool, Role.OPERATOR, log) as connection:
             if organization_id is not None:
                 await self._lock_organization(connection, organization_id)
             before = await _user(connection, who)
@@ -268,9 +264,8 @@ class PostgresOperatorStore(OperatorStore):
             else:
                 await _queries.deny_user_across_organizations(connection, **who, reason=reason)
             after = await _user(connection, who)
-            if organization_id is not None:
-                operation = "users enable" if reason is None else "users disable"
-                await self._audit(connection, organization_id, audit_id, operation, subject, before, after)
+            operation = "users enable" if reason is None else "users disable"
+            await self._audit(connection, log, audit_id, operation, subject, before, after)
             return after
 
     async def _change_organization(
@@ -291,10 +286,10 @@ class PostgresOperatorStore(OperatorStore):
                 entitlements=wanted["entitlements"],
                 paper_enforcement=wanted["paper_enforcement"],
             )
-            await self._audit(
-                connection, organization_id, audit_id, operation, organization_id, before, after := facts_of(row)
-            )
+            after = facts_of(row)
             await _rules.shut_doors(connection, whose=organization_id)
+            # After the doors: an open one may wait to append to this log.
+            await self._audit(connection, organization_id, audit_id, operation, organization_id, before, after)
             return after
 
     async def _change_api_key(
@@ -326,14 +321,6 @@ class PostgresOperatorStore(OperatorStore):
             await self._audit(connection, organization_id, audit_id, operation, before["api_key_id"], before, after)
             return after
 
-    async def _lock_organization(self, connection: Connection, organization_id: UUID) -> Facts:
-        row = await _queries.lock_organization(connection, organization_id=organization_id)
-        if row is None:
-            raise OperatorError(
-                f"There is no organization {organization_id}: see `openbell-server organizations list`."
-            )
-        return facts_of(row)
-
     async def _lock_api_key(self, connection: Connection, organization_id: UUID, key_id: str) -> Facts:
         return facts_of(await _queries.lock_api_key(connection, organization_id=organization_id, key_id=key_id))
 
@@ -342,7 +329,3 @@ async def _user(connection: Connection, who: dict[str, str]) -> Facts:
     row = await _queries.find_denied_user_across_organizations(connection, **who)
     facts = {**who, "reason": None, "denied_at": None} if row is None else facts_of(row)
     return facts | {"disabled": row is not None}
-
-
-def _entry(facts: Facts) -> Facts:
-    return facts | {name: facts[name] and json.loads(facts[name]) for name in ("before", "after")}

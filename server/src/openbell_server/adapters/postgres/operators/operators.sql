@@ -44,14 +44,15 @@ delete from denied_users where provider = :provider and subject = :subject;
 
 -- name: list_audit_log_across_organizations(organization_id, row_limit)
 -- The newest rows of each organization, or of one, by primary key; of these, the newest.
-select a.* from organizations o
+select a.* from audit_heads h
 cross join lateral (
-    select organization_id, audit_id, occurred_at, principal_type, principal_id, operation, object_id, before, after
-    from audit_log l where l.organization_id = o.organization_id
-    order by audit_id desc limit :row_limit
+    select organization_id, entry_no, audit_id, occurred_at, login, principal_type, principal_id, operation, object_id,
+        before, after
+    from audit_log l where l.organization_id = h.organization_id
+    order by entry_no desc limit :row_limit
 ) a
-where :organization_id::uuid is null or o.organization_id = :organization_id
-order by a.audit_id desc limit :row_limit;
+where :organization_id::uuid is null or h.organization_id = :organization_id
+order by a.occurred_at desc, a.organization_id, a.entry_no desc limit :row_limit;
 
 -- name: list_accounts_across_organizations(organization_id, halted_only, row_limit)
 -- The oldest first; of all organizations, or of one.
