@@ -121,7 +121,8 @@ def test_an_entry_moved_to_another_organization_is_missed_in_one_and_found_in_th
     ones, twos = a_log(ONE), a_log(TWO)
     moved = replace(ones.pop(4), organization_id=TWO)
     result = Verification()
-    for part in (*ones, Closed(ONE, head_of(a_log(ONE))), moved, *twos, Closed(TWO, head_of(twos))):
+    parts: list[Entry | Closed] = [*ones, Closed(ONE, head_of(a_log(ONE))), moved, *twos, Closed(TWO, head_of(twos))]
+    for part in parts:
         result.take(part)
     result.end()
     assert {flaw.organization_id for flaw in result.flaws} == {ONE, TWO}

@@ -1,8 +1,8 @@
 """Stores operators' changes of market sessions, which override the built-in calendars."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import date
+from dataclasses import dataclass, replace
+from datetime import UTC, date
 from typing import Final
 from uuid import UUID
 
@@ -93,7 +93,17 @@ class PostgresCalendarOperators(PostgresStore):
     async def _audit(
         self, connection: Connection, audit_id: UUID, operation: str, changes: Sequence[SessionChange]
     ) -> None:
-        sessions = [{name: value and str(value) for name, value in asdict(each).items()} for each in changes]
+        sessions = [
+            {
+                "trade_date": each.trade_date.isoformat(),
+                "session": each.session,
+                # In UTC; null if the session is closed, or has its built-in hours again.
+                "opens_at": each.opens_at and each.opens_at.astimezone(UTC).isoformat(),
+                "closes_at": each.closes_at and each.closes_at.astimezone(UTC).isoformat(),
+                "reason": each.reason,
+            }
+            for each in changes
+        ]
         calendar = changes[0].calendar
         who = ("OPERATOR", self.operator)
         await audit_log.append(
