@@ -80,7 +80,8 @@ select * from accept_commands(
     array['{organization}'::uuid], array[('{account}' || lpad(to_hex(:account::bigint), 12, '0'))::uuid],
     array['CREATE'], array['key ' || :one::bigint], array['{hash}'::bytea], array[1::bigint], array[1::bigint],
     array['AAPL'], array['BUY'], array['LIMIT'], array['SMART'], array[10::numeric], array[187.25::numeric],
-    array[null::numeric], array['DAY'], array[null::text], array['API_KEY'], array['{organization}'], array['{receipt}']
+    array[null::numeric], array['DAY'], array[null::text], array['API_KEY'], array['{organization}'],
+    array['{receipt}'], array[false]
 );
 """
 

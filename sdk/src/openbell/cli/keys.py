@@ -28,11 +28,16 @@ def create(
     expires_at: Annotated[
         str | None, typer.Option("--expires-at", help="For example 2027-03-06T21:00:00Z.", show_default=False)
     ] = None,
+    own_orders_only: Annotated[
+        bool, typer.Option("--own-orders-only", help="Let it cancel and replace only orders that it created.")
+    ] = False,
 ) -> None:
     """Create a key and print it. It cannot be printed again."""
     environment: Environment = "live" if live else "paper"
     until = moment_of("--expires-at", expires_at)
-    made = call.client.api_keys.create(name, environment=environment, permissions=permissions, expires_at=until)
+    made = call.client.api_keys.create(
+        name, environment=environment, permissions=permissions, expires_at=until, own_orders_only=own_orders_only
+    )
     _show(call, [made])
     if made.api_key is not None and not call.as_json:
         typer.echo(f"{made.api_key}  (shown this once)")
@@ -95,4 +100,5 @@ def _state(key: "ApiKey") -> str:
     if key.revoked_at is not None:
         return "revoked"
     until = "" if key.expires_at is None else f"until {key.expires_at:%Y-%m-%d %H:%M}Z"
-    return "disabled" if key.disabled else until
+    facts = ("disabled" if key.disabled else until, "own orders only" if key.own_orders_only else "")
+    return ", ".join(fact for fact in facts if fact)

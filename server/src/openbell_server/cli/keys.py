@@ -13,7 +13,17 @@ from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.principals import PERMISSIONS
 from openbell_server.domain.errors import OperatorError
 
-COLUMNS = ("key_id", "name", "environment", "permissions", "disabled", "revoked_at", "expires_at", "created_at")
+COLUMNS = (
+    "key_id",
+    "name",
+    "environment",
+    "permissions",
+    "own_orders_only",
+    "disabled",
+    "revoked_at",
+    "expires_at",
+    "created_at",
+)
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="Its public id, as `keys list` shows it.")]
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -25,6 +35,9 @@ def create(
     permission: Annotated[list[str], typer.Option(help=f"Any of {', '.join(sorted(PERMISSIONS))}; repeat the option.")],
     name: Annotated[str, typer.Option(help="What it is for.")] = "key",
     expires: Annotated[str, typer.Option(help="When it expires, as 2027-01-31 or 2027-01-31T12:00:00Z.")] = "",
+    own_orders_only: Annotated[
+        bool, typer.Option("--own-orders-only", help="Let it cancel and replace only orders that it created.")
+    ] = False,
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
@@ -41,6 +54,7 @@ def create(
             environment=environment,
             permissions=permissions,
             expires_at=expires_at,
+            own_orders_only=own_orders_only,
         ),
         acting_as,
     )

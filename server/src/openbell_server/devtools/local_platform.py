@@ -21,7 +21,7 @@ from openbell_server.devtools.local_services import LocalServices
 from openbell_server.devtools.stack import APP_LOGIN, EXECUTOR_LOGIN, Stack
 from openbell_server.domain.access import api_keys
 from openbell_server.domain.access.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment, NewAccount
-from openbell_server.domain.access.principals import PERMISSIONS
+from openbell_server.domain.access.principals import CONTROL_LOOSEN, PERMISSIONS
 from openbell_server.domain.identifiers import AccountId, OrganizationId
 from openbell_server.processes.vault import FILE
 from openbell_server.settings import Settings
@@ -199,7 +199,7 @@ async def _seed(url: str, brokers: Sequence[str], provider: str) -> Seeded:
                 presented,
                 name="dev",
                 environment=Environment.PAPER,
-                permissions=PERMISSIONS,
+                permissions=PERMISSIONS - {CONTROL_LOOSEN},
             )
         return seeded
 

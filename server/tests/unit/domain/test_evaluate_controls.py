@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.controls.catalogue import CATALOGUE, PLACES, SETTABLE, checked_parameters
-from openbell_server.domain.controls.evaluate import applicable, evaluate, exemption, needs
+from openbell_server.domain.controls.evaluate import applicable, evaluate, exemption, needs, with_position
 from openbell_server.domain.controls.facts import STATEFUL, CommandFacts, Facts, Gate, Need
 from openbell_server.domain.controls.findings import Mode, Scope, Verdict
 from openbell_server.domain.controls.rules import Rule
@@ -157,7 +158,7 @@ def test_a_rule_asks_for_no_more_than_it_needs() -> None:
     assert needed("TICK", {}, asks()) == set()
     assert needed("PRICE_COLLAR", {"up_percent": "1", "down_percent": "1"}) == {Need.PRICE}
     assert needed("DUPLICATE", {}) == {Need.DUPLICATES}
-    assert needed("DUPLICATE", {}, asks(allow_duplicate=True)) == set()
+    assert needed("DUPLICATE", {"callers_may_override": True}, asks(allow_duplicate=True)) == set()
     assert needed("OPEN_ORDERS_MAX", {"count": 1}, changes(asks(quantity="11"), quantity="10")) == set()
     assert set(needs(everything(), COMMAND)).isdisjoint(STATEFUL)
 
@@ -172,9 +173,62 @@ def test_what_a_case_is_judged_by_is_what_its_rule_asked_for() -> None:
 
 
 def test_a_duplicate_that_is_meant_and_a_replace_are_no_duplicates() -> None:
-    rule, facts = a_rule("DUPLICATE", {}), knows(equal_orders=[NOW])
+    rule, facts = a_rule("DUPLICATE", {"callers_may_override": True}), knows(equal_orders=[NOW])
     for command in (asks(allow_duplicate=True), changes(asks(quantity="11"), quantity="10")):
         assert evaluate(a_book(rule), command, facts, Gate.ACCEPT) == []
+
+
+def test_allow_duplicate_has_an_effect_only_if_every_duplicate_rule_permits_it() -> None:
+    facts = knows(equal_orders=[NOW - timedelta(seconds=30)])
+    meant = asks(allow_duplicate=True)
+    permits, forbids = {"window_millis": 60_000, "callers_may_override": True}, {"callers_may_override": False}
+    both = a_book(a_rule("DUPLICATE", permits, scope=Scope.ORGANIZATION), a_rule("DUPLICATE", forbids))
+    # The order is older than the window of the rule that forbids it, and still the other rule refuses.
+    lines = evaluate(both, meant, facts, Gate.ACCEPT)
+    assert [(line.refuses, line.inputs["callers_may_override"]) for line in lines] == [(True, "true"), (False, "false")]
+    assert evaluate(a_book(a_rule("DUPLICATE", permits)), meant, facts, Gate.ACCEPT) == []
+    watched = a_book(a_rule("DUPLICATE", permits), a_rule("DUPLICATE", forbids, mode=Mode.SHADOW))
+    assert not any(line.refuses for line in evaluate(watched, meant, facts, Gate.ACCEPT))
+
+
+@pytest.mark.parametrize(("environment", "refuses"), [(Environment.LIVE, True), (Environment.PAPER, False)])
+def test_a_caller_may_override_duplicates_on_paper_only_unless_the_rule_says_otherwise(
+    environment: Environment, refuses: bool
+) -> None:
+    meant = asks(allow_duplicate=True, environment=environment)
+    lines = evaluate(a_book(a_rule("DUPLICATE", {})), meant, knows(equal_orders=[NOW]), Gate.ACCEPT)
+    assert any(line.refuses for line in lines) is refuses
+    if refuses:
+        assert lines[0].would_pass is not None
+        assert "allow_duplicate" not in lines[0].would_pass
+
+
+SMALLER_STOP = changes(asks(SELL, quantity="4", stop="90"), quantity="10")
+HIGHER_STOP_LIMIT = changes(asks(BUY, quantity="10", limit="119", stop="110"), quantity="10", limit="120")
+
+
+@pytest.mark.parametrize(
+    ("command", "position", "protects"),
+    [
+        (SMALLER_STOP, "10", True),
+        (SMALLER_STOP, "0", False),
+        (SMALLER_STOP, "-10", False),
+        (SMALLER_STOP, None, True),
+        (HIGHER_STOP_LIMIT, "-10", True),
+        (HIGHER_STOP_LIMIT, "10", False),
+        (changes(asks(SELL, quantity="4", limit="90"), quantity="10", limit="90"), "10", False),
+        (changes(asks(SHORT, quantity="4", stop="90"), quantity="10"), "-10", False),
+    ],
+)
+def test_a_replace_of_a_stop_that_protects_the_position_is_not_exempt(
+    command: CommandFacts, position: str | None, protects: bool
+) -> None:
+    known = with_position(command, None if position is None else Decimal(position))
+    assert exemption(known) == (None if protects else "REDUCES_RISK")
+    lines = evaluate(a_book(a_rule("SWITCH", HALTED)), known, knows(), Gate.DOOR)
+    assert any(line.refuses for line in lines) is protects
+    cancelled = replace(known, action_type=ActionType.CANCEL)
+    assert exemption(cancelled) == "CANCEL"
 
 
 def test_a_shadow_rule_never_hides_a_hard_one() -> None:

@@ -114,6 +114,7 @@ class Authenticate:
             organization_id=key.organization_id,
             environment=key.environment,
             permissions=key.permissions,
+            own_orders_only=key.own_orders_only,
         )
 
     async def _by_token(self, token: str, age_seconds_max: float) -> Caller:

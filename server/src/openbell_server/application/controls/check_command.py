@@ -13,6 +13,7 @@ from openbell_server.application.controls.ports.rules import (
     RuleBookStore,
 )
 from openbell_server.domain.access.accounts import TradingAccount
+from openbell_server.domain.access.authorization import require_own_order
 from openbell_server.domain.access.principals import Principal, PrincipalKind
 from openbell_server.domain.controls.evaluate import (
     applicable_rules,
@@ -21,6 +22,7 @@ from openbell_server.domain.controls.evaluate import (
     exemption,
     in_order,
     needs_of,
+    with_position,
 )
 from openbell_server.domain.controls.facts import STATEFUL, CommandFacts, Facts, Gate, Need, Rate
 from openbell_server.domain.controls.findings import Finding
@@ -104,8 +106,8 @@ class Case:
 
     def question(self, idempotency_key: str | None = None) -> Counting:
         assert self.asked is not None
-        parameters = [rule.parameters for rule, needed in self.rules if Need.DUPLICATES in needed]
-        windows = [each.window_millis for each in parameters if isinstance(each, Window)]
+        # Also of rules that permit an override: it has no effect if another rule does not permit it.
+        windows = [rule.parameters.window_millis for rule, _ in self.rules if isinstance(rule.parameters, Window)]
         return Counting(
             asked=self.asked,
             needs=self.needs,
@@ -181,8 +183,9 @@ class CheckCommand:
         order = await self.intents.find_order(account.organization_id, account.id, command.ref_intent_id)
         if order is None:
             return None
+        require_own_order(caller, order.creator)
         spec = command.spec
-        return CommandFacts(
+        asked = CommandFacts(
             action_type=ActionType.REPLACE,
             symbol=order.symbol,
             order_side=order.order_side,
@@ -200,6 +203,7 @@ class CheckCommand:
             deadline=request.deadline,
             allow_duplicate=request.allow_duplicate,
         )
+        return with_position(asked, order.position)
 
     async def _facts(
         self, account: TradingAccount, asked: CommandFacts, rules: list[Rule], needed: frozenset[Need]

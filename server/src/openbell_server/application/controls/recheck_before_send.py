@@ -1,7 +1,16 @@
 """Evaluate a queued command again under the account's lock, just before it is sent to the broker."""
 
+from decimal import Decimal
+
 from openbell_server.application.ports.account_transaction import AccountTransaction, TrackedAction
-from openbell_server.domain.controls.evaluate import applicable_rules, evaluate, exemption, needs
+from openbell_server.domain.controls.evaluate import (
+    applicable_rules,
+    evaluate,
+    exemption,
+    may_protect,
+    needs,
+    with_position,
+)
 from openbell_server.domain.controls.facts import CommandFacts, Gate
 from openbell_server.domain.controls.receipts import Evaluation, command_facts, receipt_of
 from openbell_server.domain.controls.symbol_controls import DoorFacts, switched_off
@@ -16,6 +25,10 @@ async def recheck(transaction: AccountTransaction, action: TrackedAction, *, acc
     if off is not None:
         return off
     asked = _asked(action, door)
+    if may_protect(asked):
+        held = await transaction.held_positions()
+        position = None if held.as_of is None else held.quantities.get(asked.symbol, Decimal(0))
+        asked = with_position(asked, position)
     book = await transaction.rule_book((door.organization_epoch, door.account_epoch))
     rules = applicable_rules(book, asked, Gate.DOOR)
     facts = await transaction.facts_at_door(action, asked, rules, needs(rules, asked))

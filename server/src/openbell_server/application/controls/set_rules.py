@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
 from uuid import UUID
 
 from openbell_server.application.access.find_account import find_account
@@ -17,15 +16,13 @@ from openbell_server.domain.access.authorization import (
     require_entitlement,
     require_environment,
 )
-from openbell_server.domain.access.principals import Principal, PrincipalKind
+from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.controls.catalogue import SETTABLE, checked_parameters
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.controls.rules import SWITCH, Address, Override, RuleTerms, StoredRule, SwitchState
 from openbell_server.domain.errors import FieldProblem, InvalidCommand, Problem
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.names import check_reason
-
-_STRICTNESS: Final = {state: place for place, state in enumerate(SwitchState)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,23 +144,14 @@ class SetRules:
         decode: Callable[[], Awaitable[WantedSwitch]],
         expected: Collection[int] | None,
     ) -> StoredRule:
-        """Set the switch. An API key may make it stricter; only a user may lift it."""
+        """Set the switch."""
         address = await self._enter(caller, place, place.edit)
         wanted = await decode()
         check_reason("reason", wanted.reason)
         if wanted.cancel_working and wanted.state is SwitchState.ACTIVE:
             raise InvalidCommand("cancel_working", "is only for a switch that stops something")
         parameters = {"state": wanted.state, "cancel_working": wanted.cancel_working}
-        guarded = caller.kind is not PrincipalKind.USER and wanted.state is not SwitchState.HALTED
-        version = await self._require_no_lifting(address, wanted.state) if guarded else None
-        seen = expected if version is None else {version} if expected is None else {version} & set(expected)
-        try:
-            terms = RuleTerms(parameters=parameters)
-            saved = await self._save(address, SWITCH, terms, wanted.reason, caller, seen)
-        except Problem as problem:
-            if problem.code == "version_mismatch" and expected is None:
-                raise Problem("concurrent_change", "another caller set the switch at the same time") from None
-            raise
+        saved = await self._save(address, SWITCH, RuleTerms(parameters=parameters), wanted.reason, caller, expected)
         assert saved is not None, "a switch that was just set exists"
         return saved
 
@@ -180,15 +168,6 @@ class SetRules:
         if address.account_id is not None:
             self.hints.events_were_written([address.account_id])
         return saved
-
-    async def _require_no_lifting(self, address: Address, state: SwitchState) -> int:
-        """The version of the switch, 0 if it was never set; raises Problem if this state would lift it."""
-        found = await self.rules.find_rule(address, SWITCH)
-        if found is None:
-            return 0
-        if _STRICTNESS[state] < _STRICTNESS[switch_state(found)]:
-            raise Problem("permission_denied", "a switch is lifted by a user with the role admin, never by an API key")
-        return found.version
 
     async def _enter(self, caller: Principal, place: Place, operation: Operation) -> Address:
         if place.account_id is not None:

@@ -15,6 +15,7 @@ from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.controls.kinds.times import MarketSession, OpenTimes, open_times
 from openbell_server.domain.controls.symbol_controls import (
+    TIME_FIELDS,
     ManualControl,
     Recorded,
     TimeControl,
@@ -72,7 +73,8 @@ class SetSymbolControls:
         def change(current: TimeControl) -> TimeControl:
             return patch_time(current, patch.change, patch.clear)
 
-        recorded = await self.controls.change_time(caller.organization_id, account_id, symbol, change, caller)
+        named = [name for name in TIME_FIELDS if getattr(patch.change, name) is not None]
+        recorded = await self.controls.change_time(caller.organization_id, account_id, symbol, change, caller, named)
         self.hints.events_were_written([account_id])
         return await self._times(account, symbol, recorded, recorded.updated_at)
 

@@ -11,7 +11,7 @@ from openbell_server.application.intents.ports import IntentStore
 from openbell_server.application.intents.submit_intent import TRIES_MAX
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.domain.access.accounts import TradingAccount
-from openbell_server.domain.access.authorization import Operation
+from openbell_server.domain.access.authorization import Operation, require_own_order
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.controls.receipts import Receipt
 from openbell_server.domain.errors import Problem
@@ -36,7 +36,7 @@ class EvaluateCommand:
         broker = self.brokers[account.broker]
         request = decode(broker)
         lacking = [finding for finding in capability_findings(broker, request.command) if finding.refuses]
-        await self._require_intent(account, request)
+        await self._require_intent(caller, account, request)
         for tried in range(TRIES_MAX):
             if tried:
                 account = await find_account(self.accounts, caller, Operation.READ_CONTROLS, account_id)
@@ -45,9 +45,10 @@ class EvaluateCommand:
                 return receipt
         raise Problem("concurrent_change", f"the rules changed during each of {TRIES_MAX} attempts")
 
-    async def _require_intent(self, account: TradingAccount, request: CommandRequest) -> None:
+    async def _require_intent(self, caller: Principal, account: TradingAccount, request: CommandRequest) -> None:
         if isinstance(request.command, CreateIntent):
             return
         order = await self.intents.find_order(account.organization_id, account.id, request.command.ref_intent_id)
         if order is None:
             raise Problem("not_found", "there is no such intent")
+        require_own_order(caller, order.creator)

@@ -16,7 +16,7 @@ from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.ports.ids import Ids
 from openbell_server.domain.access.accounts import TRADING_LIVE, Environment, TradingAccount
-from openbell_server.domain.access.authorization import Operation, admit_to_account
+from openbell_server.domain.access.authorization import NOT_OWN_ORDER, Operation, admit_to_account
 from openbell_server.domain.access.credentials import NOT_READY
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.controls.receipts import Receipt
@@ -44,6 +44,7 @@ ReadKey = Callable[[], str | None]
 # Refusals of the accept step, with code, detail and fields for the caller.
 _REFUSALS: Final[dict[AcceptStatus, tuple[str, str, tuple[FieldProblem, ...]]]] = {
     AcceptStatus.NOT_FOUND: ("not_found", "there is no such intent", ()),
+    AcceptStatus.NOT_OWN: ("permission_denied", NOT_OWN_ORDER, ()),
     AcceptStatus.ORDER_TERMINAL: ("order_terminal", "the order of this intent is already closed", ()),
     AcceptStatus.ORDER_UNKNOWN: ("order_unknown", "it is not known yet whether the order is at the broker", ()),
     AcceptStatus.IMMUTABLE_FIELD: (

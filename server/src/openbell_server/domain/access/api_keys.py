@@ -35,6 +35,7 @@ class ApiKey:
     organization_id: OrganizationId
     environment: Environment
     permissions: frozenset[str]
+    own_orders_only: bool
     secret_hash: bytes = field(repr=False)
     disabled: bool
     revoked_at: datetime | None
@@ -51,6 +52,8 @@ class ApiKeyRecord:
     name: str
     environment: Environment
     permissions: tuple[str, ...]
+    # Whether it may cancel and replace only orders of intents that it created.
+    own_orders_only: bool
     disabled: bool
     revoked_at: datetime | None
     expires_at: datetime | None
@@ -63,6 +66,7 @@ class NewApiKey:
     environment: Environment
     permissions: frozenset[str]
     expires_at: datetime | None
+    own_orders_only: bool = False
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -78,6 +82,7 @@ class KeyChange:
 
     name: str | None = None
     disabled: bool | None = None
+    own_orders_only: bool | None = None
     revoked: bool = False
 
     def __post_init__(self) -> None:

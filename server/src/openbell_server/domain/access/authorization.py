@@ -10,6 +10,7 @@ from openbell_server.domain.access.principals import (
     ACCOUNT_EDIT,
     ACCOUNT_READ,
     CONTROL_EDITS,
+    CONTROL_LOOSEN,
     CONTROL_READ,
     CREDENTIAL_EDIT,
     CREDENTIAL_READ,
@@ -88,7 +89,6 @@ RULES: Final = {
     Operation.EDIT_CONTROLS: Rule(
         permissions=frozenset(CONTROL_EDITS.values()), roles=frozenset({Role.ADMIN}), entitlement=CONTROLS_PREMIUM
     ),
-    # A key must not loosen its own limits.
     Operation.EDIT_ORGANIZATION_CONTROLS: Rule(roles=frozenset({Role.ADMIN}), entitlement=CONTROLS_PREMIUM),
     Operation.READ_CONTROLS: Rule(
         permissions=frozenset({CONTROL_READ}),
@@ -133,6 +133,9 @@ RULES: Final = {
         roles=frozenset({Role.ADMIN}), scopes=frozenset({CREDENTIAL_READ}), scoped=False, internal=True
     ),
 }
+
+
+NOT_OWN_ORDER: Final = "the key has own_orders_only, and another caller created this intent"
 
 
 def require(caller: Caller, operation: Operation) -> None:
@@ -190,6 +193,7 @@ def admit(caller: Caller, operation: Operation, organization_header: str | None)
         organization_id=organization_id,
         environment=caller.environment,
         permissions=caller.permissions,
+        own_orders_only=caller.own_orders_only,
     )
 
 
@@ -212,6 +216,25 @@ def _named(organization_header: str | None) -> OrganizationId:
             (FieldProblem("/headers/x-organization-id", "invalid", message),),
         )
     return OrganizationId(named)
+
+
+def require_loosening(principal: Principal, why: str) -> None:
+    """Raises Problem unless the caller may loosen: admins, operators, and keys to which an admin gave the permission.
+
+    `why` states what loosens. Operations that change something admit no other users than admins.
+    """
+    is_key = principal.kind in (PrincipalKind.API_KEY, PrincipalKind.SERVICE)
+    if is_key and CONTROL_LOOSEN not in principal.permissions:
+        raise Problem(
+            "permission_denied",
+            f"this loosens a limit ({why}); it takes an admin, or a key with the permission {CONTROL_LOOSEN}",
+        )
+
+
+def require_own_order(principal: Principal, creator: tuple[str, str]) -> None:
+    """Raises Problem if the caller is a key for its own orders only, and another principal created the intent."""
+    if principal.own_orders_only and creator != (principal.kind, principal.id):
+        raise Problem("permission_denied", NOT_OWN_ORDER)
 
 
 def require_environment(principal: Principal, environment: Environment) -> None:

@@ -11,6 +11,8 @@ INTENT_EDIT: Final = "intent:edit"
 INTENT_READ: Final = "intent:read"
 EVENT_READ: Final = "event:read"
 CONTROL_READ: Final = "control:read"
+# To undo or weaken a control; an admin gives it to a key.
+CONTROL_LOOSEN: Final = "control:loosen"
 ACCOUNT_READ: Final = "account:read"
 ACCOUNT_EDIT: Final = "account:edit"
 CREDENTIAL_READ: Final = "credential:read"
@@ -23,7 +25,7 @@ CONTROL_EDITS: Final = {environment: f"control:edit:{environment}" for environme
 # Permissions that an API key can have.
 PERMISSIONS: Final = frozenset(
     {INTENT_EDIT, INTENT_READ, EVENT_READ, ACCOUNT_READ, ACCOUNT_EDIT, CREDENTIAL_EDIT}
-    | {CONTROL_READ, *CONTROL_EDITS.values(), WEBHOOK_READ, WEBHOOK_EDIT}
+    | {CONTROL_READ, CONTROL_LOOSEN, *CONTROL_EDITS.values(), WEBHOOK_READ, WEBHOOK_EDIT}
 )
 
 
@@ -63,6 +65,8 @@ class Caller:
     environment: Environment | None = None
     # A key's permissions, or a service account's scopes.
     permissions: frozenset[str] = frozenset()
+    # Of a key: it may cancel and replace only orders of intents that it created.
+    own_orders_only: bool = False
     role: Role | None = None
 
 
@@ -76,6 +80,7 @@ class Principal:
     # Only a key is bound to an environment.
     environment: Environment | None
     permissions: frozenset[str]
+    own_orders_only: bool = False
 
 
 def operator_principal(name: str, organization_id: OrganizationId) -> Principal:

@@ -24,6 +24,7 @@ from openbell_server.domain.controls.evaluate import (
     evaluate_rules,
     exemption,
     in_order,
+    with_position,
 )
 from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate, Need
 from openbell_server.domain.controls.findings import Finding, Mode, RuleResult, Scope, Verdict
@@ -189,7 +190,8 @@ class Replay:
         if order is None:
             return asked
         terms, filled_quantity = order
-        return replace(asked, before=terms, filled_quantity=filled_quantity)
+        position = self._state.exposure(asked, command.intent_id, command.judged_at).position
+        return with_position(replace(asked, before=terms, filled_quantity=filled_quantity), position)
 
     def _judge(
         self, command: RecordedCommand, asked: CommandFacts, rules: Sequence[Rule], rates: Sequence[Rule]

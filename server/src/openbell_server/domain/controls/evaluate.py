@@ -1,17 +1,20 @@
 """Evaluate a command by every rule that applies to it; all results are reported."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Final
 
 from openbell_server.domain.controls.catalogue import CATALOGUE, PLACES
 from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate, Need
 from openbell_server.domain.controls.findings import Comparison, Finding, Mode, RuleResult, Scope, Verdict
+from openbell_server.domain.controls.kinds.repeats import without_forbidden_override
 from openbell_server.domain.controls.rules import Rule, RuleBook
 from openbell_server.domain.orders.intents import ActionType
-from openbell_server.domain.orders.order_terms import OrderSide
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType
 
+_STOPS: Final = frozenset({OrderType.STOP, OrderType.STOP_LIMIT})
 _ANEW: Final = "once the rule is set anew"
 _WIDTHS: Final = {scope: place for place, scope in enumerate(Scope)}
 
@@ -20,9 +23,26 @@ def exemption(command: CommandFacts) -> str | None:
     """Why no rule may refuse a command; None where rules apply."""
     if command.action_type is ActionType.CANCEL:
         return "CANCEL"
-    if command.action_type is ActionType.REPLACE and not raises_risk(command):
+    if command.action_type is ActionType.REPLACE and not command.protects and not raises_risk(command):
         return "REDUCES_RISK"
     return None
+
+
+def may_protect(command: CommandFacts) -> bool:
+    """Whether the position decides if a command is exempt."""
+    return (
+        command.action_type is ActionType.REPLACE
+        and command.order_type in _STOPS
+        and command.order_side is not OrderSide.SELL_SHORT
+    )
+
+
+def with_position(command: CommandFacts, position: Decimal | None) -> CommandFacts:
+    """The command, marked if it changes a stop order that protects the position; an unknown position counts as that."""
+    if not may_protect(command):
+        return command
+    reduces = position is None or (position < 0 if command.order_side is OrderSide.BUY else position > 0)
+    return replace(command, protects=reduces)
 
 
 def raises_risk(command: CommandFacts) -> bool:
@@ -73,8 +93,9 @@ def evaluate(book: RuleBook, command: CommandFacts, facts: Facts, gate: Gate) ->
     return apply_shadow_mode(book, evaluate_rules(applicable(book, command, facts.now, gate), book, command, facts))
 
 
-def evaluate_rules(rules: Iterable[Rule], book: RuleBook, command: CommandFacts, facts: Facts) -> list[RuleResult]:
+def evaluate_rules(rules: Sequence[Rule], book: RuleBook, command: CommandFacts, facts: Facts) -> list[RuleResult]:
     """Evaluate rules that are known to apply, and refuse by rules that cannot be read."""
+    command = without_forbidden_override(rules, command)
     results = [result for rule in rules if (result := CATALOGUE[rule.code].judge(rule, command, facts)) is not None]
     if book.unreadable and exemption(command) is None:
         results += [

@@ -54,6 +54,8 @@ class CommandFacts:
     age: timedelta | None = None
     deadline: datetime | None = None
     allow_duplicate: bool = False
+    # Whether a REPLACE changes a stop order that closes or reduces the position, so that less of it is less protection.
+    protects: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate, Need
 from openbell_server.domain.controls.findings import Comparison, Finding, Mode, RuleResult, Scope, Value, Verdict
 from openbell_server.domain.controls.rules import OnMissing, Rule
+from openbell_server.domain.controls.strictness import CompareParameters
 
 NOTHING: Final[frozenset[Need]] = frozenset()
 EVERY_SCOPE: Final = frozenset(Scope)
@@ -30,6 +31,10 @@ class ControlKind:
     scopes: frozenset[Scope] = EVERY_SCOPE
     # Where parameters P may be set, if that is not every one of `scopes`.
     scopes_of: Callable[[Any], frozenset[Scope]] | None = None
+    # Which direction each parameter tightens. None: any change of the parameters loosens.
+    tightens: CompareParameters | None = None
+    # Whether a rule with P replaces a stricter default of the platform, which applies where nobody set a rule.
+    replaces_default: Callable[[Any, Environment], bool] = lambda _parameters, _environment: False
     # Whether it is set as a rule; other kinds have their own endpoint.
     settable: bool = True
 

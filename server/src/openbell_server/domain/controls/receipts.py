@@ -71,6 +71,8 @@ def command_facts(command: CommandFacts) -> dict[str, Any]:
         facts["deadline"] = utc_text(command.deadline)
     if command.allow_duplicate:
         facts["allow_duplicate"] = True
+    if command.protects:
+        facts["protects_position"] = True
     if command.key_id is not None:
         facts["key_id"] = command.key_id
     if command.before is not None:

@@ -85,6 +85,8 @@ class Recorded(Generic[T]):
     version: int
     created_at: datetime
     updated_at: datetime
+    # Names of the fields that a user set, also where an API key has tightened them since.
+    set_by_users: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,8 @@ class Day(StrEnum):
 DAYS: Final = tuple(Day)
 # A window on one weekday opens at least once in 15 days, even if a clock change skips that day once.
 _DAYS_AHEAD: Final = 15
+_DAY_SECONDS: Final = 86_400
+_WEEK_SECONDS: Final = 7 * _DAY_SECONDS
 _MIDNIGHT_AFTER: Final = "24:00:00"
 
 
@@ -80,6 +82,31 @@ class TradingWindow:
                 spans.append([f"{number}T{start}", f"{number}T{_MIDNIGHT_AFTER}"])
                 spans.append([f"{number % 7 + 1}T00:00:00", f"{number % 7 + 1}T{ends}"])
         return sorted(span for span in spans if span[0] != span[1])
+
+    def covers(self, other: "TradingWindow") -> bool:
+        """Whether it is open, by its local clock, whenever the other is by its own."""
+        open_times = self.week()
+        return all(any(start <= opens and closes <= end for start, end in open_times) for opens, closes in other.week())
+
+    def week(self) -> list[tuple[int, int]]:
+        """The open times of a week, in seconds since Monday's midnight; no two touch, but at the week's end."""
+        opens = self.start.hour * 3600 + self.start.minute * 60 + self.start.second
+        until = self.trading_end or time.min
+        closes = until.hour * 3600 + until.minute * 60 + until.second
+        length = (closes - opens) % _DAY_SECONDS or _DAY_SECONDS
+        parts: list[tuple[int, int]] = []
+        for day in self.days or DAYS:
+            start = DAYS.index(day) * _DAY_SECONDS + opens
+            parts.append((start, min(start + length, _WEEK_SECONDS)))
+            if start + length > _WEEK_SECONDS:
+                parts.append((0, start + length - _WEEK_SECONDS))
+        merged: list[tuple[int, int]] = []
+        for start, end in sorted(parts):
+            if merged and start <= merged[-1][1]:
+                merged[-1] = merged[-1][0], max(merged[-1][1], end)
+            else:
+                merged.append((start, end))
+        return merged
 
     def observed(self, now: datetime) -> str | None:
         """The local time in the format of the spans; None if the zone is unknown."""

@@ -59,6 +59,7 @@ class CommandBody(Struct, frozen=True):
     time_in_force: str | UnsetType = UNSET
     deadline: str | UnsetType = UNSET
     allow_duplicate: bool | UnsetType = UNSET
+    protects_position: bool | UnsetType = UNSET
     key_id: str | UnsetType = UNSET
     before: OrderTermsBody | UnsetType = UNSET
 

@@ -40,6 +40,11 @@ async def lock_account(connection: Connection, organization_id: UUID, account_id
     return locked is not None
 
 
+async def wait_for_openings(connection: Connection, organization_id: UUID) -> None:
+    """Before an account is stopped: whether one is stopped decides whether another may be opened."""
+    await _queries.wait_for_openings(connection, organization_id=organization_id)
+
+
 async def begin_epoch(connection: Connection, organization_id: UUID, account_id: UUID) -> None:
     """Invalidate every evaluation made before; the caller holds the account's lock."""
     await _queries.begin_epoch(connection, organization_id=organization_id, account_id=account_id)

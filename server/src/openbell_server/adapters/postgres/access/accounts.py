@@ -26,6 +26,8 @@ from openbell_server.domain.access.accounts import (
 from openbell_server.domain.access.caps import CAPS, Cap
 from openbell_server.domain.access.credentials import CredentialStatus
 from openbell_server.domain.access.principals import Principal
+from openbell_server.domain.controls import loosening
+from openbell_server.domain.controls.loosening import AccountChanged, AccountOpened
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId, OrganizationId, slot_of
 
@@ -86,6 +88,11 @@ class PostgresAccountRecords(PostgresStore):
         organization_id = principal.organization_id
         account_id, audit_id = await self.ids.new_ids(2)
         async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            await _queries.take_turn_to_open(connection, organization_id=organization_id)
+            stopped = await _queries.has_stopped_account(
+                connection, organization_id=organization_id, environment=new.environment
+            )
+            loosening.require_permission(principal, AccountOpened(others_are_stopped=stopped))
             await open_account(connection, organization_id, AccountId(account_id), new, credential_status)
             # The lock that opening takes is held until the end, so that each count includes all earlier accounts.
             if await _queries.count_open_accounts(connection, organization_id=organization_id) > self.cap.limit:
@@ -119,6 +126,9 @@ class PostgresAccountRecords(PostgresStore):
             require_version(before.version, expected)
             if wanted == before:
                 return before
+            loosening.require_permission(principal, AccountChanged(before, wanted))
+            if wanted.disabled:
+                await account_changes.wait_for_openings(connection, organization_id)
             after = await _save(connection, wanted, closed=False)
             recorded = _change(principal, audit_id, "accounts change", "account.updated", before, after)
             await account_changes.record(connection, recorded)

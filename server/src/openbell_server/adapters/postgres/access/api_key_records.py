@@ -13,6 +13,8 @@ from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.api_keys import ApiKeyRecord, KeyChange, NewApiKey, PresentedKey
 from openbell_server.domain.access.caps import CAPS, Cap
 from openbell_server.domain.access.principals import Principal
+from openbell_server.domain.controls import loosening
+from openbell_server.domain.controls.loosening import KeyChanged
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import OrganizationId
 
@@ -44,6 +46,7 @@ class PostgresApiKeyRecords(PostgresStore):
                 environment=new.environment,
                 permissions=new.permissions,
                 expires_at=new.expires_at,
+                own_orders_only=new.own_orders_only,
             )
             # The lock that adding takes is held until the end, so that each count includes all earlier keys.
             if await _queries.count_api_keys(connection, organization_id=organization_id) > self.cap.limit:
@@ -51,6 +54,7 @@ class PostgresApiKeyRecords(PostgresStore):
             row = await _queries.lock_api_key_record(connection, organization_id=organization_id, api_key_id=api_key_id)
             if row["is_expired"]:
                 raise InvalidCommand("expires_at", "must be later than now")
+            loosening.require_permission(principal, KeyChanged(None, _record(row)))
             await _audit(connection, principal, audit_id, "keys create", None, row)
         return _record(row)
 
@@ -80,8 +84,10 @@ class PostgresApiKeyRecords(PostgresStore):
                 api_key_id=api_key_id,
                 name=change.name,
                 disabled=change.disabled,
+                own_orders_only=change.own_orders_only,
                 revoked=change.revoked,
             )
+            loosening.require_permission(principal, KeyChanged(_record(before), _record(after)))
             if _record(after) != _record(before):
                 operation = "keys revoke" if change.revoked else "keys change"
                 await _audit(connection, principal, audit_id, operation, before, after)
@@ -119,6 +125,7 @@ def _record(row: asyncpg.Record) -> ApiKeyRecord:
         name=row["name"],
         environment=Environment(row["environment"]),
         permissions=tuple(row["permissions"]),
+        own_orders_only=row["own_orders_only"],
         disabled=row["disabled"],
         revoked_at=row["revoked_at"],
         expires_at=row["expires_at"],

@@ -45,6 +45,7 @@ async def add_api_key(
     environment: Environment,
     permissions: Iterable[str],
     expires_at: datetime | None = None,
+    own_orders_only: bool = False,
 ) -> None:
     """Store a key's hash, in the caller's transaction; the key itself is not stored."""
     await _queries.create_api_key(
@@ -57,6 +58,7 @@ async def add_api_key(
         permissions=sorted(permissions),
         secret_hash=presented.secret_hash,
         expires_at=expires_at,
+        own_orders_only=own_orders_only,
     )
 
 
@@ -81,6 +83,7 @@ class PostgresOrganizationStore(PostgresStore):
                 organization_id=row["organization_id"],
                 environment=Environment(row["environment"]),
                 permissions=frozenset(row["permissions"]),
+                own_orders_only=row["own_orders_only"],
                 secret_hash=row["secret_hash"],
                 disabled=row["disabled"],
                 revoked_at=row["revoked_at"],

@@ -82,6 +82,7 @@ class _ReceiptCommand(msgspec.Struct):
     intent_id: UUID | None = None
     deadline: datetime | None = None
     allow_duplicate: bool = False
+    protects_position: bool = False
 
 
 class _ReceiptBody(msgspec.Struct):
@@ -217,6 +218,7 @@ def refused_command(row: asyncpg.Record, environment: Environment) -> RecordedCo
             filled_quantity=Decimal(0) if before is None else before.filled_quantity,
             deadline=command.deadline,
             allow_duplicate=command.allow_duplicate,
+            protects=command.protects_position,
         ),
         intent_id=None if command.intent_id is None else IntentId(command.intent_id),
         seq=None,

@@ -14,9 +14,20 @@ from openbell_server.adapters.postgres.access import account_changes
 from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, PostgresStore, Role, transaction
 from openbell_server.adapters.postgres.controls.control_events import append_rule_changed
 from openbell_server.application.controls.ports.rules import OrganizationStanding, RuleChange
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.principals import Principal
+from openbell_server.domain.controls import loosening
 from openbell_server.domain.controls.findings import Mode, Scope
-from openbell_server.domain.controls.rules import Address, ControlChange, OnMissing, Override, RuleTerms, StoredRule
+from openbell_server.domain.controls.loosening import RuleChanged, RuleState
+from openbell_server.domain.controls.rules import (
+    SWITCH,
+    Address,
+    ControlChange,
+    OnMissing,
+    Override,
+    RuleTerms,
+    StoredRule,
+)
 from openbell_server.domain.errors import InvalidCommand, Problem
 from openbell_server.domain.identifiers import OrganizationId
 
@@ -79,7 +90,11 @@ class PostgresRuleStore(PostgresStore):
             _require_version(before, expected)
             if change is None and before is None:
                 raise Problem("not_found", f"no rule {code} is set here")
-            after = await _save(connection, address, code, _wanted(before, change), reason, principal)
+            wanted = _wanted(before, change)
+            loosening.require_permission(principal, _step(code, before, wanted, principal))
+            if code == SWITCH and address.account_id is not None:
+                await account_changes.wait_for_openings(connection, address.organization_id)
+            after = await _save(connection, address, code, wanted, reason, principal)
             await _add_change(connection, before, after)
             if address.account_id is not None:
                 change_made = _change_made(before, _unless_removed(after))
@@ -165,6 +180,18 @@ def _wanted(before: StoredRule | None, change: RuleTerms | Override | None) -> t
     if isinstance(change, Override):
         return None if before is None else before.terms, change
     return change, None
+
+
+def _step(
+    code: str, before: StoredRule | None, wanted: tuple[RuleTerms | None, Override | None], principal: Principal
+) -> RuleChanged:
+    return RuleChanged(
+        code=code,
+        before=RuleState() if before is None else RuleState(before.terms, before.override),
+        after=RuleState(*wanted),
+        # A key's environment is the account's.
+        environment=principal.environment or Environment.LIVE,
+    )
 
 
 async def _save(

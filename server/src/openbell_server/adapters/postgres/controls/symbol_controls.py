@@ -1,6 +1,6 @@
 """Reads controls of symbols in one statement; changes them under the account's lock, with an audit log row."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import time
@@ -15,12 +15,16 @@ from openbell_server.adapters.postgres.connection import Connection, DatabaseClo
 from openbell_server.adapters.postgres.controls.control_events import append_control_changed
 from openbell_server.adapters.postgres.intents import accept_with_counts
 from openbell_server.application.controls.ports.symbol_controls import ControlsNow
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.principals import Principal
+from openbell_server.domain.controls import loosening
 from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.controls.loosening import TimesChanged
 from openbell_server.domain.controls.receipts import Receipt
 from openbell_server.domain.controls.rules import ControlChange
 from openbell_server.domain.controls.symbol_controls import (
     SYMBOL_DISABLED,
+    TIME_FIELDS,
     ManualControl,
     OnClose,
     Recorded,
@@ -66,7 +70,10 @@ class PostgresControlStore(PostgresStore):
     ) -> Recorded[ManualControl]:
         async with self._changing(organization_id, account_id, symbol, principal) as change:
             before = (await change.read()).manual
-            await change.run(_queries.save_manual_control, **asdict(control))
+            kept = loosening.admit_switch(
+                principal, before and before.control, control, before.set_by_users if before else frozenset()
+            )
+            await change.run(_queries.save_manual_control, **asdict(control), set_by_users=sorted(kept))
             after = (await change.read()).manual
             assert after is not None
             await change.audit("controls manual", before, after)
@@ -80,11 +87,18 @@ class PostgresControlStore(PostgresStore):
         symbol: Symbol,
         change: Callable[[TimeControl], TimeControl],
         principal: Principal,
+        named: Collection[str] = (),
     ) -> Recorded[TimeControl]:
         async with self._changing(organization_id, account_id, symbol, principal) as changing:
             before = (await changing.read()).time
-            changed = change(TimeControl() if before is None else before.control)
-            await changing.run(_queries.save_time_control, **asdict(changed))
+            current = TimeControl() if before is None else before.control
+            changed = change(current)
+            step = TimesChanged(before=current, after=changed, environment=principal.environment or Environment.LIVE)
+            differing = [name for name in TIME_FIELDS if getattr(current, name) != getattr(changed, name)]
+            kept = loosening.admit_times(
+                principal, step, {*named, *differing}, before.set_by_users if before else frozenset()
+            )
+            await changing.run(_queries.save_time_control, **asdict(changed), set_by_users=sorted(kept))
             after = (await changing.read()).time
             assert after is not None
             await changing.audit("controls time", before, after)
@@ -194,6 +208,7 @@ def _controls(row: asyncpg.Record) -> SymbolControls:
             version=row["manual_version"],
             created_at=row["manual_created_at"],
             updated_at=row["manual_updated_at"],
+            set_by_users=frozenset(row["manual_set_by_users"]),
         )
     if row["time_version"] is not None:
         times = Recorded(
@@ -201,5 +216,6 @@ def _controls(row: asyncpg.Record) -> SymbolControls:
             version=row["time_version"],
             created_at=row["time_created_at"],
             updated_at=row["time_updated_at"],
+            set_by_users=frozenset(row["time_set_by_users"]),
         )
     return SymbolControls(manual=manual, time=times)

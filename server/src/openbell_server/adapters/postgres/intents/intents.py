@@ -74,6 +74,8 @@ class PostgresIntentStore(PostgresStore):
             order_type=OrderType(row["order_type"]),
             terms=terms_of(row),
             filled_quantity=row["filled_quantity"],
+            position=row["position"],
+            creator=(row["principal_type"], row["principal_id"]),
         )
 
     async def find_action_by_id(
@@ -210,6 +212,7 @@ async def accept(connection: Connection, submissions: Sequence[Submission]) -> l
         principal_types=[s.principal.kind for s in submissions],
         principal_ids=[s.principal.id for s in submissions],
         receipts=[s.receipt.text for s in submissions],
+        own_only=[s.principal.own_orders_only for s in submissions],
     )
     rows = [row async for row in accepted]
     assert [row["ord"] for row in rows] == list(range(1, len(submissions) + 1))

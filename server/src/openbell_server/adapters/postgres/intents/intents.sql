@@ -12,14 +12,14 @@ cross join lateral (
     offset 0
 ) s
 
--- name: accept_commands(action_ids, intent_ids, receipt_ids, organization_ids, account_ids, action_types, idempotency_keys, command_hashes, organization_epochs, account_epochs, symbols, order_sides, order_types, route_strategies, quantities, limit_prices, stop_prices, times_in_force, client_reference_ids, principal_types, principal_ids, receipts)
+-- name: accept_commands(action_ids, intent_ids, receipt_ids, organization_ids, account_ids, action_types, idempotency_keys, command_hashes, organization_epochs, account_epochs, symbols, order_sides, order_types, route_strategies, quantities, limit_prices, stop_prices, times_in_force, client_reference_ids, principal_types, principal_ids, receipts, own_only)
 -- One call may span organizations: each row is written only for the organization that it names.
 select ord, status, intent_id, seq, action_no, command_hash, created_at
 from accept_commands(
     :action_ids, :intent_ids, :receipt_ids, :organization_ids, :account_ids, :action_types, :idempotency_keys,
     :command_hashes, :organization_epochs, :account_epochs, :symbols, :order_sides, :order_types, :route_strategies,
     :quantities, :limit_prices, :stop_prices, :times_in_force, :client_reference_ids, :principal_types, :principal_ids,
-    :receipts
+    :receipts, :own_only
 )
 order by ord;
 
@@ -43,8 +43,15 @@ where k.organization_id = :organization_id and k.account_id = :account_id and k.
     and k.command_hash = :command_hash;
 
 -- name: find_order(organization_id, account_id, intent_id)^
-select symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, filled_quantity from orders
-where organization_id = :organization_id and account_id = :account_id and order_id = :intent_id;
+-- With the position in its symbol, null until the broker reported positions, and who created the intent.
+select o.symbol, o.order_side, o.order_type, o.quantity, o.limit_price, o.stop_price, o.time_in_force, o.filled_quantity,
+    case when c.positions_as_of is not null then coalesce(p.quantity, 0) end as position, a.principal_type, a.principal_id
+from orders o
+join account_counters c on c.organization_id = o.organization_id and c.account_id = o.account_id
+join intent_actions a on a.organization_id = o.organization_id and a.account_id = o.account_id
+    and a.intent_id = o.order_id and a.seq = 1
+left join positions p on p.organization_id = o.organization_id and p.account_id = o.account_id and p.symbol = o.symbol
+where o.organization_id = :organization_id and o.account_id = :account_id and o.order_id = :intent_id;
 
 -- name: find_execution(organization_id, account_id, intent_id)^
 select o.quantity, o.limit_price, o.stop_price, o.time_in_force, o.filled_quantity, o.filled_value, o.standing, o.close_reason,

@@ -203,6 +203,7 @@ class PostgresOperatorStore(OperatorStore):
         environment: Environment,
         permissions: Iterable[str],
         expires_at: datetime | None,
+        own_orders_only: bool = False,
     ) -> Facts:
         """Store a key's hash; the key itself is not stored."""
         api_key_id, audit_id = await DatabaseClock(self.pool).new_ids(2)
@@ -217,6 +218,7 @@ class PostgresOperatorStore(OperatorStore):
                 environment=environment,
                 permissions=permissions,
                 expires_at=expires_at,
+                own_orders_only=own_orders_only,
             )
             after = await self._lock_api_key(connection, organization_id, presented.key_id)
             if after.pop("is_expired"):

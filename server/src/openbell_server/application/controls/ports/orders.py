@@ -17,6 +17,10 @@ class OrderNow:
     order_type: OrderType
     terms: Terms
     filled_quantity: Decimal
+    # The account's position in the symbol; None if the broker never reported positions.
+    position: Decimal | None
+    # Type and id of who created the intent.
+    creator: tuple[str, str]
 
 
 class OrderStore(Protocol):

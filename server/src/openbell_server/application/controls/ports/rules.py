@@ -59,7 +59,8 @@ class RuleStore(Protocol):
     ) -> StoredRule | None:
         """Set permanent terms or terms for a time, or remove the rule (None); returns the rule after the change.
 
-        Raises version_mismatch unless the version is in `expected` (None accepts any, 0 means no rule), and not_found
+        Raises permission_denied if the change loosens the rule as it is under the lock and the principal may not, and
+        version_mismatch unless the version is in `expected` (None accepts any, 0 means no rule), and not_found
         when there is no rule to remove. The change commits only when no command evaluated by the old rules can still
         be sent.
         """

@@ -91,8 +91,12 @@ class ControlStore(Protocol):
         symbol: Symbol,
         change: Callable[[TimeControl], TimeControl],
         principal: Principal,
+        named: Collection[str] = (),
     ) -> Recorded[TimeControl]:
-        """Create or change the time control; `change` receives the current one and may raise Problem."""
+        """Create or change the time control; `change` receives the current one and may raise Problem.
+
+        `named`: fields that the principal sets, also to the value that they have.
+        """
 
     async def keep_refusal(
         self, organization_id: OrganizationId, account_id: AccountId, receipt_id: ReceiptId, receipt: Receipt

@@ -13,6 +13,7 @@ from openbell_server.domain.controls.kinds.numbers import at_work, shown
 from openbell_server.domain.controls.kinds.parameters import Parameters
 from openbell_server.domain.controls.kinds.times import utc_text
 from openbell_server.domain.controls.rules import Rule
+from openbell_server.domain.controls.strictness import by_parameter, lower, ranked
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_terms import EXACT, OrderSide
 
@@ -185,10 +186,18 @@ def _judge_position(rule: Rule, command: CommandFacts, facts: Facts) -> RuleResu
     return LazyFinding(observed <= limit, finding)
 
 
-OPEN_ORDERS_MAX: Final = ControlKind(code="OPEN_ORDERS_MAX", decode=_decode_open, judge=_judge_open, needs=_open_needs)
+OPEN_ORDERS_MAX: Final = ControlKind(
+    code="OPEN_ORDERS_MAX",
+    decode=_decode_open,
+    judge=_judge_open,
+    needs=_open_needs,
+    # The account's orders are at least as many as those of one symbol.
+    tightens=by_parameter(count=lower, per=ranked(Per.SIDE, Per.SYMBOL, Per.ACCOUNT)),
+)
 POSITION_MAX: Final = ControlKind(
     code="POSITION_MAX",
     decode=_decode_position,
     judge=_judge_position,
     needs=lambda _parameters, _command: _EXPOSURE,
+    tightens=by_parameter(quantity=lower),
 )

@@ -11,6 +11,7 @@ from openbell_server.domain.controls.kind import NOTHING, ControlKind, found, un
 from openbell_server.domain.controls.kinds.numbers import WIDE, shown
 from openbell_server.domain.controls.kinds.parameters import Parameters
 from openbell_server.domain.controls.rules import Rule
+from openbell_server.domain.controls.strictness import by_parameter, coarser
 from openbell_server.domain.orders.order_terms import OrderType
 
 _INSTRUMENT: Final = frozenset({Need.INSTRUMENT})
@@ -101,10 +102,17 @@ def _tick_needs(_: Step, command: CommandFacts) -> frozenset[Need]:
     return NOTHING if command.order_type is OrderType.MARKET else _INSTRUMENT
 
 
-TICK: Final = ControlKind(code="TICK", decode=_decoder("tick", _TICK_SHAPE), judge=_judge_tick, needs=_tick_needs)
+TICK: Final = ControlKind(
+    code="TICK",
+    decode=_decoder("tick", _TICK_SHAPE),
+    judge=_judge_tick,
+    needs=_tick_needs,
+    tightens=by_parameter(step=coarser),
+)
 LOT: Final = ControlKind(
     code="LOT",
     decode=_decoder("lot", _LOT_SHAPE),
     judge=_judge_lot,
     needs=lambda _parameters, _command: _INSTRUMENT,
+    tightens=by_parameter(step=coarser),
 )

@@ -13,6 +13,7 @@ from openbell_server.domain.controls.kind import NOTHING, ControlKind, found
 from openbell_server.domain.controls.kinds.exposure import reducible
 from openbell_server.domain.controls.kinds.parameters import Parameters
 from openbell_server.domain.controls.rules import Rule
+from openbell_server.domain.controls.strictness import by_parameter, fewer, higher, incomparable, more
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.orders.order_terms import OrderSide
 
@@ -37,6 +38,14 @@ class SymbolList:
 
     kind: ListKind
     symbols: frozenset[str]
+
+    @property
+    def denied(self) -> frozenset[str]:
+        return self.symbols if self.kind is ListKind.DENY else frozenset()
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        return self.symbols if self.kind is ListKind.ALLOW_ONLY else frozenset()
 
     def respelled(self, canonical: Callable[[str], Symbol | None]) -> "SymbolList":
         """The list in the spelling of the account's broker.
@@ -159,7 +168,12 @@ RESTRICTED: Final = ControlKind(
     judge=_judge_list,
     scopes=frozenset({Scope.PLATFORM, Scope.ORGANIZATION, Scope.ACCOUNT, Scope.KEY}),
     scopes_of=_list_scopes,
+    tightens=by_parameter(kind=incomparable, denied=more, allowed=fewer),
 )
 SIDE_NOT_ALLOWED: Final = ControlKind(
-    code="SIDE_NOT_ALLOWED", decode=_decode_sides, judge=_judge_sides, needs=_sides_needs
+    code="SIDE_NOT_ALLOWED",
+    decode=_decode_sides,
+    judge=_judge_sides,
+    needs=_sides_needs,
+    tightens=by_parameter(sides=fewer, no_short=higher),
 )

@@ -13,6 +13,7 @@ from openbell_server.domain.controls.kinds.numbers import WIDE, fresh_price, mil
 from openbell_server.domain.controls.kinds.parameters import REFERENCE_AGE_MILLIS, Parameters
 from openbell_server.domain.controls.kinds.times import utc_text
 from openbell_server.domain.controls.rules import Rule
+from openbell_server.domain.controls.strictness import by_parameter, higher, incomparable, lower, lower_or_none
 from openbell_server.domain.orders.order_terms import PLACES_MAX, OrderSide, OrderType
 
 BUFFER_PERCENT: Final = Decimal(5)
@@ -264,10 +265,25 @@ def _judge_collar(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
     )
 
 
-NOTIONAL_MAX: Final = ControlKind(code="NOTIONAL_MAX", decode=_decode_value, judge=_judge_value, needs=_value_needs)
+# A reference price that is too old is missing, and on_missing may allow that: no age is stricter than another.
+NOTIONAL_MAX: Final = ControlKind(
+    code="NOTIONAL_MAX",
+    decode=_decode_value,
+    judge=_judge_value,
+    needs=_value_needs,
+    tightens=by_parameter(value=lower, currency=incomparable, buffer_percent=higher, ref_max_age_millis=incomparable),
+)
 PRICE_COLLAR: Final = ControlKind(
     code="PRICE_COLLAR",
     decode=_decode_collar,
     judge=_judge_collar,
     needs=lambda _parameters, _command: frozenset({Need.PRICE}),
+    tightens=by_parameter(
+        up_percent=lower,
+        down_percent=lower,
+        # Setting it limits passive prices and widens the range of stop prices.
+        passive_percent=lower,
+        spread_percent=lower_or_none,
+        ref_max_age_millis=incomparable,
+    ),
 )

@@ -1,18 +1,20 @@
 """Limits on duplicate and too frequent commands; they count requests, so they apply only at the accept gate."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
 
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate, Need
-from openbell_server.domain.controls.findings import Comparison, Finding, LazyFinding, RuleResult
+from openbell_server.domain.controls.findings import Comparison, Finding, LazyFinding, Mode, RuleResult
 from openbell_server.domain.controls.kind import NOTHING, ControlKind, found, unavailable
 from openbell_server.domain.controls.kinds.numbers import count_since
 from openbell_server.domain.controls.kinds.parameters import Parameters
 from openbell_server.domain.controls.kinds.times import utc_text
 from openbell_server.domain.controls.rules import Rule
+from openbell_server.domain.controls.strictness import by_parameter, higher, lower, ranked
 from openbell_server.domain.orders.intents import ActionType
 
 DUPLICATE_MILLIS: Final = 1_000
@@ -22,15 +24,25 @@ RATE_MILLIS_MAX: Final = 3_600_000
 _ACCEPT: Final = frozenset({Gate.ACCEPT})
 _DUPLICATES: Final = frozenset({Need.DUPLICATES})
 _RATE: Final = frozenset({Need.RATE})
-_DUPLICATE_SHAPE: Final = '{"window_millis"?: 1 to 60000}, 1000 if it is left out'
+_DUPLICATE_SHAPE: Final = (
+    '{"window_millis"?: 1 to 60000, "callers_may_override"?: true | false}; if they are left out, 1000, and true on '
+    "paper accounts only"
+)
 _RATE_SHAPE: Final = '{"count": 1 to 1000, "window_millis": 1 to 3600000}'
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How long an equal order counts as a duplicate."""
+    """How long an equal order counts as a duplicate, and whether "allow_duplicate" of a command switches that off."""
 
     window_millis: int = DUPLICATE_MILLIS
+    # None: on paper accounts only.
+    callers_may_override: bool | None = None
+
+    def permits_override(self, environment: Environment) -> bool:
+        if self.callers_may_override is None:
+            return environment is Environment.PAPER
+        return self.callers_may_override
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +52,44 @@ class SubmitRate:
 
 
 def _decode_duplicate(parameters: Mapping[str, Any]) -> Window:
-    read = Parameters(parameters, _DUPLICATE_SHAPE).only(set(), {"window_millis"})
+    read = Parameters(parameters, _DUPLICATE_SHAPE).only(set(), {"window_millis", "callers_may_override"})
     return Window(
-        read.optional("window_millis", lambda name: read.whole(name, 1, DUPLICATE_MILLIS_MAX), DUPLICATE_MILLIS)
+        read.optional("window_millis", lambda name: read.whole(name, 1, DUPLICATE_MILLIS_MAX), DUPLICATE_MILLIS),
+        read.flag("callers_may_override") if "callers_may_override" in parameters else None,
     )
 
 
-def _may_be_duplicate(command: CommandFacts) -> bool:
-    return command.action_type is ActionType.CREATE and not command.allow_duplicate
+def without_forbidden_override(rules: Iterable[Rule], command: CommandFacts) -> CommandFacts:
+    """The command without its "allow_duplicate", unless all duplicate rules among these that refuse permit it."""
+    if not command.allow_duplicate:
+        return command
+    windows = (rule.parameters for rule in rules if isinstance(rule.parameters, Window) and rule.mode is Mode.HARD)
+    permitted = all(window.permits_override(command.environment) for window in windows)
+    return command if permitted else replace(command, allow_duplicate=False)
 
 
-def _duplicate_needs(_: Window, command: CommandFacts) -> frozenset[Need]:
-    return _DUPLICATES if _may_be_duplicate(command) else NOTHING
+def _may_be_duplicate(window: Window, command: CommandFacts) -> bool:
+    overridden = command.allow_duplicate and window.permits_override(command.environment)
+    return command.action_type is ActionType.CREATE and not overridden
+
+
+def _duplicate_needs(window: Window, command: CommandFacts) -> frozenset[Need]:
+    return _DUPLICATES if _may_be_duplicate(window, command) else NOTHING
 
 
 def _judge_duplicate(rule: Rule, command: CommandFacts, facts: Facts) -> RuleResult | None:
     assert isinstance(rule.parameters, Window)
-    if not _may_be_duplicate(command):
+    if not _may_be_duplicate(rule.parameters, command):
         return None
-    window = rule.parameters.window_millis
+    window, may_override = rule.parameters.window_millis, rule.parameters.permits_override(command.environment)
     if facts.equal_orders is None:
         return unavailable(rule, command, Comparison.AT_MOST, 0, "the list of equal orders")
     equal = facts.equal_orders
     observed = count_since(equal, facts.now, window)
 
     def finding() -> Finding:
-        inputs, again = {"window_millis": str(window)}, ""
+        inputs, again = {"window_millis": str(window), "callers_may_override": str(may_override).lower()}, ""
+        override = ', one with "allow_duplicate": true' if may_override else ""
         if equal:
             inputs["newest_equal_order_at"] = utc_text(equal[0])
             again = f", or the same one from {utc_text(equal[0] + timedelta(milliseconds=window))} on"
@@ -75,7 +99,7 @@ def _judge_duplicate(rule: Rule, command: CommandFacts, facts: Facts) -> RuleRes
             0,
             observed,
             passes=observed == 0,
-            would_pass=f'an order that differs, one with "allow_duplicate": true{again}',
+            would_pass=f"an order that differs{override}{again}",
             inputs=inputs,
         )
 
@@ -116,7 +140,12 @@ def _judge_rate(rule: Rule, command: CommandFacts, facts: Facts) -> RuleResult:
 
 
 DUPLICATE: Final = ControlKind(
-    code="DUPLICATE", decode=_decode_duplicate, judge=_judge_duplicate, needs=_duplicate_needs, gates=_ACCEPT
+    code="DUPLICATE",
+    decode=_decode_duplicate,
+    judge=_judge_duplicate,
+    needs=_duplicate_needs,
+    gates=_ACCEPT,
+    tightens=by_parameter(window_millis=higher, callers_may_override=ranked(True, None, False)),
 )
 RATE_ORDERS: Final = ControlKind(
     code="RATE_ORDERS",
@@ -124,4 +153,5 @@ RATE_ORDERS: Final = ControlKind(
     judge=_judge_rate,
     needs=lambda _parameters, _command: _RATE,
     gates=_ACCEPT,
+    tightens=by_parameter(count=lower, window_millis=higher),
 )

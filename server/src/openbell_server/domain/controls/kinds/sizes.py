@@ -9,6 +9,7 @@ from openbell_server.domain.controls.facts import CommandFacts, Facts
 from openbell_server.domain.controls.findings import Comparison, Finding, LazyFinding
 from openbell_server.domain.controls.kind import ControlKind, found
 from openbell_server.domain.controls.rules import Rule
+from openbell_server.domain.controls.strictness import by_parameter, higher, lower
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.orders.intents import plain
 from openbell_server.domain.orders.order_terms import EXACT, exact_decimal
@@ -62,5 +63,5 @@ def _judge_min(rule: Rule, command: CommandFacts, _: Facts) -> LazyFinding:
     return LazyFinding(passes, finding)
 
 
-QTY_MAX: Final = ControlKind(code="QTY_MAX", decode=_decode, judge=_judge_max)
-QTY_MIN: Final = ControlKind(code="QTY_MIN", decode=_decode, judge=_judge_min)
+QTY_MAX: Final = ControlKind(code="QTY_MAX", decode=_decode, judge=_judge_max, tightens=by_parameter(quantity=lower))
+QTY_MIN: Final = ControlKind(code="QTY_MIN", decode=_decode, judge=_judge_min, tightens=by_parameter(quantity=higher))

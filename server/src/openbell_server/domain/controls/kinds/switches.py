@@ -10,6 +10,7 @@ from openbell_server.domain.controls.kind import NOTHING, ControlKind, found
 from openbell_server.domain.controls.kinds.exposure import reducible
 from openbell_server.domain.controls.kinds.parameters import Parameters
 from openbell_server.domain.controls.rules import SWITCH, Rule, SwitchState
+from openbell_server.domain.controls.strictness import by_parameter, higher
 from openbell_server.domain.controls.symbol_controls import SYMBOL_DISABLED, ManualControl
 from openbell_server.domain.orders.order_terms import OrderSide
 
@@ -27,6 +28,11 @@ class Switch:
 
     state: SwitchState
     cancel_working: bool = False
+
+    @property
+    def strictness(self) -> tuple[int, bool]:
+        """A stricter state is stricter whatever it cancels, so that a halt always tightens."""
+        return tuple(SwitchState).index(self.state), self.cancel_working
 
 
 def _decode(parameters: Mapping[str, Any]) -> Switch:
@@ -90,7 +96,14 @@ def _judge_manual(rule: Rule, command: CommandFacts, _: Facts) -> Finding:
     )
 
 
-SWITCHES: Final = ControlKind(code=SWITCH, decode=_decode, judge=_judge, needs=_needs, settable=False)
+SWITCHES: Final = ControlKind(
+    code=SWITCH,
+    decode=_decode,
+    judge=_judge,
+    needs=_needs,
+    settable=False,
+    tightens=by_parameter(strictness=higher),
+)
 SYMBOL_SWITCHES: Final = ControlKind(
     code=SYMBOL_DISABLED,
     decode=_decode_manual,

@@ -12,6 +12,7 @@ from openbell_server.domain.controls.facts import CommandFacts, Facts
 from openbell_server.domain.controls.findings import Comparison, Finding, Mode, Scope, Verdict
 from openbell_server.domain.controls.kind import ControlKind, found, unavailable
 from openbell_server.domain.controls.rules import Rule
+from openbell_server.domain.controls.strictness import Effect, by_parameter, fewer, incomparable, lower
 from openbell_server.domain.controls.symbol_controls import (
     STALE_MILLIS_DEFAULT,
     STALE_MILLIS_MAX,
@@ -41,6 +42,10 @@ class MarketSession:
     session: Session = Session.REGULAR
     # Operators' changes of this calendar when the rules were read.
     changes: tuple[SessionChange, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[Session, ...]:
+        return self.session.kinds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +232,16 @@ def _window_finding(rule: Rule, window: TradingWindow, now: datetime) -> Finding
     )
 
 
+def compare_windows(before: TradingWindow, after: TradingWindow) -> tuple[Effect, tuple[str, ...]]:
+    """A window is stricter if it is open only when the one before was; those of two zones cannot be compared."""
+    if before == after or not (before.restricts or after.restricts):
+        return Effect.NEITHER, ()
+    within = not before.restricts or (after.restricts and before.timezone == after.timezone and before.covers(after))
+    if not within:
+        return Effect.LOOSEN, ("window",)
+    return Effect.NEITHER if after.restricts and after.covers(before) else Effect.TIGHTEN, ()
+
+
 def _decode_market(parameters: Mapping[str, Any]) -> MarketSession:
     if not {"calendar"} <= set(parameters) <= {"calendar", "session"}:
         raise InvalidCommand("/parameters", 'must be {"calendar": "…"}, and may have "session"')
@@ -342,9 +357,27 @@ def utc_text(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
+def _is_older_than_default(age: MaxAge, environment: Environment) -> bool:
+    return age.max_age_millis > STALE_MILLIS_DEFAULT.get(environment, STALE_MILLIS_MAX)
+
+
 # Both gates check deadlines; only the door checks the age.
-STALE_ORDER: Final = ControlKind(code=symbol_controls.STALE_ORDER, decode=_decode_age, judge=_judge_age)
-OUTSIDE_TRADING_WINDOW: Final = ControlKind(
-    code=symbol_controls.OUTSIDE_TRADING_WINDOW, decode=_decode_window, judge=_judge_window
+STALE_ORDER: Final = ControlKind(
+    code=symbol_controls.STALE_ORDER,
+    decode=_decode_age,
+    judge=_judge_age,
+    tightens=by_parameter(max_age_millis=lower),
+    replaces_default=_is_older_than_default,
 )
-MARKET_CLOSED: Final = ControlKind(code=symbol_controls.MARKET_CLOSED, decode=_decode_market, judge=_judge_market)
+OUTSIDE_TRADING_WINDOW: Final = ControlKind(
+    code=symbol_controls.OUTSIDE_TRADING_WINDOW,
+    decode=_decode_window,
+    judge=_judge_window,
+    tightens=compare_windows,
+)
+MARKET_CLOSED: Final = ControlKind(
+    code=symbol_controls.MARKET_CLOSED,
+    decode=_decode_market,
+    judge=_judge_market,
+    tightens=by_parameter(calendar=incomparable, kinds=fewer),
+)

@@ -31,9 +31,17 @@ from openbell_server.transport.rest.wire_types import Moment, NameText, PageOf, 
 Permissions = Annotated[
     list[Annotated[str, Meta(extra_json_schema={"enum": sorted(PERMISSIONS)})]],
     Meta(
-        description="edit permissions for controls exist per environment; a key may only have those of its own",
+        description=(
+            "edit permissions for controls exist per environment; a key may only have those of its own. Without "
+            "control:loosen a key can tighten limits and not loosen them"
+        ),
         extra_json_schema={"minItems": 1},
     ),
+]
+
+
+OwnOrdersOnly = Annotated[
+    bool, Meta(description="the key may cancel and replace only orders of intents that it created")
 ]
 
 
@@ -44,6 +52,7 @@ class NewApiKeyBody(Struct, forbid_unknown_fields=True, frozen=True):
     environment: Environment
     permissions: Permissions
     expires_at: Moment | None = None
+    own_orders_only: OwnOrdersOnly = False
 
     def to_new(self) -> NewApiKey:
         return NewApiKey(
@@ -51,6 +60,7 @@ class NewApiKeyBody(Struct, forbid_unknown_fields=True, frozen=True):
             environment=self.environment,
             permissions=frozenset(self.permissions),
             expires_at=in_utc(self.expires_at),
+            own_orders_only=self.own_orders_only,
         )
 
 
@@ -59,12 +69,15 @@ class ApiKeyChangeBody(Struct, forbid_unknown_fields=True, frozen=True):
 
     name: NameText | UnsetType = UNSET
     disabled: bool | UnsetType = UNSET
+    own_orders_only: OwnOrdersOnly | UnsetType = UNSET
 
     def to_change(self) -> KeyChange:
-        if self.name is UNSET and self.disabled is UNSET:
-            raise InvalidCommand("", "must have name, disabled or both")
+        if self.name is UNSET and self.disabled is UNSET and self.own_orders_only is UNSET:
+            raise InvalidCommand("", "must have at least one of name, disabled and own_orders_only")
         return KeyChange(
-            name=None if self.name is UNSET else self.name, disabled=None if self.disabled is UNSET else self.disabled
+            name=None if self.name is UNSET else self.name,
+            disabled=None if self.disabled is UNSET else self.disabled,
+            own_orders_only=None if self.own_orders_only is UNSET else self.own_orders_only,
         )
 
 
@@ -77,6 +90,7 @@ class ApiKeyBody(Struct, frozen=True):
     name: str
     environment: Environment
     permissions: list[str]
+    own_orders_only: bool
     disabled: bool
     created_at: Moment
     expires_at: Moment | UnsetType = UNSET

@@ -8,7 +8,8 @@ create function accept_commands(
     p_organization_epoch bigint[], p_account_epoch bigint[],
     p_symbol text[], p_order_side text[], p_order_type text[], p_route_strategy text[],
     p_quantity numeric[], p_limit_price numeric[], p_stop_price numeric[], p_time_in_force text[],
-    p_client_reference_id text[], p_principal_type text[], p_principal_id text[], p_receipt text[]
+    p_client_reference_id text[], p_principal_type text[], p_principal_id text[], p_receipt text[],
+    p_own_only boolean[]
 ) returns table (
     ord integer, status text, intent_id uuid, seq integer, action_no bigint, command_hash bytea, created_at timestamptz
 ) language plpgsql as $$
@@ -99,6 +100,13 @@ begin
                     end as seq,
                     case
                         when c.account_id is null or o.organization_id is null then 'NOT_FOUND'
+                        -- Before a replay, because that shows the action.
+                        when i.own_only and i.action_type <> 'CREATE' and x.order_id is not null and not exists (
+                            select 1 from intent_actions f
+                            where f.organization_id = i.organization_id and f.account_id = i.account_id
+                                and f.intent_id = i.intent_id and f.seq = 1
+                                and f.principal_type = i.principal_type and f.principal_id = i.principal_id
+                        ) then 'NOT_OWN'
                         when k.intent_id is not null then 'REPLAYED'
                         when i.idempotency_key is not null and row_number() over (
                             partition by i.organization_id, i.account_id, i.idempotency_key order by i.ord
@@ -131,10 +139,12 @@ begin
                     end as status
                 from unnest(
                     p_action_id, p_intent_id, p_organization_id, p_account_id, p_action_type, p_idempotency_key,
-                    p_organization_epoch, p_account_epoch, p_symbol, p_order_type, p_quantity, p_limit_price, p_stop_price
+                    p_organization_epoch, p_account_epoch, p_symbol, p_order_type, p_quantity, p_limit_price, p_stop_price,
+                    p_principal_type, p_principal_id, p_own_only
                 ) with ordinality i (
                     action_id, intent_id, organization_id, account_id, action_type, idempotency_key,
-                    organization_epoch, account_epoch, symbol, order_type, quantity, limit_price, stop_price, ord
+                    organization_epoch, account_epoch, symbol, order_type, quantity, limit_price, stop_price,
+                    principal_type, principal_id, own_only, ord
                 )
                 left join account_counters c
                     on c.account_id = i.account_id and c.organization_id = i.organization_id

@@ -43,6 +43,8 @@ create table api_keys (
     name text not null,
     environment text not null check (environment in ('paper', 'live')),
     permissions text[] not null,
+    -- It may cancel and replace only orders of intents that it created.
+    own_orders_only boolean not null default false,
     secret_hash bytea not null check (octet_length(secret_hash) = 32),
     disabled boolean not null default false,
     revoked_at timestamptz,
@@ -52,12 +54,13 @@ create table api_keys (
 );
 comment on table api_keys is 'API keys: permissions, and a hash of the secret instead of the secret.';
 call protect_tenant_table('api_keys');
-grant select, insert, update (name, disabled, revoked_at) on api_keys to openbell_tenant;
+grant select, insert, update (name, own_orders_only, disabled, revoked_at) on api_keys to openbell_tenant;
 grant select on api_keys to openbell_keys;
 create policy find_key on api_keys for select to openbell_keys using (true);
 -- All but the hash of the secret.
 grant select (
-    organization_id, api_key_id, key_id, name, environment, permissions, disabled, revoked_at, expires_at, created_at
+    organization_id, api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at, expires_at,
+    created_at
 ), insert, update (disabled, revoked_at) on api_keys to openbell_operator;
 create policy find_key_to_change on api_keys for select to openbell_operator using (true);
 create policy operator on api_keys to openbell_operator

@@ -12,6 +12,8 @@ create table symbol_controls (
     -- The last change; the audit log has all.
     principal_type text not null check (principal_type in ('API_KEY', 'USER', 'SERVICE', 'SYSTEM')),
     principal_id text not null,
+    -- Fields that a user set: a key needs the permission control:loosen to undo them.
+    set_by_users text[] not null default '{}',
     primary key (organization_id, account_id, symbol),
     foreign key (organization_id, account_id) references accounts
 );
@@ -38,6 +40,8 @@ create table symbol_time_controls (
     version integer not null default 1,
     principal_type text not null check (principal_type in ('API_KEY', 'USER', 'SERVICE', 'SYSTEM')),
     principal_id text not null,
+    -- Fields that a user set: a key needs the permission control:loosen to undo them.
+    set_by_users text[] not null default '{}',
     primary key (organization_id, account_id, symbol),
     foreign key (organization_id, account_id) references accounts,
     check (trading_end <> coalesce(trading_start, '00:00:00'))
