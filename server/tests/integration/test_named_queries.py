@@ -23,6 +23,7 @@ async def test_the_database_can_prepare_every_statement(pool: Pool, name: str) -
 NAMES_NONE = {
     *("intents.accept_commands", "calendars.change_session", "calendars.session_changes"),
     *("control_rules.shut_doors", "control_rules.take_turn", "webhooks.lock_webhooks"),
+    *("account_changes.wait_for_openings", "accounts.take_turn_to_open"),
 }
 
 

@@ -55,6 +55,7 @@ PARTS: Final = {
     "isolation": Part(_PLATFORM, 13),
     "kill": Part(_EXECUTION, 28),
     "limits": Part(_REST, 14),
+    "loosen": Part(_REST, 12),
     "outbox": Part(_PLATFORM, 14),
     "paging": Part(_REST, 12),
     "people": Part((_SERVER, "sdk", "examples", "docs/*.md", ":(exclude)docs/guarantees.md")),

@@ -27,7 +27,7 @@ from openbell_server.domain.access.accounts import (
     NewAccount,
     TradingAccount,
 )
-from openbell_server.domain.access.principals import PERMISSIONS, Principal, PrincipalKind
+from openbell_server.domain.access.principals import CONTROL_LOOSEN, PERMISSIONS, Principal, PrincipalKind
 from openbell_server.domain.controls.receipts import Evaluation, Receipt, receipt_of
 from openbell_server.domain.identifiers import (
     AccountId,
@@ -226,6 +226,13 @@ async def a_key(
         permissions=permissions,
     )
     return principal, text
+
+
+async def with_tightening_key(pool: Pool, tenant: Tenant) -> Tenant:
+    """The tenant with another key, which has every permission but to loosen."""
+    account = tenant.account
+    principal, text = await a_key(pool, account.organization_id, account.environment, PERMISSIONS - {CONTROL_LOOSEN})
+    return replace(tenant, principal=principal, key=text)
 
 
 async def an_account(

@@ -277,6 +277,7 @@ def _plain_values() -> dict[str, Any]:
         | {"operator": "olga", "requeued_as": None, "cancels_unseen": True, "max_resting_millis": 1_000}
         | {"settle_seconds": 0.0, "epoch": 1, "key": KEY}
         | {"disabled": False, "internal": False, "revoked": False, "expires_at": None}
+        | {"own_orders_only": False, "set_by_users": []}
         | {"paper_enforcement": "enforce"}
         | {"audit_id": new_id(), "principal_type": "USER", "principal_id": "p", "operation": "o", "object_id": "i"}
         | {"fact_before": None, "fact_after": "{}"}
@@ -342,7 +343,7 @@ def _values_of_the_accept_step() -> dict[str, Any]:
         | {"organization_epochs": [1], "account_epochs": [1], "symbols": ["AAPL"], "order_sides": ["BUY"]}
         | {"order_types": ["MARKET"], "route_strategies": ["SMART"], "limit_prices": [None], "stop_prices": [None]}
         | {"times_in_force": ["DAY"], "client_reference_ids": [None], "principal_types": ["API_KEY"]}
-        | {"principal_ids": ["p"], "receipts": ["{}"]}
+        | {"principal_ids": ["p"], "receipts": ["{}"], "own_only": [False]}
     )
 
 

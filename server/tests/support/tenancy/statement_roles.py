@@ -11,6 +11,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "schema.schema_revision": set(Role),
     "connection.check_writing": {_T},
     "account_changes.lock_account": {_T, _O},
+    "account_changes.wait_for_openings": {_T, _O},
     "account_changes.begin_epoch": {_T},
     "account_changes.queue_account_event": {_T, _O},
     "account_changes.append_account_changed": {_T},
@@ -21,6 +22,8 @@ MAY_RUN: dict[str, set[Role]] = {
     "action_operators.list_in_doubt_across_organizations": {_T, _O},
     "action_operators.find_action_across_organizations": {_T, _X, _O},
     # For an owner who may see everything; a tenant would check its own.
+    "accounts.take_turn_to_open": {_T},
+    "accounts.has_stopped_account": {_T},
     "accounts.open_account": {_T, _O},
     "accounts.count_open_accounts": {_T},
     "accounts.list_account_records": {_T},

@@ -38,66 +38,12 @@ from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId, OrganizationId
 from openbell_server.domain.markets.calendars import Session
 from openbell_server.domain.markets.trading_windows import DAYS, Day, TradingWindow
+from support.authorization.loosening_pairs import INCOMPARABLE, RULES, SWITCHES
 from support.builders.control_cases import CASES
 from support.builders.control_commands import NOW, Case, a_book, a_rule
 
 TIGHTEN, LOOSEN, NEITHER = Effect.TIGHTEN, Effect.LOOSEN, Effect.NEITHER
-COLLAR = {"up_percent": "5", "down_percent": "5"}
-VALUE = {"value": "100", "currency": "USD"}
-# Looser and stricter parameters of each kind, one parameter at a time.
-STRICTER: list[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = [
-    ("SWITCH", {"state": "ACTIVE"}, {"state": "REDUCE_ONLY"}),
-    ("SWITCH", {"state": "REDUCE_ONLY", "cancel_working": True}, {"state": "HALTED"}),
-    ("SWITCH", {"state": "HALTED"}, {"state": "HALTED", "cancel_working": True}),
-    ("RESTRICTED", {"list": "deny", "symbols": ["A"]}, {"list": "deny", "symbols": ["A", "B"]}),
-    ("RESTRICTED", {"list": "allow_only", "symbols": ["A", "B"]}, {"list": "allow_only", "symbols": ["A"]}),
-    ("SIDE_NOT_ALLOWED", {"sides": ["BUY", "SELL"]}, {"sides": ["BUY"]}),
-    ("SIDE_NOT_ALLOWED", {"no_short": False}, {"no_short": True}),
-    ("OUTSIDE_TRADING_WINDOW", {"trading_start": "09:00:00"}, {"trading_start": "09:30:00"}),
-    ("OUTSIDE_TRADING_WINDOW", {"days": ["mon", "tue"]}, {"days": ["mon"], "trading_end": "12:00:00"}),
-    ("MARKET_CLOSED", {"calendar": "XNYS", "session": "any"}, {"calendar": "XNYS"}),
-    ("STALE_ORDER", {"max_age_millis": 50_000}, {"max_age_millis": 40_000}),
-    ("QTY_MAX", {"quantity": "10"}, {"quantity": "9.5"}),
-    ("QTY_MIN", {"quantity": "10"}, {"quantity": "11"}),
-    ("NOTIONAL_MAX", VALUE, VALUE | {"value": "99"}),
-    ("NOTIONAL_MAX", VALUE, VALUE | {"buffer_percent": "6"}),
-    ("TICK", {"tick": "0.01"}, {"tick": "0.05"}),
-    ("LOT", {"lot": "1"}, {"lot": "100"}),
-    ("PRICE_COLLAR", COLLAR, COLLAR | {"up_percent": "4"}),
-    ("PRICE_COLLAR", COLLAR, COLLAR | {"down_percent": "4"}),
-    ("PRICE_COLLAR", COLLAR | {"passive_percent": "9"}, COLLAR | {"passive_percent": "8"}),
-    ("PRICE_COLLAR", COLLAR, COLLAR | {"spread_percent": "1"}),
-    ("DUPLICATE", {"window_millis": 1000}, {"window_millis": 2000}),
-    ("DUPLICATE", {"callers_may_override": True}, {}),
-    ("DUPLICATE", {}, {"callers_may_override": False}),
-    ("RATE_ORDERS", {"count": 5, "window_millis": 1000}, {"count": 4, "window_millis": 1000}),
-    ("RATE_ORDERS", {"count": 5, "window_millis": 1000}, {"count": 5, "window_millis": 1001}),
-    ("OPEN_ORDERS_MAX", {"count": 5}, {"count": 4}),
-    ("OPEN_ORDERS_MAX", {"count": 5, "per": "side"}, {"count": 5, "per": "symbol"}),
-    ("OPEN_ORDERS_MAX", {"count": 5, "per": "symbol"}, {"count": 5}),
-    ("POSITION_MAX", {"quantity": "10"}, {"quantity": "9"}),
-]
-# Loosening in both directions.
-INCOMPARABLE: list[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = [
-    ("RESTRICTED", {"list": "deny", "symbols": ["A"]}, {"list": "allow_only", "symbols": ["A"]}),
-    ("RESTRICTED", {"list": "deny", "symbols": ["A"]}, {"list": "deny", "symbols": ["B"]}),
-    ("SIDE_NOT_ALLOWED", {"sides": ["BUY"]}, {"sides": ["SELL"]}),
-    ("SIDE_NOT_ALLOWED", {"sides": ["BUY", "SELL"]}, {"sides": ["BUY", "SELL_SHORT"], "no_short": True}),
-    ("OUTSIDE_TRADING_WINDOW", {"trading_start": "09:00:00", "trading_end": "12:00:00"}, {"trading_start": "10:00:00"}),
-    ("OUTSIDE_TRADING_WINDOW", {"days": ["mon"]}, {"days": ["mon"], "timezone": "Asia/Tokyo"}),
-    ("MARKET_CLOSED", {"calendar": "XNYS"}, {"calendar": "XETR"}),
-    ("MARKET_CLOSED", {"calendar": "XNYS"}, {"calendar": "XNYS", "session": "overnight"}),
-    ("NOTIONAL_MAX", VALUE, VALUE | {"currency": "EUR"}),
-    ("NOTIONAL_MAX", VALUE, VALUE | {"ref_max_age_millis": 1}),
-    ("NOTIONAL_MAX", VALUE, {"value": "99", "currency": "USD", "buffer_percent": "4"}),
-    ("TICK", {"tick": "0.02"}, {"tick": "0.05"}),
-    ("LOT", {}, {"lot": "1"}),
-    ("PRICE_COLLAR", COLLAR, COLLAR | {"passive_percent": "9"}),
-    ("PRICE_COLLAR", COLLAR, COLLAR | {"ref_max_age_millis": 1}),
-    ("PRICE_COLLAR", COLLAR, {"up_percent": "4", "down_percent": "6"}),
-    ("RATE_ORDERS", {"count": 5, "window_millis": 1000}, {"count": 4, "window_millis": 999}),
-    ("OPEN_ORDERS_MAX", {"count": 5}, {"count": 4, "per": "symbol"}),
-]
+STRICTER = [*RULES, *(("SWITCH", loose, strict) for loose, strict in SWITCHES)]
 
 
 def state(parameters: Mapping[str, Any] | None, mode: Mode = Mode.HARD, missing: OnMissing | None = None) -> RuleState:

@@ -10,7 +10,7 @@ from openbell_server.domain.controls.kind import NOTHING, ControlKind, found
 from openbell_server.domain.controls.kinds.exposure import reducible
 from openbell_server.domain.controls.kinds.parameters import Parameters
 from openbell_server.domain.controls.rules import SWITCH, Rule, SwitchState
-from openbell_server.domain.controls.strictness import by_parameter, higher
+from openbell_server.domain.controls.strictness import Effect
 from openbell_server.domain.controls.symbol_controls import SYMBOL_DISABLED, ManualControl
 from openbell_server.domain.orders.order_terms import OrderSide
 
@@ -29,10 +29,13 @@ class Switch:
     state: SwitchState
     cancel_working: bool = False
 
-    @property
-    def strictness(self) -> tuple[int, bool]:
-        """A stricter state is stricter whatever it cancels, so that a halt always tightens."""
-        return tuple(SwitchState).index(self.state), self.cancel_working
+
+def _compare(before: Switch, after: Switch) -> tuple[Effect, tuple[str, ...]]:
+    """A stricter state is stricter whatever it cancels, so that a halt always tightens."""
+    old, new = ((tuple(SwitchState).index(each.state), each.cancel_working) for each in (before, after))
+    if old == new:
+        return Effect.NEITHER, ()
+    return (Effect.TIGHTEN, ()) if new > old else (Effect.LOOSEN, ("state",))
 
 
 def _decode(parameters: Mapping[str, Any]) -> Switch:
@@ -102,7 +105,7 @@ SWITCHES: Final = ControlKind(
     judge=_judge,
     needs=_needs,
     settable=False,
-    tightens=by_parameter(strictness=higher),
+    tightens=_compare,
 )
 SYMBOL_SWITCHES: Final = ControlKind(
     code=SYMBOL_DISABLED,

@@ -39,7 +39,7 @@ ACCOUNT_OPERATIONS: Final = (
         operation_id="createAccount",
         summary="Open a trading account",
         description="Broker, environment and currency cannot be changed later. An API key opens accounts of its own "
-        "environment.",
+        "environment; while one of them is halted or disabled, it needs the permission control:loosen.",
         operation=Operation.EDIT_ACCOUNTS,
         status=201,
         body=NewAccountBody,
@@ -84,7 +84,8 @@ ACCOUNT_OPERATIONS: Final = (
         summary="Change, disable or enable an account",
         description="Omitted fields stay as they are; a request that changes nothing does not raise the version. "
         "external_account_id can be set once. For a disabled account no new order is sent, not even one accepted "
-        "before; working orders are still followed, and CANCEL works.",
+        "before; working orders are still followed, and CANCEL works. To enable an account or change its time zone, an "
+        "API key also needs the permission control:loosen.",
         operation=Operation.EDIT_ACCOUNTS,
         body=AccountChangeBody,
         body_examples={

@@ -68,6 +68,9 @@ _MEANS: Final = (
     "All applicable rules of every scope are evaluated, so the strictest one decides. A change is in force once you "
     "receive the response: afterwards no command is accepted and no door opens under the earlier terms."
 )
+_LOOSENS: Final = (
+    "An API key can tighten; a change that loosens needs an admin, or a key with the permission control:loosen."
+)
 
 
 def _rule_example(address: AddressBody) -> RuleBody:
@@ -158,7 +161,7 @@ def _writes(name: str, path: str, whose: str, address: AddressBody, edit: Operat
         operation_id=f"put{name}Rule",
         summary=f"Set a rule of {whose}",
         description="Sets permanent terms, which ends an override; with expires_at it sets an override until then. In "
-        f"mode shadow a rule refuses nothing; the receipt shows its result. {_MEANS}",
+        f"mode shadow a rule refuses nothing; the receipt shows its result. {_LOOSENS} {_MEANS}",
         operation=edit,
         body=RuleRequest,
         body_examples={
@@ -180,7 +183,7 @@ def _writes(name: str, path: str, whose: str, address: AddressBody, edit: Operat
         path=f"{path}/rules/{{code}}",
         operation_id=f"delete{name}Rule",
         summary=f"Remove a rule of {whose}",
-        description="Also removes its override. The history stays.",
+        description=f"Also removes its override. The history stays. {_LOOSENS}",
         operation=edit,
         status=204,
         parameters=(IF_MATCH, _REASON),
@@ -192,8 +195,8 @@ def _writes(name: str, path: str, whose: str, address: AddressBody, edit: Operat
         operation_id=f"put{name}Switch",
         summary=f"Halt {whose}, or resume it",
         description="HALTED refuses new orders and changes that raise risk; REDUCE_ONLY refuses what does not reduce a "
-        "position; CANCEL is never refused. cancel_working requests a cancel of every working order. Only a user with "
-        f"the role admin can lift a switch; an API key can only make it stricter. {_MEANS}",
+        "position; CANCEL is never refused. cancel_working requests a cancel of every working order. "
+        f"{_LOOSENS} {_MEANS}",
         operation=edit,
         body=SwitchRequest,
         body_examples={
@@ -203,7 +206,7 @@ def _writes(name: str, path: str, whose: str, address: AddressBody, edit: Operat
         answer_example=_switch_example(address),
         answer_headers={"ETag": ETAG},
         parameters=(IF_MATCH,),
-        codes=("organization_disabled", "concurrent_change"),
+        codes=("organization_disabled",),
     )
 
 

@@ -58,7 +58,7 @@ CONTROL_OPERATIONS: Final = (
         operation_id="putSymbolControl",
         summary="Disable or enable a symbol",
         description="Creates or replaces the manual control. An omitted reason is removed; trading times are not "
-        "changed.",
+        "changed. An API key needs the permission control:loosen to enable a symbol that a user disabled.",
         operation=Operation.EDIT_CONTROLS,
         body=ManualControlRequest,
         body_examples={
@@ -85,7 +85,8 @@ CONTROL_OPERATIONS: Final = (
         "are removed, and a field that is both set and cleared is refused. Times are in the given time zone, else in "
         "the account's. With a calendar, orders pass only inside both the window and the calendar's session: not on "
         "holidays, not after an early close. With on_close cancel, working orders of the symbol are cancelled at that "
-        "end. The manual control is not changed.",
+        "end. The manual control is not changed. An API key needs the permission control:loosen to loosen times that a "
+        "user set.",
         operation=Operation.EDIT_CONTROLS,
         body=TimeControlRequest,
         body_examples={
