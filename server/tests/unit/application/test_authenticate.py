@@ -22,6 +22,7 @@ KEY = api_keys.ApiKey(
     organization_id=OrganizationId(uuid4()),
     environment=Environment.PAPER,
     permissions=frozenset(),
+    own_orders_only=False,
     secret_hash=PRESENTED.secret_hash,
     disabled=False,
     revoked_at=None,

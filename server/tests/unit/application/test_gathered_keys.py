@@ -20,6 +20,7 @@ def a_key(key_id: str) -> ApiKey:
         organization_id=OrganizationId(uuid4()),
         environment=Environment.PAPER,
         permissions=frozenset(),
+        own_orders_only=False,
         secret_hash=b"",
         disabled=False,
         revoked_at=None,
