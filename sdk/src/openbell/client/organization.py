@@ -76,10 +76,18 @@ class ApiKeys(Calls):
     """The API keys of the organization."""
 
     def create(
-        self, name: str, *, environment: Environment, permissions: Sequence[str], expires_at: datetime | None = None
+        self,
+        name: str,
+        *,
+        environment: Environment,
+        permissions: Sequence[str],
+        expires_at: datetime | None = None,
+        own_orders_only: bool = False,
     ) -> ApiKey:
         """Create a key. The result holds the secret `api_key`, which cannot be read again."""
-        body = {"name": name, "environment": environment, "permissions": [*permissions]}
+        body: dict[str, object] = {"name": name, "environment": environment, "permissions": [*permissions]}
+        if own_orders_only:
+            body["own_orders_only"] = True
         if expires_at is not None:
             body["expires_at"] = text_of("expires_at", expires_at)
         return self._session.fetch_once(change("POST", path_of("api-keys"), body), ApiKey)
@@ -93,7 +101,7 @@ class ApiKeys(Calls):
         return self._session.get(ApiKey, path_of("api-keys", api_key_id))
 
     def change(self, api_key_id: str, **changes: Unpack[ApiKeyChanges]) -> ApiKey:
-        """Rename, disable or enable a key. It takes effect on all servers within a second."""
+        """Rename, disable or enable a key, or set own_orders_only. It takes effect on all servers within a second."""
         return self._session.fetch(change("PATCH", path_of("api-keys", api_key_id), changes), ApiKey)
 
     def revoke(self, api_key_id: str) -> None:
