@@ -63,6 +63,7 @@ async def test_an_admin_makes_a_key_that_works_and_whose_text_is_shown_once(api:
         "name": "reader",
         "environment": "paper",
         "permissions": ["intent:read"],
+        "own_orders_only": False,
         "disabled": False,
         "created_at": body["created_at"],
         "expires_at": body["expires_at"],
@@ -98,7 +99,7 @@ async def test_nobody_but_an_admin_manages_keys(api: RestApi, tenant: Tenant) ->
 @pytest.mark.parametrize(
     ("fields", "pointer", "says"),
     [
-        ({"permissions": ["intent:write"]}, "/permissions", "control:edit:paper, control:read"),
+        ({"permissions": ["intent:write"]}, "/permissions", "control:edit:paper, control:loosen, control:read"),
         ({"permissions": []}, "/permissions", "must be one or more of"),
         ({"permissions": ["control:edit:live"]}, "/permissions", "for a key of paper accounts"),
         ({"permissions": ["control:edit:paper"], "environment": "live"}, "/permissions", "control:edit:live"),
