@@ -27,9 +27,9 @@ from support.identity.bearers import Headers, as_service, as_user
 from support.rest.rest_api import RestApi, rest_api
 
 SHOWN_MAX = 20
-PAIRS_LEAST = 300
+PAIRS_LEAST = {"full": 300, "gate": 150}
 # At the gate's size every pair is called by one of so many callers in turn.
-SAMPLE = 6
+SAMPLE = 18
 EDITS = frozenset({"control:edit:paper", "account:edit", "control:read", "account:read", "intent:edit"})
 SCOPES = {
     "organization": "/v1/controls/organization",
@@ -147,7 +147,9 @@ def _accounts() -> Iterator[Pair]:
     halted, resumed = (Call("PUT", switch, {"state": each, "reason": "tests"}) for each in ("HALTED", "ACTIVE"))
     for name, stop in (("disabled", off), ("halted", halted)):
         # The states are of another account: while it is stopped, opening loosens, and otherwise it does not.
-        yield Pair(name=f"open while {name}", loose=(resumed, on, stop, new), strict=(resumed, on, new), is_unnamed=True)
+        yield Pair(
+            name=f"open while {name}", loose=(resumed, on, stop, new), strict=(resumed, on, new), is_unnamed=True
+        )
 
 
 def _keys() -> Iterator[Pair]:
@@ -186,24 +188,21 @@ class Run:
     headers: Headers
     key: Headers
     foreign: bool
-    calls: int = 0
     refused: int = 0
     both_ways: int = 0
     wrong: list[str] = field(default_factory=list)
     left_behind: list[str] = field(default_factory=list)
 
     async def pair(self, pair: Pair) -> None:
-        for before, change, loosens in (
-            (pair.strict, pair.loose[-1], pair.loosens[0]),
-            (pair.loose, pair.strict[-1], pair.loosens[1]),
+        # What makes a new object has no state before it; what it depends on is made first.
+        is_new = pair.read is None
+        for before, after, loosens in (
+            (pair.strict, pair.loose, pair.loosens[0]),
+            (pair.loose, pair.strict, pair.loosens[1]),
         ):
-            await self._prepare(pair, before if pair.read is not None else self._opposite(pair, change))
-            await self._change(pair, change, loosens=loosens)
+            await self._prepare(pair, after[:-1] if is_new else before)
+            await self._change(pair, after[-1], loosens=loosens)
         self.both_ways += 1
-
-    def _opposite(self, pair: Pair, change: Call) -> tuple[Call, ...]:
-        """What makes a new object has no state before it; what it depends on is made first."""
-        return (pair.loose if change is pair.loose[-1] else pair.strict)[:-1]
 
     async def _prepare(self, pair: Pair, calls: tuple[Call, ...]) -> None:
         admin = as_user(self.tenant)
@@ -216,10 +215,9 @@ class Run:
         headers = dict(self.headers)
         if self.foreign and pair.is_unnamed:
             headers["x-organization-id"] = str(self.tenant.account.organization_id)
-        seen = await self._read(pair)
-        answer = await self._send(change, headers)
-        self.calls += 1
         let_in, code = expected(pair, self.caller, loosens=loosens)
+        seen = None if let_in else await self._read(pair)
+        answer = await self._send(change, headers)
         found = "" if answer.status_code < 300 else answer.json()["code"]
         if (answer.status_code < 300, found) != (let_in, code):
             direction = "loosens" if loosens else "does not loosen"
@@ -230,7 +228,7 @@ class Run:
                 detail = answer.json()["detail"]
                 if "control:loosen" not in detail or "(" not in detail:
                     self.wrong.append(f"{pair.name}: the refusal does not say why: {detail}")
-            if await self._read(pair) != seen:
+            if seen is not None and await self._read(pair) != seen:
                 self.left_behind.append(f"{self.caller}, {pair.name}")
 
     async def _read(self, pair: Pair) -> str:
@@ -277,7 +275,8 @@ async def _prove(figures: Figures, url: str) -> None:
             print(line)
     figures.shown("changing operations in two directions", len(every))
     figures.shown("callers", len(runs))
-    figures.at_least("pairs of a tightening and a loosening call", sum(run.both_ways for run in runs), PAIRS_LEAST)
+    pairs_called = sum(run.both_ways for run in runs)
+    figures.at_least("pairs of a tightening and a loosening call", pairs_called, PAIRS_LEAST[figures.size])
     figures.shown("calls refused", sum(run.refused for run in runs))
     figures.exactly("calls decided otherwise than the table", sum(len(run.wrong) for run in runs), 0)
     figures.exactly("refused calls that changed anything", sum(len(run.left_behind) for run in runs), 0)
