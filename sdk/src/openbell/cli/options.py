@@ -52,7 +52,9 @@ Deadline = Annotated[
     ),
 ]
 Reference = Annotated[str | None, typer.Option("--reference", help="Your own id, stored with the intent.")]
-AllowDuplicate = Annotated[bool, typer.Option("--allow-duplicate", help="Skip the duplicate-order check, if its rules permit it.")]
+AllowDuplicate = Annotated[
+    bool, typer.Option("--allow-duplicate", help="Skip the duplicate-order check, if its rules permit it.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only evaluate the controls; record nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation on a live account.")]
 IntentId = Annotated[str, typer.Argument(metavar="ID", help="The intent's id.")]
