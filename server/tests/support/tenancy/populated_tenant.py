@@ -14,6 +14,7 @@ from openbell_server.adapters.postgres.access.user_deletions import PostgresUser
 from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role, transaction
 from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
 from openbell_server.adapters.postgres.controls.symbol_controls import PostgresControlStore
+from openbell_server.adapters.postgres.events.stream_counts import PostgresStreamCounts
 from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.execution.sign_ins import PostgresSessionStore
 from openbell_server.adapters.postgres.execution.slot_leases import PostgresLeaseStore
@@ -137,6 +138,7 @@ async def populated_tenant(pool: Pool) -> PopulatedTenant:
         await transaction.adjust_position(Symbol("AAPL"), Decimal(1), "OPENING")
         log_position_adjusted(transaction, Symbol("AAPL"), Decimal(0), Decimal(1), "OPENING")
     await lose_users(pool, harness.tenant.account.organization_id)
+    assert await PostgresStreamCounts(pool, uuid4()).raise_count(harness.tenant.account.organization_id, 1, 10, 1)
     executor_id = uuid4()
     leases = PostgresLeaseStore(pool)
     await leases.join(executor_id)
@@ -276,6 +278,8 @@ def _plain_values() -> dict[str, Any]:
         | {"queue": "accounts", "queues": list(Queue), "statuses": list(OutboxStatus)}
         | {"operator": "olga", "requeued_as": None, "cancels_unseen": True, "max_resting_millis": 1_000}
         | {"settle_seconds": 0.0, "epoch": 1, "key": KEY}
+        | {"process_id": uuid4(), "streams": 1, "open_streams": [1], "streams_max": 10, "write_no": 1}
+        | {"stale_seconds": 60.0}
         | {"disabled": False, "internal": False, "revoked": False, "expires_at": None}
         | {"own_orders_only": False, "set_by_users": []}
         | {"paper_enforcement": "enforce"}

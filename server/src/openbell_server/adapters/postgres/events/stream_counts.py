@@ -38,6 +38,6 @@ class PostgresStreamCounts(PostgresStore):
             _queries.renew_counts_across_organizations,
             process_id=self.process_id,
             organization_ids=list(streams),
-            streams=list(streams.values()),
+            open_streams=list(streams.values()),
             write_no=write_no,
         )
