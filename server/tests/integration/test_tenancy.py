@@ -300,7 +300,7 @@ async def test_the_login_of_the_processes_acts_neither_as_an_operator_nor_as_the
 
 # Ids of all organizations may be looked up; changing is for the one that is named.
 LOOKING_UP = {
-    "api_key_records.count_api_keys",
+    "api_key_records.has_more_keys",
     "api_key_records.find_api_key_record",
     "api_key_records.list_api_key_records",
     # Switches only, which operators list.

@@ -95,7 +95,8 @@ class PostgresAccountRecords(PostgresStore):
             loosening.require_permission(principal, AccountOpened(others_are_stopped=stopped))
             await open_account(connection, organization_id, AccountId(account_id), new, credential_status)
             # The lock that opening takes is held until the end, so that each count includes all earlier accounts.
-            if await _queries.count_open_accounts(connection, organization_id=organization_id) > self.cap.limit:
+            more = {"organization_id": organization_id, "accounts_max": self.cap.limit}
+            if await _queries.has_more_accounts(connection, **more):
                 raise self.cap.refusal()
             after = await _read(connection, organization_id, AccountId(account_id))
             change = _change(principal, audit_id, "accounts create", "account.created", None, after)

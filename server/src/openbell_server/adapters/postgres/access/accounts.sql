@@ -25,8 +25,10 @@ select :organization_id, :account_id::uuid, :name, :broker, :environment, :slot:
     :base_currency, :timezone, :credential_status, m.now, m.now
 from moment m;
 
--- name: count_open_accounts(organization_id)$
-select count(*) from accounts where organization_id = :organization_id and closed_at is null;
+-- name: has_more_accounts(organization_id, accounts_max)$
+-- A value if more than accounts_max accounts are not closed.
+select true from accounts where organization_id = :organization_id and closed_at is null
+having count(*) > :accounts_max;
 
 -- name: list_account_records(organization_id, environment, after, row_limit)
 -- In commit order, because open_account takes the time under a lock.

@@ -49,7 +49,7 @@ class PostgresApiKeyRecords(PostgresStore):
                 own_orders_only=new.own_orders_only,
             )
             # The lock that adding takes is held until the end, so that each count includes all earlier keys.
-            if await _queries.count_api_keys(connection, organization_id=organization_id) > self.cap.limit:
+            if await _queries.has_more_keys(connection, organization_id=organization_id, keys_max=self.cap.limit):
                 raise self.cap.refusal()
             row = await _queries.lock_api_key_record(connection, organization_id=organization_id, api_key_id=api_key_id)
             if row["is_expired"]:

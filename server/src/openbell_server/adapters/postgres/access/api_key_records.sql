@@ -10,11 +10,12 @@ from (
 ) keys
 where number > :after order by number limit :row_limit;
 
--- name: count_api_keys(organization_id)$
--- Keys that can be used, or enabled again.
-select count(*) from api_keys
+-- name: has_more_keys(organization_id, keys_max)$
+-- A value if more than keys_max keys can be used, or enabled again.
+select true from api_keys
 where organization_id = :organization_id and revoked_at is null
-    and (expires_at is null or expires_at > clock_timestamp());
+    and (expires_at is null or expires_at > clock_timestamp())
+having count(*) > :keys_max;
 
 -- name: find_api_key_record(organization_id, api_key_id)^
 select api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at, expires_at,
