@@ -1,6 +1,7 @@
 """What a caller sends is not kept longer than it is needed."""
 
 import gc
+from typing import Any
 
 from litestar import Litestar, Request, put
 from litestar.testing import TestClient
@@ -26,7 +27,7 @@ def is_reachable(start: object, wanted: bytes) -> bool:
 
 def test_a_body_that_was_read_is_not_kept_with_the_connection() -> None:
     @put("/")
-    async def read(request: Request[object, object, object]) -> dict[str, bool]:
+    async def read(request: Request[Any, Any, Any]) -> dict[str, bool]:
         body = await json_body_of(request)
         return {"is_read": body == SECRET, "is_kept": is_reachable(dict(request.scope), SECRET)}
 
