@@ -4,6 +4,7 @@ In one file, and so never at once: every `dev` wants the port that everyone expe
 """
 
 import re
+import socket
 import stat
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from openbell_server.devtools.child_processes import free_port, wait_until
+from openbell_server.devtools.child_processes import wait_until
 from openbell_server.devtools.local_platform import ACME, IDENTITY_PROVIDER, OPERATIONS
 from support.environment.front_door import (
     ANSWER_SECONDS,
@@ -26,7 +27,7 @@ from support.environment.front_door import (
 )
 
 SERVER = [sys.executable, "-m", "openbell_server"]
-CLIENT = [sys.executable, "-m", "openbell"]
+CLIENT = [str(Path(sys.executable).with_name("openbell"))]
 
 
 def test_readme_begins_with_what_the_gate_does_too() -> None:
@@ -57,7 +58,9 @@ def test_kept_data_is_there_at_the_next_start_and_belongs_to_one_dev_at_a_time(t
     # Where also the user can enter who runs PostgreSQL for root.
     with tempfile.TemporaryDirectory() as outside:
         Path(outside).chmod(0o711)
-        kept, port = Path(outside) / "kept", free_port()
+        kept = Path(outside) / "kept"
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
         for each in (folder, other):
             each.mkdir()
         command = [*SERVER, "dev", "--keep", str(kept), "--port", str(port)]
@@ -74,10 +77,10 @@ def test_kept_data_is_there_at_the_next_start_and_belongs_to_one_dev_at_a_time(t
             dev.interrupt()
             assert f"the data is kept in {kept}" in (folder / "dev.out").read_text()
         with running_dev(other, command) as dev:
-            assert dev.environment == settings
-            held = run([*CLIENT, "positions", "list", "--json"], other, 120, settings)
-            assert '"AAPL"' in held
-            again = run([*CLIENT, "intents", "create", "AAPL", "SELL", "10", "--wait"], other, 120, settings)
+            for name in ("OPENBELL_URL", "OPENBELL_ACCOUNT", "OPENBELL_API_KEY"):
+                assert dev.environment[name] == settings[name]
+            assert '"AAPL"' in run([*CLIENT, "positions", "list", "--json"], other, 120, dev.environment)
+            again = run([*CLIENT, "intents", "create", "AAPL", "SELL", "10", "--wait"], other, 120, dev.environment)
             assert "FILLED" in again
 
 
