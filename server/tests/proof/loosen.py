@@ -117,8 +117,8 @@ def _rules(scope: str) -> Iterator[Pair]:
     path = f"{SCOPES[scope]}/rules/QTY_MAX"
     permanent = Call("PUT", path, {"mode": "hard", "parameters": {"quantity": "10"}, "reason": "tests"})
     for name, one, other in TERMS:
-        calls = [(permanent, Call("PUT", path, {**each, "reason": "tests"})) for each in (one, other)]
-        yield a_pair(name, "QTY_MAX", *calls, compared=True)
+        loose, strict = ((permanent, Call("PUT", path, {**each, "reason": "tests"})) for each in (one, other))
+        yield a_pair(name, "QTY_MAX", loose, strict, compared=True)
 
 
 def _symbols() -> Iterator[Pair]:

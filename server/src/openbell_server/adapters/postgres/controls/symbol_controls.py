@@ -71,7 +71,7 @@ class PostgresControlStore(PostgresStore):
         async with self._changing(organization_id, account_id, symbol, principal) as change:
             before = (await change.read()).manual
             kept = loosening.admit_switch(
-                principal, before and before.control, control, before.set_by_users if before else frozenset()
+                principal, before.control if before else None, control, before.set_by_users if before else frozenset()
             )
             await change.run(_queries.save_manual_control, **asdict(control), set_by_users=sorted(kept))
             after = (await change.read()).manual
