@@ -61,8 +61,8 @@ class LocalPlatform:
     """Starts everything in order, and stops it in reverse.
 
     settings are OPENBELL_* variables that override the defaults. accounts paper accounts are opened at brokers in turn.
-    Without limits one key can submit the load of a demo or a proof, and the paper broker takes every valid order. With a
-    kept folder it goes on where the last platform of that folder ended.
+    Without limits one key can submit the load of a demo or a proof, and the paper broker takes every valid order. With
+    a kept folder it goes on where the last platform of that folder ended.
     """
 
     def __init__(
