@@ -40,6 +40,7 @@ from proof.figures import Figures
 
 COMMAND_SECONDS = 120
 SHIFT_SECONDS = 45
+TRIES = 5
 CANARY = "planted-password-93c1"
 Report = Mapping[str, Any]
 
@@ -68,8 +69,7 @@ def prove(figures: Figures) -> None:
         figures.exactly("problems found on a clean platform", sum(each["problems"] for each in clean.values()), 0)
         figures.exactly("things that could not be told there", sum(each["cannot_tell"] for each in clean.values()), 0)
         figures.shown("checks of a clean platform", sum(len(each["findings"]) for each in clean.values()))
-        status, said = _command(platform.stack.environment_of("api"))
-        figures.exactly("exit status of the command on it", status, 0)
+        figures.exactly("exit status of the command on it", _well(platform.stack.environment_of("api")), 0)
         status, _ = _command(platform.stack.environment_of("api") | {"OPENBELL_NATS_MONITOR_URL": ""})
         figures.exactly("exit status of the command where one check cannot be made", status, 2)
         plants = [
@@ -121,6 +121,16 @@ def _command(environment: Mapping[str, str], *, as_json: bool = True) -> tuple[i
         check=False,
     )
     return run.returncode, run.stdout if as_json and run.returncode < 2 else run.stdout + run.stderr
+
+
+def _well(environment: Mapping[str, str]) -> int:
+    """The exit status; on a starved machine a check may not be answered in its five seconds, and is made again."""
+    status = 2
+    for _ in range(TRIES):
+        status = _command(environment)[0]
+        if status != 2:
+            break
+    return status
 
 
 def _is_found(plant: Plant, found: Report) -> bool:
