@@ -11,16 +11,16 @@ from openbell_server.adapters.identity import jwks
 from openbell_server.adapters.jetstream import connection as jetstream
 from openbell_server.adapters.jetstream import streams
 from openbell_server.adapters.postgres import connection
-from openbell_server.adapters.postgres.connection import EXECUTOR_ROLES, Pool, open_pool
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.connection import Pool, open_pool
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.brokers import http_client
 from openbell_server.brokers.paper import ledger
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN, EXECUTOR_LOGIN
 from openbell_server.domain.events.outbox import Queue
 from openbell_server.processes import operations_port
 from support.brokers.scripted_broker import Harness
 from support.builders.tenant import a_tenant
+from support.environment.logins import EXECUTOR_LOGIN, TEST_LOGIN, allow_every_login
 from support.environment.store_benches import Bench, memory_bench, postgres_bench
 from support.tenancy.outbox_queues import Outbox
 from support.tenancy.populated_tenant import PopulatedTenant, populated_tenant
@@ -124,8 +124,8 @@ async def bench(pool_if_any: Pool | None) -> Bench:
 @pytest.fixture
 async def login_pool(services: LocalServices, database: str) -> AsyncIterator[Pool]:
     """As the platform's processes connect; the other pool is the owner's, which may see everything."""
-    await asyncio.to_thread(allow_login, database, APP_LOGIN)
-    opened = await open_pool(services.postgres.url("openbell_test", APP_LOGIN))
+    await asyncio.to_thread(allow_every_login, database)
+    opened = await open_pool(services.postgres.url("openbell_test", TEST_LOGIN))
     yield opened
     await opened.close()
 
@@ -133,7 +133,7 @@ async def login_pool(services: LocalServices, database: str) -> AsyncIterator[Po
 @pytest.fixture
 async def executor_pool(services: LocalServices, database: str) -> AsyncIterator[Pool]:
     """As executors connect, who alone may read what is sealed."""
-    await asyncio.to_thread(allow_login, database, EXECUTOR_LOGIN, EXECUTOR_ROLES)
+    await asyncio.to_thread(allow_every_login, database)
     opened = await open_pool(services.postgres.url("openbell_test", EXECUTOR_LOGIN))
     yield opened
     await opened.close()

@@ -16,7 +16,6 @@ from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
 from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.operators.operators import PostgresOperatorStore
-from openbell_server.devtools.stack import APP_LOGIN
 from openbell_server.domain.access.audit_chain import Head, Tampering, Verification
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.controls.rules import PLATFORM_ID, SWITCH, Address, RuleTerms, SwitchState
@@ -24,6 +23,7 @@ from support.brokers.paper_broker import until
 from support.brokers.scripted_broker import Harness
 from support.builders.tenant import Tenant, a_tenant, new_id
 from support.environment.command_line import CommandLine
+from support.environment.logins import TEST_LOGIN
 from support.tenancy.altered_audit_logs import (
     alterations,
     an_audit_log,
@@ -104,7 +104,7 @@ async def test_the_login_is_the_database_s_own_and_an_inserting_role_cannot_name
 ) -> None:
     tenant = await a_tenant(pool)
     await append_some(login_pool, tenant, 1)
-    assert (await last_entry(owner, tenant))["login"] == APP_LOGIN
+    assert (await last_entry(owner, tenant))["login"] == TEST_LOGIN
     named = (
         "insert into audit_log (organization_id, audit_id, principal_type, principal_id, operation, object_id, after"
     )

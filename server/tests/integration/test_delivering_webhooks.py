@@ -21,6 +21,7 @@ from openbell_server.adapters.webhooks.posting import WebhookPoster
 from openbell_server.application.webhooks.deliver_webhooks import DeliverWebhooks, SignAndPost
 from support.builders.tenant import Tenant, a_tenant, accept
 from support.builders.webhook_targets import OK, Target, a_target, a_webhook
+from support.history.pruning import prune_at_any_age
 from support.rest.event_streams import delete_events
 
 FAILING = b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n"
@@ -190,6 +191,7 @@ async def test_nothing_more_is_sent_after_the_event_during_which_it_was_ended(po
 
 async def test_events_that_are_no_longer_kept_are_told_as_a_gap(post: Post) -> None:
     await post.events(5)
+    await prune_at_any_age(post.pool)
     await post.pool.execute("select prune_events($1, 0, 3)", UUID(int=0))
     await post.round()
     gap, *events = post.sent()

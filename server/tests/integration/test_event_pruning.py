@@ -14,10 +14,16 @@ from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.orders.broker_reports import ReportStatus
 from support.brokers.scripted_broker import Harness
 from support.builders.tenant import Tenant, a_limit_create, a_report, a_tenant, accept
+from support.history.pruning import prune_at_any_age
 from support.tenancy.halts import Switchboard
 from support.tenancy.statements import Owner
 
 DAY_SECONDS = 86_400.0
+
+
+@pytest.fixture(autouse=True)
+async def at_any_age(pool: Pool) -> None:
+    await prune_at_any_age(pool)
 
 
 async def age(pool: Pool, account_id: AccountId, days: int, up_to: int) -> None:

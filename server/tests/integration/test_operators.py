@@ -13,16 +13,17 @@ import httpx
 import pytest
 
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.adapters.postgres.schema import OLDEST
 from openbell_server.application.access.authenticate import CACHE_SECONDS
 from openbell_server.application.ports.accept_step import AcceptStatus
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN
+from openbell_server.devtools.stack import LOGINS
 from openbell_server.domain.controls.rules import PLATFORM_ID
 from support.brokers.paper_broker import until
 from support.builders.tenant import Tenant, a_tenant, accept, new_id
 from support.environment.command_line import ACCOUNT_OPTIONS, KEY_OPTIONS, CommandLine, audited, last_change
+from support.environment.logins import API_LOGIN, allow_every_login
 from support.identity.identity_provider import good_token
 from support.rest.rest_api import RestApi, cancel_body, create_body, intents_of, problem, rest_api
 
@@ -42,8 +43,8 @@ async def test_commands_alone_lead_from_an_empty_database_to_an_accepted_intent(
     services: LocalServices, empty: str
 ) -> None:
     operator = CommandLine(empty)
-    await operator.say("migrate", "--login", APP_LOGIN)
-    async with await open_pool(services.postgres.url("openbell_empty", APP_LOGIN)) as pool, rest_api(pool) as api:
+    await operator.say("migrate", "--logins", LOGINS)
+    async with await open_pool(services.postgres.url("openbell_empty", API_LOGIN)) as pool, rest_api(pool) as api:
         tenant = await operator.tenant(pool)
         answer = await api.submit(tenant, create_body())
         assert answer.status_code == 202, answer.text
@@ -278,8 +279,8 @@ async def test_commands_ask_for_the_newest_schema(empty: str) -> None:
 
 
 async def test_the_processes_login_cannot_use_the_commands(services: LocalServices, database: str) -> None:
-    await asyncio.to_thread(allow_login, database, APP_LOGIN)
-    operator = CommandLine(services.postgres.url("openbell_test", APP_LOGIN))
+    await asyncio.to_thread(allow_every_login, database)
+    operator = CommandLine(services.postgres.url("openbell_test", API_LOGIN))
     assert "This login may not act as an operator" in await operator.refused("organizations", "list")
 
 

@@ -18,6 +18,7 @@ from openbell_server.domain.access.accounts import Environment, NewAccount
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.orders.intents import Command
 from support.builders.tenant import a_cancel, a_market_create, a_replace, accept, new_id
+from support.environment.logins import TENANT_ROLES
 from support.tenancy.populated_tenant import PopulatedTenant, rows_of
 from support.tenancy.statements import Owner
 
@@ -29,15 +30,17 @@ NEW_KEYS = {
 }
 
 
-async def tables_where(owner: Owner, privilege: str) -> set[str]:
-    """Tables of organizations in which a tenant may do this."""
+async def tables_where(owner: Owner, privilege: str) -> set[tuple[Role, str]]:
+    """Tables of organizations in which a role for one organization may do this."""
     rows = await owner.fetch(
-        "select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'organization_id'"
-        " where c.relnamespace = 'openbell'::regnamespace and c.relkind = 'r'"
-        " and has_table_privilege('openbell_tenant', c.oid, $1)",
+        "select r.rolname, c.relname from pg_class c"
+        " join pg_attribute a on a.attrelid = c.oid and a.attname = 'organization_id'"
+        " join pg_roles r on r.rolname = any($2) and has_table_privilege(r.oid, c.oid, $1)"
+        " where c.relnamespace = 'openbell'::regnamespace and c.relkind = 'r'",
         privilege,
+        list(TENANT_ROLES),
     )
-    return {row["relname"] for row in rows}
+    return {(Role(row["rolname"]), row["relname"]) for row in rows}
 
 
 async def a_row(owner: Owner, table: str, whose: PopulatedTenant) -> dict[str, Any]:
@@ -50,11 +53,13 @@ async def a_row(owner: Owner, table: str, whose: PopulatedTenant) -> dict[str, A
     return dict(json.loads(found))
 
 
-async def insert(pool: Pool, as_whom: PopulatedTenant, table: str, row: dict[str, Any]) -> tuple[str | None, str]:
+async def insert(
+    pool: Pool, role: Role, as_whom: PopulatedTenant, table: str, row: dict[str, Any]
+) -> tuple[str | None, str]:
     """What the database answers."""
     columns = ", ".join(row)
     try:
-        async with transaction(pool, Role.TENANT, as_whom.organization_id) as connection:
+        async with transaction(pool, role, as_whom.organization_id) as connection:
             await connection.execute(
                 f"insert into {table} ({columns}) select {columns} from jsonb_populate_record(null::{table}, $1)",
                 json.dumps(row),
@@ -80,11 +85,13 @@ async def test_no_row_is_inserted_for_another_organization(
     owner: Owner, login_pool: Pool, us: PopulatedTenant, them: PopulatedTenant
 ) -> None:
     tables = await tables_where(owner, "insert")
-    assert tables >= {"organizations", "api_keys", "accounts", "account_counters", "account_events", "executions"}
+    assert tables >= {(Role.TENANT, "api_keys"), (Role.EXECUTION, "executions"), (Role.DELIVERY, "account_outbox")}
+    nobody_s = {"organizations", "account_events", "intent_actions", "action_states", "orders", "intent_outbox"}
+    assert {table for _, table in tables} & nobody_s == set()
     before = await rows_of(owner, them)
-    for table in tables:
+    for role, table in tables:
         row = await a_row(owner, table, them) | {"organization_id": str(them.organization_id)}
-        code, text = await insert(login_pool, us, table, row)
+        code, text = await insert(login_pool, role, us, table, row)
         assert (code, "violates row-level security policy" in text) == ("42501", True), (table, text)
     assert await rows_of(owner, them) == before
 
@@ -93,19 +100,17 @@ async def test_no_row_is_moved_to_another_organization(
     owner: Owner, login_pool: Pool, us: PopulatedTenant, them: PopulatedTenant
 ) -> None:
     tables = await tables_where(owner, "update")
-    assert tables == {
-        *("account_counters", "positions", "orders", "action_states"),
-        *("symbol_controls", "symbol_time_controls", "credentials", "external_orders", "control_rules"),
-        "account_halts",
-        "control_rates",
-        *("instruments", "reference_prices", "exchange_rates", "wanted_symbols"),
-    }
-    for table in tables:
+    own = {Role.EXECUTION: ("positions", "orders", "action_states", "external_orders", "account_halts", "instruments")}
+    own[Role.TENANT] = ("symbol_controls", "symbol_time_controls", "credentials", "control_rules", "control_rates")
+    own[Role.TENANT] += ("exchange_rates", "wanted_symbols")
+    both = {(role, "reference_prices") for role in own}
+    assert tables == both | {(role, table) for role, written in own.items() for table in written}
+    for role, table in tables:
         assert await a_row(owner, table, us)
         with pytest.raises(asyncpg.InsufficientPrivilegeError, match="violates row-level security policy"):
-            async with transaction(login_pool, Role.TENANT, us.organization_id) as connection:
+            async with transaction(login_pool, role, us.organization_id) as connection:
                 await connection.execute(f"update {table} set organization_id = $1", them.organization_id)
-        async with transaction(login_pool, Role.TENANT, us.organization_id) as connection:
+        async with transaction(login_pool, role, us.organization_id) as connection:
             taken = await connection.execute(
                 f"update {table} set organization_id = $1 where organization_id = $2",
                 us.organization_id,
@@ -120,16 +125,18 @@ async def test_an_insert_that_names_another_s_account_answers_as_for_one_that_is
 ) -> None:
     """Neither keys that are taken there nor keys that are free there may show."""
     before = await rows_of(owner, them)
-    others = {"organizations", "api_keys", "accounts", "audit_log", "user_deletions"}
+    others = {"api_keys", "accounts", "audit_log", "user_deletions"}
     # Their keys begin with the organization, and name accounts only as texts.
     others |= {"control_rules", "control_changes", "control_rates"}
     others |= {"instruments", "reference_prices", "exchange_rates", "webhooks"}
-    for table in await tables_where(owner, "insert") - others:
+    for role, table in await tables_where(owner, "insert"):
+        if table in others:
+            continue
         theirs = await a_row(owner, table, them) | {"organization_id": str(us.organization_id)}
         free = theirs | {name: value for name, value in NEW_KEYS.items() if name in theirs}
         nobody_s = {"account_id": str(new_id())}
         answers = {
-            await insert(login_pool, us, table, row) for row in (theirs, free, theirs | nobody_s, free | nobody_s)
+            await insert(login_pool, role, us, table, row) for row in (theirs, free, theirs | nobody_s, free | nobody_s)
         }
         assert [code for code, _ in answers] == ["42501"], (table, answers)
     assert await rows_of(owner, them) == before

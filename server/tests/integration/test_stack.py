@@ -10,7 +10,7 @@ import pytest
 
 from openbell_server.devtools.child_processes import ChildFailed, ProcessStamp, wait_until
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN, EXECUTOR_LOGIN, PROCESSES, Stack, platform_command
+from openbell_server.devtools.stack import PROCESSES, Stack, platform_command
 
 # Stands in for a process of the platform: says that it is ready, waits for SIGTERM, says that it has drained.
 STAND_IN = """
@@ -46,7 +46,7 @@ def first_line(stack: Stack, name: str) -> dict[str, str]:
     return found
 
 
-def test_all_but_executors_start_with_the_same_settings_and_drain_in_reverse_order(
+def test_all_start_with_the_same_settings_but_their_own_login_and_drain_in_reverse_order(
     services: LocalServices, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENBELL_LOG_LEVEL", "from the caller's shell")
@@ -59,11 +59,10 @@ def test_all_but_executors_start_with_the_same_settings_and_drain_in_reverse_ord
         # An executor's name outlives it, so that its successor takes over at once.
         assert settings.pop("OPENBELL_EXECUTOR_NAME", None) == ("executor" if name == "executor" else None)
         assert stack.operations_url(name).endswith(":" + settings.pop("OPENBELL_OPERATIONS_PORT"))
-        # It has a login of its own, which alone may read sealed secrets.
-        own = stack.executor_environment if name == "executor" else {}
-        assert settings == {**stack.environment, **own}
-    assert stack.executor_environment["OPENBELL_DATABASE_URL"] == services.postgres.url("openbell", EXECUTOR_LOGIN)
-    assert stack.environment["OPENBELL_DATABASE_URL"] == services.postgres.url("openbell", APP_LOGIN)
+        # The paper broker has a database of its own.
+        own = None if name == "paper" else services.postgres.url("openbell", f"openbell_app_{name}")
+        assert settings.pop("OPENBELL_DATABASE_URL", None) == own
+        assert settings == stack.environment
     assert stack.environment["OPENBELL_NATS_URL"] == services.nats.url
     assert stack.environment["OPENBELL_CURSOR_SECRET"] == "given"
     ends = [float(stack.log(name).read_text().split()[-1]) for name in PROCESSES]

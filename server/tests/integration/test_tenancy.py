@@ -8,15 +8,17 @@ from collections.abc import Collection
 import asyncpg
 import pytest
 
-from openbell_server.adapters.postgres.connection import EXECUTOR_ROLES, PROCESS_ROLES, Pool, Role, transaction
-from openbell_server.adapters.postgres.migrate import allow_login
-from openbell_server.devtools.stack import APP_LOGIN
+from openbell_server.adapters.postgres.connection import LOGIN_ROLES, Pool, Role, open_pool, transaction
+from openbell_server.adapters.postgres.migrate import allow_logins
+from openbell_server.devtools.local_services import LocalServices
+from openbell_server.devtools.stack import LOGINS
+from support.environment.logins import PROCESSES, TENANT_ROLES, TEST_ROLES
 from support.tenancy.populated_tenant import ID_PARAMETERS, PopulatedTenant, fresh_values, rows_of, values_of
 from support.tenancy.statement_roles import MAY_RUN
 from support.tenancy.statements import Owner, all_statements, faults_of_catalogue, run
 
 # Roles whose transactions name an organization.
-NAMING = (Role.TENANT, Role.OPERATOR, Role.VAULT)
+NAMING = (*TENANT_ROLES, Role.OPERATOR, Role.VAULT)
 
 
 class Undone(Exception):
@@ -134,15 +136,18 @@ from pg_roles r where rolname = $1
 """
 
 
-async def assert_powerless(owner: Owner, login: str, roles: Collection[Role] = PROCESS_ROLES) -> None:
+async def assert_powerless(owner: Owner, login: str, roles: Collection[Role]) -> None:
     row = await owner.fetchrow(LOGIN, login)
     assert row is not None
     assert tuple(row) == (*[False] * 6, 0, [], sorted(roles))
 
 
-async def test_the_login_is_no_superuser_owns_nothing_and_inherits_nothing(owner: Owner, login_pool: Pool) -> None:
+@pytest.mark.parametrize("process", PROCESSES)
+async def test_the_login_of_a_process_owns_nothing_inherits_nothing_and_takes_its_roles_only(
+    owner: Owner, login_pool: Pool, process: str
+) -> None:
     await login_pool.fetchval("select 1")
-    await assert_powerless(owner, APP_LOGIN)
+    await assert_powerless(owner, f"{LOGINS}_{process}", LOGIN_ROLES[process])
 
 
 async def test_a_login_that_was_there_before_inherits_nothing_either_however_many_migrators_say_so(
@@ -152,10 +157,10 @@ async def test_a_login_that_was_there_before_inherits_nothing_either_however_man
     try:
         # It is also rid of what is no business of its processes.
         await owner.execute("grant openbell_executor, openbell_vault, openbell_operator to old_login")
-        await asyncio.gather(*(asyncio.to_thread(allow_login, database, "old_login") for _ in range(4)))
-        await assert_powerless(owner, "old_login")
-        await asyncio.to_thread(allow_login, database, "old_login", EXECUTOR_ROLES)
-        await assert_powerless(owner, "old_login", EXECUTOR_ROLES)
+        for process in ("stream", "executor"):
+            logins = {"old_login": LOGIN_ROLES[process]}
+            await asyncio.gather(*(asyncio.to_thread(allow_logins, database, logins) for _ in range(4)))
+            await assert_powerless(owner, "old_login", LOGIN_ROLES[process])
     finally:
         await owner.execute("drop role old_login")
 
@@ -171,7 +176,7 @@ async def test_each_role_runs_its_statements_and_no_other(
             called_with = values | fresh_values(statement.name)
             organization = called_with["organization_id"] if role in NAMING else None
             try:
-                async with transaction(login_pool if role in PROCESS_ROLES else pool, role, organization) as connection:
+                async with transaction(login_pool if role in TEST_ROLES else pool, role, organization) as connection:
                     await run(connection, statement, called_with)
                     raise Undone
             # A row that is there already stops only one who was allowed to try.
@@ -180,7 +185,9 @@ async def test_each_role_runs_its_statements_and_no_other(
             except asyncpg.InsufficientPrivilegeError as error:
                 refusals.add(str(error).partition(" for ")[0])
     assert seen == MAY_RUN
-    assert refusals == {"permission denied"}
+    # The audit log takes from each role its own kind of principal.
+    policies = {f'new row violates row-level security policy "{name}"' for name in ("processes", "rotation")}
+    assert refusals == {"permission denied", *policies}
 
 
 def test_no_statement_takes_a_role_or_names_an_organization_for_the_transaction() -> None:
@@ -215,7 +222,16 @@ READS: dict[Role, dict[str, set[str]]] = {
             table: {"status", "event_type", "created_at", "attempts", "claimed_at", "available_at", "resolved_at"}
             for table in QUEUES
         },
-        "outbox_roll_ups": {"*"},
+        **{table: {"*"} for table in ("outbox_roll_ups", "executors", "slot_leases", "switches_in_force")},
+        "action_states": {"state", "settled_at", "unknown_since", "flagged_at"},
+        "account_counters": {"organization_id", "account_id", "event_no", "halt_code"},
+        "control_rules": {
+            *("organization_id", "scope", "subject", "code", "of_account", "version", "updated_at", "terms"),
+            *("override_terms", "override_expires_at"),
+        },
+        "vault_objects": {"credential_id"},
+        "webhooks": {"organization_id", "webhook_id", "status"},
+        "webhook_lanes": {"organization_id", "webhook_id", "account_id", "position", "parked_at"},
         "outbox_failures": {
             *("queue", "outbox_id", "event_type", "created_at", "attempts", "failed_at", "acknowledged_by"),
             *("acknowledged_at", "acknowledged_reason", "requeued_as"),
@@ -289,13 +305,17 @@ async def test_a_role_that_crosses_organizations_reads_its_columns_and_no_other(
     assert wrong == []
 
 
-@pytest.mark.parametrize("role", [Role.OPERATOR, Role.VAULT])
-async def test_the_login_of_the_processes_acts_neither_as_an_operator_nor_as_the_vault(
-    login_pool: Pool, role: Role
+@pytest.mark.parametrize("process", PROCESSES)
+async def test_the_login_of_a_process_takes_no_other_role(
+    services: LocalServices, login_pool: Pool, process: str
 ) -> None:
-    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="permission denied to set role"):
-        async with transaction(login_pool, role):
-            pass
+    await login_pool.fetchval("select 1")
+    url = services.postgres.url("openbell_test", f"{LOGINS}_{process}")
+    async with await open_pool(url) as pool:
+        for role in set(Role) - set(LOGIN_ROLES[process]):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError, match="permission denied to set role"):
+                async with transaction(pool, role):
+                    pass
 
 
 # Ids of all organizations may be looked up; changing is for the one that is named.
@@ -359,6 +379,8 @@ async def test_only_the_accept_role_calls_the_accept_step_and_no_other_function_
     )
     assert {tuple(row) for row in rows} == {
         ("accept_commands", Role.ACCEPT),
+        ("append_events", Role.EXECUTION),
+        *(("append_change", role) for role in (Role.TENANT, Role.EXECUTION, Role.DELIVERY, Role.OPERATOR)),
         ("begin_every_epoch", Role.OPERATOR),
         ("prune_events", Role.RELAY),
     }

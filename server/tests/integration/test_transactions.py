@@ -12,10 +12,10 @@ from openbell_server.adapters.postgres import connection as connection_module
 from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool, Role, check_writing, open_pool, transaction
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN
 from openbell_server.domain.identifiers import AccountId
 from support.brokers.paper_broker import until
 from support.builders.tenant import accept, new_id
+from support.environment.logins import TEST_LOGIN
 from support.rest.rest_api import rest_api
 from support.tenancy.populated_tenant import PopulatedTenant
 from support.tenancy.statements import Owner
@@ -32,7 +32,7 @@ class State(NamedTuple):
     in_transaction: bool
 
 
-CLEAN = (APP_LOGIN, "", False)
+CLEAN = (TEST_LOGIN, "", False)
 WRITE = "update write_checks set written_at = 'epoch'"
 
 
@@ -58,7 +58,7 @@ async def run(pool: Pool, *statements: str, after: Exception | None = None, time
 async def one(services: LocalServices, login_pool: Pool) -> AsyncIterator[Pool]:
     """A pool of one connection: whoever comes next gets what the last one left."""
     del login_pool  # makes the login
-    opened = await open_pool(services.postgres.url("openbell_test", APP_LOGIN), connections_max=1)
+    opened = await open_pool(services.postgres.url("openbell_test", TEST_LOGIN), connections_max=1)
     yield opened
     await opened.close()
 

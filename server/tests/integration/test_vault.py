@@ -1,6 +1,7 @@
 """Sealed objects in the database: opened by executors alone, and wrapped anew while everything runs."""
 
 import asyncio
+import itertools
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -14,12 +15,13 @@ from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool, Role
 from openbell_server.application.access.ports.vault import Rewrapped, VaultObjects, VaultUnreachable
 from openbell_server.application.access.rotate_vault_keys import BATCH, RotateVault, Rotation
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN, EXECUTOR_LOGIN, platform_command
+from openbell_server.devtools.stack import LOGINS, platform_command
 from openbell_server.domain.access.credentials import SealedSecrets, SecretPlace
 from openbell_server.domain.identifiers import OrganizationId
 from support.builders.sealed_objects import SECRETS, KeyFiles, keep_sealed
 from support.builders.tenant import a_tenant
 from support.environment.command_line import CommandLine
+from support.environment.logins import API_LOGIN, EXECUTOR_LOGIN, PROCESSES, TEST_ROLES
 from support.tenancy.statements import Owner
 
 
@@ -53,16 +55,13 @@ async def test_what_the_api_keeps_an_executor_opens(
     assert await objects.read(replace(places[0], version=2)) is None
 
 
-@pytest.mark.parametrize("role", [Role.TENANT, Role.RELAY, Role.EXECUTOR, Role.KEYS, Role.OPERATOR])
-@pytest.mark.parametrize("column", ["sealed", "wrapped_key", "key_id"])
-async def test_no_other_role_reads_what_is_sealed(
-    pool: Pool, login_pool: Pool, keys: KeyFiles, role: Role, column: str
-) -> None:
+async def test_no_other_role_reads_what_is_sealed(pool: Pool, login_pool: Pool, keys: KeyFiles) -> None:
     account = (await a_tenant(login_pool)).account
     await keep_sealed(login_pool, account, keys.sealer)
-    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="permission denied for table vault_objects"):
-        async with transaction(pool, role, account.organization_id) as connection:
-            await connection.fetch(f"select {column} from vault_objects")
+    for role, column in itertools.product(TEST_ROLES, ("sealed", "wrapped_key", "key_id")):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="permission denied for table vault_objects"):
+            async with transaction(pool, role, account.organization_id) as connection:
+                await connection.fetch(f"select {column} from vault_objects")
 
 
 @pytest.mark.parametrize(
@@ -271,9 +270,9 @@ async def test_a_command_says_which_login_and_which_key_it_needs(
 ) -> None:
     await login_pool.fetchval("select 1")
     for words in (("status",), ("rotate", "--as", "olga")):
-        of_the_api = commands(services, APP_LOGIN, keys.private)
+        of_the_api = commands(services, API_LOGIN, keys.private)
         assert "use the executors' login" in await of_the_api.refused("vault", *words)
-        assert "give it the private one" in await commands(services, APP_LOGIN, keys.public).refused("vault", *words)
+        assert "give it the private one" in await commands(services, API_LOGIN, keys.public).refused("vault", *words)
         assert "Set OPENBELL_VAULT_KEY" in await CommandLine(of_the_api.url).refused("vault", *words)
 
 
@@ -292,7 +291,7 @@ async def test_a_rotation_that_leaves_broken_objects_says_so_by_its_exit_code(
 @pytest.mark.parametrize(
     ("process", "login", "kind", "says"),
     [
-        ("api", APP_LOGIN, "private", "give it the public one"),
+        ("api", API_LOGIN, "private", "give it the public one"),
         ("executor", EXECUTOR_LOGIN, "public", "give it the private one"),
     ],
 )
@@ -320,10 +319,10 @@ async def test_a_process_with_the_key_file_of_another_does_not_start(
     assert (started.returncode, says in said.decode().splitlines()[-1]) == (2, True), said.decode()
 
 
-async def test_executors_get_a_login_of_their_own_by_a_command(services: LocalServices, database: str) -> None:
-    command = CommandLine(database)
-    assert "another name" in await command.refused("migrate", "--login", "same", "--executor-login", "same")
-    await command.say("migrate", "--login", APP_LOGIN, "--executor-login", EXECUTOR_LOGIN)
-    for login, may in ((APP_LOGIN, False), (EXECUTOR_LOGIN, True)):
-        async with await open_pool(services.postgres.url("openbell_test", login), connections_max=1) as pool:
-            assert await pool.fetchval("select pg_has_role($1, 'member')", Role.VAULT) is may
+async def test_every_process_gets_a_login_of_its_own_by_a_command(services: LocalServices, database: str) -> None:
+    await CommandLine(database).say("migrate", "--logins", LOGINS)
+    for process in PROCESSES:
+        url = services.postgres.url("openbell_test", f"{LOGINS}_{process}")
+        async with await open_pool(url, connections_max=1) as pool:
+            may = await pool.fetchval("select pg_has_role($1, 'member')", Role.VAULT)
+            assert may is (process == "executor")

@@ -6,13 +6,13 @@ from collections import Counter
 import asyncpg
 
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN
 from openbell_server.domain.access.audit_chain import Tampering, Verification
 from proof.figures import Figures
 from support.builders.tenant import a_tenant
+from support.environment.logins import API_LOGIN, allow_every_login
 from support.tenancy.altered_audit_logs import (
     alterations,
     an_audit_log,
@@ -33,8 +33,8 @@ def prove(figures: Figures) -> None:
         create_databases(services.postgres.url())
         owner_url = services.postgres.url("openbell")
         migrate(owner_url)
-        allow_login(owner_url, APP_LOGIN)
-        asyncio.run(_prove(figures, owner_url, services.postgres.url("openbell", APP_LOGIN)))
+        allow_every_login(owner_url)
+        asyncio.run(_prove(figures, owner_url, services.postgres.url("openbell", API_LOGIN)))
 
 
 async def _prove(figures: Figures, owner_url: str, login_url: str) -> None:
@@ -84,4 +84,4 @@ async def _append(figures: Figures, owner: Owner, operator_pool: Pool, pool: Poo
     figures.exactly("entries of theirs that are missing", 2 * CALLERS * appends - sum(numbers), 0)
     others = "select count(*) from audit_log where organization_id = any($1) and login <> $2"
     ids = [tenant.account.organization_id for tenant in tenants]
-    figures.exactly("entries of theirs with another login", await owner.fetchval(others, ids, APP_LOGIN), 0)
+    figures.exactly("entries of theirs with another login", await owner.fetchval(others, ids, API_LOGIN), 0)

@@ -71,7 +71,7 @@ def prove(figures: Figures) -> None:
 
 async def _prove(figures: Figures, platform: LocalPlatform) -> None:
     stack, environment = platform.stack, platform.client_environment()
-    async with CommitProxy(stack.environment["OPENBELL_DATABASE_URL"]) as proxy:
+    async with CommitProxy(stack.database_url("api")) as proxy:
         stack.stop("api")
         stack.start("api", {"OPENBELL_DATABASE_URL": proxy.url})
         # In a thread: the proxy runs in this one, and nobody is ready before it has passed something on.

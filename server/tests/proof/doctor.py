@@ -20,8 +20,8 @@ import nats
 from nats.js.api import DiscardPolicy, StorageType, StreamConfig
 
 from openbell_server.adapters.jetstream.streams import STREAMS
-from openbell_server.adapters.postgres.connection import PROCESS_ROLES, Role
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.connection import LOGIN_ROLES, Role
+from openbell_server.adapters.postgres.migrate import allow_logins, logins_of, migrate
 from openbell_server.adapters.postgres.schema import OLDEST
 from openbell_server.adapters.vault.envelope import EnvelopeSealer
 from openbell_server.adapters.vault.key_file import KeyFile, create_key_files
@@ -30,7 +30,7 @@ from openbell_server.devtools.child_processes import Child, free_port, wait_unti
 from openbell_server.devtools.local_nats import find_nats
 from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.devtools.local_postgres import LocalPostgres
-from openbell_server.devtools.stack import PROCESSES
+from openbell_server.devtools.stack import LOGINS, PROCESSES
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import SecretPlace, Secrets
 from openbell_server.processes.doctor.run_checks import report, run_checks
@@ -166,7 +166,7 @@ def _of_settings() -> Sequence[Plant]:
 
 
 def _of_logins(platform: LocalPlatform) -> Sequence[Plant]:
-    roles = ", ".join(PROCESS_ROLES)
+    roles = ", ".join(LOGIN_ROLES["api"])
     asyncio.run(
         _own(
             platform.owner_url,
@@ -185,14 +185,13 @@ def _of_logins(platform: LocalPlatform) -> Sequence[Plant]:
     def login(name: str) -> dict[str, str]:
         return {"OPENBELL_DATABASE_URL": platform.services.postgres.url("openbell", name)}
 
-    app = {"OPENBELL_DATABASE_URL": platform.stack.environment["OPENBELL_DATABASE_URL"]}
     return (
-        Plant("superuser", "database", "login", "migrate --login", login("openbell")),
+        Plant("superuser", "database", "login", "migrate --logins", login("openbell")),
         Plant("bypasses row security", "database", "login", "nobypassrls", login("planted_bypass")),
-        Plant("operator role", "database", "operator_role", f"revoke {Role.OPERATOR}", login("planted_operator")),
-        Plant("vault role", "database", "vault_role", f"revoke {Role.VAULT}", login("planted_vault")),
-        Plant("executor without vault role", "database", "vault_role", f"grant {Role.VAULT}", app, "executor"),
-        Plant("no roles", "database", "roles", "migrate --login", login("planted_stranger")),
+        Plant("operator role", "database", "roles", f"revoke {Role.OPERATOR}", login("planted_operator")),
+        Plant("vault role", "database", "roles", f"revoke {Role.VAULT}", login("planted_vault")),
+        Plant("executor without vault role", "database", "roles", Role.VAULT, login(f"{LOGINS}_api"), "executor"),
+        Plant("no roles", "database", "roles", f"grant {Role.ACCEPT}", login("planted_stranger")),
         Plant("synchronous_commit off", "database", "synchronous_commit", "synchronous_commit", login("planted_lazy")),
     )
 
@@ -201,9 +200,9 @@ def _of_databases(platform: LocalPlatform, careless: LocalPostgres) -> Sequence[
     asyncio.run(_own(platform.owner_url, "create database planted_behind"))
     behind = platform.services.postgres.url("planted_behind")
     migrate(behind, OLDEST)
-    allow_login(behind, "openbell_app")
+    allow_logins(behind, logins_of(LOGINS))
     asyncio.run(_own(behind, "alter table openbell.orders no force row level security"))
-    older = {"OPENBELL_DATABASE_URL": platform.services.postgres.url("planted_behind", "openbell_app")}
+    older = {"OPENBELL_DATABASE_URL": platform.services.postgres.url("planted_behind", f"{LOGINS}_api")}
     loses = {"OPENBELL_DATABASE_URL": careless.url()}
     return (
         Plant("schema behind", "database", "schema", "openbell-server migrate", older),

@@ -10,15 +10,16 @@ from openbell import AsyncClient, EventMissed
 from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool, open_pool
 from openbell_server.adapters.postgres.events.event_pruning import PruneEvents
 from openbell_server.adapters.postgres.events.events import PostgresEventStore
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.application.ports.accept_step import AcceptStatus, Submission
 from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN
 from openbell_server.domain.identifiers import AccountId
 from proof.figures import Figures
 from support.brokers.scripted_broker import until_so
 from support.builders.tenant import Tenant, a_tenant, accept, new_id
+from support.environment.logins import TEST_LOGIN, allow_every_login
+from support.history.pruning import prune_at_any_age
 from support.rest.event_streams import event_stream
 
 SIZES = {"full": {"events": 30_000, "logs": 4}, "gate": {"events": 480, "logs": 3}}
@@ -48,11 +49,13 @@ def prove_log(figures: Figures) -> None:
         create_databases(services.postgres.url())
         owner_url = services.postgres.url("openbell")
         migrate(owner_url)
-        allow_login(owner_url, APP_LOGIN)
-        asyncio.run(_prove(figures, size, owner_url, services.postgres.url("openbell", APP_LOGIN)))
+        allow_every_login(owner_url)
+        asyncio.run(_prove(figures, size, owner_url, services.postgres.url("openbell", TEST_LOGIN)))
 
 
 async def _prove(figures: Figures, size: dict[str, int], owner_url: str, login_url: str) -> None:
+    async with await open_pool(owner_url) as owner:
+        await prune_at_any_age(owner)
     async with await open_pool(login_url, connections_max=30) as pool:
         tenants = [await a_tenant(pool) for _ in range(size["logs"])]
         one = await _watched(pool, owner_url, tenants[:1], size["events"])

@@ -16,14 +16,15 @@ import grpc
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN, Stack
+from openbell_server.devtools.stack import Stack
 from openbell_server.transport.stream.event_messages import KINDS
 from proof.figures import Figures
 from support.builders.tenant import Tenant, a_key, a_tenant, accept
 from support.environment.fanout_programs import Program
+from support.environment.logins import TEST_LOGIN, allow_every_login
 
 LOGS = Path("build/proof/fanout-logs")
 RATIO_MIN = 0.85
@@ -57,14 +58,14 @@ def prove(figures: Figures) -> None:
         create_databases(services.postgres.url())
         owner_url = services.postgres.url("openbell")
         migrate(owner_url)
-        allow_login(owner_url, APP_LOGIN)
+        allow_every_login(owner_url)
         lifted = ("OPENBELL_LIMIT_READS_PER_SECOND", "OPENBELL_CAP_STREAMS", "OPENBELL_CAP_EVENTS_PER_SECOND")
         with Stack(services, dict.fromkeys(lifted, "1000000"), LOGS) as stack:
             for name in ("stream", "relay"):
                 stack.start(name)
             for name in ("stream", "relay"):
                 stack.wait_ready(name)
-            asyncio.run(_prove(figures, stack, services.postgres.url("openbell", APP_LOGIN)))
+            asyncio.run(_prove(figures, stack, services.postgres.url("openbell", TEST_LOGIN)))
 
 
 async def _prove(figures: Figures, stack: Stack, url: str) -> None:

@@ -14,10 +14,9 @@ import httpx
 import structlog
 
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.devtools.child_processes import free_port
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN
 from openbell_server.domain.events.outbox import Queue
 from openbell_server.http_protocol import Connections
 from openbell_server.processes.execution_metrics import watch_queues
@@ -28,6 +27,7 @@ from proof.figures import Figures
 from proof.queue_states import compare_states
 from support.builders.outbox_rows import queue_row
 from support.builders.tenant import Tenant, a_tenant
+from support.environment.logins import TEST_LOGIN, allow_every_login
 from support.identity.bearers import Headers, as_service, as_user, as_user_without_organization
 from support.rest.rest_api import RestApi, limited, rest_api, rest_dependencies
 
@@ -56,7 +56,7 @@ async def _prove(figures: Figures, services: LocalServices) -> None:
     size, chance = SIZES[figures.size], random.Random(SEED)
     await _create(services, TEMPLATE, "template1")
     await asyncio.to_thread(migrate, services.postgres.url(TEMPLATE))
-    await asyncio.to_thread(allow_login, services.postgres.url(TEMPLATE), APP_LOGIN)
+    await asyncio.to_thread(allow_every_login, services.postgres.url(TEMPLATE))
     async with _database(services, "states") as (owner, login), rest_api(login) as api:
         await compare_states(figures, owner, login, api, chance, size["states"])
     async with _database(services, "hostile") as (owner, login):
@@ -85,7 +85,7 @@ async def _database(services: LocalServices, name: str) -> AsyncIterator[tuple[P
     await _create(services, name, TEMPLATE)
     async with (
         await open_pool(services.postgres.url(name), connections_max=2) as owner,
-        await open_pool(services.postgres.url(name, APP_LOGIN), connections_max=8) as login,
+        await open_pool(services.postgres.url(name, TEST_LOGIN), connections_max=8) as login,
     ):
         yield owner, login
 

@@ -8,13 +8,13 @@ from uuid import UUID
 
 import asyncpg
 
-from openbell_server.adapters.postgres.connection import PROCESS_ROLES, Pool, Role, open_pool, transaction
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.connection import Pool, Role, open_pool, transaction
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN
 from proof.figures import Figures
 from proof.pool_fuzz import fuzz
+from support.environment.logins import TENANT_ROLES, TEST_LOGIN, TEST_ROLES, allow_every_login
 from support.tenancy.populated_tenant import ID_PARAMETERS, fresh_values, populated_tenant, rows_of, values_of
 from support.tenancy.statement_roles import MAY_RUN
 from support.tenancy.statements import Owner, Statement, all_statements, faults_of_catalogue, run
@@ -68,6 +68,8 @@ NOTHING_FOR_ITS_OWNER = {
     "halts.accounts_to_compare_across_organizations",
     "resting_orders.accounts_closing_across_organizations",
     "resting_orders.orders_to_close",
+    # No event is old enough.
+    "event_pruning.prune_events_across_organizations",
     # No operator changed a day.
     "calendars.session_changes",
     "resting_orders.accounts_resting_across_organizations",
@@ -82,8 +84,8 @@ def prove(figures: Figures) -> None:
         create_databases(services.postgres.url())
         owner_url = services.postgres.url("openbell")
         migrate(owner_url)
-        allow_login(owner_url, APP_LOGIN)
-        asyncio.run(_prove(figures, owner_url, services.postgres.url("openbell", APP_LOGIN)))
+        allow_every_login(owner_url)
+        asyncio.run(_prove(figures, owner_url, services.postgres.url("openbell", TEST_LOGIN)))
 
 
 async def _prove(figures: Figures, owner_url: str, login_url: str) -> None:
@@ -119,8 +121,8 @@ async def _statements(figures: Figures, owner: Owner, pool: Pool, operator_pool:
     own = Reached()
     for statement in all_statements():
         values = theirs | fresh_values(statement.name)
-        role = min(MAY_RUN[statement.name], key=lambda role: role is not Role.TENANT)
-        where = pool if role in PROCESS_ROLES else operator_pool
+        role = min(MAY_RUN[statement.name], key=lambda role: (role not in TENANT_ROLES, role))
+        where = pool if role in TEST_ROLES else operator_pool
         await _run(own, where, role, values["organization_id"], statement, values)
     whole = {name for name in own.in_vain if name.partition(".")[2].startswith(tuple(DAMAGE))}
     vain = own.in_vain - NOTHING_FOR_ITS_OWNER - whole
@@ -138,7 +140,8 @@ async def _statements(figures: Figures, owner: Owner, pool: Pool, operator_pool:
     ):
         reached = Reached()
         for statement in all_statements():
-            await _run(reached, pool, Role.TENANT, organization_id, statement, values, theirs=theirs)
+            for role in TENANT_ROLES:
+                await _run(reached, pool, role, organization_id, statement, values, theirs=theirs)
         figures.exactly(f"rows of another organization seen or changed {figure}", reached.rows, 0)
         refusals += reached.refusals
     after = await rows_of(owner, them)

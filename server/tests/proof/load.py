@@ -177,7 +177,7 @@ async def followers(platform: LocalPlatform, cut_every: int) -> AsyncIterator[li
     """A follower for every account, all subscribed."""
     accounts = platform.seeded.account_ids
     keys = [platform.seeded.api_key]
-    async with await open_pool(platform.stack.environment["OPENBELL_DATABASE_URL"]) as pool:
+    async with await open_pool(platform.owner_url) as pool:
         while len(keys) * STREAMS_OF_KEY < len(accounts):
             _, key = await a_key(pool, platform.seeded.organization_id)
             keys.append(key)

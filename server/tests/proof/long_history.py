@@ -12,14 +12,14 @@ import asyncpg
 import httpx
 
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.adapters.postgres.schema import OLDEST
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN
 from openbell_server.domain.events.cursors import seal
 from openbell_server.domain.orders.intent_statistics import TimeWindow
 from proof.figures import Figures
 from support.builders.tenant import Tenant, a_tenant, accept
+from support.environment.logins import TEST_LOGIN, allow_every_login
 from support.environment.statistics_check import miscounted
 from support.rest.rest_api import CURSOR_KEY, RestApi, create_body, rest_api
 
@@ -91,10 +91,10 @@ async def rest_database(services: LocalServices, name: str, revision: str) -> As
     await administrator.execute(f"create database {name}")
     await administrator.close()
     await asyncio.to_thread(migrate, services.postgres.url(name), revision)
-    await asyncio.to_thread(allow_login, services.postgres.url(name), APP_LOGIN)
+    await asyncio.to_thread(allow_every_login, services.postgres.url(name))
     async with (
-        await open_pool(services.postgres.url(name, APP_LOGIN), connections_max=16) as pool,
-        await open_pool(services.postgres.url(name, APP_LOGIN), connections_max=16) as api_pool,
+        await open_pool(services.postgres.url(name, TEST_LOGIN), connections_max=16) as pool,
+        await open_pool(services.postgres.url(name, TEST_LOGIN), connections_max=16) as api_pool,
         rest_api(api_pool) as api,
     ):
         yield pool, api

@@ -8,10 +8,9 @@ from typing import Any
 import httpx
 
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN
 from openbell_server.telemetry.logs import configure_logging
 from proof.figures import Figures
 from support.authorization.loosening_pairs import (
@@ -23,6 +22,7 @@ from support.authorization.loosening_pairs import (
     TIMES,
 )
 from support.builders.tenant import Tenant, a_key, a_tenant
+from support.environment.logins import TEST_LOGIN, allow_every_login
 from support.identity.bearers import Headers, as_service, as_user
 from support.rest.rest_api import RestApi, rest_api
 
@@ -254,8 +254,8 @@ def prove(figures: Figures) -> None:
         create_databases(services.postgres.url())
         owner_url = services.postgres.url("openbell")
         migrate(owner_url)
-        allow_login(owner_url, APP_LOGIN)
-        asyncio.run(_prove(figures, services.postgres.url("openbell", APP_LOGIN)))
+        allow_every_login(owner_url)
+        asyncio.run(_prove(figures, services.postgres.url("openbell", TEST_LOGIN)))
 
 
 async def _prove(figures: Figures, url: str) -> None:

@@ -20,14 +20,15 @@ from nats.errors import Error as NatsError
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.streams import MESSAGE_BYTES_MAX
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.child_processes import ChildFailed
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN, Stack
+from openbell_server.devtools.stack import Stack
 from proof.figures import Figures
 from proof.waiting import until_none_left
 from support.builders.tenant import Tenant, a_tenant
+from support.environment.logins import allow_every_login
 
 RELAYS = ("relay", "relay-2", "relay-3")
 PAUSE_SECONDS = (5.5, 8.0)
@@ -105,7 +106,7 @@ def prove(figures: Figures) -> None:
         create_databases(services.postgres.url())
         owner_url = services.postgres.url("openbell")
         migrate(owner_url)
-        allow_login(owner_url, APP_LOGIN)
+        allow_every_login(owner_url)
         with Stack(services, settings, LOGS) as stack:
             asyncio.run(_prove(figures, services, stack, size))
 

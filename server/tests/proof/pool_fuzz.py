@@ -19,11 +19,11 @@ from openbell_server.adapters.postgres.events.events import PostgresEventStore
 from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore
 from openbell_server.application.ports.account_transaction import BrokerAccount
-from openbell_server.devtools.stack import APP_LOGIN
 from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.events.outbox import Queue
 from proof.figures import Figures
 from support.builders.tenant import accept
+from support.environment.logins import TEST_LOGIN
 from support.tenancy.outbox_queues import relay_store
 from support.tenancy.populated_tenant import PopulatedTenant, populated_tenant
 from support.tenancy.statements import Owner
@@ -130,7 +130,7 @@ class Fuzz:
         row = await connection.fetchrow(
             "select current_user, coalesce(current_setting('openbell.organization_id', true), '')"
         )
-        self.leaks += left_open or row is None or tuple(row) != (APP_LOGIN, "")
+        self.leaks += left_open or row is None or tuple(row) != (TEST_LOGIN, "")
 
     def notify(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """The driver rolls back what comes back to the pool open, and says so here; the rest are cut connects."""
@@ -225,7 +225,7 @@ async def _left_in_transaction(owner: Owner) -> int:
         async with asyncio.timeout(SETTLE_SECONDS):
             while left != 0:
                 left = await owner.fetchval(
-                    "select count(*) from pg_stat_activity where usename = $1 and xact_start is not null", APP_LOGIN
+                    "select count(*) from pg_stat_activity where usename = $1 and xact_start is not null", TEST_LOGIN
                 )
                 await asyncio.sleep(0.05)
     return left

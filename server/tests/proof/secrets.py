@@ -11,14 +11,14 @@ from urllib.parse import quote
 import asyncpg
 import redis
 
-from openbell_server.adapters.postgres.connection import PROCESS_ROLES, Role
+from openbell_server.adapters.postgres.connection import Role
 from openbell_server.adapters.vault.envelope import EnvelopeOpener
 from openbell_server.adapters.vault.key_file import KeyFile
 from openbell_server.application.access.ports.vault import VaultError
 from openbell_server.devtools.child_processes import free_port
 from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN, EXECUTOR_LOGIN
+from openbell_server.devtools.stack import LOGINS
 from openbell_server.domain.access.credentials import SealedSecrets, SecretPlace
 from openbell_server.processes.vault import FILE
 from openbell_server.telemetry.logs import configure_logging
@@ -30,6 +30,7 @@ from proof.figures import Figures
 from proof.handling_secrets import ACCOUNTS, Handling
 from proof.load import followers, until_followed
 from proof.sinks import Sinks, collector, read_streams, taps
+from support.environment.logins import EXECUTOR_LOGIN, PROCESSES, TEST_ROLES
 from support.identity.loopback_issuers import LoopbackIssuers
 from support.identity.workos_provider import workos
 
@@ -41,7 +42,7 @@ KEPT = Path("build/proof/secrets-sinks")
 # The files of the servers hold what was planted in them by their own ways.
 ALSO_THERE = {at.FILES: (at.DATABASE, at.PAPER_DATABASE, at.STREAMS)}
 SEALED = ("wrapped_key", "sealed")
-OTHER_ROLES = (*PROCESS_ROLES, Role.OPERATOR)
+OTHER_ROLES = TEST_ROLES
 
 
 class GuardedServices(LocalServices):
@@ -49,7 +50,7 @@ class GuardedServices(LocalServices):
 
     def __init__(self, canaries: Canaries) -> None:
         super().__init__(with_redis=True)
-        logins = {"openbell": "owner", APP_LOGIN: "processes", EXECUTOR_LOGIN: "executors"}
+        logins = {"openbell": "owner", **{f"{LOGINS}_{process}": process for process in PROCESSES}}
         self._passwords = {login: quote(canaries.text(f"password of {who}"), safe="") for login, who in logins.items()}
         self._nats_password = canaries.word("password of NATS")
         self._redis_password = canaries.word("password of Redis")
@@ -157,7 +158,8 @@ def _search(figures: Figures, handling: Handling, decoys: Decoys) -> None:
 async def _who_may_open(figures: Figures, platform: LocalPlatform) -> None:
     """Only the executors' login may read sealed secrets, in one role; only the executors' key opens them."""
     postgres = platform.services.postgres
-    taken = [await _is_let(postgres.url("openbell", APP_LOGIN), Role.VAULT, "select 1")]
+    others = [f"{LOGINS}_{process}" for process in PROCESSES if process != "executor"]
+    taken = [await _is_let(postgres.url("openbell", login), Role.VAULT, "select 1") for login in others]
     figures.exactly("times that the login of the other processes may take the role of the vault", sum(taken), 0)
     tried = [
         await _is_let(postgres.url("openbell"), role, f"select {column} from openbell.vault_objects")

@@ -21,18 +21,19 @@ from openbell_server.adapters.postgres.connection import (
     open_role_pool,
 )
 from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore, accept_in_pool
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.application.intents.group_commit import BATCH_SLOTS, GroupCommit
 from openbell_server.application.ports.accept_step import Acceptance, Submission
 from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.child_processes import free_port
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN, Stack
+from openbell_server.devtools.stack import Stack
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.principals import PERMISSIONS, Principal, PrincipalKind
 from openbell_server.domain.identifiers import AccountId, OrganizationId, slot_of
 from proof.engines import Engines, create_floor
 from support.builders.tenant import Tenant, a_tenant, a_trading_account
+from support.environment.logins import allow_every_login
 
 ACCOUNTS = 5_000
 # Accounts are numbered, so that pgbench can name one.
@@ -143,7 +144,7 @@ def speed_bench(options: Mapping[str, str] | None = None) -> Iterator[SpeedBench
         create_databases(services.postgres.url())
         url = services.postgres.url("openbell")
         migrate(url)
-        allow_login(url, APP_LOGIN)
+        allow_every_login(url)
         asyncio.run(create_floor(services.postgres))
         tenant = asyncio.run(_seed(url))
         with Stack(services, _NO_LIMIT, Path(folder)) as stack:

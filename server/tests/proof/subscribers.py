@@ -14,11 +14,11 @@ import grpc
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.child_processes import free_port
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN, Stack
+from openbell_server.devtools.stack import Stack
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.transport.stream.event_messages import KINDS
 from proof.figures import Figures
@@ -26,6 +26,7 @@ from proof.lost_access import prove_lost_access
 from proof.rolling_restart import prove_rolling_restart
 from proof.waiting import until_or_late
 from support.builders.tenant import Tenant, a_key, a_tenant
+from support.environment.logins import allow_every_login
 from support.identity.loopback_issuers import LoopbackIssuers
 
 LOGS = Path("build/proof/subscribers-logs")
@@ -73,7 +74,7 @@ def prove(figures: Figures) -> None:
         create_databases(services.postgres.url())
         owner_url = services.postgres.url("openbell")
         migrate(owner_url)
-        allow_login(owner_url, APP_LOGIN)
+        allow_every_login(owner_url)
         lifted = ("OPENBELL_LIMIT_READS_PER_SECOND", "OPENBELL_CAP_STREAMS", "OPENBELL_CAP_EVENTS_PER_SECOND")
         settings = {"OPENBELL_ISSUERS": issuers.setting, **dict.fromkeys(lifted, "1000000")}
         with Stack(services, settings, LOGS) as stack:

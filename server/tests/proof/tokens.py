@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 import asyncpg
 
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN
 from openbell_server.domain.access.principals import PERMISSIONS
 from openbell_server.telemetry.logs import configure_logging
 from proof.figures import Figures
@@ -22,6 +21,7 @@ from support.authorization.calls import Calls, Door, Target, open_door
 from support.authorization.expected_answers import Cell, all_cells, expected
 from support.authorization.table import ENTITLEMENT_SETS, Object
 from support.authorization.world import Members, Place, World
+from support.environment.logins import TEST_LOGIN, allow_every_login
 from support.identity.bad_keys import BAD_KEYS, Headers, Ring, an_unknown_key
 from support.identity.bad_tokens import BAD_TOKENS
 
@@ -38,8 +38,8 @@ def prove(figures: Figures) -> None:
         create_databases(services.postgres.url())
         owner_url = services.postgres.url("openbell")
         migrate(owner_url)
-        allow_login(owner_url, APP_LOGIN)
-        asyncio.run(_prove(figures, owner_url, services.postgres.url("openbell", APP_LOGIN)))
+        allow_every_login(owner_url)
+        asyncio.run(_prove(figures, owner_url, services.postgres.url("openbell", TEST_LOGIN)))
 
 
 async def _prove(figures: Figures, owner_url: str, login_url: str) -> None:

@@ -19,7 +19,7 @@ from openbell_server.devtools.demo.ledgers import FAULTS, Books, compare
 from openbell_server.devtools.demo.read_ledgers import read_books
 from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.devtools.local_postgres import find_postgres
-from openbell_server.devtools.stack import EXECUTOR_LOGIN, PROCESSES
+from openbell_server.devtools.stack import LOGINS, PROCESSES
 from openbell_server.domain.identifiers import action_of
 from proof.books import until_settled
 from proof.figures import Figures
@@ -73,7 +73,7 @@ async def _migrate_under_load(figures: Figures, platform: LocalPlatform, size: d
     migrated = asyncio.Event()
     load = asyncio.ensure_future(_post_until(platform, size, migrated, answers))
     await _answered(answers, size["moving"])
-    command = [sys.executable, "-m", "openbell_server", "migrate", "--executor-login", EXECUTOR_LOGIN]
+    command = [sys.executable, "-m", "openbell_server", "migrate", "--logins", LOGINS]
     migrating = await asyncio.create_subprocess_exec(*command, env={"OPENBELL_DATABASE_URL": platform.owner_url})
     during = answers.total()
     figures.exactly("migration's exit status", await asyncio.wait_for(migrating.wait(), 120), 0)

@@ -17,15 +17,14 @@ from uuid import uuid4
 import asyncpg
 
 from openbell_server.adapters.postgres.access.vault_objects import PostgresVaultObjects, add_vault_object
-from openbell_server.adapters.postgres.connection import EXECUTOR_ROLES, Pool, Role, open_pool, transaction
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.connection import Pool, Role, open_pool, transaction
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.adapters.vault.aws_kms import AwsKmsKey
 from openbell_server.adapters.vault.envelope import EnvelopeOpener, EnvelopeSealer
 from openbell_server.adapters.vault.key_file import KeyFile
 from openbell_server.application.access.ports.vault import Opener, Sealer, VaultError
 from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN, EXECUTOR_LOGIN
 from openbell_server.domain.access.accounts import TradingAccount
 from openbell_server.domain.access.credentials import SealedSecrets, SecretPlace, Secrets
 from proof.figures import Figures
@@ -33,6 +32,7 @@ from proof.tampering import KINDS, tamper
 from support.brokers.paper_broker import until
 from support.builders.sealed_objects import KeyFiles
 from support.builders.tenant import a_tenant, an_account
+from support.environment.logins import EXECUTOR_LOGIN, TEST_LOGIN, allow_every_login
 from support.identity.local_kms import LocalKms, local_kms
 from support.tenancy.statements import Owner
 
@@ -161,14 +161,13 @@ def prove(figures: Figures) -> None:
         create_databases(services.postgres.url())
         owner_url = services.postgres.url("openbell")
         migrate(owner_url)
-        allow_login(owner_url, APP_LOGIN)
-        allow_login(owner_url, EXECUTOR_LOGIN, EXECUTOR_ROLES)
+        allow_every_login(owner_url)
         with local_kms(Path(folder)) as kms:
             asyncio.run(_prove(figures, services, size, Path(folder), kms))
 
 
 async def _prove(figures: Figures, services: LocalServices, size: Size, folder: Path, kms: LocalKms) -> None:
-    urls = [services.postgres.url("openbell", login) for login in (APP_LOGIN, EXECUTOR_LOGIN)]
+    urls = [services.postgres.url("openbell", login) for login in (TEST_LOGIN, EXECUTOR_LOGIN)]
     owner = await asyncpg.connect(
         services.postgres.url("openbell"), timeout=60, server_settings={"search_path": "openbell, pg_catalog"}
     )

@@ -19,18 +19,19 @@ from uuid import UUID
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from openbell_server.adapters.postgres.connection import Pool, open_pool
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.adapters.webhooks.posting import WebhookPoster
 from openbell_server.application.webhooks.ports.posting import NotDelivered
 from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN, Stack
+from openbell_server.devtools.stack import Stack
 from openbell_server.domain.events.webhooks import secret_of
 from proof.figures import Figures
 from proof.waiting import until_none_left
 from support.brokers.paper_broker import until
 from support.builders.tenant import Tenant, a_tenant, accept, new_id
 from support.builders.webhook_targets import a_target, answering
+from support.environment.logins import allow_every_login
 
 LOGS = Path("build/proof/webhooks-logs")
 KEY = secrets.token_hex(32)
@@ -196,7 +197,7 @@ def prove(figures: Figures) -> None:
         create_databases(services.postgres.url())
         owner_url = services.postgres.url("openbell")
         migrate(owner_url)
-        allow_login(owner_url, APP_LOGIN)
+        allow_every_login(owner_url)
         with Stack(services, settings, LOGS) as stack:
             asyncio.run(_prove(figures, owner_url, stack, size))
 

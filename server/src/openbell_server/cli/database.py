@@ -4,19 +4,19 @@ from typing import Annotated
 
 import typer
 
-from openbell_server.domain.errors import OperatorError
-
 
 def migrate(
     check: Annotated[
         bool, typer.Option("--check", help="Only check whether the schema is current; exit 1 if not.")
     ] = False,
     to: Annotated[str, typer.Option(help="Stop after this revision.")] = "head",
-    login: Annotated[
-        str, typer.Option(help="Also create this login for the processes, without a password, with their roles.")
-    ] = "",
-    executor_login: Annotated[
-        str, typer.Option(help="The same for executors; only they may read sealed credentials.")
+    logins: Annotated[
+        str,
+        typer.Option(
+            metavar="PREFIX",
+            help="Also create the logins PREFIX_api, PREFIX_stream, PREFIX_relay, PREFIX_executor and PREFIX_operator,"
+            " without passwords, each with the roles that it needs.",
+        ),
     ] = "",
     sql: Annotated[bool, typer.Option("--sql", help="Only print the statements, for an empty database.")] = False,
 ) -> None:
@@ -26,18 +26,13 @@ def migrate(
     if sql:
         schema.print_sql()
         return
-    from openbell_server.adapters.postgres.connection import EXECUTOR_ROLES
     from openbell_server.settings import Settings
 
-    if login and login == executor_login:
-        raise OperatorError("Executors need a login of their own: use another name after --executor-login.")
     url = Settings().require("database_url")
     if not check:
         schema.migrate(url, to)
-    if login:
-        schema.allow_login(url, login)
-    if executor_login:
-        schema.allow_login(url, executor_login, EXECUTOR_ROLES)
+    if logins:
+        schema.allow_logins(url, schema.logins_of(logins))
     if to == "head" and not schema.is_current(url):
         typer.echo("The schema is not current: run `openbell-server migrate`.", err=True)
         raise typer.Exit(1)

@@ -11,14 +11,14 @@ from uuid import UUID
 
 from openbell_server.adapters.postgres.access.accounts import open_account
 from openbell_server.adapters.postgres.access.organizations import add_api_key, add_organization
-from openbell_server.adapters.postgres.connection import EXECUTOR_ROLES, DatabaseClock, Role, open_pool, transaction
-from openbell_server.adapters.postgres.migrate import allow_login, migrate
+from openbell_server.adapters.postgres.connection import DatabaseClock, Role, open_pool, transaction
+from openbell_server.adapters.postgres.migrate import allow_logins, logins_of, migrate
 from openbell_server.adapters.postgres.operators.operators import operator_store
 from openbell_server.brokers.paper.wire import OPERATOR_HEADER
 from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.kept_folder import KeptFolder
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import APP_LOGIN, EXECUTOR_LOGIN, Stack
+from openbell_server.devtools.stack import LOGINS, Stack
 from openbell_server.domain.access import api_keys
 from openbell_server.domain.access.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment, NewAccount
 from openbell_server.domain.access.principals import CONTROL_LOOSEN, PERMISSIONS
@@ -100,8 +100,7 @@ class LocalPlatform:
                 executor_environment={"OPENBELL_VAULT_KEY": f"{FILE}{private}"},
             )
             migrate(self.owner_url, self._revision)
-            allow_login(self.owner_url, APP_LOGIN)
-            allow_login(self.owner_url, EXECUTOR_LOGIN, EXECUTOR_ROLES)
+            allow_logins(self.owner_url, logins_of(LOGINS))
             self._seed()
             self.stack.start_all()
         except BaseException:
@@ -112,8 +111,7 @@ class LocalPlatform:
         if self._kept and self._kept.seeded:
             self.seeded = Seeded.from_text(self._kept.seeded)
         else:
-            url = self.stack.environment["OPENBELL_DATABASE_URL"]
-            self.seeded = asyncio.run(_seed(url, self._accounts, IDENTITY_PROVIDER))
+            self.seeded = asyncio.run(_seed(self.owner_url, self._accounts, IDENTITY_PROVIDER))
             if self._revision == "head":
                 # Commands of operators need the newest schema.
                 asyncio.run(_mark_internal(self.owner_url, self.seeded.internal_organization_id))
@@ -179,7 +177,7 @@ async def _seed(url: str, brokers: Sequence[str], provider: str) -> Seeded:
             (seeded.organization_id, ACME, "Acme Trading"),
             (seeded.internal_organization_id, OPERATIONS, "Operations"),
         ):
-            async with transaction(pool, Role.TENANT, organization) as connection:
+            async with transaction(pool, Role.OPERATOR, organization) as connection:
                 await add_organization(
                     connection,
                     organization,
@@ -188,7 +186,7 @@ async def _seed(url: str, brokers: Sequence[str], provider: str) -> Seeded:
                     name=name,
                     entitlements=[TRADING_LIVE, CONTROLS_PREMIUM],
                 )
-        async with transaction(pool, Role.TENANT, acme) as connection:
+        async with transaction(pool, Role.OPERATOR, acme) as connection:
             for number, (account, broker) in enumerate(zip(seeded.account_ids, brokers, strict=True), 1):
                 new = NewAccount(name=f"Paper {number}", broker=broker, environment=Environment.PAPER)
                 await open_account(connection, seeded.organization_id, account, new)

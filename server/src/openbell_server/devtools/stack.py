@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
+from openbell_server.adapters.postgres.connection import LOGIN_ROLES
 from openbell_server.devtools.child_processes import Child, ChildFailed, free_port, wait_until
 from openbell_server.devtools.local_services import LocalServices
 from openbell_server.processes.lifecycle import DRAIN_SECONDS
@@ -23,10 +24,8 @@ _STOP_SECONDS = DRAIN_SECONDS + 5
 # On an overloaded machine the imports can take a minute instead of two seconds.
 START_SECONDS = 120
 _REPLICA = re.compile(r"-\d+$")
-# Owns nothing: its rights come from the roles of its transactions.
-APP_LOGIN = "openbell_app"
-# The same for executors, which alone may read sealed secrets.
-EXECUTOR_LOGIN = "openbell_executor_app"
+# One login per process, which owns nothing: openbell_app_api, openbell_app_stream and so on.
+LOGINS = "openbell_app"
 
 
 def platform_command(process: str) -> list[str]:
@@ -67,11 +66,8 @@ class Stack:
     ) -> None:
         self.environment = {**_default_settings(services), **environment}
         # Overrides for executors.
-        self.executor_environment = {
-            "OPENBELL_DATABASE_URL": services.postgres.url("openbell", EXECUTOR_LOGIN),
-            **environment,
-            **(executor_environment or {}),
-        }
+        self.executor_environment = {**(executor_environment or {})}
+        self._services = services
         self._log_folder = log_folder
         self._command = command
         self._members: dict[str, _Member] = {}
@@ -172,9 +168,15 @@ class Stack:
         # Ignore OPENBELL_* settings of the caller's shell.
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("OPENBELL_")}
         own = {"OPENBELL_OPERATIONS_PORT": self._operations_ports.setdefault(name, str(free_port()))}
-        if name.startswith("executor"):
+        process = _REPLICA.sub("", name)
+        if process == "executor":
             own |= {**self.executor_environment, "OPENBELL_EXECUTOR_NAME": name}
-        return {**inherited, **self.environment, **own, **self._settings.get(name, {})}
+        database = {"OPENBELL_DATABASE_URL": self.database_url(process)} if process in LOGIN_ROLES else {}
+        return {**inherited, **database, **self.environment, **own, **self._settings.get(name, {})}
+
+    def database_url(self, process: str) -> str:
+        """The database for the login of the process."""
+        return self._services.postgres.url("openbell", f"{LOGINS}_{process}")
 
     def __enter__(self) -> Self:
         return self
@@ -200,7 +202,6 @@ def _default_settings(services: LocalServices) -> dict[str, str]:
     redis = {"OPENBELL_REDIS_URL": services.redis.url} if services.redis else {}
     return {
         **redis,
-        "OPENBELL_DATABASE_URL": services.postgres.url("openbell", APP_LOGIN),
         "OPENBELL_PAPER_DATABASE_URL": services.postgres.url("openbell_paper"),
         "OPENBELL_NATS_URL": services.nats.url,
         "OPENBELL_NATS_MONITOR_URL": services.nats.monitor_url,

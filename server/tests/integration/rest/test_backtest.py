@@ -26,6 +26,7 @@ from openbell_server.domain.controls.rules import Address, RuleTerms
 from openbell_server.domain.errors import InvalidCommand, Problem
 from openbell_server.domain.markets.calendars import Session, SessionChange
 from support.builders.tenant import Tenant, a_tenant
+from support.history.pruning import prune_at_any_age
 from support.rest.rest_api import RestApi, create_body, pointers, problem
 
 
@@ -151,6 +152,7 @@ async def test_a_window_that_begins_before_what_is_kept_is_refused_and_one_that_
         await connection.execute("update account_events set occurred_at = occurred_at - interval '2 days'")
         await connection.execute("alter table account_events enable trigger append_only")
     await submit(api, tenant, 20)
+    await prune_at_any_age(pool)
     assert await PruneEvents(pool, 86_400.0).across_organizations() == 2
     three_days_ago = (datetime.now(UTC) - timedelta(days=3)).isoformat()
     refused = problem(await backtest(api, tenant, at_most("10"), **{"from": three_days_ago}), 422, "invalid_command")
@@ -168,6 +170,7 @@ class PrunedMeanwhile(PostgresHistoryStore):
 
     async def state_before(self, account: TradingAccount, stretch: Stretch) -> RecordedState:
         state = await super().state_before(account, stretch)
+        await prune_at_any_age(self.pool)
         assert await PruneEvents(self.pool, 0.0).across_organizations() == 2
         return state
 

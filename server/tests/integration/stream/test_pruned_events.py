@@ -11,6 +11,7 @@ from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.events.event_pruning import PruneEvents
 from support.builders.tenant import Tenant, a_tenant, accept
+from support.history.pruning import prune_at_any_age
 from support.rest.event_streams import delete_events, ending, event_stream, forget_after, take
 
 
@@ -45,6 +46,7 @@ async def frames(
 async def pruned_to_four(pool: Pool, tenant: Tenant) -> None:
     """Events 1 to 4 are gone, and 5 and 6 are there."""
     await accept(pool, *(tenant.submission() for _ in range(4)))
+    await prune_at_any_age(pool)
     assert await PruneEvents(pool, 0.0).across_organizations() == 4
     await accept(pool, *(tenant.submission() for _ in range(2)))
 
@@ -57,6 +59,7 @@ async def test_a_token_from_before_what_is_kept_is_answered_with_a_gap_and_then_
     (early,) = await frames(stub, tenant, 1)
     assert early.account_seq == 1
     await accept(pool, *(tenant.submission() for _ in range(3)))
+    await prune_at_any_age(pool)
     assert await PruneEvents(pool, 0.0).across_organizations() == 4
     await accept(pool, *(tenant.submission() for _ in range(2)))
     _, told, *rest = await frames(stub, tenant, 4, early.resume_token)

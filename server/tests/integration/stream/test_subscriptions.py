@@ -27,6 +27,7 @@ from support.builders.tenant import (
     an_execution,
     described,
 )
+from support.history.pruning import prune_at_any_age
 from support.rest.event_streams import SMALL_WINDOW, ending, event_stream, take, write_events
 
 EVERY_KIND = [kind for kind in pb.EventType.values() if kind and kind < pb.EVENT_TYPE_BROKER_TRADE]
@@ -138,6 +139,7 @@ async def test_a_token_of_what_is_no_longer_kept_is_told_what_is_missing(pool: P
     tenant = await a_tenant(pool)
     (start,) = await take(client.subscribe(tenant), 1)
     await write_events(pool, tenant, ["AAPL"] * 3)
+    await prune_at_any_age(pool)
     await pool.execute("select prune_events('00000000-0000-0000-0000-000000000000', 0, 1000)")
     await write_events(pool, tenant, ["AAPL"] * 2)
     _, gap, event, last = await take(client.subscribe(tenant, resume_token=start.resume_token), 4)

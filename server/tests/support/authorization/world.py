@@ -145,7 +145,7 @@ class World:
     async def _make(self, entitlements: frozenset[str], *, internal: bool) -> Place:
         organization = OrganizationId(new_id())
         external_id = f"org_{organization.hex}"
-        async with transaction(self.pool, Role.TENANT, organization) as connection:
+        async with transaction(self.pool, Role.OPERATOR, organization) as connection:
             await add_organization(
                 connection,
                 organization,

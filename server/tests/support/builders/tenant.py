@@ -208,7 +208,7 @@ async def a_key(
 ) -> tuple[Principal, str]:
     text, presented = api_keys.mint(environment, os.urandom(api_keys.ENTROPY_BYTES))
     key_id = new_id()
-    async with transaction(pool, Role.TENANT, organization) as connection:
+    async with transaction(pool, Role.OPERATOR, organization) as connection:
         await add_api_key(
             connection,
             organization,
@@ -262,7 +262,7 @@ async def a_tenant(
     broker: str = "paper",
 ) -> Tenant:
     organization = OrganizationId(new_id())
-    async with transaction(pool, Role.TENANT, organization) as connection:
+    async with transaction(pool, Role.OPERATOR, organization) as connection:
         await add_organization(
             connection,
             organization,

@@ -363,6 +363,8 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "request_deletion": lambda: {"subject": new_id().hex},
     "deny_user_across_organizations": lambda: {"subject": new_id().hex},
     "finish_deletion": lambda: {"subject": LEAVING},
+    # Younger events are never pruned.
+    "prune_events_across_organizations": lambda: {"keep_seconds": 7 * 86_400.0},
     "create_api_key": lambda: {"api_key_id": new_id(), "key_id": new_id().hex[-12:]},
     "open_account": lambda: {"account_id": new_id()},
     "list_actions_of_reference": lambda: {"action_type": "CREATE"},

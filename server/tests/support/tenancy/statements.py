@@ -31,7 +31,7 @@ PLATFORM_TABLES = {
 }
 DEFINERS = {
     *("accept_commands", "count_actions_so_far", "count_outcome", "count_refusal", "roll_up_outbox"),
-    *("begin_every_epoch", "prune_events", "chain_audit_entry"),
+    *("begin_every_epoch", "prune_events", "append_events", "append_change", "chain_audit_entry"),
 }
 TENANT_POLICY = "(organization_id = (NULLIF(current_setting('openbell.organization_id'::text, true), ''::text))::uuid)"
 OWN_ACCOUNT_POLICY = "(EXISTS ( SELECT 1 FROM accounts a WHERE (a.account_id = {}.account_id)))"
@@ -73,7 +73,7 @@ CROSSING = {
         )
     },
     # The rules of the platform, which are everybody's.
-    **{(table, "platform"): ("openbell_tenant", "SELECT") for table in ("control_rules", "control_changes")},
+    **{(table, "platform"): ("openbell_reader", "SELECT") for table in ("control_rules", "control_changes")},
     ("organizations", "find_caller"): ("openbell_keys", "SELECT"),
     ("api_keys", "find_key"): ("openbell_keys", "SELECT"),
     ("stream_counts", "renew"): ("openbell_keys", "ALL"),
@@ -97,7 +97,10 @@ CROSSING = {
     ("outbox_failures", "list_failures"): ("openbell_operator", "SELECT"),
     **{
         (table, "health"): ("openbell_health", "SELECT")
-        for table in ("account_outbox", "intent_outbox", "user_outbox", "outbox_failures")
+        for table in (
+            *("account_outbox", "intent_outbox", "user_outbox", "outbox_failures", "action_states"),
+            *("account_counters", "control_rules", "vault_objects", "webhooks", "webhook_lanes"),
+        )
     },
     **{
         (table, "list_rows"): ("openbell_operator", "SELECT")
@@ -110,7 +113,6 @@ OPERATING = {
     "api_keys": "ALL",
     "accounts": "INSERT",
     "account_counters": "ALL",
-    "account_events": "INSERT",
     "account_outbox": "INSERT",
     "intent_outbox": "INSERT",
     "user_outbox": "INSERT",
@@ -199,13 +201,13 @@ def _faults_of_table(table: asyncpg.Record, policies: list[asyncpg.Record]) -> I
         yield f"{name} has no row security"
     if not table["relforcerowsecurity"]:
         yield f"{name} shows its owner everything"
-    if _policy(name, "tenant", policies) != ("PERMISSIVE", [Role.TENANT], "ALL", TENANT_POLICY, None):
+    if _policy(name, "tenant", policies) != ("PERMISSIVE", [Role.READER], "ALL", TENANT_POLICY, None):
         yield f"{name} has not the policy of the template"
     is_rule = name == "control_rules"
     if not (table["has_account"] or is_rule) or name == "accounts":
         return
     check = OWN_RULE_POLICY if is_rule else OWN_ACCOUNT_POLICY.format(name)
-    own_account = ("RESTRICTIVE", [Role.TENANT], "INSERT", None, check)
+    own_account = ("RESTRICTIVE", [Role.READER], "INSERT", None, check)
     if _policy(name, "own_account", policies) != own_account:
         yield f"{name} takes rows for the accounts of others"
 

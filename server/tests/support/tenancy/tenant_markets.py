@@ -18,7 +18,7 @@ async def with_markets(pool: Pool, tenant: Tenant) -> Tenant:
     await markets.give_prices(account.organization_id, account.broker, [(Symbol("AAPL"), Decimal(10), now)])
     await markets.give_rates(account.organization_id, [("EUR", "USD", Decimal("1.1"), now)])
     assert await markets.find_price(account, Symbol("AAPL")) is not None
-    async with transaction(pool, Role.TENANT, account.organization_id) as connection:
+    async with transaction(pool, Role.EXECUTION, account.organization_id) as connection:
         await named_queries.load("markets").save_instruments(
             connection,
             organization_id=account.organization_id,

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import UUID
 
 import asyncpg
@@ -87,13 +87,17 @@ def describe_error(error: Exception) -> str:
 class Role(StrEnum):
     """The rights of a transaction; the login itself has none."""
 
-    # Reads and writes the rows of one organization, never those of another.
+    # Reads one organization's accounts, orders and events.
+    READER = "openbell_reader"
+    # These three also write for that organization: what callers manage, what brokers did, what was delivered.
     TENANT = "openbell_tenant"
+    EXECUTION = "openbell_execution"
+    DELIVERY = "openbell_delivery"
     # Runs only the accept step.
     ACCEPT = "openbell_accept"
     KEYS = "openbell_keys"
     RELAY = "openbell_relay"
-    # Counts the rows of the accounts' queue, and cannot read their payloads.
+    # Counts what waits, failed or was halted.
     HEALTH = "openbell_health"
     EXECUTOR = "openbell_executor"
     # Reads sealed secrets; only executors have it.
@@ -102,8 +106,15 @@ class Role(StrEnum):
     OPERATOR = "openbell_operator"
 
 
-PROCESS_ROLES: Final = tuple(role for role in Role if role not in {Role.VAULT, Role.OPERATOR})
-EXECUTOR_ROLES: Final = (*PROCESS_ROLES, Role.VAULT)
+# Each kind of process has a login of its own, which may take these roles and no other. The operator's login is for
+# people; the one that owns the schema migrates.
+LOGIN_ROLES: Final[Mapping[str, tuple[Role, ...]]] = {
+    "api": (Role.READER, Role.TENANT, Role.ACCEPT, Role.KEYS, Role.HEALTH),
+    "stream": (Role.READER, Role.KEYS),
+    "relay": (Role.READER, Role.DELIVERY, Role.RELAY, Role.HEALTH),
+    "executor": (Role.READER, Role.EXECUTION, Role.ACCEPT, Role.EXECUTOR, Role.HEALTH, Role.VAULT),
+    "operator": (Role.EXECUTOR, Role.OPERATOR),
+}
 
 
 class _AgingConnection(asyncpg.Connection):
@@ -182,6 +193,11 @@ async def transaction(
         assert ended == "COMMIT", "a statement failed and its error was ignored: nothing was committed"
 
 
+async def act_as(connection: Connection, role: Role) -> None:
+    """Take another role of the login for the next statements of the transaction."""
+    await connection.execute(f"set local role {role}")
+
+
 @contextlib.asynccontextmanager
 async def acquire_clean(pool: Pool) -> AsyncIterator[Connection]:
     """A connection of the pool; it is closed instead of reused if its state is in doubt."""
@@ -232,18 +248,21 @@ class PostgresStore:
     organizations runs in a role instead.
     """
 
+    # For the statements that name an organization.
+    role: ClassVar[Role] = Role.TENANT
+
     pool: Pool
 
     async def _one(
         self, statement: Callable[..., Any], organization_id: UUID, account_id: UUID | None = None, **values: object
     ) -> Any:  # noqa: ANN401 - a row, a value or a status
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+        async with transaction(self.pool, self.role, organization_id) as connection:
             return await statement(connection, **_where(organization_id, account_id), **values)
 
     async def _rows(
         self, statement: Callable[..., Any], organization_id: UUID, account_id: UUID | None = None, **values: object
     ) -> list[asyncpg.Record]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+        async with transaction(self.pool, self.role, organization_id) as connection:
             return [row async for row in statement(connection, **_where(organization_id, account_id), **values)]
 
     async def _one_across(self, role: Role, statement: Callable[..., Any], **values: object) -> Any:  # noqa: ANN401 - a row, a value or a status
@@ -297,5 +316,5 @@ class DatabaseClock:
 
 async def check_writing(pool: Pool) -> None:
     """Raise unless the database commits a write within two seconds; a read-only database is not ready."""
-    async with asyncio.timeout(2), transaction(pool, Role.TENANT) as connection:
+    async with asyncio.timeout(2), transaction(pool, Role.READER) as connection:
         await _queries.check_writing(connection)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ from alembic import command, context, op
 from alembic.config import Config
 from alembic.util.exc import DatabaseNotAtHead
 
-from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, PROCESS_ROLES, Role
+from openbell_server.adapters.postgres.connection import CONNECT_SECONDS, LOGIN_ROLES, Role
 
 # Shorter than PostgreSQL's deadlock_timeout (1 s): if a revision and a request wait for each other, the revision times
 # out first and is retried, and no request waits longer behind it.
@@ -109,9 +109,13 @@ def migrate(url: str, revision: str = "head") -> None:
     _until_unlocked(lambda: command.upgrade(_config(url), revision))
 
 
-def allow_login(url: str, login: str, roles: Collection[Role] = PROCESS_ROLES) -> None:
-    """Create a login for processes if it is missing, with exactly these of Openbell's roles and without inheritance."""
-    name = '"' + login.replace('"', '""') + '"'
+def logins_of(prefix: str) -> dict[str, tuple[Role, ...]]:
+    """The login of each process and of operators by name, with its roles."""
+    return {f"{prefix}_{process}": roles for process, roles in LOGIN_ROLES.items()}
+
+
+def allow_logins(url: str, logins: Mapping[str, Collection[Role]]) -> None:
+    """Create the logins that are missing, each with exactly these of Openbell's roles and without inheritance."""
 
     async def allow() -> None:
         connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS, command_timeout=LOGIN_SECONDS)
@@ -122,12 +126,15 @@ def allow_login(url: str, login: str, roles: Collection[Role] = PROCESS_ROLES) -
                 await asyncio.sleep(TURN_SECONDS)
             else:
                 raise TimeoutError(f"Another migration has not ended after {TURNS_MAX * TURN_SECONDS:.0f} seconds.")
-            with contextlib.suppress(asyncpg.DuplicateObjectError):
-                await connection.execute(f"create role {name} login")
-            # An existing login may inherit, and since PostgreSQL 16 a grant keeps its options: revoke, then grant.
-            await connection.execute(
-                f"alter role {name} noinherit; revoke {', '.join(Role)} from {name}; grant {', '.join(roles)} to {name}"
-            )
+            for login, roles in logins.items():
+                name = '"' + login.replace('"', '""') + '"'
+                with contextlib.suppress(asyncpg.DuplicateObjectError):
+                    await connection.execute(f"create role {name} login")
+                # An existing login may inherit, and since PostgreSQL 16 a grant keeps its options: revoke, then grant.
+                await connection.execute(
+                    f"alter role {name} noinherit; revoke {', '.join(Role)} from {name};"
+                    f" grant {', '.join(roles)} to {name}"
+                )
         finally:
             await connection.close(timeout=CONNECT_SECONDS)
 

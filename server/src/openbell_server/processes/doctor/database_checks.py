@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from openbell_server.adapters.postgres.connection import PROCESS_ROLES, Role
+from openbell_server.adapters.postgres.connection import LOGIN_ROLES, Role
 from openbell_server.adapters.postgres.schema import NEWEST, REVISIONS
 from openbell_server.processes.doctor.findings import (
     ALL,
@@ -20,7 +20,9 @@ OLDEST_MAJOR: Final = 15
 SKEW_WARNING_SECONDS: Final = 0.5
 # A command's validity after its door: with a larger difference a broker may reject it as too old.
 SKEW_PROBLEM_SECONDS: Final = 2.0
-_NEW_LOGIN: Final = "Create a login that owns nothing: `openbell-server migrate --login NAME`, and use it here."
+_NEW_LOGIN: Final = (
+    "Create logins that own nothing: `openbell-server migrate --logins PREFIX`, and use that of this process here."
+)
 
 
 async def _reachable(target: Target) -> Result:
@@ -71,41 +73,25 @@ async def _power(target: Target) -> Result:
 
 async def _roles(target: Target) -> Result:
     login = await target.database.login()
-    lacking = sorted((set(PROCESS_ROLES) & login.existing_roles) - login.member_of)
-    if lacking:
+    needed = set(LOGIN_ROLES[target.process])
+    if lacking := sorted((needed & login.existing_roles) - login.member_of):
         return problem(
-            f"The login {login.name} may not act as {', '.join(lacking)}.",
-            f"Run `openbell-server migrate --login {login.name}` with the login that migrates.",
+            f"The login {login.name} may not act as {', '.join(lacking)}, which the {target.process} needs.",
+            f"Run `grant {', '.join(lacking)} to {login.name}` with the login that migrates.",
         )
-    return fine("The login may act in every role that processes need.")
-
-
-async def _operator_role(target: Target) -> Result:
-    login = await target.database.login()
-    if Role.OPERATOR in login.member_of:
+    more = sorted(login.member_of - needed)
+    # The roles of people and of executors: with these a process could do what its callers may not.
+    if dangerous := sorted({Role.OPERATOR, Role.VAULT} & set(more)):
         return problem(
-            f"The login {login.name} may act as an operator, which no process needs.",
-            f"Run `revoke {Role.OPERATOR} from {login.name}`.",
+            f"The login {login.name} may act as {' and '.join(dangerous)}, which the {target.process} must not.",
+            f"Run `revoke {', '.join(dangerous)} from {login.name}`.",
         )
-    return fine("The login may not act as an operator.")
-
-
-async def _vault_role(target: Target) -> Result:
-    login = await target.database.login()
-    has = Role.VAULT in login.member_of
-    if target.process == "executor":
-        if has or not target.settings.vault_key:
-            return fine("The login may read sealed secrets." if has else "No vault is used.")
-        return problem(
-            f"The executors' login {login.name} may not read sealed secrets.",
-            f"Run `grant {Role.VAULT} to {login.name}`.",
+    if more:
+        return warning(
+            f"The login {login.name} may act as {', '.join(more)}, which the {target.process} does not need.",
+            f"Run `revoke {', '.join(more)} from {login.name}`, and give each kind of process its own login.",
         )
-    if has:
-        return problem(
-            f"The login {login.name} may read sealed secrets, which only executors need.",
-            f"Run `revoke {Role.VAULT} from {login.name}`, and create a separate login for the executors.",
-        )
-    return fine("The login may not read sealed secrets.")
+    return fine(f"The login may act in the roles of the {target.process}, and in no other.")
 
 
 async def _schema(target: Target) -> Result:
@@ -158,8 +144,6 @@ CHECKS: Final = (
     _setting("synchronous_commit", "accepted commands can be lost in a crash."),
     Check("database", "login", _power, PLATFORM),
     Check("database", "roles", _roles, PLATFORM),
-    Check("database", "operator_role", _operator_role, PLATFORM),
-    Check("database", "vault_role", _vault_role, PLATFORM),
     Check("database", "schema", _schema, PLATFORM),
     Check("database", "row_security", _row_security, PLATFORM),
     Check("database", "clock", _clock, ALL),

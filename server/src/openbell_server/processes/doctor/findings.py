@@ -147,7 +147,10 @@ async def _look(target: Target, check: Check) -> Finding | None:
     except OUTDATED:
         result = cannot_tell("Not checked: the schema is older than this version.", "Run `openbell-server migrate`.")
     except asyncpg.InsufficientPrivilegeError:
-        result = cannot_tell("Not checked: the login lacks the roles.", "Grant them: `migrate --login NAME`.")
+        result = cannot_tell(
+            "Not checked: the login lacks the roles.",
+            "Run `openbell-server migrate --logins PREFIX`, and use the login of this process.",
+        )
     except TimeoutError:
         result = cannot_tell(f"No answer within {CHECK_SECONDS:g} s.", remedy)
     except Exception as error:  # noqa: BLE001 - one check that breaks must not hide what the others found

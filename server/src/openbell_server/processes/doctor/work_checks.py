@@ -6,6 +6,9 @@ from openbell_server.domain.events.outbox_health import Verdict, judge
 from openbell_server.domain.identifiers import SLOTS
 from openbell_server.processes.doctor.findings import PLATFORM, Check, Result, Target, fine, problem, warning
 
+# The stream's login counts nothing.
+_COUNTING: Final = PLATFORM - {"stream"}
+
 
 async def _executors(target: Target) -> Result:
     living, held = await target.database.executors()
@@ -80,10 +83,10 @@ async def _queues(target: Target) -> Result:
 
 
 CHECKS: Final = (
-    Check("work", "queues", _queues, PLATFORM),
-    Check("work", "executors", _executors, PLATFORM),
-    Check("work", "unknown_actions", _unknown, PLATFORM),
-    Check("work", "halted_accounts", _halts, PLATFORM),
-    Check("work", "halts_in_force", _switches, PLATFORM),
-    Check("work", "webhooks", _webhooks, PLATFORM),
+    Check("work", "queues", _queues, _COUNTING),
+    Check("work", "executors", _executors, _COUNTING),
+    Check("work", "unknown_actions", _unknown, _COUNTING),
+    Check("work", "halted_accounts", _halts, _COUNTING),
+    Check("work", "halts_in_force", _switches, _COUNTING),
+    Check("work", "webhooks", _webhooks, _COUNTING),
 )

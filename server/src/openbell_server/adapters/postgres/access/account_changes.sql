@@ -19,20 +19,18 @@ select :organization_id, :account_id, :event_type, :payload, t.now, t.now from c
 
 -- name: append_account_changed(organization_id, account_id, changed, reason_code, broker_code, broker_text)!
 -- The event of a changed account, built from what the transaction has written so far.
-with counted as (
-    update account_counters set event_no = event_no + 1
-    where organization_id = :organization_id and account_id = :account_id
-    returning event_no
-)
-insert into account_events (organization_id, account_id, event_no, kind, body, occurred_at)
-select a.organization_id, a.account_id, n.event_no, 3,
+select append_change(
+    a.organization_id, a.account_id, 3::smallint,
     json_build_object(
         'changed', :changed::text[], 'version', a.version, 'credential_status', a.credential_status,
         'expires_at', c.expires_at, 'reason', case when :reason_code::text is not null then json_build_object(
             'code', :reason_code::text, 'broker_code', :broker_code::text, 'broker_text', :broker_text::text
         ) end
-    )::text,
-    clock_timestamp()
-from counted n
-join accounts a on a.organization_id = :organization_id and a.account_id = :account_id
-left join credentials c on c.organization_id = a.organization_id and c.account_id = a.account_id;
+    )::text
+)
+from accounts a
+left join credentials c on c.organization_id = a.organization_id and c.account_id = a.account_id
+where a.organization_id = :organization_id and a.account_id = :account_id;
+
+-- name: append_control_changed(organization_id, account_id, body)!
+select append_change(:organization_id, :account_id, 7::smallint, :body);

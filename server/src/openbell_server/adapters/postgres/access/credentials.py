@@ -95,7 +95,7 @@ class PostgresCredentialStore(PostgresStore):
 
     async def record_warning(self, credential: RunningOut) -> bool:
         organization_id, account_id = credential.organization_id, credential.account_id
-        async with self._changing(organization_id, account_id, _SYSTEM) as change:
+        async with self._changing(organization_id, account_id, _SYSTEM, Role.DELIVERY) as change:
             found = {"expires_at": credential.expires_at, "due_at": credential.due_at}
             if await change.run(_queries.note_warning, **found) != "UPDATE 1":
                 return False
@@ -114,11 +114,15 @@ class PostgresCredentialStore(PostgresStore):
 
     @asynccontextmanager
     async def _changing(
-        self, organization_id: OrganizationId, account_id: AccountId, principal: tuple[str, str]
+        self,
+        organization_id: OrganizationId,
+        account_id: AccountId,
+        principal: tuple[str, str],
+        role: Role = Role.TENANT,
     ) -> AsyncIterator["_Change"]:
         # Before the transaction: a task that holds a connection must not wait for a second one.
         (audit_id,) = await self.ids.new_ids(1)
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+        async with transaction(self.pool, role, organization_id) as connection:
             locked = await account_changes.lock_account(connection, organization_id, account_id)
             assert locked, "the organization has no such account: nothing is locked"
             yield _Change(connection, organization_id, account_id, audit_id, principal)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 from uuid import UUID
 
 from openbell_server.adapters.postgres import named_queries
@@ -72,6 +73,8 @@ async def add_counters(connection: Connection, organization_id: OrganizationId, 
 @dataclass(frozen=True, slots=True)
 class PostgresOrganizationStore(PostgresStore):
     """Implements AccountStore, and reads keys for BatchedKeyLookup."""
+
+    role: ClassVar[Role] = Role.READER
 
     async def find_keys_across_organizations(self, key_ids: Sequence[str]) -> dict[str, ApiKey]:
         """The keys with these public ids; ids without a key are left out."""

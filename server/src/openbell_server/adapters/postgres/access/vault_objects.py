@@ -34,8 +34,8 @@ async def add_vault_object(connection: Connection, place: SecretPlace, sealed: S
 async def rotating_objects(url: str, operator: str) -> AsyncIterator["PostgresVaultObjects"]:
     """The store for an operator. Raises OperatorError with what to fix if the database cannot be used."""
     not_allowed = (
-        "This login may not read the vault: use the executors' login, made by `openbell-server migrate"
-        " --executor-login NAME`."
+        "This login may not read the vault: use the executors' login, PREFIX_executor of `openbell-server migrate"
+        " --logins PREFIX`."
     )
     then = "and run the command again; it continues where it stopped."
     async with operators_pool(url, 2, not_allowed=not_allowed, then=then) as pool:

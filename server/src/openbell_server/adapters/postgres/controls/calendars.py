@@ -32,7 +32,7 @@ class PostgresSessionChanges(PostgresStore):
     """Implements SessionChangeStore."""
 
     async def session_changes(self) -> tuple[SessionChange, ...]:
-        async with transaction(self.pool, Role.EXECUTOR) as connection:
+        async with transaction(self.pool, Role.READER) as connection:
             return await read_session_changes(connection)
 
 

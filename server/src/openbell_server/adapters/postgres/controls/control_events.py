@@ -7,9 +7,8 @@ from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Connection
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.controls.rules import SWITCH, ControlChange, StoredRule, SwitchState
-from openbell_server.domain.events.account_events import EventKind
 
-_execution = named_queries.load("execution")
+_queries = named_queries.load("account_changes")
 
 
 async def append_control_changed(
@@ -37,14 +36,11 @@ async def append_control_changed(
         "reason": reason,
         "changed_by": changed_by,
     }
-    await _execution.append_events(
+    await _queries.append_control_changed(
         connection,
         organization_id=organization_id,
         account_id=account_id,
-        kinds=[int(EventKind.CONTROL_CHANGED)],
-        intent_ids=[None],
-        seqs=[None],
-        bodies=[json.dumps(body, separators=(",", ":"), ensure_ascii=False)],
+        body=json.dumps(body, separators=(",", ":"), ensure_ascii=False),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import asyncpg
 
@@ -29,6 +29,8 @@ _queries = named_queries.load("halts")
 @dataclass(frozen=True, slots=True)
 class PostgresHaltStore(PostgresStore):
     """Implements HaltStore."""
+
+    role: ClassVar[Role] = Role.EXECUTION
 
     async def to_record_across_organizations(self, slots: Collection[int]) -> list[tuple[BrokerAccount, Switch]]:
         rows = await self._across(_queries.halts_to_record_across_organizations, slots)
@@ -72,7 +74,7 @@ class PostgresHaltStore(PostgresStore):
     async def _write(self, query: Callable[..., Any], account: BrokerAccount, switch: Switch, reason: Reason) -> bool:
         where = _where(account)
         named = {"scope": switch.scope, "of_whom": switch.subject, "version": switch.version, "state": switch.state}
-        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
+        async with transaction(self.pool, self.role, account.organization_id) as connection:
             await account_changes.lock_account(connection, **where)
             if not await query(connection, **where, **named):
                 return False

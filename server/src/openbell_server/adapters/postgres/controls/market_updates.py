@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import asyncpg
 
@@ -22,6 +22,8 @@ _queries = named_queries.load("markets")
 @dataclass(frozen=True, slots=True)
 class PostgresMarketKeeping(PostgresStore):
     """Implements MarketKeeping."""
+
+    role: ClassVar[Role] = Role.EXECUTION
 
     async def wanted_across_organizations(
         self, slots: Collection[int], codes: Collection[str]

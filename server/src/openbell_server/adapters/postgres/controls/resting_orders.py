@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import asyncpg
 
@@ -20,6 +20,8 @@ _queries = named_queries.load("resting_orders")
 @dataclass(frozen=True, slots=True)
 class PostgresRestingStore(PostgresStore):
     """Implements RestingStore."""
+
+    role: ClassVar[Role] = Role.EXECUTION
 
     async def accounts_resting_across_organizations(
         self, slots: Collection[int]

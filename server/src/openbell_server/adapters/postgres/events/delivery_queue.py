@@ -1,7 +1,7 @@
 """Claims, saves and releases the delivery queues of webhooks; a claim token fences off an earlier holder."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import PostgresStore, Role
@@ -20,6 +20,8 @@ _queries = named_queries.load("delivery_queue")
 @dataclass(frozen=True, slots=True)
 class PostgresDeliveryQueueStore(PostgresStore):
     """Implements DeliveryQueueStore."""
+
+    role: ClassVar[Role] = Role.DELIVERY
 
     async def add_queues_across_organizations(self) -> int:
         add_lanes = _queries.add_lanes_across_organizations
@@ -76,7 +78,7 @@ class PostgresDeliveryQueueStore(PostgresStore):
         await self._one(_queries.end_webhook, **_key(queue), lane_url=url)
 
     async def counts_across_organizations(self) -> tuple[int, int]:
-        row = await self._one_across(Role.RELAY, _queries.count_lanes_across_organizations)
+        row = await self._one_across(Role.HEALTH, _queries.count_lanes_across_organizations)
         return row["behind"], row["parked"]
 
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import PostgresStore
+from openbell_server.adapters.postgres.connection import PostgresStore, Role
 from openbell_server.adapters.postgres.execution.reconciliation import external_order
 from openbell_server.adapters.postgres.intents.intents import order_facts
 from openbell_server.application.events.account_log import external_order_fields, order_fields
@@ -31,6 +31,8 @@ _snapshots = named_queries.load("snapshots")
 @dataclass(frozen=True, slots=True)
 class PostgresEventStore(PostgresStore):
     """Implements EventStore and FollowedAccounts."""
+
+    role: ClassVar[Role] = Role.READER
 
     async def bounds(self, organization_id: OrganizationId, account_id: AccountId) -> tuple[int, int]:
         row = await self._one(_queries.bounds, organization_id, account_id)

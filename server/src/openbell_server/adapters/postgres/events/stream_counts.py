@@ -19,7 +19,7 @@ class PostgresStreamCounts(PostgresStore):
     process_id: UUID
 
     async def raise_count(self, organization_id: OrganizationId, streams: int, streams_max: int, write_no: int) -> bool:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+        async with transaction(self.pool, Role.KEYS, organization_id) as connection:
             await _queries.lock_stream_counts(connection, whose=organization_id)
             written = await _queries.raise_count(
                 connection,

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 import asyncpg
@@ -231,13 +231,15 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
 class PostgresExecutionStore(PostgresStore):
     """Implements ExecutionStore."""
 
+    role: ClassVar[Role] = Role.EXECUTION
+
     books: RuleBooks = field(default_factory=RuleBooks, kw_only=True)
     # None if no market hours are known.
     calendars: MarketCalendars | None = field(default=None, kw_only=True)
 
     @asynccontextmanager
     async def account_transaction(self, account: BrokerAccount) -> AsyncIterator[PostgresAccountTransaction]:
-        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
+        async with transaction(self.pool, self.role, account.organization_id) as connection:
             # The time may be from before the wait for the lock; every use of it is safe with an early time.
             locked = await _queries.lock_account(
                 connection, organization_id=account.organization_id, account_id=account.account_id

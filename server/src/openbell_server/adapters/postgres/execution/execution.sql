@@ -215,16 +215,9 @@ do update set quantity = positions.quantity + excluded.quantity, updated_at = ex
 returning quantity;
 
 -- name: append_events(organization_id, account_id, kinds, intent_ids, seqs, bodies)!
-with counted as (
-    update account_counters set event_no = event_no + cardinality(:kinds::smallint[])
-    where organization_id = :organization_id and account_id = :account_id
-    returning event_no - cardinality(:kinds::smallint[]) as before
-)
-insert into account_events (organization_id, account_id, event_no, kind, intent_id, seq, body, occurred_at)
-select :organization_id, :account_id, c.before + t.place, t.kind, t.intent_id, t.seq, t.body, clock_timestamp()
-from counted c,
-    unnest(:kinds::smallint[], :intent_ids::uuid[], :seqs::integer[], :bodies::text[])
-        with ordinality t (kind, intent_id, seq, body, place);
+select append_events(
+    :organization_id, :account_id, :kinds::smallint[], :intent_ids::uuid[], :seqs::integer[], :bodies::text[]
+);
 
 -- name: find_account_across_organizations(account_id)^
 select organization_id, account_id, broker, slot from accounts where account_id = :account_id;

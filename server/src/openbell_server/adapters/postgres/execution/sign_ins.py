@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 import asyncpg
@@ -39,6 +39,8 @@ _feed_queries = named_queries.load("broker_feeds")
 class PostgresSessionStore(PostgresStore):
     """Implements SessionStore."""
 
+    role: ClassVar[Role] = Role.EXECUTION
+
     ids: DatabaseClock
 
     async def credential_of(self, account: BrokerAccount) -> StoredCredential | None:
@@ -55,7 +57,7 @@ class PostgresSessionStore(PostgresStore):
         where = {"organization_id": place.organization_id, "account_id": place.account_id}
         # Before the transaction: a task that holds a connection must not wait for a second one.
         (audit_id,) = await self.ids.new_ids(1)
-        async with transaction(self.pool, Role.TENANT, place.organization_id) as connection:
+        async with transaction(self.pool, self.role, place.organization_id) as connection:
             await account_changes.lock_account(connection, **where)
             row = await _queries.credential_to_answer(connection, **where)
             if row is None or (row["credential_id"], row["version"]) != (place.credential_id, place.version):

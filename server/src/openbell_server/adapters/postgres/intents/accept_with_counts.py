@@ -9,7 +9,7 @@ from decimal import Decimal
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Connection, PostgresStore, Role, transaction
+from openbell_server.adapters.postgres.connection import Connection, PostgresStore, Role, act_as, transaction
 from openbell_server.adapters.postgres.intents.intents import accept
 from openbell_server.application.controls.ports.rules import CountedFacts, Counting
 from openbell_server.application.ports.accept_step import Acceptance, AcceptStatus, Submission
@@ -116,10 +116,10 @@ class PostgresCountedAccept:
         return found | {(row["scope"], row["subject"]): row["judged"] async for row in rows}
 
     async def accept(self, submission: Submission, deadline: datetime | None) -> Acceptance:
-        await self._act_as(Role.ACCEPT)
+        await act_as(self.connection, Role.ACCEPT)
         (accepted,) = await accept(self.connection, [submission])
         if deadline is not None and accepted.status is AcceptStatus.ACCEPTED:
-            await self._act_as(Role.TENANT)
+            await act_as(self.connection, Role.TENANT)
             await _queries.set_deadline(
                 self.connection,
                 organization_id=self.account.organization_id,
@@ -131,9 +131,6 @@ class PostgresCountedAccept:
 
     async def refuse(self, receipt_id: ReceiptId, receipt: Receipt) -> None:
         await keep_refusal(self.connection, self.account.organization_id, self.account.id, receipt_id, receipt)
-
-    async def _act_as(self, role: Role) -> None:
-        await self.connection.execute(f"set local role {role}")
 
 
 @dataclass(frozen=True, slots=True)

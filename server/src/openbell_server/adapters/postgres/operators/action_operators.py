@@ -7,7 +7,7 @@ import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.audit_log import Facts
-from openbell_server.adapters.postgres.connection import DatabaseClock
+from openbell_server.adapters.postgres.connection import DatabaseClock, Role, act_as
 from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.operators.operator_store import OperatorStore
 from openbell_server.application.execution.settle_manually import Verdict, settle_by_hand
@@ -36,7 +36,7 @@ class PostgresActionOperators(OperatorStore):
         except asyncpg.InsufficientPrivilegeError as error:
             raise OperatorError(
                 "This login may not write an account's record: use the one that runs `openbell-server migrate`, or"
-                " grant openbell_tenant to yours."
+                " grant openbell_execution to yours."
             ) from error
 
     async def _settle(
@@ -47,6 +47,7 @@ class PostgresActionOperators(OperatorStore):
             before = await settle_by_hand(locked, intent_id, action_id, verdict)
             (after,) = [each for each in await locked.of_intents([intent_id]) if each.action_id == action_id]
             if after.state is not before.state:
+                await act_as(locked.connection, Role.OPERATOR)
                 await self._audit(
                     locked.connection,
                     account.organization_id,
@@ -56,6 +57,7 @@ class PostgresActionOperators(OperatorStore):
                     _facts(before),
                     {**_facts(after), "because": verdict.because},
                 )
+                await act_as(locked.connection, Role.EXECUTION)
         return {
             "action_id": str(action_id),
             "intent_id": str(intent_id),

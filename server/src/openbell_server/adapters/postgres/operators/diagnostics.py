@@ -75,14 +75,14 @@ class Diagnostics(PostgresStore):
 
     async def executors(self) -> tuple[int, int]:
         """Counts of the living executors, and of the slots that they hold."""
-        row = await self._one_across(Role.EXECUTOR, _queries.living_executors, seconds=SEEN_SECONDS)
+        row = await self._one_across(Role.HEALTH, _queries.living_executors, seconds=SEEN_SECONDS)
         return row["living"], row["held"]
 
     async def queues(self) -> list[QueueStanding]:
         return await read_queues(self.pool, Role.HEALTH)
 
     async def sealed_objects(self) -> int:
-        counted: int = await self._one_across(Role.RELAY, _queries.count_objects_across_organizations)
+        counted: int = await self._one_across(Role.HEALTH, _queries.count_objects_across_organizations)
         return counted
 
     async def an_object_of_each_key(self) -> list[tuple[SecretPlace, SealedSecrets]]:
@@ -100,11 +100,11 @@ class Diagnostics(PostgresStore):
 
     async def halted_accounts(self) -> int:
         """Number of accounts that halted automatically and wait for an operator."""
-        return int(await self._one_across(Role.EXECUTOR, _queries.halted_accounts_across_organizations))
+        return int(await self._one_across(Role.HEALTH, _queries.halted_accounts_across_organizations))
 
     async def halts_in_force(self) -> dict[str, int]:
         """Numbers of halts in force, by scope."""
-        rows = await self._rows_across(Role.EXECUTOR, _halt_queries.count_halts_across_organizations)
+        rows = await self._rows_across(Role.HEALTH, _halt_queries.count_halts_across_organizations)
         return {row["scope"]: row["halts"] for row in rows}
 
     async def parked_queues(self) -> int:
@@ -113,7 +113,7 @@ class Diagnostics(PostgresStore):
 
     async def unknown_actions(self) -> tuple[int, float, int]:
         """Number of UNKNOWN actions, age of the oldest in seconds, and number of flagged ones."""
-        row = await self._one_across(Role.EXECUTOR, _queries.unknown_actions_across_organizations)
+        row = await self._one_across(Role.HEALTH, _queries.unknown_actions_across_organizations)
         return row["count"], row["oldest"], row["flagged"]
 
 

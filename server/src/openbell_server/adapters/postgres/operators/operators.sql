@@ -75,18 +75,18 @@ for no key update;
 
 -- name: resume_account(organization_id, account_id)!
 -- Ends the halt and appends the event. resumed_at marks what the broker has until now as checked by the operator.
-with counted as (
+with ended as (
     update account_counters
-    set halt_code = null, halt_detail = null, halted_at = null, resumed_at = clock_timestamp(), event_no = event_no + 1
+    set halt_code = null, halt_detail = null, halted_at = null, resumed_at = clock_timestamp()
     where organization_id = :organization_id and account_id = :account_id and halt_code is not null
-    returning event_no
+    returning account_id
 )
-insert into account_events (organization_id, account_id, event_no, kind, body, occurred_at)
-select a.organization_id, a.account_id, n.event_no, 3,
+select append_change(
+    a.organization_id, a.account_id, 3::smallint,
     json_build_object(
         'changed', array['halt_code'], 'version', a.version, 'credential_status', a.credential_status,
         'expires_at', null, 'reason', null
-    )::text,
-    clock_timestamp()
-from counted n
-join accounts a on a.organization_id = :organization_id and a.account_id = :account_id;
+    )::text
+)
+from ended e
+join accounts a on a.organization_id = :organization_id and a.account_id = e.account_id;

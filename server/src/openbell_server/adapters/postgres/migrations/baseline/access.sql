@@ -17,7 +17,8 @@ create table organizations (
 );
 comment on table organizations is 'The tenants. `provider` and `external_id` name the organization at its identity provider.';
 call protect_tenant_table('organizations');
-grant select, insert, update (control_epoch) on organizations to openbell_tenant;
+grant select on organizations to openbell_reader;
+grant update (control_epoch) on organizations to openbell_tenant;
 grant select, update (control_epoch) on organizations to openbell_writer;
 create policy accept_step on organizations to openbell_writer using (true);
 grant select (organization_id, provider, external_id, internal) on organizations to openbell_keys;
@@ -55,6 +56,8 @@ create table api_keys (
 comment on table api_keys is 'API keys: permissions, and a hash of the secret instead of the secret.';
 call protect_tenant_table('api_keys');
 grant select, insert, update (name, own_orders_only, disabled, revoked_at) on api_keys to openbell_tenant;
+-- The door looks whether the key was revoked.
+grant select (organization_id, api_key_id, revoked_at) on api_keys to openbell_execution;
 grant select on api_keys to openbell_keys;
 create policy find_key on api_keys for select to openbell_keys using (true);
 -- All but the hash of the secret.
@@ -127,10 +130,13 @@ create table accounts (
 );
 comment on table accounts is 'Trading accounts, each at one broker in one environment.';
 call protect_tenant_table('accounts');
-grant select, insert, update (
+grant select on accounts to openbell_reader;
+grant insert, update (
     name, external_account_id, timezone, disabled, disabled_reason, credential_status, credential_version,
     credential_versions, closed_at, updated_at, version
 ) on accounts to openbell_tenant;
+grant update (credential_status, external_account_id, updated_at, version) on accounts to openbell_execution;
+grant update (credential_status, updated_at, version) on accounts to openbell_delivery;
 grant select (organization_id, account_id, broker, slot) on accounts to openbell_executor;
 create policy find_work on accounts for select to openbell_executor using (true);
 grant select (organization_id, account_id, environment) on accounts to openbell_relay;
@@ -169,6 +175,8 @@ create index credentials_expiring on credentials (expires_at) where expires_at i
 create index credentials_asked on credentials (account_id) where answered_at is null or asked_at > answered_at;
 call protect_tenant_table('credentials');
 grant select, insert, update, delete on credentials to openbell_tenant;
+grant select, update (answered_at, refusal_code, verified_at, expires_at, updated_at) on credentials to openbell_execution;
+grant select, update (warned_at) on credentials to openbell_delivery;
 -- The executor finds credentials to check at the broker, the relay those that expire soon.
 grant select (organization_id, account_id, credential_id, version, asked_at, answered_at) on credentials
     to openbell_executor;
@@ -200,3 +208,5 @@ create policy vault on vault_objects to openbell_vault using (true);
 -- The relay destroys objects that no credential needs any more.
 grant select (organization_id, account_id, credential_id, version), delete on vault_objects to openbell_relay;
 create policy relay on vault_objects to openbell_relay using (true);
+grant select (credential_id) on vault_objects to openbell_health;
+create policy health on vault_objects for select to openbell_health using (true);

@@ -21,6 +21,7 @@ comment on table symbol_controls is
     'Whether a symbol may be traded on an account. A change holds the account''s lock and starts a new epoch of it; an account at epoch 1 has no controls.';
 call protect_tenant_table('symbol_controls');
 grant select, insert, update on symbol_controls to openbell_tenant;
+grant select on symbol_controls to openbell_execution;
 
 create table symbol_time_controls (
     organization_id uuid not null,
@@ -51,6 +52,7 @@ create index symbol_time_controls_resting on symbol_time_controls (account_id) w
 create index symbol_time_controls_closing on symbol_time_controls (account_id) where on_close = 'cancel';
 call protect_tenant_table('symbol_time_controls');
 grant select, insert, update on symbol_time_controls to openbell_tenant;
+grant select on symbol_time_controls to openbell_execution;
 -- Executors find accounts with orders to cancel.
 grant select (organization_id, account_id, max_resting_millis, on_close) on symbol_time_controls to openbell_executor;
 create policy find_work on symbol_time_controls for select to openbell_executor using (true);
@@ -85,13 +87,17 @@ create index control_rules_of_account on control_rules (of_account) where of_acc
 create index control_rules_switches on control_rules (organization_id) where code = 'SWITCH';
 call protect_tenant_table('control_rules');
 grant select, insert, update on control_rules to openbell_tenant, openbell_operator;
+grant select on control_rules to openbell_execution;
 -- As for tables with a column account_id.
-create policy own_account on control_rules as restrictive for insert to openbell_tenant
+create policy own_account on control_rules as restrictive for insert to openbell_reader
     with check (
         of_account is null or exists (select 1 from openbell.accounts a where a.account_id = control_rules.of_account)
     );
-create policy platform on control_rules for select to openbell_tenant
+create policy platform on control_rules for select to openbell_reader
     using (organization_id = '00000000-0000-0000-0000-000000000000');
+-- A transaction may name the organization of all zeros; only an operator's writes there.
+create policy not_operators on control_rules as restrictive to openbell_tenant
+    using (true) with check (scope <> 'platform' and principal_type <> 'OPERATOR');
 -- An operator changes the rules of the platform in a transaction that names the organization of all zeros.
 create policy operator on control_rules to openbell_operator
     using (organization_id = nullif(current_setting('openbell.organization_id', true), '')::uuid);
@@ -100,6 +106,10 @@ grant select (
     organization_id, scope, subject, code, of_account, version, updated_at, terms, override_terms, override_expires_at
 ) on control_rules to openbell_executor;
 create policy find_work on control_rules for select to openbell_executor using (true);
+grant select (
+    organization_id, scope, subject, code, of_account, version, updated_at, terms, override_terms, override_expires_at
+) on control_rules to openbell_health;
+create policy health on control_rules for select to openbell_health using (code = 'SWITCH');
 
 create table control_changes (
     organization_id uuid not null,
@@ -123,7 +133,10 @@ create trigger append_only before update or delete or truncate on control_change
     for each statement execute function refuse_change();
 call protect_tenant_table('control_changes');
 grant select, insert on control_changes to openbell_tenant, openbell_operator;
-create policy platform on control_changes for select to openbell_tenant
+grant select on control_changes to openbell_execution;
+create policy not_operators on control_changes as restrictive to openbell_tenant
+    using (true) with check (scope <> 'platform' and principal_type <> 'OPERATOR');
+create policy platform on control_changes for select to openbell_reader
     using (organization_id = '00000000-0000-0000-0000-000000000000');
 create policy operator on control_changes to openbell_operator
     using (organization_id = nullif(current_setting('openbell.organization_id', true), '')::uuid);
@@ -151,7 +164,8 @@ cross join lateral (
         case when r.override_expires_at > clock_timestamp() then r.override_terms else r.terms end::jsonb as terms
 ) t
 where r.code = 'SWITCH' and t.terms ->> 'mode' = 'hard' and t.terms #>> '{parameters,state}' in ('REDUCE_ONLY', 'HALTED');
-grant select on switches_in_force to openbell_tenant, openbell_executor, openbell_operator;
+grant select on switches_in_force
+    to openbell_tenant, openbell_execution, openbell_executor, openbell_operator, openbell_health;
 
 create table account_halts (
     organization_id uuid not null,
@@ -174,7 +188,8 @@ create table account_halts (
 comment on table account_halts is 'Each halt of each account: which switch, since when, and when it was lifted.';
 create index account_halts_in_force on account_halts (account_id) where lifted_at is null;
 call protect_tenant_table('account_halts');
-grant select, insert, update on account_halts to openbell_tenant;
+grant select on account_halts to openbell_tenant;
+grant select, insert, update on account_halts to openbell_execution;
 grant select on account_halts to openbell_executor;
 create policy find_work on account_halts for select to openbell_executor using (true);
 
@@ -199,7 +214,7 @@ comment on table calendar_overrides is
 create index calendar_overrides_newest on calendar_overrides (calendar, trade_date, session, change_no desc);
 create trigger append_only before update or delete or truncate on calendar_overrides
     for each statement execute function refuse_change();
-grant select on calendar_overrides to openbell_tenant, openbell_executor;
+grant select on calendar_overrides to openbell_reader, openbell_executor;
 grant select, insert on calendar_overrides to openbell_operator;
 
 -- Market data belongs to an organization: what one learned from its broker or its fills is not shown to another.
@@ -221,7 +236,8 @@ create table instruments (
 );
 comment on table instruments is 'What brokers report about symbols: tick, lot, multiplier, currency.';
 call protect_tenant_table('instruments');
-grant select, insert, update on instruments to openbell_tenant;
+grant select on instruments to openbell_tenant;
+grant select, insert, update on instruments to openbell_execution;
 
 create table reference_prices (
     organization_id uuid not null references organizations,
@@ -236,7 +252,7 @@ create table reference_prices (
 ) with (fillfactor = 50);
 comment on table reference_prices is 'The latest price of each symbol that rules compare an order with.';
 call protect_tenant_table('reference_prices');
-grant select, insert, update on reference_prices to openbell_tenant;
+grant select, insert, update on reference_prices to openbell_tenant, openbell_execution;
 
 create table exchange_rates (
     organization_id uuid not null references organizations,
@@ -249,6 +265,7 @@ create table exchange_rates (
 comment on table exchange_rates is 'Exchange rates that rules convert notional values with.';
 call protect_tenant_table('exchange_rates');
 grant select, insert, update on exchange_rates to openbell_tenant;
+grant select on exchange_rates to openbell_execution;
 
 create table wanted_symbols (
     organization_id uuid not null,

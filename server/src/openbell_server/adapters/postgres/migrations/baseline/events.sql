@@ -17,12 +17,57 @@ comment on table account_events is 'The event log of each account, numbered with
 create trigger append_only before update or delete or truncate on account_events
     for each statement execute function refuse_change();
 call protect_tenant_table('account_events');
-grant select, insert on account_events to openbell_tenant;
+grant select on account_events to openbell_reader;
 grant select, insert on account_events to openbell_writer;
 create policy accept_step on account_events to openbell_writer using (true);
-grant insert on account_events to openbell_operator;
-create policy operator on account_events for insert to openbell_operator
-    with check (organization_id = nullif(current_setting('openbell.organization_id', true), '')::uuid);
+
+-- Events that readers may still need are never deleted, whatever retention is asked for.
+create function refuse_young_events() returns trigger language plpgsql as $$
+begin
+    if exists (select 1 from removed r where r.occurred_at > clock_timestamp() - interval '7 days') then
+        raise exception 'events are kept for at least seven days' using errcode = 'OB001';
+    end if;
+    return null;
+end $$;
+create trigger young_events after delete on account_events
+    referencing old table as removed for each statement execute function refuse_young_events();
+
+-- The only way to append events but the accept step: numbers follow the counter, times are the database's, and the account
+-- is one of the organization that the transaction names. Returns the numbers of the events.
+create function append_events(
+    p_organization_id uuid, p_account_id uuid, p_kinds smallint[], p_intent_ids uuid[], p_seqs integer[], p_bodies text[]
+) returns setof bigint language plpgsql as $$
+declare
+    v_before bigint;
+begin
+    update openbell.account_counters c set event_no = c.event_no + cardinality(p_kinds)
+    where c.organization_id = p_organization_id and c.account_id = p_account_id
+        and c.organization_id = nullif(current_setting('openbell.organization_id', true), '')::uuid
+    returning c.event_no - cardinality(p_kinds) into v_before;
+    return query
+    insert into openbell.account_events (organization_id, account_id, event_no, kind, intent_id, seq, body, occurred_at)
+    select p_organization_id, p_account_id, v_before + t.place, t.kind, t.intent_id, t.seq, t.body, clock_timestamp()
+    from unnest(p_kinds, p_intent_ids, p_seqs, p_bodies) with ordinality t (kind, intent_id, seq, body, place)
+    where v_before is not null
+    returning event_no;
+end $$;
+call run_as_writer('append_events', 'openbell_execution');
+
+-- The events of everybody but executors: that an account (3) or a control (7) changed.
+create function append_change(p_organization_id uuid, p_account_id uuid, p_kind smallint, p_body text)
+    returns setof bigint language plpgsql as $$
+begin
+    if p_kind not in (3, 7) then
+        raise exception 'only executors append events of kind %', p_kind using errcode = 'insufficient_privilege';
+    end if;
+    return query
+    select openbell.append_events(
+        p_organization_id, p_account_id, array[p_kind], array[null::uuid], array[null::integer], array[p_body]
+    );
+end $$;
+call run_as_writer(
+    'append_change', 'openbell_tenant', 'openbell_execution', 'openbell_delivery', 'openbell_operator'
+);
 
 -- The three queues have the same rules. The partial index depends on resolved_at only, so a claim updates no index; every
 -- claim must repeat `resolved_at is null`. A claimed row is a little longer than a waiting one: with a fill factor of 45 %
@@ -52,6 +97,7 @@ grant select, insert on intent_outbox to openbell_writer;
 create policy accept_step on intent_outbox to openbell_writer using (true);
 grant select, update, delete on intent_outbox to openbell_relay;
 create policy relay on intent_outbox to openbell_relay using (true);
+create policy completed_only on intent_outbox as restrictive for delete to openbell_relay using (status = 'completed');
 grant select (status, event_type, created_at, attempts, claimed_at, available_at, resolved_at) on intent_outbox
     to openbell_health;
 create policy health on intent_outbox for select to openbell_health using (true);
@@ -87,9 +133,10 @@ create table account_outbox (
 comment on table account_outbox is 'The queue of changes of accounts and credentials.';
 create index account_outbox_unresolved on account_outbox (outbox_id) where resolved_at is null;
 call protect_tenant_table('account_outbox');
-grant insert on account_outbox to openbell_tenant;
+grant insert on account_outbox to openbell_tenant, openbell_execution, openbell_delivery;
 grant select, update, delete on account_outbox to openbell_relay;
 create policy relay on account_outbox to openbell_relay using (true);
+create policy completed_only on account_outbox as restrictive for delete to openbell_relay using (status = 'completed');
 grant select (status, event_type, created_at, attempts, claimed_at, available_at, resolved_at) on account_outbox
     to openbell_health;
 create policy health on account_outbox for select to openbell_health using (true);
@@ -118,6 +165,7 @@ create index user_outbox_unresolved on user_outbox (outbox_id) where resolved_at
 call protect_tenant_table('user_outbox');
 grant select, insert, update, delete on user_outbox to openbell_relay;
 create policy relay on user_outbox to openbell_relay using (true);
+create policy completed_only on user_outbox as restrictive for delete to openbell_relay using (status = 'completed');
 grant select (status, event_type, created_at, attempts, claimed_at, available_at, resolved_at) on user_outbox
     to openbell_health;
 create policy health on user_outbox for select to openbell_health using (true);
@@ -242,10 +290,13 @@ call protect_tenant_table('webhooks');
 grant select, insert, delete, update (
     url, description, kinds, account_ids, status, secret_version, previous_secret_until, version, updated_at
 ) on webhooks to openbell_tenant;
+grant select, update (status, version, updated_at) on webhooks to openbell_delivery;
 -- The role that finds what is to be sent reads neither the address nor the events.
 grant select (organization_id, webhook_id, kinds, account_ids, environment, status, created_at) on webhooks
     to openbell_relay;
 create policy relay on webhooks for select to openbell_relay using (true);
+grant select (organization_id, webhook_id, status) on webhooks to openbell_health;
+create policy health on webhooks for select to openbell_health using (true);
 
 create table webhook_lanes (
     organization_id uuid not null,
@@ -281,8 +332,14 @@ grant select, insert, delete, update (
     position, previous, failures, failing_since, next_attempt_at, claimed_until, claim_token, parked_at, last_status,
     last_error, delivered, updated_at
 ) on webhook_lanes to openbell_tenant;
+grant select, update (
+    position, previous, failures, failing_since, next_attempt_at, claimed_until, claim_token, parked_at, last_status,
+    last_error, delivered, updated_at
+) on webhook_lanes to openbell_delivery;
 grant select, insert, update on webhook_lanes to openbell_relay;
 create policy relay on webhook_lanes to openbell_relay using (true);
+grant select (organization_id, webhook_id, account_id, position, parked_at) on webhook_lanes to openbell_health;
+create policy health on webhook_lanes for select to openbell_health using (true);
 
 create table stream_counts (
     organization_id uuid not null references organizations,
@@ -298,7 +355,6 @@ create table stream_counts (
 comment on table stream_counts is
     'How many event streams of an organization are open in each process, so that their sum can be limited.';
 call protect_tenant_table('stream_counts');
-grant select, insert, delete, update (streams, write_no, renewed_at) on stream_counts to openbell_tenant;
--- The processes that serve streams renew the numbers of all organizations with one statement.
-grant select, insert, update (streams, write_no, renewed_at) on stream_counts to openbell_keys;
+-- Only the processes that serve streams have this role. They renew the numbers of all organizations with one statement.
+grant select, insert, delete, update (streams, write_no, renewed_at) on stream_counts to openbell_keys;
 create policy renew on stream_counts to openbell_keys using (true);

@@ -44,7 +44,8 @@ create index orders_open on orders (account_id, order_id) where standing <> 'CLO
 -- Brokers that know no ids of ours report orders by their own. Partial: most orders have no broker id when they are written.
 create index orders_named_by_broker on orders using gin (broker_order_ids) where broker_order_ids <> '{}';
 call protect_tenant_table('orders');
-grant select, update on orders to openbell_tenant;
+grant select on orders to openbell_reader;
+grant update on orders to openbell_execution;
 grant select, insert, update on orders to openbell_writer;
 create policy accept_step on orders to openbell_writer using (true);
 grant select (organization_id, account_id, order_id, standing, created_at) on orders to openbell_executor;
@@ -98,7 +99,9 @@ create unique index action_states_of_intent on action_states (account_id, intent
 create unique index action_states_known_as on action_states (account_id, known_as) where known_as is not null;
 create index action_states_flagged on action_states (account_id) where flagged_at is not null and settled_at is null;
 call protect_tenant_table('action_states');
-grant select, update on action_states to openbell_tenant;
+grant select on action_states to openbell_reader;
+grant update (deadline) on action_states to openbell_tenant;
+grant update on action_states to openbell_execution;
 grant select, insert on action_states to openbell_writer;
 create policy accept_step on action_states to openbell_writer using (true);
 grant select (
@@ -106,6 +109,8 @@ grant select (
     flagged_at, known_as, updated_at, settled_at, probes
 ) on action_states to openbell_executor;
 create policy find_work on action_states for select to openbell_executor using (true);
+grant select (state, settled_at, unknown_since, flagged_at) on action_states to openbell_health;
+create policy health on action_states for select to openbell_health using (true);
 -- Operators see which actions are in doubt, and of which organization; never the terms of the order.
 grant select (
     organization_id, account_id, action_id, intent_id, seq, action_type, state, send_started_at, unknown_since, flagged_at,
@@ -130,7 +135,7 @@ from action_states s
 join orders o
     on o.organization_id = s.organization_id and o.account_id = s.account_id and o.order_id = s.intent_id
 join action_states first on first.account_id = s.account_id and first.intent_id = s.intent_id and first.seq = 1;
-grant select on tracked_actions to openbell_tenant;
+grant select on tracked_actions to openbell_reader;
 
 create table executions (
     organization_id uuid not null,
@@ -149,7 +154,8 @@ create index executions_of_order on executions (account_id, order_id);
 create trigger append_only before update or delete or truncate on executions
     for each statement execute function refuse_change();
 call protect_tenant_table('executions');
-grant select, insert on executions to openbell_tenant;
+grant select on executions to openbell_tenant;
+grant select, insert on executions to openbell_execution;
 
 create table execution_changes (
     organization_id uuid not null,
@@ -168,7 +174,8 @@ create index execution_changes_of_order on execution_changes (account_id, order_
 create trigger append_only before update or delete or truncate on execution_changes
     for each statement execute function refuse_change();
 call protect_tenant_table('execution_changes');
-grant select, insert on execution_changes to openbell_tenant;
+grant select on execution_changes to openbell_tenant;
+grant select, insert on execution_changes to openbell_execution;
 
 create table positions (
     organization_id uuid not null,
@@ -181,7 +188,8 @@ create table positions (
 ) with (fillfactor = 80);
 comment on table positions is 'What each account holds: its fills plus its adjustments.';
 call protect_tenant_table('positions');
-grant select, insert, update on positions to openbell_tenant;
+grant select on positions to openbell_reader;
+grant insert, update on positions to openbell_execution;
 
 create table position_adjustments (
     organization_id uuid not null,
@@ -198,7 +206,8 @@ comment on table position_adjustments is 'Where the broker''s position differed 
 create trigger append_only before update or delete or truncate on position_adjustments
     for each statement execute function refuse_change();
 call protect_tenant_table('position_adjustments');
-grant select, insert on position_adjustments to openbell_tenant;
+grant select on position_adjustments to openbell_tenant;
+grant select, insert on position_adjustments to openbell_execution;
 
 create table external_orders (
     organization_id uuid not null,
@@ -226,4 +235,5 @@ comment on table external_orders is 'Orders at the broker that were not submitte
 create unique index external_orders_listed on external_orders (account_id, number);
 create index external_orders_open on external_orders (account_id) where status in ('WORKING', 'DONE_FOR_DAY');
 call protect_tenant_table('external_orders');
-grant select, insert, update on external_orders to openbell_tenant;
+grant select on external_orders to openbell_reader;
+grant insert, update on external_orders to openbell_execution;

@@ -6,6 +6,7 @@ create table executors (
 );
 comment on table executors is 'Executor processes that are running, with their last heartbeat.';
 grant select, insert, update, delete on executors to openbell_executor;
+grant select on executors to openbell_health;
 
 create table slot_leases (
     slot smallint primary key check (slot between 0 and 63),
@@ -18,7 +19,7 @@ comment on table slot_leases is
 insert into slot_leases (slot) select generate_series(0, 63);
 grant select, update on slot_leases to openbell_executor;
 -- A tenant reads whether the account's slot has an executor; a lease shows nothing of any organization.
-grant select on slot_leases to openbell_tenant;
+grant select on slot_leases to openbell_tenant, openbell_health;
 
 create table broker_feeds (
     executor_id uuid not null references executors on delete cascade,
@@ -67,7 +68,7 @@ grant select, update on incarnation to openbell_executor;
 -- is_this: this copy wrote the row itself.
 create view this_incarnation as
 select i.*, i.written_in = i.xmin and i.timeline = server_timeline() as is_this from incarnation i;
-grant select on this_incarnation to openbell_tenant, openbell_executor, openbell_operator;
+grant select on this_incarnation to openbell_tenant, openbell_execution, openbell_executor, openbell_operator;
 
 create table forgotten_orders (
     organization_id uuid not null,
@@ -82,7 +83,7 @@ create table forgotten_orders (
 comment on table forgotten_orders is 'Orders that a broker has under an id of ours which a restored database does not know.';
 create index forgotten_orders_digest on forgotten_orders (account_id, command_digest);
 call protect_tenant_table('forgotten_orders');
-grant select, insert on forgotten_orders to openbell_tenant;
+grant select, insert on forgotten_orders to openbell_execution;
 grant select (account_id, action_id, found_at) on forgotten_orders to openbell_executor;
 create policy find_work on forgotten_orders for select to openbell_executor using (true);
 

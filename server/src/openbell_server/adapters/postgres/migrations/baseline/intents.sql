@@ -39,7 +39,13 @@ comment on table account_counters is
     'One row per account, and its lock: whoever numbers an action or an event holds the row, so numbers have no gaps and follow the order of commits.';
 create index account_counters_recovered on account_counters (recovered_epoch);
 call protect_tenant_table('account_counters');
-grant select, insert, update on account_counters to openbell_tenant;
+grant select on account_counters to openbell_reader;
+grant insert, update (control_epoch, refusal_no, refusal_head) on account_counters to openbell_tenant;
+grant update (
+    control_epoch, refusal_no, refusal_head, recovered_epoch, reconciled_at, reconciled_event_no, positions_as_of,
+    halt_code, halt_detail, halted_at
+) on account_counters to openbell_execution;
+grant update (control_epoch) on account_counters to openbell_delivery;
 grant select, update on account_counters to openbell_writer;
 create policy accept_step on account_counters to openbell_writer using (true);
 grant select (account_id, slot, event_no, recovered_epoch, reconciled_event_no, positions_as_of, halt_code)
@@ -47,8 +53,10 @@ grant select (account_id, slot, event_no, recovered_epoch, reconciled_event_no, 
 create policy find_work on account_counters for select to openbell_executor using (true);
 grant select (organization_id, account_id, event_no) on account_counters to openbell_relay;
 create policy relay on account_counters for select to openbell_relay using (true);
+grant select (organization_id, account_id, event_no, halt_code) on account_counters to openbell_health;
+create policy health on account_counters for select to openbell_health using (true);
 grant select (organization_id, account_id, event_no, halt_code, halt_detail, halted_at, resumed_at), insert,
-    update (event_no, halt_code, halt_detail, halted_at, resumed_at) on account_counters to openbell_operator;
+    update (halt_code, halt_detail, halted_at, resumed_at) on account_counters to openbell_operator;
 create policy list_accounts on account_counters for select to openbell_operator using (true);
 create policy operator on account_counters to openbell_operator
     using (organization_id = nullif(current_setting('openbell.organization_id', true), '')::uuid);
@@ -92,7 +100,7 @@ create index intent_actions_of_type on intent_actions (action_type, account_id, 
 create trigger append_only before update or delete or truncate on intent_actions
     for each statement execute function refuse_change();
 call protect_tenant_table('intent_actions');
-grant select on intent_actions to openbell_tenant;
+grant select on intent_actions to openbell_reader;
 grant select, insert on intent_actions to openbell_writer;
 create policy accept_step on intent_actions to openbell_writer using (true);
 
@@ -117,9 +125,9 @@ create index receipts_of_intent on receipts (account_id, intent_id) where intent
 create trigger append_only before update or delete or truncate on receipts
     for each statement execute function refuse_change();
 call protect_tenant_table('receipts');
-grant select, insert on receipts to openbell_tenant;
--- A tenant writes receipts of refusals. Those of accepted actions are written by the accept step alone.
-create policy refused_only on receipts as restrictive for insert to openbell_tenant
+grant select, insert on receipts to openbell_tenant, openbell_execution;
+-- Receipts of refusals. Those of accepted actions are written by the accept step alone.
+create policy refused_only on receipts as restrictive for insert to openbell_reader
     with check (verdict = 'REFUSED' and (refusal_no is not null or (intent_id is null and seq is null)));
 grant select, insert on receipts to openbell_writer;
 create policy accept_step on receipts to openbell_writer using (true);
@@ -136,6 +144,6 @@ create table idempotency_keys (
 );
 comment on table idempotency_keys is 'Which action an idempotency key already has: a command that is sent again gets the first result.';
 call protect_tenant_table('idempotency_keys');
-grant select on idempotency_keys to openbell_tenant;
+grant select on idempotency_keys to openbell_tenant, openbell_execution;
 grant select, insert on idempotency_keys to openbell_writer;
 create policy accept_step on idempotency_keys to openbell_writer using (true);

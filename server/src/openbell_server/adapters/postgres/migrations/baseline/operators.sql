@@ -27,13 +27,19 @@ create trigger append_only before update or delete or truncate on audit_log
 call protect_tenant_table('audit_log');
 -- Reading is for operators. Rotating the vault's key is a change too.
 grant insert (organization_id, audit_id, principal_type, principal_id, operation, object_id, before, after) on audit_log
-    to openbell_tenant, openbell_operator, openbell_vault;
+    to openbell_tenant, openbell_execution, openbell_delivery, openbell_operator, openbell_vault;
 grant select on audit_log to openbell_operator;
+-- Each role records its own kind of principal: nobody but an operator's login writes a row in the name of an operator.
+create policy callers on audit_log as restrictive for insert to openbell_tenant
+    with check (principal_type in ('API_KEY', 'USER', 'SERVICE'));
+create policy processes on audit_log as restrictive for insert to openbell_execution, openbell_delivery
+    with check (principal_type = 'SYSTEM');
 create policy list_entries on audit_log for select to openbell_operator using (true);
 create policy operator on audit_log for insert to openbell_operator
     with check (organization_id = nullif(current_setting('openbell.organization_id', true), '')::uuid);
 create policy vault on audit_log for insert to openbell_vault
     with check (organization_id = nullif(current_setting('openbell.organization_id', true), '')::uuid);
+create policy rotation on audit_log as restrictive for insert to openbell_vault with check (operation = 'vault rotate');
 
 create table audit_heads (
     organization_id uuid primary key,

@@ -10,8 +10,14 @@ declare
     role_name text;
 begin
     foreach role_name in array array[
-        -- Reads and writes the rows of one organization: the one that the transaction names.
+        -- Reads the accounts, orders and events of one organization: the one that the transaction names.
+        'openbell_reader',
+        -- The next three may do the same, and write for that organization. The api: what callers manage.
         'openbell_tenant',
+        -- Executors: orders, executions and positions.
+        'openbell_execution',
+        -- The relay: how far webhooks were delivered, and that a credential expires.
+        'openbell_delivery',
         -- Runs accept_commands, and nothing else.
         'openbell_accept',
         -- Owns the functions that write for others; no process acts as this role.
@@ -25,7 +31,7 @@ begin
         -- Lists what operators need across organizations and changes the one that its transaction names. Cannot read
         -- orders or key hashes. Processes do not receive it; whoever migrates may take it.
         'openbell_operator',
-        -- Counts the rows of the queues; cannot read their contents.
+        -- Counts what waits, failed or was halted, for metrics and doctor; reads ids, states and times.
         'openbell_health',
         -- Reads sealed credentials. Only the executors' login receives it, and only executors have the key.
         'openbell_vault'
@@ -38,7 +44,9 @@ begin
         execute format('grant usage on schema openbell to %I', role_name);
     end loop;
 end $$;
-grant openbell_operator to current_user;
+grant openbell_reader to openbell_tenant, openbell_execution, openbell_delivery;
+-- Who migrates may run the commands of operators.
+grant openbell_operator, openbell_execution, openbell_executor to current_user;
 
 -- Every login may read which revision the schema has, before it takes a role.
 grant usage on schema public to public;
@@ -56,7 +64,7 @@ begin
     execute format('alter table %s enable row level security', tenant_table);
     execute format('alter table %s force row level security', tenant_table);
     execute format(
-        'create policy tenant on %s to openbell_tenant
+        'create policy tenant on %s to openbell_reader
             using (organization_id = nullif(current_setting(''openbell.organization_id'', true), '''')::uuid)',
         tenant_table
     );
@@ -66,7 +74,7 @@ begin
         select 1 from pg_attribute where attrelid = tenant_table and attname = 'account_id' and not attisdropped
     ) then
         execute format(
-            'create policy own_account on %1$s as restrictive for insert to openbell_tenant
+            'create policy own_account on %1$s as restrictive for insert to openbell_reader
                 with check (exists (select 1 from openbell.accounts a where a.account_id = %1$s.account_id))',
             tenant_table
         );
@@ -106,4 +114,4 @@ create table write_checks (
 comment on table write_checks is
     'One row that the readiness check updates: a server that answers but cannot write is not ready.';
 insert into write_checks (written_at) values (clock_timestamp());
-grant select, update on write_checks to openbell_tenant;
+grant select, update on write_checks to openbell_reader;
