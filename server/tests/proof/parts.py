@@ -56,6 +56,7 @@ PARTS: Final = {
     "kill": Part(_EXECUTION, 28),
     "limits": Part(_REST, 14),
     "loosen": Part(_REST, 12),
+    "logins": Part((*_PLATFORM, "docs/security.md"), 12),
     "outbox": Part(_PLATFORM, 14),
     "paging": Part(_REST, 12),
     "people": Part((_SERVER, "sdk", "examples", "docs/*.md", ":(exclude)docs/guarantees.md")),
