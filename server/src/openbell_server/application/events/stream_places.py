@@ -13,8 +13,6 @@ import itertools
 from collections.abc import AsyncIterator, Mapping
 from typing import Final, Protocol
 
-import structlog
-
 from openbell_server.domain.access.caps import Cap
 from openbell_server.domain.identifiers import OrganizationId
 
@@ -24,7 +22,6 @@ CHANGED_SECONDS: Final = 0.5
 # After the database refused a stream, how long further ones are refused without asking it.
 FULL_SECONDS: Final = 0.25
 STALE_SECONDS: Final = 12.0
-WRITE_SECONDS: Final = 2.0
 
 
 class StreamCountStore(Protocol):
@@ -33,8 +30,8 @@ class StreamCountStore(Protocol):
     async def raise_count(self, organization_id: OrganizationId, streams: int, streams_max: int, write_no: int) -> bool:
         """Write this process's number; False if the sum of all processes would exceed the maximum."""
 
-    async def renew_across_organizations(self, streams: Mapping[OrganizationId, int], write_no: int) -> None:
-        """Write this process's numbers, also lower ones."""
+    async def renew_across_organizations(self, streams: Mapping[OrganizationId, int], write_no: int) -> bool:
+        """Write this process's numbers, also lower ones; False if that was not possible."""
 
 
 class _Organization:
@@ -96,11 +93,7 @@ class StreamPlaces:
         """Write all numbers. On failure those of this process go stale, and the next write corrects them."""
         organizations = dict(self._organizations)
         written = {organization_id: each.streams for organization_id, each in organizations.items()}
-        try:
-            async with asyncio.timeout(WRITE_SECONDS):
-                await self._store.renew_across_organizations(written, next(self._write_numbers))
-        except Exception as error:  # noqa: BLE001 - streams go on
-            structlog.get_logger().warning("open_streams_not_counted", error=repr(error))
+        if not await self._store.renew_across_organizations(written, next(self._write_numbers)):
             return
         for organization_id, each in organizations.items():
             if not (written[organization_id] or each.streams):

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+import structlog
+
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import PostgresStore, Role, transaction
+from openbell_server.adapters.postgres.connection import UNAVAILABLE, PostgresStore, Role, describe_error, transaction
 from openbell_server.application.events.stream_places import STALE_SECONDS
 from openbell_server.domain.identifiers import OrganizationId
 
@@ -32,12 +34,17 @@ class PostgresStreamCounts(PostgresStore):
             )
         return written is not None
 
-    async def renew_across_organizations(self, streams: Mapping[OrganizationId, int], write_no: int) -> None:
-        await self._one_across(
-            Role.KEYS,
-            _queries.renew_counts_across_organizations,
-            process_id=self.process_id,
-            organization_ids=list(streams),
-            open_streams=list(streams.values()),
-            write_no=write_no,
-        )
+    async def renew_across_organizations(self, streams: Mapping[OrganizationId, int], write_no: int) -> bool:
+        try:
+            await self._one_across(
+                Role.KEYS,
+                _queries.renew_counts_across_organizations,
+                process_id=self.process_id,
+                organization_ids=list(streams),
+                open_streams=list(streams.values()),
+                write_no=write_no,
+            )
+        except UNAVAILABLE as error:
+            structlog.get_logger().warning("open_streams_not_counted", error=describe_error(error))
+            return False
+        return True
