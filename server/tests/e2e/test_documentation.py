@@ -56,9 +56,10 @@ def client(dev: RunningDev) -> Iterator[Client]:
 
 
 @pytest.fixture
-def an_account(client: Client) -> Callable[[], str]:
-    """Opens accounts that nobody has traded on."""
-    return lambda: client.accounts.create("Of a test", broker="paper", environment="paper").id
+def an_account(dev: RunningDev, token: str) -> Iterator[Callable[[], str]]:
+    """Opens accounts that nobody has traded on, as an admin: accounts of other pages may be halted."""
+    with Client(access_token=token, base_url=dev.environment["OPENBELL_URL"]) as admin:
+        yield lambda: admin.accounts.create("Of a test", broker="paper", environment="paper").id
 
 
 @pytest.fixture
