@@ -16,7 +16,7 @@ REFUSED: tuple[type[Exception], ...] = (
     asyncpg.UndefinedObjectError,
 )
 # Raised by our triggers: append-only tables, and events that are too young.
-APPEND_ONLY = (*REFUSED, asyncpg.PostgresError)
+APPEND_ONLY: tuple[type[Exception], ...] = (*REFUSED, asyncpg.PostgresError)
 # An event that is old enough to be pruned.
 AGED = """
 begin;
