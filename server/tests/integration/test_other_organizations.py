@@ -100,7 +100,9 @@ async def test_no_row_is_moved_to_another_organization(
     owner: Owner, login_pool: Pool, us: PopulatedTenant, them: PopulatedTenant
 ) -> None:
     tables = await tables_where(owner, "update")
-    own = {Role.EXECUTION: ("positions", "orders", "action_states", "external_orders", "account_halts", "instruments")}
+    own: dict[Role, tuple[str, ...]] = {
+        Role.EXECUTION: ("positions", "orders", "action_states", "external_orders", "account_halts", "instruments")
+    }
     own[Role.TENANT] = ("symbol_controls", "symbol_time_controls", "credentials", "control_rules", "control_rates")
     own[Role.TENANT] += ("exchange_rates", "wanted_symbols")
     both = {(role, "reference_prices") for role in own}
