@@ -278,9 +278,6 @@ def _plain_values() -> dict[str, Any]:
         | {"queue": "accounts", "queues": list(Queue), "statuses": list(OutboxStatus)}
         | {"operator": "olga", "requeued_as": None, "cancels_unseen": True, "max_resting_millis": 1_000}
         | {"settle_seconds": 0.0, "epoch": 1, "key": KEY}
-        | {"process_id": uuid4(), "streams": 1, "open_streams": [1], "streams_max": 10, "write_no": 1}
-        | {"keys_max": 0, "accounts_max": 0}
-        | {"stale_seconds": 60.0}
         | {"disabled": False, "internal": False, "revoked": False, "expires_at": None}
         | {"own_orders_only": False, "set_by_users": []}
         | {"paper_enforcement": "enforce"}

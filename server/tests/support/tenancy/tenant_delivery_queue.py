@@ -7,6 +7,14 @@ from uuid import uuid4
 def values_of_lanes() -> dict[str, Any]:
     """Nobody holds the claim."""
     return {
+        "process_id": uuid4(),
+        "streams": 1,
+        "open_streams": [1],
+        "streams_max": 10,
+        "write_no": 1,
+        "stale_seconds": 60.0,
+        "keys_max": 0,
+        "accounts_max": 0,
         "webhook_id": uuid4(),
         "lane_token": uuid4(),
         "failing_limit": 9,
