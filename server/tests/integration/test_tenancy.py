@@ -241,7 +241,7 @@ READS: dict[Role, dict[str, set[str]]] = {
         "organizations": {"*"},
         "api_keys": {
             *("organization_id", "api_key_id", "key_id", "name", "environment", "permissions", "disabled"),
-            *("revoked_at", "expires_at", "created_at"),
+            *("own_orders_only", "revoked_at", "expires_at", "created_at"),
         },
         "accounts": {
             *("organization_id", "account_id", "name", "broker", "environment", "credential_status", "version"),

@@ -42,7 +42,7 @@ async def lock_account(connection: Connection, organization_id: UUID, account_id
 
 async def wait_for_openings(connection: Connection, organization_id: UUID) -> None:
     """Before an account is stopped: whether one is stopped decides whether another may be opened."""
-    await _queries.wait_for_openings(connection, organization_id=organization_id)
+    await _queries.wait_for_openings(connection, whose=organization_id)
 
 
 async def begin_epoch(connection: Connection, organization_id: UUID, account_id: UUID) -> None:

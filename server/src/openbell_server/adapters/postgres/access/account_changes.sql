@@ -4,9 +4,9 @@ select account_id from account_counters
 where organization_id = :organization_id and account_id = :account_id
 for no key update;
 
--- name: wait_for_openings(organization_id)^
+-- name: wait_for_openings(whose)^
 -- Accounts are opened under this lock alone: one that is opened later sees what this transaction commits.
-select pg_advisory_xact_lock_shared(hashtextextended(:organization_id::uuid::text, 1));
+select pg_advisory_xact_lock_shared(hashtextextended(:whose::uuid::text, 1));
 
 -- name: begin_epoch(organization_id, account_id)!
 -- A command that was evaluated in an earlier epoch is not recorded; it is evaluated again.

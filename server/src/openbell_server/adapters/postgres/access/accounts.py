@@ -88,7 +88,7 @@ class PostgresAccountRecords(PostgresStore):
         organization_id = principal.organization_id
         account_id, audit_id = await self.ids.new_ids(2)
         async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            await _queries.take_turn_to_open(connection, organization_id=organization_id)
+            await _queries.take_turn_to_open(connection, whose=organization_id)
             stopped = await _queries.has_stopped_account(
                 connection, organization_id=organization_id, environment=new.environment
             )

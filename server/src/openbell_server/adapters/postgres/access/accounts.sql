@@ -1,6 +1,6 @@
--- name: take_turn_to_open(organization_id)^
+-- name: take_turn_to_open(whose)^
 -- The lock of open_account, in a separate statement: later statements see every halt that its last holders committed.
-select pg_advisory_xact_lock(hashtextextended(:organization_id::uuid::text, 1));
+select pg_advisory_xact_lock(hashtextextended(:whose::uuid::text, 1));
 
 -- name: has_stopped_account(organization_id, environment)$
 -- Whether an account that is not closed is disabled, or halted by its switch or by the platform.
