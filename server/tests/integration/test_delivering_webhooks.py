@@ -207,6 +207,7 @@ async def test_events_that_are_no_longer_kept_are_told_as_a_gap(post: Post) -> N
 
 async def test_events_that_were_deleted_without_pruning_are_delivered_as_gaps(post: Post) -> None:
     await post.events(7)
+    await prune_at_any_age(post.pool)
     await post.pool.execute("select prune_events($1, 0, 1)", UUID(int=0))
     await delete_events(post.pool, post.tenant, 2, 4, 7)
     await post.round()

@@ -249,6 +249,7 @@ READS: dict[Role, dict[str, set[str]]] = {
         },
         "account_counters": {
             *("organization_id", "account_id", "event_no", "halt_code", "halt_detail", "halted_at", "resumed_at"),
+            "control_epoch",
         },
         "action_states": {
             *("organization_id", "account_id", "action_id", "intent_id", "seq", "action_type", "state"),

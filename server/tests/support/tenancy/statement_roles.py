@@ -15,7 +15,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "connection.check_writing": {*_READ},
     "account_changes.lock_account": {_T, _E, _D, _O},
     "account_changes.wait_for_openings": set(Role),
-    "account_changes.begin_epoch": {_T, _E, _D},
+    "account_changes.begin_epoch": {_T, _E, _D, _O},
     "account_changes.queue_account_event": {_T, _E, _D, _O},
     "account_changes.append_account_changed": {_T, _E, _D},
     "account_changes.append_control_changed": {_T, _E, _D, _O},

@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 import asyncpg
@@ -48,11 +48,11 @@ class PostgresRuleStore(PostgresStore):
         return None if row is None else OrganizationStanding(row["disabled"], frozenset(row["entitlements"]))
 
     async def find_rule(self, address: Address, code: str) -> StoredRule | None:
-        async with transaction(self.pool, _role(address), address.organization_id) as connection:
+        async with transaction(self.pool, self._role(address), address.organization_id) as connection:
             return _unless_removed(await find_with_removed(connection, address, code))
 
     async def list_rules(self, address: Address) -> list[StoredRule]:
-        async with transaction(self.pool, _role(address), address.organization_id) as connection:
+        async with transaction(self.pool, self._role(address), address.organization_id) as connection:
             rows = _queries.list_rules(connection, **_place(address), row_limit=RULES_MAX)
             return [_rule(address, row) async for row in rows]
 
@@ -84,7 +84,7 @@ class PostgresRuleStore(PostgresStore):
     ) -> StoredRule | None:
         # Before the transaction, because a task that holds a connection must not wait for another one.
         (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
-        async with transaction(self.pool, _role(address), address.organization_id) as connection:
+        async with transaction(self.pool, self._role(address), address.organization_id) as connection:
             await _begin(connection, address)
             before = _unless_removed(await find_with_removed(connection, address, code))
             _require_version(before, expected)
@@ -108,11 +108,21 @@ class PostgresRuleStore(PostgresStore):
         return _unless_removed(after)
 
     async def history(self, address: Address, code: str, before_version: int | None, limit: int) -> list[RuleChange]:
-        async with transaction(self.pool, _role(address), address.organization_id) as connection:
+        async with transaction(self.pool, self._role(address), address.organization_id) as connection:
             rows = _queries.list_changes(
                 connection, **_place(address), code=code, before_version=before_version, row_limit=limit
             )
             return [_change(address, row) async for row in rows]
+
+    def _role(self, address: Address) -> Role:
+        return Role.OPERATOR if address.scope is Scope.PLATFORM else self.role
+
+
+class OperatorRuleStore(PostgresRuleStore):
+    """For operators, who change rules of every scope."""
+
+    __slots__ = ()
+    role: ClassVar[Role] = Role.OPERATOR
 
 
 def encode_terms(terms: RuleTerms) -> str:
@@ -130,10 +140,6 @@ def _terms(stored: Mapping[str, Any]) -> RuleTerms:
         on_missing=None if on_missing is None else OnMissing(on_missing),
         parameters=stored["parameters"],
     )
-
-
-def _role(address: Address) -> Role:
-    return Role.OPERATOR if address.scope is Scope.PLATFORM else Role.TENANT
 
 
 def _place(address: Address) -> dict[str, Any]:

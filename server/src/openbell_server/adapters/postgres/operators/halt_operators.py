@@ -7,7 +7,7 @@ from uuid import UUID
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.audit_log import Facts
 from openbell_server.adapters.postgres.controls.control_events import switch_state
-from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
+from openbell_server.adapters.postgres.controls.control_rules import OperatorRuleStore
 from openbell_server.adapters.postgres.operators.operator_store import OperatorStore
 from openbell_server.domain.access.principals import operator_principal
 from openbell_server.domain.controls.findings import Scope
@@ -34,7 +34,7 @@ class PostgresHaltOperators(OperatorStore):
         cancel_working: bool = False,
     ) -> Facts:
         """Set the switch; it is in force when this returns."""
-        address, rules = await self._address(organization_id, account_id), PostgresRuleStore(self.pool)
+        address, rules = await self._address(organization_id, account_id), OperatorRuleStore(self.pool)
         before = await rules.find_rule(address, SWITCH)
         state_before = SwitchState.ACTIVE if before is None else switch_state(before)
         if state is SwitchState.ACTIVE and state_before is SwitchState.ACTIVE:

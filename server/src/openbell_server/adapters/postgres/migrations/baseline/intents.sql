@@ -55,8 +55,8 @@ grant select (organization_id, account_id, event_no) on account_counters to open
 create policy relay on account_counters for select to openbell_relay using (true);
 grant select (organization_id, account_id, event_no, halt_code) on account_counters to openbell_health;
 create policy health on account_counters for select to openbell_health using (true);
-grant select (organization_id, account_id, event_no, halt_code, halt_detail, halted_at, resumed_at), insert,
-    update (halt_code, halt_detail, halted_at, resumed_at) on account_counters to openbell_operator;
+grant select (organization_id, account_id, control_epoch, event_no, halt_code, halt_detail, halted_at, resumed_at), insert,
+    update (control_epoch, halt_code, halt_detail, halted_at, resumed_at) on account_counters to openbell_operator;
 create policy list_accounts on account_counters for select to openbell_operator using (true);
 create policy operator on account_counters to openbell_operator
     using (organization_id = nullif(current_setting('openbell.organization_id', true), '')::uuid);
