@@ -19,7 +19,7 @@ async def test_the_database_can_prepare_every_statement(pool: Pool, name: str) -
     assert await broken_statements(pool, name) == []
 
 
-# The accept step, whose rows name theirs; functions that take it; tables of the platform; locks, which are nobody's rows.
+# The accept step, whose rows name theirs; functions that take it; tables of the platform; locks: nobody's rows.
 NAMES_NONE = {
     *("execution.append_events", "account_changes.append_control_changed", "stream_counts.lock_stream_counts"),
     *("intents.accept_commands", "calendars.change_session", "calendars.session_changes"),

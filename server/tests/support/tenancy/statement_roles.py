@@ -29,7 +29,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "accounts.take_turn_to_open": set(Role),
     "accounts.has_stopped_account": {_T, _E},
     "accounts.open_account": {_T, _O},
-    "accounts.has_more_accounts": {_T},
+    "accounts.has_more_accounts": {*_READ},
     "accounts.list_account_records": {_T},
     "accounts.find_account_record": {_T},
     "accounts.is_busy": {_T},
