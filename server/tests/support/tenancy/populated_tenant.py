@@ -277,12 +277,10 @@ def _plain_values() -> dict[str, Any]:
         | {"backoff_seconds_max": 60.0, "role_names": list(Role)}
         | {"queue": "accounts", "queues": list(Queue), "statuses": list(OutboxStatus)}
         | {"operator": "olga", "requeued_as": None, "cancels_unseen": True, "max_resting_millis": 1_000}
-        | {"settle_seconds": 0.0, "epoch": 1, "key": KEY}
-        | {"disabled": False, "internal": False, "revoked": False, "expires_at": None}
-        | {"own_orders_only": False, "set_by_users": []}
-        | {"paper_enforcement": "enforce"}
+        | {"settle_seconds": 0.0, "epoch": 1, "key": KEY, "fact_before": None, "fact_after": "{}"}
+        | {"disabled": False, "internal": False, "revoked": False, "expires_at": None, "own_orders_only": False}
+        | {"set_by_users": [], "paper_enforcement": "enforce"}
         | {"audit_id": new_id(), "principal_type": "USER", "principal_id": "p", "operation": "o", "object_id": "i"}
-        | {"fact_before": None, "fact_after": "{}"}
         | {"manually_disabled": True, "manual_reason": None, "principal_type": "API_KEY", "receipt": "{}"}
         | {"trading_start": None, "trading_end": None, "timezone": "UTC", "days": None, "stale_order_millis": 1}
         | {"event_type": "account.updated", "payload": "{}", "closed": False, "disabled_reason": None}
@@ -360,7 +358,6 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "request_deletion": lambda: {"subject": new_id().hex},
     "deny_user_across_organizations": lambda: {"subject": new_id().hex},
     "finish_deletion": lambda: {"subject": LEAVING},
-    # Younger events are never pruned.
     "prune_events_across_organizations": lambda: {"keep_seconds": 7 * 86_400.0},
     "create_api_key": lambda: {"api_key_id": new_id(), "key_id": new_id().hex[-12:]},
     "open_account": lambda: {"account_id": new_id()},
