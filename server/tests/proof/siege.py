@@ -55,7 +55,8 @@ class Size:
     history: int
     keys: int
     attacks: Mapping[str, Mapping[str, int]]
-    settings: Mapping[str, str] = field(default_factory=dict)
+    # The caps of an organization where there are fewer attackers.
+    caps: Mapping[str, int] = field(default_factory=dict)
 
 
 SIZES: Final = {
@@ -96,14 +97,30 @@ SIZES: Final = {
             "stall_webhooks": {"count": 5},
             "use_a_key_that_may_only_read": {"count": 1, "workers": 4},
         },
+        caps={"streams": 10, "api_keys": 20, "webhooks": 3},
     ),
+}
+# What shows that an attack reached its limit, or its aim.
+SIGNS: Final = {
+    "drip_headers": ("ConnectionResetError", "BrokenPipeError", "whole"),
+    "follow_by_http": ("429",),
+    "follow_by_grpc": ("RESOURCE_EXHAUSTED",),
+    "make_up_accounts": ("404 not_found",),
+    "create_keys": ("409 cap_reached",),
+    "backtest": ("409 backtest_running",),
+    "scan_lists": ("200",),
+    "stall_webhooks": ("delivery received",),
+    "use_a_key_that_may_only_read": ("403 permission_denied",),
 }
 
 
 def prove(figures: Figures) -> None:
     size = SIZES[figures.size]
     with tempfile.TemporaryDirectory() as folder, LoopbackIssuers() as issuers:
-        settings = {"OPENBELL_ISSUERS": issuers.setting, **size.settings}
+        caps = {f"OPENBELL_CAP_{name.upper()}": str(cap) for name, cap in size.caps.items()}
+        # The stalling receiver is on this machine.
+        targets = {"OPENBELL_WEBHOOK_PRIVATE_TARGETS": '["*"]'}
+        settings = {"OPENBELL_ISSUERS": issuers.setting, **caps, **targets}
         with LocalPlatform(Path(folder), settings, with_limits=True) as platform:
             asyncio.run(_prove(figures, platform, size))
 
@@ -176,6 +193,9 @@ async def _survive(
         answers = await attackers.stop()
     figures.exactly(f"{what}: attackers that have not tried yet", int(not begun), 0)
     figures.shown(f"{what}: answers to the attackers", json.dumps(answers))
+    if signs := SIGNS.get(plan["attack"]):
+        seen = sum(answers.get(sign, 0) for sign in signs)
+        figures.at_least(f"{what}: {' or '.join(signs)}", seen, 1)
     figures.exactly(f"{what}: commands of the other organization accepted", trades.answers["202"], commands)
     figures.exactly(f"{what}: commands answered 5xx", trades.failures, 0)
     figures.at_most(f"{what}: growth of the api, MB", round(memory.highest - before, 1), GROWTH_MB_MAX)
