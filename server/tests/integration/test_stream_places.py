@@ -91,6 +91,14 @@ async def test_a_write_that_arrives_late_hides_no_stream(pool: Pool) -> None:
     assert await another.raise_count(organization, 1, 4, 2)
 
 
+async def test_an_organization_that_does_not_exist_has_nothing_to_count_and_hinders_no_other(pool: Pool) -> None:
+    organization, nobody = await an_organization(pool), OrganizationId(uuid4())
+    counts = PostgresStreamCounts(pool, uuid4())
+    assert await counts.raise_count(nobody, 1, 4, 1)
+    assert await counts.renew_across_organizations({nobody: 1, organization: 2}, 2)
+    assert await pool.fetchval("select streams from stream_counts where organization_id = $1", organization) == 2
+
+
 async def test_streams_that_stay_open_are_counted_again_and_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_places, "RENEW_SECONDS", 0.05)
     organization = await an_organization(pool)

@@ -72,7 +72,7 @@ ABUSES = (
         " array['{organization}'::uuid], array['{account}'::uuid], array['CREATE'], array[null], array[''::bytea],"
         " array[1], array[1], array['AAPL'], array['BUY'], array['MARKET'], array['SMART'], array[1::numeric],"
         " array[null::numeric], array[null::numeric], array['DAY'], array[null], array['API_KEY'], array['p'],"
-        " array['{{}}'])",
+        " array['{{}}'], array[false])",
     ),
     Abuse("change an account", "update accounts set disabled = true"),
     Abuse(

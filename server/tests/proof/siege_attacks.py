@@ -194,7 +194,7 @@ async def create_keys(attack: Attack) -> None:
 
 
 async def backtest(attack: Attack) -> None:
-    rules = [{"scope": "ACCOUNT", "code": "QTY_MAX", "parameters": {"quantity": "5"}}]
+    rules = [{"scope": "account", "code": "QTY_MAX", "parameters": {"quantity": "5"}}]
     body = {"account_id": attack.plan["account"], "rules": rules, "from": attack.plan["since"]}
     headers = {"x-api-key": attack.plan["keys"][0]}
     await attack.call(lambda client, _: client.post("/v1/controls/backtest", json=body, headers=headers), 0.0)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+import asyncpg
 import structlog
 
 from openbell_server.adapters.postgres import named_queries
@@ -21,17 +22,21 @@ class PostgresStreamCounts(PostgresStore):
     process_id: UUID
 
     async def raise_count(self, organization_id: OrganizationId, streams: int, streams_max: int, write_no: int) -> bool:
-        async with transaction(self.pool, Role.KEYS, organization_id) as connection:
-            await _queries.lock_stream_counts(connection, whose=organization_id)
-            written = await _queries.raise_count(
-                connection,
-                organization_id=organization_id,
-                process_id=self.process_id,
-                streams=streams,
-                streams_max=streams_max,
-                write_no=write_no,
-                stale_seconds=STALE_SECONDS,
-            )
+        try:
+            async with transaction(self.pool, Role.KEYS, organization_id) as connection:
+                await _queries.lock_stream_counts(connection, whose=organization_id)
+                written = await _queries.raise_count(
+                    connection,
+                    organization_id=organization_id,
+                    process_id=self.process_id,
+                    streams=streams,
+                    streams_max=streams_max,
+                    write_no=write_no,
+                    stale_seconds=STALE_SECONDS,
+                )
+        except asyncpg.ForeignKeyViolationError:
+            # A service account named an organization that does not exist: it has no account to follow either.
+            return True
         return written is not None
 
     async def renew_across_organizations(self, streams: Mapping[OrganizationId, int], write_no: int) -> bool:

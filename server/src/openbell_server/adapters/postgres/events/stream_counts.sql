@@ -27,7 +27,8 @@ returning c.streams;
 
 -- name: renew_counts_across_organizations(process_id, organization_ids, open_streams, write_no)!
 insert into stream_counts as c (organization_id, process_id, streams, write_no, renewed_at)
-select organization_id, :process_id::uuid, streams, :write_no, clock_timestamp()
+select n.organization_id, :process_id::uuid, n.streams, :write_no, clock_timestamp()
 from unnest(:organization_ids::uuid[], :open_streams::integer[]) as n (organization_id, streams)
-order by organization_id
+join organizations o on o.organization_id = n.organization_id
+order by n.organization_id
 {unless_late};
