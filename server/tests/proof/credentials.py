@@ -18,10 +18,12 @@ import asyncpg
 import httpx
 
 from openbell import AsyncClient, Conflict
+from openbell_server.adapters.postgres.connection import open_pool
 from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.domain.identifiers import ActionId, client_order_id
 from proof.figures import Figures
 from proof.load import clients, submit_mixed
+from support.builders.tenant import a_key
 
 EXECUTORS = ("executor", "executor-2")
 ACCOUNTS = 8
@@ -144,7 +146,10 @@ def prove(figures: Figures) -> None:
 async def _prove(figures: Figures, platform: LocalPlatform, size: Size) -> None:
     pids = [platform.stack.pid(name) for name in EXECUTORS]
     environment = platform.client_environment()
-    headers = {"x-api-key": environment["OPENBELL_API_KEY"]}
+    async with await open_pool(platform.owner_url) as pool:
+        # It may also enable what it disabled.
+        _, key = await a_key(pool, platform.seeded.organization_id)
+    headers = {"x-api-key": key}
     async with (
         httpx.AsyncClient(base_url=environment["OPENBELL_URL"], headers=headers, timeout=60, trust_env=False) as api,
         httpx.AsyncClient(base_url=platform.paper_url, timeout=60, trust_env=False) as paper,

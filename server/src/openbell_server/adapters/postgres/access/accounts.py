@@ -92,7 +92,7 @@ class PostgresAccountRecords(PostgresStore):
             stopped = await _queries.has_stopped_account(
                 connection, organization_id=organization_id, environment=new.environment
             )
-            loosening.require_permission(principal, AccountOpened(others_are_stopped=stopped))
+            loosening.require_permission(principal, AccountOpened(others_are_stopped=bool(stopped)))
             await open_account(connection, organization_id, AccountId(account_id), new, credential_status)
             # The lock that opening takes is held until the end, so that each count includes all earlier accounts.
             more = {"organization_id": organization_id, "accounts_max": self.cap.limit}

@@ -3,15 +3,17 @@
 select pg_advisory_xact_lock(hashtextextended(:whose::uuid::text, 1));
 
 -- name: has_stopped_account(organization_id, environment)$
--- Whether an account that is not closed is disabled, or halted by its switch or by the platform.
-select exists (
-    select 1 from accounts a
-    join account_counters c on c.organization_id = a.organization_id and c.account_id = a.account_id
-    left join control_rules r on r.organization_id = a.organization_id and r.scope = 'account'
-        and r.subject = a.account_id::text and r.code = 'SWITCH'
-    where a.organization_id = :organization_id and a.environment = :environment and a.closed_at is null
-        and (a.disabled or c.halt_code is not null or r.terms::json #>> '{parameters,state}' <> 'ACTIVE')
-);
+-- A value if an account that is not closed is disabled, or halted by its switch or by the platform.
+select true from accounts a
+join account_counters c on c.organization_id = a.organization_id and c.account_id = a.account_id
+left join control_rules r on r.organization_id = a.organization_id and r.scope = 'account'
+    and r.subject = a.account_id::text and r.code = 'SWITCH'
+where a.organization_id = :organization_id and a.environment = :environment and a.closed_at is null and (
+    a.disabled or c.halt_code is not null
+    or (case when r.override_expires_at > clock_timestamp() then r.override_terms else r.terms end)::json
+        #>> '{parameters,state}' <> 'ACTIVE'
+)
+limit 1;
 
 -- name: open_account(organization_id, account_id, name, broker, environment, slot, external_account_id, base_currency, timezone, credential_status)!
 -- A lock per organization: accounts are added one at a time, so created_at is in commit order and paging skips none.
