@@ -72,8 +72,15 @@ async def reflect(channel: grpc.aio.Channel, metadata: Metadata, **request: str)
         request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
         response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
     )
-    asked = iter([reflection_pb2.ServerReflectionRequest(**request)])
-    return await anext(aiter(call(asked, metadata=metadata, timeout=60)))
+    async with asyncio.timeout(60):
+        while True:
+            asked = iter([reflection_pb2.ServerReflectionRequest(**request)])
+            try:
+                return await anext(aiter(call(asked, metadata=metadata, timeout=60)))
+            except grpc.aio.AioRpcError as error:
+                # Where the server ended the call first, the library fails to send and hides the server's status.
+                if "SendMessageOperation" not in (error.debug_error_string() or ""):
+                    raise
 
 
 async def status_of(channel: grpc.aio.Channel, method: str, metadata: Metadata = (), body: bytes = b"") -> str:

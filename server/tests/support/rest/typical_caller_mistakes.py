@@ -141,7 +141,7 @@ KEYS = [
         status=422,
         code="invalid_command",
         pointer="",
-        says=("the body must have name, disabled or both",),
+        says=("the body must have at least one of name, disabled and own_orders_only",),
     ),
     Mistake(
         what="A key asks about another key",
