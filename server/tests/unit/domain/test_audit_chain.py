@@ -37,7 +37,7 @@ def sealed_again(log: Iterable[Entry]) -> Log:
 
 
 def verified(log: Log, head: Head | None, **known: object) -> Verification:
-    result = Verification(**known)  # type: ignore[arg-type]
+    result = Verification(**known)  # type: ignore[arg-type] # of mixed types, by name
     for entry in log:
         result.take(entry)
     result.take(Closed(ONE, head))

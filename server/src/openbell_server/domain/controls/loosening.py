@@ -12,7 +12,15 @@ from openbell_server.domain.controls.catalogue import CATALOGUE
 from openbell_server.domain.controls.findings import Mode
 from openbell_server.domain.controls.kinds.times import compare_windows
 from openbell_server.domain.controls.rules import SWITCH, OnMissing, Override, RuleTerms, SwitchState
-from openbell_server.domain.controls.strictness import Compare, Effect, combined, fewer, lower_or_none, ranked
+from openbell_server.domain.controls.strictness import (
+    Compare,
+    Effect,
+    combined,
+    fewer,
+    lower_or_none,
+    ranked,
+    tightens_if,
+)
 from openbell_server.domain.controls.symbol_controls import (
     STALE_MILLIS_DEFAULT,
     ManualControl,
@@ -215,7 +223,9 @@ def _time_parts(change: TimesChanged) -> dict[str, tuple[Effect, str]]:
     window, _ = compare_windows(before.window(_OWN_ZONE), after.window(_OWN_ZONE))
     sessions = [frozenset((each.session or Session.REGULAR).kinds) for each in (before, after)]
     if before.calendar is None or after.calendar is None:
-        market = _compared(lambda _before, _after: _since(after.calendar is not None), before.calendar, after.calendar)
+        market = _compared(
+            lambda _before, _after: tightens_if(after.calendar is not None), before.calendar, after.calendar
+        )
     elif before.calendar != after.calendar:
         market = Effect.LOOSEN
     else:
@@ -235,10 +245,6 @@ def _time_parts(change: TimesChanged) -> dict[str, tuple[Effect, str]]:
         "max_resting_millis": (resting, "max_resting_millis would be longer"),
         "on_close": (closing, "orders would no longer be cancelled at the close"),
     }
-
-
-def _since(is_set: bool) -> Effect:
-    return Effect.TIGHTEN if is_set else Effect.LOOSEN
 
 
 def _account_parts(before: AccountRecord, after: AccountRecord) -> list[tuple[Effect, str]]:

@@ -20,41 +20,41 @@ Compare = Callable[[Any, Any], Effect]
 CompareParameters = Callable[[Any, Any], tuple[Effect, tuple[str, ...]]]
 
 
-def _tightens(is_so: bool) -> Effect:
+def tightens_if(is_so: bool) -> Effect:
     return Effect.TIGHTEN if is_so else Effect.LOOSEN
 
 
-def lower(before: Any, after: Any) -> Effect:  # noqa: ANN401
+def lower(before: Any, after: Any) -> Effect:  # noqa: ANN401 - any ordered type
     """A smaller value is stricter; None cannot be compared."""
-    return _tightens(before is not None and after is not None and after < before)
+    return tightens_if(before is not None and after is not None and after < before)
 
 
-def lower_or_none(before: Any, after: Any) -> Effect:  # noqa: ANN401
+def lower_or_none(before: Any, after: Any) -> Effect:  # noqa: ANN401 - any ordered type
     """A smaller value is stricter; None is no limit."""
-    return _tightens(after is not None and (before is None or after < before))
+    return tightens_if(after is not None and (before is None or after < before))
 
 
-def higher(before: Any, after: Any) -> Effect:  # noqa: ANN401
+def higher(before: Any, after: Any) -> Effect:  # noqa: ANN401 - any ordered type
     """A larger value is stricter, and true is stricter than false."""
-    return _tightens(after > before)
+    return tightens_if(after > before)
 
 
 def fewer(before: Collection[Any], after: Collection[Any]) -> Effect:
     """Only what was allowed before may be allowed."""
-    return _tightens(set(after) < set(before))
+    return tightens_if(set(after) < set(before))
 
 
 def more(before: Collection[Any], after: Collection[Any]) -> Effect:
     """Everything that was refused before is refused."""
-    return _tightens(set(after) > set(before))
+    return tightens_if(set(after) > set(before))
 
 
 def coarser(before: Decimal | None, after: Decimal | None) -> Effect:
     """A multiple of the step before is stricter; without a step the input is missing, which cannot be compared."""
-    return _tightens(before is not None and after is not None and not after % before)
+    return tightens_if(before is not None and after is not None and not after % before)
 
 
-def incomparable(_before: Any, _after: Any) -> Effect:  # noqa: ANN401
+def incomparable(_before: Any, _after: Any) -> Effect:  # noqa: ANN401 - any type
     """Any change may allow what was refused."""
     return Effect.LOOSEN
 
@@ -63,7 +63,7 @@ def ranked(*from_loosest: object) -> Compare:
     """Later values are stricter."""
 
     def compare(before: object, after: object) -> Effect:
-        return _tightens(from_loosest.index(after) > from_loosest.index(before))
+        return tightens_if(from_loosest.index(after) > from_loosest.index(before))
 
     return compare
 

@@ -1,11 +1,11 @@
+-- part: record
+api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at, expires_at, created_at
+
 -- name: list_api_key_records(organization_id, after, row_limit)
 -- In commit order, because create_api_key takes the time under a lock.
-select number, api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at, expires_at,
-    created_at
+select number, {record}
 from (
-    select (extract(epoch from created_at) * 1000000)::bigint as number, api_key_id, key_id, name, environment,
-        permissions, own_orders_only, disabled, revoked_at, expires_at,
-    created_at
+    select (extract(epoch from created_at) * 1000000)::bigint as number, {record}
     from api_keys where organization_id = :organization_id
 ) keys
 where number > :after order by number limit :row_limit;
@@ -18,13 +18,11 @@ where organization_id = :organization_id and revoked_at is null
 having count(*) > :keys_max;
 
 -- name: find_api_key_record(organization_id, api_key_id)^
-select api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at, expires_at,
-    created_at
+select {record}
 from api_keys where organization_id = :organization_id and api_key_id = :api_key_id;
 
 -- name: lock_api_key_record(organization_id, api_key_id)^
-select api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at, expires_at,
-    created_at,
+select {record},
     coalesce(expires_at <= clock_timestamp(), false) as is_expired
 from api_keys where organization_id = :organization_id and api_key_id = :api_key_id for no key update;
 
@@ -34,5 +32,4 @@ set name = coalesce(:name, name), disabled = coalesce(:disabled, disabled),
     own_orders_only = coalesce(:own_orders_only, own_orders_only),
     revoked_at = case when :revoked then coalesce(revoked_at, clock_timestamp()) else revoked_at end
 where organization_id = :organization_id and api_key_id = :api_key_id
-returning api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at, expires_at,
-    created_at;
+returning {record};
