@@ -14,7 +14,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any, Final
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 CONNECTION: Final = "openbell.connection"
@@ -123,6 +123,27 @@ class Connections:
         return any(ip_address(address) in network for network in self.trusted) if address else False
 
 
+class _DelayedTransport:
+    """What a response is written to that is sent later: it keeps the bytes, and nothing of the request."""
+
+    def __init__(self, transport: asyncio.Transport, seconds: float) -> None:
+        self._transport = transport
+        self._seconds = seconds
+        self._written = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self._written += data
+
+    def close(self) -> None:
+        """The response is complete."""
+        asyncio.get_running_loop().call_later(self._seconds, self._send)
+
+    def _send(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(self._written)
+            self._transport.close()
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """Passes each request's connection to the application."""
 
@@ -144,6 +165,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unfinished_bytes = 0
         self._line_bytes = 0
         self._refusal: tuple[int, str] | None = None
+        self._is_delayed = False
         self._stalled_at: float | None = None
 
     @property
@@ -188,6 +210,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._awaits, self._since = _Awaits.BODY, self.loop.time()
         super().on_headers_complete()
+        self.scope["extensions"][CONNECTION]["cycle"] = self.cycle
 
     def on_message_complete(self) -> None:
         self._awaits = _Awaits.NOTHING
@@ -209,6 +232,22 @@ class BoundedProtocol(HttpToolsProtocol):
         """Keep this connection when those of unknown clients must end."""
         if self._among is not None:
             self._among.authenticated(self, owner)
+
+    def delay_response(self, cycle: RequestResponseCycle, seconds: float) -> None:
+        self._is_delayed = True
+        # Of what the client sends meanwhile nothing is read.
+        self.transport.pause_reading()
+        cycle.keep_alive = False
+        cycle.transport = _DelayedTransport(self.transport, seconds)  # type: ignore[assignment]
+
+    def on_response_complete(self) -> None:
+        if self._is_delayed:
+            # The connection may end for a newer one, and the memory of its requests is free.
+            self.pipeline.clear()
+            self.cycle = None  # type: ignore[assignment]
+            self.server_state.total_requests += 1
+        else:
+            super().on_response_complete()
 
     def abort(self) -> None:
         """End the connection; unsent data is dropped."""
@@ -250,6 +289,12 @@ def keep_connection(scope: Mapping[str, Any], owner: Hashable) -> None:
     """The caller of a request is authenticated: its connection ends for newer ones only if its owner has the most."""
     if connection := _connection_of(scope):
         connection.authenticated(owner)
+
+
+def delay_response(scope: Mapping[str, Any], seconds: float) -> None:
+    """Send the response, which must be short, so much later, and end the connection after it."""
+    if connection := _connection_of(scope):
+        connection.delay_response(scope["extensions"][CONNECTION]["cycle"], seconds)
 
 
 def cut_connection(scope: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from openbell_server import http_protocol
 from openbell_server.devtools.child_processes import free_port
-from openbell_server.http_protocol import BoundedProtocol, Connections, keep_connection
+from openbell_server.http_protocol import BoundedProtocol, Connections, delay_response, keep_connection
 from openbell_server.processes.http_server import serve_http
 from support.brokers.paper_broker import until
 
@@ -20,8 +20,10 @@ Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Answers with the address of the client; a request for /known is authenticated, with the query as its owner."""
-    if scope["path"] == "/known":
+    if scope["path"] in ("/known", "/delayed"):
         keep_connection(scope, scope["query_string"])
+    if scope["path"] == "/delayed":
+        delay_response(scope, float(scope["query_string"]))
     while (await receive()).get("more_body"):
         pass
     await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -193,6 +195,29 @@ async def test_when_all_connections_are_authenticated_the_owner_of_the_most_lose
             busy[1].write(b"x")
             assert b" 200 " in await asyncio.wait_for(busy[0].readuntil(b"\r\n"), 60)
             await known_by(b"few", other)
+
+
+async def test_a_delayed_response_is_sent_later_and_nothing_of_its_connection_is_read_meanwhile() -> None:
+    async with served(Connections(2, 10)) as port, connected(port) as peer:
+        assert b" 200 " in await answer_to(peer, b"GET /delayed?0.2 HTTP/1.1\r\nhost: here\r\n\r\n" + HEAD + b"\r\n")
+        assert b" 200 " not in await asyncio.wait_for(peer[0].read(), 60)
+
+
+async def test_a_connection_whose_response_is_delayed_ends_for_a_new_one() -> None:
+    async with served(Connections(2, 10)) as port, contextlib.AsyncExitStack() as held:
+        busy, delayed = [await held.enter_async_context(connected(port)) for _ in range(2)]
+        await known_by(b"3600", busy)
+        busy[1].write(b"POST /known?3600 HTTP/1.1\r\nhost: here\r\ncontent-length: 1\r\n\r\n")
+        delayed[1].write(b"GET /delayed?3600 HTTP/1.1\r\nhost: here\r\n\r\n")
+
+        async def is_served() -> bool:
+            async with connected(port) as new:
+                return b" 200 " in await answer_to(new, HEAD + b"\r\n")
+
+        await until(is_served, 60)
+        assert await asyncio.wait_for(_until_closed(delayed[0]), 60)
+        busy[1].write(b"x")
+        assert b" 200 " in await asyncio.wait_for(busy[0].readuntil(b"\r\n"), 60)
 
 
 async def known_by(owner: bytes, peer: Peer) -> None:

@@ -14,7 +14,7 @@ import pytest
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.application.events import read_events
+from openbell_server.application.events import read_events, refusal_delays
 from openbell_server.devtools.child_processes import free_port
 from openbell_server.domain.access.caps import caps_with
 from openbell_server.http_protocol import Connections
@@ -347,12 +347,18 @@ async def test_an_organization_has_so_many_streams_over_sse_and_grpc_together(po
         over_grpc.cancel()
 
 
-async def test_an_open_stream_does_not_count_as_a_read(pool: Pool, tenant: Tenant) -> None:
+async def test_neither_an_open_stream_nor_refusals_that_wait_count_as_a_read(
+    pool: Pool, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refusal_delays, "REFUSALS_PER_SECOND", 0.01)
     async with (
-        Server(pool, reads_at_once=1).serving() as client,
+        Server(pool, streams=1, reads_at_once=1).serving() as client,
         client.stream("GET", events_of(tenant), headers=accepting(tenant)) as stream,
+        asyncio.TaskGroup() as refused,
     ):
         assert stream.status_code == 200
+        for _ in range(3):
+            refused.create_task(client.get(events_of(tenant), headers=accepting(tenant)))
         for _ in range(3):
             assert (await client.get(events_of(tenant), headers={"x-api-key": tenant.key})).status_code == 200
 

@@ -52,21 +52,27 @@ class StreamPlaces:
         self._changed = asyncio.Event()
         self._renewing: asyncio.Task[None] | None = None
 
+    def refuse_if_full(self, organization_id: OrganizationId) -> None:
+        """Raise Problem if it is known without asking the database that the organization has no place left."""
+        organization = self._organizations.get(organization_id)
+        if organization is None:
+            return
+        is_refused = asyncio.get_running_loop().time() < organization.full_until
+        if is_refused or organization.streams >= self._cap.limit:
+            raise self._cap.refusal()
+
     @contextlib.asynccontextmanager
     async def place(self, organization_id: OrganizationId) -> AsyncIterator[None]:
         """Hold the place of one stream; raises Problem at the cap."""
+        self.refuse_if_full(organization_id)
         organization = self._organizations.setdefault(organization_id, _Organization())
-        now = asyncio.get_running_loop().time()
-        # A flood is refused here, without a request to the database.
-        if organization.streams >= self._cap.limit or now < organization.full_until:
-            raise self._cap.refusal()
         organization.streams += 1
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.ensure_future(self._renew())
         try:
             wanted = organization.streams, self._cap.limit, next(self._write_numbers)
             if not await self._store.raise_count(organization_id, *wanted):
-                organization.full_until = now + FULL_SECONDS
+                organization.full_until = asyncio.get_running_loop().time() + FULL_SECONDS
                 raise self._cap.refusal()
             yield
         finally:

@@ -20,9 +20,11 @@ from openbell_server.application.events.event_frames import Frame
 from openbell_server.application.events.follow_events import FollowEvents
 from openbell_server.application.events.open_streams import OpenStream, OpenStreams
 from openbell_server.application.events.recheck_access import Entrance
+from openbell_server.application.events.refusal_delays import RefusalDelays
 from openbell_server.application.events.stream_places import StreamPlaces
 from openbell_server.domain.access.principals import Caller
-from openbell_server.domain.errors import CODES, Problem, RateLimited
+from openbell_server.domain.errors import CODES, CapReached, Problem, RateLimited
+from openbell_server.domain.identifiers import OrganizationId
 from openbell_server.transport.stream.calls import Gate
 from openbell_server.transport.stream.event_messages import encode_frame
 from openbell_server.transport.stream.health import Health
@@ -53,6 +55,9 @@ OPTIONS: Final = (
 # Trailers are limited in size. Longer tokens (many accounts) were already sent on a frame.
 TOKEN_IN_TRAILER_MAX: Final = 1024
 ABORT_SECONDS: Final = 1.0
+STREAMS_MAX: Final = 2000
+# Refusals that wait; further ones are sent at once.
+DELAYED_MAX: Final = 2000
 _STATUSES: Final = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     401: grpc.StatusCode.UNAUTHENTICATED,
@@ -79,6 +84,8 @@ class TradingService:
         self._follow = follow
         self._now = now
         self._places = places
+        self._refusal_delays = RefusalDelays()
+        self._delayed = 0
         self.streams = OpenStreams(time.monotonic)
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -115,10 +122,24 @@ class TradingService:
     @contextlib.asynccontextmanager
     async def _open(self, caller: Caller, enter: Entrance) -> AsyncIterator[OpenStream]:
         """Count a stream for the caller and for its organization, once it is known that it may follow events."""
-        principal = await enter()
-        with self.streams.open(caller) as stream:
-            async with self._places.place(principal.organization_id):
-                yield stream
+        organization_id = (await enter()).organization_id
+        async with contextlib.AsyncExitStack() as opened:
+            try:
+                stream = opened.enter_context(self.streams.open(caller))
+                await opened.enter_async_context(self._places.place(organization_id))
+            except CapReached:
+                await self._delay_refusal(organization_id)
+                raise
+            yield stream
+
+    async def _delay_refusal(self, organization_id: OrganizationId) -> None:
+        seconds = self._refusal_delays.next_seconds(organization_id)
+        if self._delayed < DELAYED_MAX:
+            self._delayed += 1
+            try:
+                await asyncio.sleep(seconds)
+            finally:
+                self._delayed -= 1
 
     async def subscribe_events(self, sent: bytes, context: Context) -> None:
         """Send the events of one account or of all accounts of an organization, in order and without gaps."""
@@ -203,7 +224,9 @@ async def serve_stream(
     service: TradingService, health: Health, address: str, ready: Callable[[], None], stopping: asyncio.Event
 ) -> None:
     """Serve until stopping is set; then streams have 2 seconds to end."""
-    server = grpc.aio.server(interceptors=[Gate(service.admit)], options=OPTIONS, maximum_concurrent_rpcs=2000)
+    # Refusals that wait take no place of a stream.
+    calls_max = STREAMS_MAX + DELAYED_MAX
+    server = grpc.aio.server(interceptors=[Gate(service.admit)], options=OPTIONS, maximum_concurrent_rpcs=calls_max)
     server.add_generic_rpc_handlers((service.handler(),))
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     names = ("trading.TradingService", "grpc.health.v1.Health", reflection.SERVICE_NAME)

@@ -17,6 +17,7 @@ from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.errors import FieldProblem, InvalidParameter, Problem
 from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import AccountId
+from openbell_server.http_protocol import delay_response
 from openbell_server.transport.rest.entry import AnyRequest, Enter, credential_of, end_read, organization_header_of
 from openbell_server.transport.rest.events.server_sent_events import EventStreams
 from openbell_server.transport.rest.query_parameters import page_of, sole, symbols_of, whole_number
@@ -73,14 +74,24 @@ def event_route(enter: Enter, read: ReadEvents, streams: EventStreams) -> HTTPRo
     async def list_events(request: AnyRequest, account_id: FromPath[UUID]) -> Response[Any]:
         caller = await enter(request, Operation.FOLLOW_EVENTS)
         account = AccountId(account_id)
+        is_stream = MEDIA_TYPE in request.headers.get("accept", "")
+        if is_stream:
+            _refuse_if_full(request, caller)
         wanted = await read.wanted(caller, account, _kinds(request), symbols_of(request) or [])
-        if MEDIA_TYPE not in request.headers.get("accept", ""):
+        if not is_stream:
             _refuse(request, "start", "is for streams: send Accept: text/event-stream")
             if _LAST_EVENT_ID in request.headers:
                 raise _wrong_header("is for streams: send Accept: text/event-stream, or resume_token instead of it")
             page = await read.page(caller, account, _after(request), page_of(request)[1], wanted)
             return Response(_page(page))
         return await _stream(request, caller, account, wanted)
+
+    def _refuse_if_full(request: AnyRequest, caller: Principal) -> None:
+        try:
+            streams.refuse_if_full(caller)
+        except Problem:
+            delay_response(request.scope, streams.refusal_delays.next_seconds(caller.organization_id))
+            raise
 
     async def _stream(
         request: AnyRequest, caller: Principal, account_id: AccountId, wanted: EventFilter

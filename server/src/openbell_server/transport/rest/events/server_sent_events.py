@@ -18,6 +18,7 @@ from openbell_server.application.events.event_json import event_document, known_
 from openbell_server.application.events.follow_events import FollowEvents
 from openbell_server.application.events.open_streams import streams_of_caller
 from openbell_server.application.events.recheck_access import Entrance
+from openbell_server.application.events.refusal_delays import RefusalDelays
 from openbell_server.application.events.stream_places import StreamPlaces
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.errors import Problem, is_retryable
@@ -80,6 +81,7 @@ class EventStreams:
         self._now = now
         self._places = places
         self._open: Counter[tuple[str, str]] = Counter()
+        self.refusal_delays = RefusalDelays()
 
     def drain(self) -> None:
         """End every stream; clients resume on another server."""
@@ -89,13 +91,18 @@ class EventStreams:
         """Give back the places of all streams, after they have ended."""
         await self._places.close()
 
+    def refuse_if_full(self, caller: Principal) -> None:
+        """Raise Problem if it is known without asking the database that the caller may not open one more."""
+        if self._open[_who(caller)] >= STREAMS_MAX:
+            raise streams_of_caller(STREAMS_MAX)
+        self._places.refuse_if_full(caller.organization_id)
+
     async def open(
         self, caller: Principal, entrance: Entrance, wanted: Subscription, settings: dict[str, Any]
     ) -> Response[Any]:
         """The response, once the first frame exists; raises a Problem if the subscription is refused."""
-        who = (caller.kind.value, caller.id)
-        if self._open[who] >= STREAMS_MAX:
-            raise streams_of_caller(STREAMS_MAX)
+        self.refuse_if_full(caller)
+        who = _who(caller)
         self._open[who] += 1
         async with contextlib.AsyncExitStack() as opening:
             opening.callback(self._count_closed, who)
@@ -118,6 +125,10 @@ class EventStreams:
         self._open[who] -= 1
         if not self._open[who]:
             del self._open[who]
+
+
+def _who(caller: Principal) -> tuple[str, str]:
+    return caller.kind.value, caller.id
 
 
 class _Sending:
