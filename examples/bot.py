@@ -30,7 +30,7 @@ def run(client: Client, target: dict[str, Decimal]) -> None:
             intent = side(symbol, Market(abs(quantity)))
             done = client.wait(intent.intent_id)
             order = done.execution
-            if order is None or order.state != "FILLED":
+            if order is None or order.status != "FILLED":
                 sys.exit(f"{symbol} {quantity:+} was not filled: {done.reason}")
             print(f"{symbol} {quantity:+}: filled at {order.average_price}", flush=True)
     print("holds what it should", flush=True)

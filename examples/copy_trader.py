@@ -48,7 +48,7 @@ def store(state: Path, token: str) -> None:
 
 def now(client: Client, leader: str) -> str:
     """The current end of the leader's log."""
-    stream = client.events(account_id=leader, start="primed")
+    stream = client.events(account_id=leader, start="PRIMED")
     return next(event.resume_token for event in stream if event.primed is not None)
 
 
@@ -56,7 +56,7 @@ def run(client: Client, leader: str, follower: str, ratio: Decimal, state: Path)
     """Copy fills from the stored position on."""
     if not state.exists():
         store(state, now(client, leader))
-    for event in client.events(state.read_text(), account_id=leader, types=["broker_trade"]):
+    for event in client.events(state.read_text(), account_id=leader, types=["BROKER_TRADE"]):
         copy(client, event, follower, ratio)
         store(state, event.resume_token)
 

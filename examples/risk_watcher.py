@@ -32,10 +32,10 @@ def run(client: Client, trades_max: int, window: timedelta) -> None:
     """Count the trades of every account, and halt an account with more than trades_max in the window."""
     recent: dict[str, deque[datetime]] = defaultdict(deque)
     halted: set[str] = set()
-    stream = client.events(organization=True, types=["broker_trade"])
+    stream = client.events(organization=True, types=["BROKER_TRADE"])
     print("watching", flush=True)
     for event in stream:
-        account_id, trades = event.trading_account_id, recent[event.trading_account_id]
+        account_id, trades = event.account_id, recent[event.account_id]
         trades.append(event.occurred_at)
         while trades[0] < event.occurred_at - window:
             trades.popleft()

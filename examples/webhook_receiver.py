@@ -63,7 +63,7 @@ def run(client: Client, port: int) -> None:
     """Create a webhook, and receive events until Ctrl-C."""
     with Receiver(port) as receiver:
         url = f"http://127.0.0.1:{receiver.server_port}/"
-        webhook = client.webhooks.create(url, ["broker_order", "broker_trade"], description="example receiver")
+        webhook = client.webhooks.create(url, ["BROKER_ORDER", "BROKER_TRADE"], description="example receiver")
         assert webhook.secret is not None, "a new webhook has its secret"
         receiver.secret = webhook.secret
         print("listening at", url, flush=True)

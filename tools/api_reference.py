@@ -1,8 +1,11 @@
 """The page of the REST interface, made of its OpenAPI document: every operation and every shape."""
 
+import copy
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
+
+from openbell_server.transport.rest.openapi.references import resolved
 
 Json = dict[str, Any]
 INTRODUCTION = (
@@ -18,9 +21,12 @@ OFTEN = 8
 
 def api_reference_page(document: Json) -> str:
     """docs/api-reference.md."""
+    document = copy.deepcopy(document)
     operations = [(method, path, row) for path, row_of in document["paths"].items() for method, row in row_of.items()]
     guarded = [codes for *_, row in operations if row.get("security") and (codes := _codes(row))]
     shared = {code for code in guarded[0] if all(code in codes for codes in guarded)}
+    for *_, row in operations:
+        row["parameters"] = [resolved(document, each) for each in row["parameters"]]
     counts = Counter(_parameter(each) for *_, row in operations for each in row["parameters"])
     often = {row: True for row, count in counts.items() if count > OFTEN}
     codes = ", ".join(f"{status} `{code}`" for status, code in sorted(shared))
@@ -64,13 +70,7 @@ def _content(holder: Json) -> str:
 
 def _codes(row: Json) -> list[tuple[str, str]]:
     """Every error code that the operation can answer, with its status."""
-    return [
-        (status, code)
-        for status, answer in row["responses"].items()
-        for body in answer.get("content", {}).values()
-        for part in body.get("schema", {}).get("allOf", ())
-        for code in part.get("properties", {}).get("code", {}).get("enum", ())
-    ]
+    return [(status, code) for status, codes in row["x-openbell-codes"].items() for code in codes]
 
 
 def _shape(name: str, schema: Json) -> str:

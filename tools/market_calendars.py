@@ -49,7 +49,7 @@ def exchange(name: str) -> dict[str, object]:
     for session, opens, break_start, break_end, closes in calendar.schedule.itertuples():
         parts = [(opens, closes)] if isna(break_start) else [(opens, break_start), (break_end, closes)]
         regular += [(session.date(), start.to_pydatetime(), end.to_pydatetime()) for start, end in parts]
-    sessions = {"regular": regular}
+    sessions = {"REGULAR": regular}
     source = f"exchange_calendars {exchange_calendars.__version__}"
     if name == "XNYS":
         sessions |= beyond_regular(regular, last)
@@ -68,7 +68,7 @@ def beyond_regular(regular: list[Row], last: date) -> dict[str, list[Row]]:
     for day, opens, _ in extended:
         evening = datetime.combine(day - timedelta(days=1), time(20), market.tz)
         overnight.append((day, evening.astimezone(UTC), opens))
-    return {"extended": extended, "overnight": overnight}
+    return {"EXTENDED": extended, "OVERNIGHT": overnight}
 
 
 def cme_equity() -> dict[str, object]:
@@ -79,7 +79,7 @@ def cme_equity() -> dict[str, object]:
         assert row.break_end <= row.break_start
         regular.append((row.Index.date(), row.market_open.to_pydatetime(), row.market_close.to_pydatetime()))
     source = f"pandas_market_calendars {pandas_market_calendars.__version__}"
-    return described(str(market.tz), UNTIL, source, {"regular": regular})
+    return described(str(market.tz), UNTIL, source, {"REGULAR": regular})
 
 
 def described(zone: str, until: date, source: str, sessions: dict[str, list[Row]]) -> dict[str, object]:

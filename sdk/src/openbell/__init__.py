@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from openbell.controls.halts import HaltedOrder as HaltedOrder
     from openbell.controls.halts import HaltReport as HaltReport
     from openbell.controls.halts import InFlightCommand as InFlightCommand
-    from openbell.controls.halts import SetBy as SetBy
     from openbell.controls.references import ExchangeRate as ExchangeRate
     from openbell.controls.references import GivenPrice as GivenPrice
     from openbell.controls.references import GivenRate as GivenRate
@@ -114,7 +113,7 @@ _NAMES: Final = {
     "client": "Client",
     "controls.backtests": "Backtest BacktestExample RuleTally",
     "controls.calendars": "Calendar MarketSession MarketSessions",
-    "controls.halts": "Halt HaltCancels HaltReport HaltedOrder InFlightCommand SetBy",
+    "controls.halts": "Halt HaltCancels HaltReport HaltedOrder InFlightCommand",
     "controls.references": "ExchangeRate GivenPrice GivenRate ReferencePrice References",
     "controls.rules": "Rule RuleAddress RuleChange RuleTerms Switch",
     "errors": (

@@ -60,7 +60,7 @@ class Unknown(Record, frozen=True, kw_only=True):
 class Execution(Record, frozen=True, kw_only=True):
     """The state of an intent's order."""
 
-    state: str
+    status: str
     filled_quantity: Decimal
     leaves_quantity: Decimal
     certainty: str
@@ -72,7 +72,7 @@ class Execution(Record, frozen=True, kw_only=True):
     @property
     def is_final(self) -> bool:
         """The order has ended and its outcome is known."""
-        return self.state in FINAL_STATES
+        return self.status in FINAL_STATES
 
 
 class Action(Record, frozen=True, kw_only=True):
@@ -94,7 +94,7 @@ class Action(Record, frozen=True, kw_only=True):
     principal_id: str
     receipt_id: str
     created_at: datetime
-    state: str
+    status: str
     limit_price: Decimal | None = None
     stop_price: Decimal | None = None
     client_reference_id: str | None = None
@@ -215,7 +215,7 @@ class Broker(Record, frozen=True, kw_only=True):
     credentials: CredentialForm | None = None
 
 
-class Window(Record, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
+class Window(Record, frozen=True, kw_only=True):
     """A window of recording times."""
 
     since: datetime
@@ -247,4 +247,4 @@ class Statistics(Record, frozen=True, kw_only=True):
     sides: dict[str, int]
     control_refusals: int
     outcomes: dict[str, int]
-    dispatch_latency_ms: Latency
+    dispatch_latency_millis: Latency

@@ -39,12 +39,12 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 @pytest.fixture
 def execution() -> dict[str, Any]:
     return {
-        "state": "PARTIALLY_FILLED",
+        "status": "PARTIALLY_FILLED",
         "filled_quantity": "4.10",
         "leaves_quantity": "5.90",
         "average_price": "187.123456789012345678",
         "broker_order_ids": ["B-1"],
-        "certainty": "confirmed",
+        "certainty": "CONFIRMED",
         "updated_at": "2026-11-02T14:30:01.250000Z",
     }
 
@@ -69,7 +69,7 @@ def record(execution: dict[str, Any]) -> dict[str, Any]:
         "principal_id": "k1",
         "receipt_id": "0192f0c1-0000-7000-8000-0000000000cc",
         "created_at": "2026-11-02T14:30:00Z",
-        "state": "ACKED",
+        "status": "ACKED",
         "execution": execution,
     }
 
@@ -77,14 +77,14 @@ def record(execution: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture
 def statistics() -> dict[str, Any]:
     return {
-        "window": {"from": "2026-11-01T14:00:00Z", "to": "2026-11-02T14:30:00Z"},
+        "window": {"since": "2026-11-01T14:00:00Z", "until": "2026-11-02T14:30:00Z"},
         "intents": 2,
         "actions": {"CREATE": 2, "REPLACE": 0, "CANCEL": 1},
         "symbols": [{"symbol": "AAPL", "actions": 3}],
         "sides": {"BUY": 3, "SELL": 0, "SELL_SHORT": 0},
         "control_refusals": 4,
         "outcomes": {"QUEUED": 1, "ACKED": 2},
-        "dispatch_latency_ms": {"p50": 13.5, "p95": 32.0, "p99": None},
+        "dispatch_latency_millis": {"p50": 13.5, "p95": 32.0, "p99": None},
     }
 
 
@@ -106,13 +106,13 @@ def rule() -> dict[str, Any]:
         "code": "QTY_MAX",
         "address": {
             "organization_id": "0192f0c1-0000-7000-8000-0000000000bb",
-            "scope": "symbol",
+            "scope": "SYMBOL",
             "account_id": "a",
             "symbol": "BRK/B",
         },
-        "terms": {"mode": "hard", "parameters": {"quantity": "500"}},
-        "override": {"mode": "shadow", "parameters": {"quantity": "9"}, "expires_at": "2026-11-02T21:00:00Z"},
-        "in_force": {"mode": "shadow", "parameters": {"quantity": "9"}, "expires_at": "2026-11-02T21:00:00Z"},
+        "terms": {"mode": "HARD", "parameters": {"quantity": "500"}},
+        "override": {"mode": "SHADOW", "parameters": {"quantity": "9"}, "expires_at": "2026-11-02T21:00:00Z"},
+        "in_force": {"mode": "SHADOW", "parameters": {"quantity": "9"}, "expires_at": "2026-11-02T21:00:00Z"},
         "version": 2,
         "created_at": "2026-11-02T14:30:00Z",
         "updated_at": "2026-11-02T14:30:00Z",
@@ -125,8 +125,8 @@ def rule() -> dict[str, Any]:
 @pytest.fixture
 def switch(rule: dict[str, Any]) -> dict[str, Any]:
     return {
-        "address": {"organization_id": rule["address"]["organization_id"], "scope": "account", "account_id": "a"},
-        "state": "HALTED",
+        "address": {"organization_id": rule["address"]["organization_id"], "scope": "ACCOUNT", "account_id": "a"},
+        "status": "HALTED",
         "cancel_working": True,
         "version": 3,
         "reason": "a runaway",

@@ -14,19 +14,19 @@ from openbell import AsyncClient, Client
 from openbell.cli import app
 
 RUN = CliRunner(env={"OPENBELL_API_KEY": "key-1", "NO_COLOR": None})
-RULES = [{"scope": "account", "code": "QTY_MAX", "parameters": {"quantity": "500"}}]
+RULES = [{"scope": "ACCOUNT", "code": "QTY_MAX", "parameters": {"quantity": "500"}}]
 SINCE = datetime(2026, 1, 2, 12, tzinfo=UTC)
 FINDING = {"code": "QTY_MAX", "verdict": "REFUSED", "limit": "500", "observed": "800"}
 ANSWER = {
     "account_id": "a",
-    "window": {"from": "2026-01-02T12:00:00Z", "to": "2026-01-09T12:00:00Z"},
+    "window": {"since": "2026-01-02T12:00:00Z", "until": "2026-01-09T12:00:00Z"},
     "intents": 2_313,
     "judged": 2_310,
     "refused": 14,
     "undecided": 3,
     "newly_refused": 14,
     "newly_accepted": 0,
-    "by_rule": [{"scope": "account", "code": "QTY_MAX", "refused": 14, "would_refuse": 0, "undecided": 0}],
+    "by_rule": [{"scope": "ACCOUNT", "code": "QTY_MAX", "refused": 14, "would_refuse": 0, "undecided": 0}],
     "examples": [
         {
             "at": "2026-01-05T12:00:00Z",
@@ -62,7 +62,7 @@ def test_both_clients_ask_for_the_same_and_wait_for_it() -> None:
     assert sent[0] == sent[1]
     method, path, body, timeout = sent[0]
     assert (method, path) == ("POST", "/v1/controls/backtest")
-    assert body == {"account_id": "a", "rules": RULES, "replace": False, "limit": 5, "from": SINCE.isoformat()}
+    assert body == {"account_id": "a", "rules": RULES, "replace": False, "limit": 5, "since": SINCE.isoformat()}
     assert timeout["read"] == 120
     assert str(told) == "would have refused 14 of 2,310; 3 undecided"
 
@@ -82,10 +82,10 @@ def test_the_command_says_in_a_sentence_what_would_have_been_refused(
     assert shown.output.splitlines() == [
         "would have refused 14 of 2,310; 3 undecided, since 2026-01-02 12:00 UTC",
         "14 were accepted then, 0 were refused and would pass",
-        "  QTY_MAX (account): 14 refused",
+        "  QTY_MAX (ACCOUNT): 14 refused",
         "  2026-01-05 12:00:00 CREATE AAPL action one: refused by QTY_MAX 800 against 500",
     ]
-    asked_since = datetime.fromisoformat(sent[0][2]["from"])
+    asked_since = datetime.fromisoformat(sent[0][2]["since"])
     assert timedelta(hours=11) < datetime.now(UTC) - asked_since < timedelta(hours=13)
 
 

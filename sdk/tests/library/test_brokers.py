@@ -24,7 +24,7 @@ PLAIN = {
     "in_flight_max": 4,
     "calls_at_once_max": 16,
     "calls_per_second_max": None,
-    "look_up": "every_order",
+    "look_up": "EVERY_ORDER",
     "cancels_by_client_id": False,
     "repeats_cancels": True,
     "enforces_valid_until": False,

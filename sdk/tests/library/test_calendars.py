@@ -14,7 +14,7 @@ RUN = CliRunner(env={"OPENBELL_API_KEY": "key-1", "OPENBELL_ACCOUNT": None, "NO_
 CALENDAR = {
     "calendar": "XNYS",
     "timezone": "America/New_York",
-    "sessions": ["regular", "extended"],
+    "sessions": ["REGULAR", "extended"],
     "version": "made up",
     "open_now": False,
     "next_open_at": "2026-11-27T14:30:00Z",
@@ -22,7 +22,7 @@ CALENDAR = {
     "valid_until": "2028-11-30",
 }
 SESSION = {
-    "session": "regular",
+    "session": "REGULAR",
     "session_date": "2026-11-27",
     "trade_date": "2026-11-27",
     "opens_at": "2026-11-27T14:30:00Z",
@@ -38,7 +38,7 @@ def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, json={"data": [CALENDAR]})
     assert path in {
         "/v1/calendars/XNYS/sessions",
-        "/v1/calendars/XNYS/sessions?from=2026-11-27&to=2026-11-30",
+        "/v1/calendars/XNYS/sessions?since=2026-11-27&until=2026-11-30",
         "/v1/calendars/X%2FY/sessions",
     }
     return httpx.Response(200, json=SESSIONS)
@@ -72,4 +72,4 @@ def test_the_command_lists_calendars_and_the_sessions_of_one(monkeypatch: pytest
     assert one.exit_code == 0
     assert "snow" in one.stdout
     assert RUN.invoke(app, ["calendars", "--json"]).stdout.startswith('{"calendar":"XNYS"')
-    assert RUN.invoke(app, ["calendars", "XNYS", "--json"]).stdout.startswith('{"session":"regular"')
+    assert RUN.invoke(app, ["calendars", "XNYS", "--json"]).stdout.startswith('{"session":"REGULAR"')

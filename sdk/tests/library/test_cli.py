@@ -109,7 +109,7 @@ def test_json_is_one_object_per_line(platform: Platform, record: dict[str, Any])
 
 
 def test_list_shows_whole_ids_and_reasons_in_a_pipe(platform: Platform, record: dict[str, Any]) -> None:
-    refused = record | {"state": "REFUSED", "reason": {"code": "BROKER_REFUSED", "broker_text": "[b]no\x1b[2J"}}
+    refused = record | {"status": "REFUSED", "reason": {"code": "BROKER_REFUSED", "broker_text": "[b]no\x1b[2J"}}
     platform.answers = [httpx.Response(200, json={"data": [refused], "next_cursor": None, "last_cursor": None})]
     out, _ = run("intents", "list")
     assert INTENT in out
@@ -137,8 +137,8 @@ def test_stats_shows_what_is_there(platform: Platform, statistics: dict[str, Any
 
 def test_show_gives_the_evidence_of_an_unknown_outcome(platform: Platform, record: dict[str, Any]) -> None:
     record["execution"] |= {
-        "state": "UNKNOWN",
-        "certainty": "unknown",
+        "status": "UNKNOWN",
+        "certainty": "UNKNOWN",
         "unknown": {
             "since": "2026-11-02T14:30:05Z",
             "probes": [{"at": "2026-11-02T14:30:06Z", "found": False}],
@@ -147,7 +147,7 @@ def test_show_gives_the_evidence_of_an_unknown_outcome(platform: Platform, recor
             "settles_by": "the broker's evidence",
         },
     }
-    platform.answers = [httpx.Response(200, json=record | {"state": "UNKNOWN"})]
+    platform.answers = [httpx.Response(200, json=record | {"status": "UNKNOWN"})]
     out, _ = run("intents", "show", INTENT)
     assert "UNKNOWN: it is not known yet whether it reached the broker" in " ".join(out.split())
     assert "needs attention since 2026-11-02 14:30:25Z" in " ".join(out.split())
@@ -243,10 +243,10 @@ def test_a_missing_key_says_how_to_give_it() -> None:
 
 @pytest.mark.parametrize(("state", "code"), [("FILLED", 0), ("CANCELED", 0), ("REJECTED", 1), ("SKIPPED", 1)])
 def test_wait_ends_with_the_order(platform: Platform, record: dict[str, Any], state: str, code: int) -> None:
-    ended = record | {"execution": record["execution"] | {"state": state}}
+    ended = record | {"execution": record["execution"] | {"status": state}}
     platform.answers = [httpx.Response(202, json=record), httpx.Response(200, json=ended)]
     out, _ = run("intents", "create", "AAPL", "BUY", "10", "--wait", "--json", code=code)
-    assert json.loads(out)["execution"]["state"] == state
+    assert json.loads(out)["execution"]["status"] == state
 
 
 def test_a_wait_that_gives_up_still_shows_the_intent(platform: Platform, record: dict[str, Any]) -> None:
@@ -260,13 +260,13 @@ def test_a_wait_that_gives_up_still_shows_the_intent(platform: Platform, record:
 def streaming(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """Two events, then Ctrl-C; gives the tokens that were asked for."""
     asked: list[str | None] = []
-    action = IntentAction(action_id="x", intent_id=INTENT, seq=1, action_type="CREATE", state="QUEUED")
+    action = IntentAction(action_id="x", intent_id=INTENT, seq=1, action_type="CREATE", status="QUEUED")
 
     def events(self: Client, resume_token: str | None = None, **options: object) -> Iterator[Event]:
         asked.append(resume_token)
         for seq in (8, 9):
             yield Event(
-                trading_account_id="a",
+                account_id="a",
                 account_seq=seq,
                 prev_seq=seq - 1,
                 resume_token=f"t{seq}",
@@ -291,7 +291,7 @@ def test_tail_shows_a_changed_account_on_one_line(monkeypatch: pytest.MonkeyPatc
     changed = AccountChanged(
         changed=("credential_status",),
         version=4,
-        credential_status="expired",
+        credential_status="EXPIRED",
         expires_at=datetime(2026, 11, 2, 14, 30, tzinfo=UTC),
         reason=Reason(code="CREDENTIAL_EXPIRED"),
     )
@@ -299,7 +299,7 @@ def test_tail_shows_a_changed_account_on_one_line(monkeypatch: pytest.MonkeyPatc
     def events(self: Client, resume_token: str | None = None, **options: object) -> Iterator[Event]:
         del self, resume_token
         yield Event(
-            trading_account_id="a",
+            account_id="a",
             account_seq=3,
             prev_seq=2,
             resume_token="t3",
@@ -311,7 +311,7 @@ def test_tail_shows_a_changed_account_on_one_line(monkeypatch: pytest.MonkeyPatc
     out, _ = run("events", "tail")
     assert " ".join(out.split()) == (
         "3 2026-11-02 14:30:00Z account credential_status version 4"
-        " credential expired (CREDENTIAL_EXPIRED) expires 2026-11-02 14:30:00Z"
+        " credential EXPIRED (CREDENTIAL_EXPIRED) expires 2026-11-02 14:30:00Z"
     )
 
 

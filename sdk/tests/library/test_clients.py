@@ -110,7 +110,7 @@ async def test_both_clients_ask_for_some_actions_and_for_counts_alike(
     assert listed == [action async for action in async_client.intents(symbol="AAPL", client_reference_id="r")]
     counted = client.stats("last_hour")
     assert counted == await async_client.stats("last_hour")
-    assert (counted.intents, counted.symbols[0].actions, counted.dispatch_latency_ms.p50) == (2, 3, 13.5)
+    assert (counted.intents, counted.symbols[0].actions, counted.dispatch_latency_millis.p50) == (2, 3, 13.5)
     assert counted.window.since.isoformat() == "2026-11-01T14:00:00+00:00"
     for platform in platforms:
         first, second = platform.requests
@@ -122,16 +122,16 @@ async def test_both_clients_ask_for_some_actions_and_for_counts_alike(
 
 
 def test_wait_returns_the_final_execution(record: dict[str, Any], pauses: list[float]) -> None:
-    ended = record | {"execution": record["execution"] | {"state": "CANCELED"}}
+    ended = record | {"execution": record["execution"] | {"status": "CANCELED"}}
     platform = Platform(httpx.Response(200, json=record), httpx.Response(200, json=ended))
     action = platform.client().wait("i", 30)
     assert action.execution is not None
-    assert action.execution.state == "CANCELED"
+    assert action.execution.status == "CANCELED"
     assert len(pauses) == 1
 
 
 async def test_the_async_client_sends_and_reads_the_same(record: dict[str, Any]) -> None:
-    ended = record | {"execution": record["execution"] | {"state": "FILLED"}}
+    ended = record | {"execution": record["execution"] | {"status": "FILLED"}}
     sync_platform, async_platform = (
         Platform(httpx.Response(202, json=record), httpx.Response(200, json=ended)) for _ in range(2)
     )

@@ -102,19 +102,19 @@ def test_a_symbol_is_switched_off_and_on_by_command(platform: Platform, control:
 def test_trading_times_are_set_by_command(platform: Platform, control: dict[str, Any]) -> None:
     times = {"trading_start": "09:30:00", "trading_end": "16:00:00", "timezone": "America/New_York"}
     limits = {"stale_order_millis": 5, "max_resting_millis": 60_000}
-    platform.answers = [httpx.Response(200, json=control | times | limits | {"days": ["mon"]})]
+    platform.answers = [httpx.Response(200, json=control | times | limits | {"days": ["MON"]})]
     options = ["--start", "09:30:00", "--end", "16:00:00", "--timezone", "America/New_York", "--days", "mon,tue"]
     options += ["--stale-millis", "5", "--resting-millis", "60000"]
     said = run("window", "BRK/B", *options, "--clear", "days", "--clear", "timezone")
     assert said == (
-        "BRK/B trades from 09:30:00 until 16:00:00 America/New_York on mon not older than 5 ms"
+        "BRK/B trades from 09:30:00 until 16:00:00 America/New_York on Mon not older than 5 ms"
         " in orders of at most 60000 ms (version 2)\n"
     )
     (sent,) = platform.sent
     assert sent == (
         "PATCH",
         f"{PATH}/time",
-        times | limits | {"days": ["mon", "tue"], "clear": ["days", "timezone"]},
+        times | limits | {"days": ["MON", "TUE"], "clear": ["days", "timezone"]},
     )
 
 
@@ -129,7 +129,7 @@ def test_show_tells_what_is_set_and_that_nothing_is(platform: Platform, control:
 
 
 def test_a_symbol_of_a_market_tells_when_it_opens_and_no_zone(platform: Platform, control: dict[str, Any]) -> None:
-    market = {"timezone": "UTC", "calendar": "XNYS", "session": "regular", "window_open_now": False}
+    market = {"timezone": "UTC", "calendar": "XNYS", "session": "REGULAR", "window_open_now": False}
     platform.answers = [httpx.Response(200, json=control | market | {"next_open_at": "2026-11-16T14:30:00Z"})]
     assert run("window", "BRK/B", "--calendar", "XNYS") == (
         "BRK/B trades in regular sessions of XNYS; closed now, opens 2026-11-16 14:30:00Z (version 2)\n"

@@ -23,20 +23,21 @@ TRADE = BrokerTrade(
     position=Decimal(-3),
 )
 CONTROL = ControlChanged(
-    scope="symbol",
+    scope="SYMBOL",
     subject="AAPL",
     code="SWITCH",
     change="CHANGED",
     version=2,
-    state="HALTED",
+    status="HALTED",
     reason="\x1b[2Jnews",
-    changed_by="OPERATOR olga",
+    principal_type="OPERATOR",
+    principal_id="olga",
 )
 
 
 def line_of(capsys: pytest.CaptureFixture[str], **about: object) -> str:
     show_event(
-        Event(trading_account_id="a", account_seq=7, prev_seq=6, resume_token="t", occurred_at=NOON, **about)  # type: ignore[arg-type]
+        Event(account_id="a", account_seq=7, prev_seq=6, resume_token="t", occurred_at=NOON, **about)  # type: ignore[arg-type]
     )
     return capsys.readouterr().out
 
@@ -52,5 +53,5 @@ def test_a_changed_control_is_shown_with_who_and_why_and_nothing_that_a_terminal
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     line = line_of(capsys, control_changed=CONTROL)
-    assert "control symbol AAPL SWITCH CHANGED HALTED  by OPERATOR olga: " in line
+    assert "control SYMBOL AAPL SWITCH CHANGED HALTED  by OPERATOR olga: " in line
     assert "\x1b" not in line

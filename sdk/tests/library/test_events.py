@@ -53,7 +53,7 @@ def frame(seq: int, prev: int, *, token: str | None = None) -> wire.TradingEvent
         reason=wire.Reason(code="SOMETHING"),
     )
     return wire.TradingEvent(
-        trading_account_id=ACCOUNT,
+        account_id=ACCOUNT,
         account_seq=seq,
         prev_seq=prev,
         resume_token=token or f"t{seq}",
@@ -62,9 +62,9 @@ def frame(seq: int, prev: int, *, token: str | None = None) -> wire.TradingEvent
 
 
 def action_frame(seq: int, prev: int) -> wire.TradingEvent:
-    action = wire.IntentAction(action_id="a", intent_id="i", seq=1, action_type="CREATE", state="QUEUED")
+    action = wire.IntentAction(action_id="a", intent_id="i", seq=1, action_type="CREATE", status="QUEUED")
     return wire.TradingEvent(
-        trading_account_id=ACCOUNT, account_seq=seq, prev_seq=prev, resume_token=f"t{seq}", intent_action=action
+        account_id=ACCOUNT, account_seq=seq, prev_seq=prev, resume_token=f"t{seq}", intent_action=action
     )
 
 
@@ -201,19 +201,17 @@ def test_an_event_is_read_exactly(stage: Stage) -> None:
 
 
 def test_a_changed_account_is_read_exactly(stage: Stage) -> None:
-    changed = wire.AccountChanged(changed=["credential_status"], version=2**40, credential_status="expired")
+    changed = wire.AccountChanged(changed=["credential_status"], version=2**40, credential_status="EXPIRED")
     changed.expires_at.FromJsonString("2026-11-15T12:00:00.123456Z")
     changed.reason.code = "CREDENTIAL_EXPIRED"
-    told = wire.TradingEvent(
-        trading_account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", account_changed=changed
-    )
+    told = wire.TradingEvent(account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", account_changed=changed)
     script = Script(([subscribed(0), told], REVOKED))
     (event,) = collect(stage.play(script))
     assert wire.EVENT_TYPE_ACCOUNT_CHANGED in script.requests[0].subscriptions
     assert event.account_changed == AccountChanged(
         changed=("credential_status",),
         version=2**40,
-        credential_status="expired",
+        credential_status="EXPIRED",
         expires_at=datetime(2026, 11, 15, 12, 0, 0, 123456, tzinfo=UTC),
         reason=Reason(code="CREDENTIAL_EXPIRED"),
     )
@@ -231,9 +229,7 @@ def test_an_order_that_is_not_ours_is_read_exactly(stage: Stage) -> None:
         filled_quantity="25",
     )
     theirs.accepted_at.FromJsonString("2026-11-15T12:00:00.123456Z")
-    told = wire.TradingEvent(
-        trading_account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", external_order=theirs
-    )
+    told = wire.TradingEvent(account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", external_order=theirs)
     script = Script(([subscribed(0), told], REVOKED))
     (event,) = collect(stage.play(script))
     assert wire.EVENT_TYPE_EXTERNAL_ORDER in script.requests[0].subscriptions
@@ -251,9 +247,7 @@ def test_an_order_that_is_not_ours_is_read_exactly(stage: Stage) -> None:
 
 def test_a_position_that_was_set_by_the_broker_s_word_is_read_exactly(stage: Stage) -> None:
     held = wire.PositionAdjusted(symbol="AAPL", before="0", after="-2.5", cause="OPENING")
-    told = wire.TradingEvent(
-        trading_account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", position_adjusted=held
-    )
+    told = wire.TradingEvent(account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", position_adjusted=held)
     script = Script(([subscribed(0), told], REVOKED))
     (event,) = collect(stage.play(script))
     assert wire.EVENT_TYPE_POSITION_ADJUSTED in script.requests[0].subscriptions
@@ -277,9 +271,7 @@ def test_an_execution_is_read_exactly(stage: Stage) -> None:
         position="-3",
     )
     trade.executed_at.FromJsonString("2026-11-15T12:00:00.123456Z")
-    told = wire.TradingEvent(
-        trading_account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", broker_trade=trade
-    )
+    told = wire.TradingEvent(account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", broker_trade=trade)
     script = Script(([subscribed(0), told], REVOKED))
     (event,) = collect(stage.play(script))
     assert wire.EVENT_TYPE_BROKER_TRADE in script.requests[0].subscriptions
@@ -301,16 +293,14 @@ def test_an_execution_is_read_exactly(stage: Stage) -> None:
 
 def test_a_changed_control_is_read_exactly(stage: Stage) -> None:
     control = wire.ControlChanged(
-        scope="symbol", subject="AAPL", code="POSITION_MAX", change="CHANGED", version=2**40, changed_by="API_KEY k"
+        scope="SYMBOL", subject="AAPL", code="POSITION_MAX", change="CHANGED", version=2**40, principal_type="API_KEY"
     )
-    told = wire.TradingEvent(
-        trading_account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", control_changed=control
-    )
+    told = wire.TradingEvent(account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", control_changed=control)
     script = Script(([subscribed(0), told], REVOKED))
     (event,) = collect(stage.play(script))
     assert wire.EVENT_TYPE_CONTROL_CHANGED in script.requests[0].subscriptions
     assert event.control_changed == ControlChanged(
-        scope="symbol", subject="AAPL", code="POSITION_MAX", change="CHANGED", version=2**40, changed_by="API_KEY k"
+        scope="SYMBOL", subject="AAPL", code="POSITION_MAX", change="CHANGED", version=2**40, principal_type="API_KEY"
     )
 
 

@@ -21,13 +21,14 @@ REPORT: dict[str, Any] = {
     "compared_at": None,
     "halts": [
         {
-            "scope": "symbol",
+            "scope": "SYMBOL",
             "symbol": "AAPL",
-            "state": "HALTED",
+            "status": "HALTED",
             "version": 3,
             "since": NOON,
             "cancel_working": True,
-            "set_by": {"type": "API_KEY", "id": "k"},
+            "principal_type": "API_KEY",
+            "principal_id": "k",
             "reason": "runaway strategy",
             "noticed_at": NOON,
             "doors_opened_after": 0,
@@ -42,7 +43,7 @@ REPORT: dict[str, Any] = {
                     "action_id": "x",
                     "action_type": "CREATE",
                     "symbol": "AAPL",
-                    "state": "UNKNOWN",
+                    "status": "UNKNOWN",
                     "door_opened_at": NOON,
                     "settled_at": None,
                 }
@@ -75,7 +76,7 @@ def test_both_clients_read_the_report() -> None:
     asyncio.run(ask())
     (halt,) = told.halts
     assert (told.no_working_orders, halt.doors_opened_after, halt.cancels.confirmed) == (None, 0, 3)
-    assert [command.state for command in halt.in_flight_commands] == ["UNKNOWN"]
+    assert [command.status for command in halt.in_flight_commands] == ["UNKNOWN"]
 
 
 @pytest.mark.parametrize(("said", "shown"), [(True, "yes"), (False, "no: "), (None, "not known: ")])
@@ -89,7 +90,7 @@ def test_the_command_says_first_whether_an_order_works(
     )
     output = RUN.invoke(app, ["halt-report", "a"]).output
     assert output.startswith(f"no working orders  {shown}")
-    for words in ("HALTED symbol AAPL", "runaway strategy", "5 asked, 3 confirmed", "CREATE i-1 UNKNOWN", "theirs-1"):
+    for words in ("HALTED SYMBOL AAPL", "runaway strategy", "5 asked, 3 confirmed", "CREATE i-1 UNKNOWN", "theirs-1"):
         assert words in output
     assert "flat" not in output
     told = json.loads(RUN.invoke(app, ["halt-report", "a", "--json"]).output)

@@ -17,7 +17,7 @@ InvalidSignature LaneCounts Latency Limit Market MarketSession MarketSessions Mi
 NotAuthenticated NotConfigured NotFinal NotFound OpenbellError Order OrderPage Organization Outbox
 Outboxes OutcomeUnknown Page PermissionDenied Position PositionAdjusted Positions Primed Probe
 RateLimited Reason Receipt RecordedExecution ReferencePrice References Rule RuleAddress RuleChange
-RuleTally RuleTerms SetBy Statistics Stop StopLimit Switch SymbolControl SymbolCount SymbolTime
+RuleTally RuleTerms Statistics Stop StopLimit Switch SymbolControl SymbolCount SymbolTime
 Unavailable UnexpectedReply Unknown Unreachable ValidKey Webhook WebhookLane WebhookTest Window
 webhooks
 """

@@ -43,15 +43,15 @@ EXECUTION: dict[str, Any] = {
     "price": "2",
     "executed_at": NOON,
     "recorded_at": NOON,
-    "told_quantity": "4",
-    "told_price": "2",
+    "reported_quantity": "4",
+    "reported_price": "2",
     "changed_at": NOON,
 }
 POSITIONS: dict[str, Any] = {
     "data": [{"symbol": "AAPL", "quantity": "-4", "updated_at": NOON}],
     "account_seq": 9,
     "source": "BROKER",
-    "is_complete": True,
+    "complete": True,
     "as_of": NOON,
 }
 
@@ -59,11 +59,11 @@ POSITIONS: dict[str, Any] = {
 def event(seq: int) -> dict[str, Any]:
     return {
         "event_id": f"a.{seq}",
-        "trading_account_id": "a",
+        "account_id": "a",
         "account_seq": seq,
         "prev_seq": seq - 1,
         "resume_token": f"t{seq}",
-        "type": "position_adjusted",
+        "type": "POSITION_ADJUSTED",
         "occurred_at": NOON,
         "position_adjusted": {"symbol": "AAPL", "before": "0", "after": "1", "cause": "OPENING"},
     }
@@ -78,11 +78,11 @@ def platform(request: httpx.Request) -> httpx.Response:
     if what == "executions":
         return httpx.Response(200, json={"data": [EXECUTION], "next_cursor": None})
     if what == "events":
-        after = int(query.get("resume_token", f"t{query.get('after_seq', 0)}")[1:])
-        page = {"events": [event(after + 1)], "oldest_seq": 2, "newest_seq": 4, "last_token": f"t{after + 1}"}
+        after = int(query.get("next_cursor", f"t{query.get('after_seq', 0)}")[1:])
+        page = {"data": [event(after + 1)], "oldest_seq": 2, "newest_seq": 4, "last_cursor": f"t{after + 1}"}
         gap = {"first_seq": after + 1, "last_seq": 1, "resume_token": "t1", "reason": "RETENTION"}
         token = f"t{after + 1}" if after + 1 < 4 else None
-        return httpx.Response(200, json={**page, "next_token": token, **({"gap": gap} if after < 1 else {})})
+        return httpx.Response(200, json={**page, "next_cursor": token, **({"gap": gap} if after < 1 else {})})
     return httpx.Response(200, json={"positions": POSITIONS, "orders/i-1": ORDER}[what])
 
 
@@ -92,20 +92,20 @@ def test_both_clients_read_the_lists() -> None:
         orders = list(client.orders(status="WORKING"))
         executions = list(client.executions(since=since))
         positions, order = client.positions(), client.order("i-1")
-        events = list(client.event_history(after_seq=1, types=["position_adjusted"]))
+        events = list(client.event_history(after_seq=1, types=["POSITION_ADJUSTED"]))
 
     async def ask() -> None:
         async with AsyncClient("key-1", account_id="a", transport=httpx.MockTransport(platform)) as client:
             assert [each async for each in client.orders(status="WORKING")] == orders
             assert [each async for each in client.executions(since=since)] == executions
             assert (await client.positions(), await client.order("i-1")) == (positions, order)
-            past = client.event_history(after_seq=1, types=["position_adjusted"])
+            past = client.event_history(after_seq=1, types=["POSITION_ADJUSTED"])
             assert [each async for each in past] == events
 
     asyncio.run(ask())
     assert orders == [order, order]
     assert (order.average_price, order.is_final) == (Decimal("2.50"), False)
-    assert (executions[0].kind, executions[0].told_quantity) == ("BUST", Decimal(4))
+    assert (executions[0].kind, executions[0].reported_quantity) == ("BUST", Decimal(4))
     assert (positions.source, positions.data[0].quantity) == ("BROKER", Decimal(-4))
     assert [(each.account_seq, each.prev_seq) for each in events] == [(2, 1), (3, 2), (4, 3)]
 

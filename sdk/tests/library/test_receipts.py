@@ -21,15 +21,15 @@ def a_receipt(body: Line, **changes: Any) -> Line:
         "id": an_id(1),
         "account_id": "a",
         "verdict": body["verdict"],
-        "gate": body.get("gate", "accept"),
+        "gate": body.get("gate", "ACCEPT"),
         "created_at": "2026-01-05T12:00:00Z",
-        "body": body,
+        "receipt": body,
         **sealed(body),
     }
     return receipt | changes
 
 
-REFUSED = a_receipt(a_body(a_rule(**A_REFUSAL), a_rule(code="LOT", comparison="multiple_of", limit="5")), refusal_no=1)
+REFUSED = a_receipt(a_body(a_rule(**A_REFUSAL), a_rule(code="LOT", comparison="MULTIPLE_OF", limit="5")), refusal_no=1)
 
 
 class Platform:
@@ -115,7 +115,7 @@ def test_a_receipt_is_shown_with_every_rule(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_receipts_of_an_intent_are_shown_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    door = a_receipt(a_body(a_rule(**A_REFUSAL), gate="door"), intent_id="i", seq=1, refusal_no=1)
+    door = a_receipt(a_body(a_rule(**A_REFUSAL), gate="DOOR"), intent_id="i", seq=1, refusal_no=1)
     connect(monkeypatch, Platform(receipts=[a_receipt(a_body(), intent_id="i", seq=1), door]))
     shown, _ = run("receipts", "show", "--intent", "i")
     assert shown.index("No rule applies to it.") < shown.index("at the door, refusal 1")
@@ -150,8 +150,8 @@ def test_a_refused_submit_shows_every_rule_that_refused(monkeypatch: pytest.Monk
     lines = told.splitlines()
     assert lines[0] == "refused by QTY_MAX"
     assert [line.split()[:3] for line in lines[2:4]] == [
-        ["REFUSED", "QTY_MAX", "account"],
-        ["REFUSED", "NOTIONAL_MAX", "account"],
+        ["REFUSED", "QTY_MAX", "ACCOUNT"],
+        ["REFUSED", "NOTIONAL_MAX", "ACCOUNT"],
     ]
     for words in ("at most 1000", "5000", "3", "what would pass"):
         assert words in told
@@ -164,7 +164,7 @@ def test_a_refused_submit_shows_every_rule_that_refused(monkeypatch: pytest.Monk
 def test_an_accepted_submit_shows_its_receipt_and_what_shadows_would_have_refused(
     monkeypatch: pytest.MonkeyPatch, record: dict[str, Any]
 ) -> None:
-    shadow = a_rule(code="NOTIONAL_MAX", mode="shadow", verdict="WOULD_REFUSE", limit="9", would_pass="at most 9")
+    shadow = a_rule(code="NOTIONAL_MAX", mode="SHADOW", verdict="WOULD_REFUSE", limit="9", would_pass="at most 9")
     receipt = a_receipt(a_body(a_rule(), shadow), id=record["receipt_id"])
     connect(monkeypatch, Platform(**{"intents": record, record["receipt_id"]: receipt}))
     shown, _ = run("intents", "create", "AAPL", "BUY", "10")

@@ -15,7 +15,7 @@ from openbell.cli import app
 
 NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
 PRICE = {"broker": "paper", "symbol": "AAPL", "price": "187.50", "as_of": "2026-11-02T12:00:00Z", "source": "given"}
-RATE = {"from": "EUR", "to": "USD", "rate": "1.0842", "as_of": "2026-11-02T12:00:00Z"}
+RATE = {"from_currency": "EUR", "to_currency": "USD", "rate": "1.0842", "as_of": "2026-11-02T12:00:00Z"}
 RUN = CliRunner(env={"OPENBELL_API_KEY": "key-1", "OPENBELL_ACCOUNT": "a", "NO_COLOR": None})
 
 
@@ -55,7 +55,7 @@ def test_both_clients_give_and_read_the_same() -> None:
             "/v1/reference-prices",
             {
                 "prices": [{"broker": "paper", "symbol": "AAPL", "price": "187.50"}],
-                "rates": [{"from": "EUR", "to": "USD", "rate": "1.0842", "as_of": NOON.isoformat()}],
+                "rates": [{"from_currency": "EUR", "to_currency": "USD", "rate": "1.0842", "as_of": NOON.isoformat()}],
             },
         ),
         ("GET", "/v1/accounts/a/reference-prices?symbols=AAPL%2CBRK%2FB", None),
@@ -80,7 +80,7 @@ def test_commands_give_prices_and_rates_and_show_them(monkeypatch: pytest.Monkey
     )
     assert given.output.splitlines()[0] == "AAPL at paper: 187.50 (given, 2026-11-02 12:00:00Z)"
     RUN.invoke(app, ["prices", "give", "EUR/USD=1.0842", "--access-token", "t"])
-    assert platform.sent[1][2]["rates"] == [{"from": "EUR", "to": "USD", "rate": "1.0842"}]
+    assert platform.sent[1][2]["rates"] == [{"from_currency": "EUR", "to_currency": "USD", "rate": "1.0842"}]
     shown = RUN.invoke(app, ["prices", "show", "AAPL", "--json"])
     assert json.loads(shown.output)["price"] == "187.50"
 

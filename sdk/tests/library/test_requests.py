@@ -102,17 +102,17 @@ def test_a_page_follows_until_there_is_no_cursor() -> None:
 
 def test_a_list_carries_its_filters_and_leaves_out_the_others() -> None:
     moment = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
-    filters = {"symbol": "AAPL", "action_type": None, "created_after": moment}
+    filters = {"symbol": "AAPL", "action_type": None, "since": moment}
     page = account_page(CONNECTION, "intents", filters, "c", 7)
-    expected = {"limit": "7", "next_cursor": "c", "symbol": "AAPL", "created_after": "2026-01-31T09:30:00+00:00"}
+    expected = {"limit": "7", "next_cursor": "c", "symbol": "AAPL", "since": "2026-01-31T09:30:00+00:00"}
     assert page.parameters == expected
-    with pytest.raises(ValueError, match="created_before must have a time zone"):
-        account_page(CONNECTION, "intents", {"created_before": moment.replace(tzinfo=None)}, None, 7)
+    with pytest.raises(ValueError, match="until must have a time zone"):
+        account_page(CONNECTION, "intents", {"until": moment.replace(tzinfo=None)}, None, 7)
 
 
 def test_decimals_are_read_exactly_and_unknown_fields_ignored(record: dict[str, Any]) -> None:
     record["field_of_next_year"] = {"x": 1}
-    record["execution"]["state"] = "STATE_OF_NEXT_YEAR"
+    record["execution"]["status"] = "STATE_OF_NEXT_YEAR"
     action = read_action(Reply(202, {}, json.dumps(record).encode()))
     assert str(action.quantity) == "10.00"
     assert action.execution is not None
@@ -128,8 +128,8 @@ def test_a_record_goes_out_as_json_with_decimal_strings(record: dict[str, Any]) 
 
 def test_the_evidence_of_an_unknown_outcome_is_read(record: dict[str, Any]) -> None:
     record["execution"] |= {
-        "state": "UNKNOWN",
-        "certainty": "unknown",
+        "status": "UNKNOWN",
+        "certainty": "UNKNOWN",
         "unknown": {
             "since": "2026-11-02T14:30:05Z",
             "probes": [{"at": "2026-11-02T14:30:06Z", "found": False}],

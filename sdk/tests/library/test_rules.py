@@ -45,11 +45,11 @@ def test_both_clients_ask_for_the_same(rule: dict[str, Any], switch: dict[str, A
     with Client("key-1", account_id="a", transport=httpx.MockTransport(plain)) as client:
         (kept,) = client.rules(symbol="BRK/B")
         assert client.rule("QTY_MAX", key_id="k") == kept
-        options: Any = {"mode": "shadow", "on_missing": "deny", "expires_at": UNTIL, "if_version": 1}
+        options: Any = {"mode": "SHADOW", "on_missing": "DENY", "expires_at": UNTIL, "if_version": 1}
         assert client.set_rule("QTY_MAX", {"quantity": "9"}, reason="r", symbol="BRK/B", **options) == kept
         client.remove_rule("QTY_MAX", organization=True, reason="over", if_version=2)
         assert [change.version for change in client.rule_history("QTY_MAX")] == [2, 1]
-        assert client.switch(account_id="b").state == "HALTED"
+        assert client.switch(account_id="b").status == "HALTED"
         halted = client.set_switch("HALTED", reason="a runaway", cancel_working=True)
 
     async def ask() -> None:
@@ -59,7 +59,7 @@ def test_both_clients_ask_for_the_same(rule: dict[str, Any], switch: dict[str, A
             assert await client.set_rule("QTY_MAX", {"quantity": "9"}, reason="r", symbol="BRK/B", **options) == kept
             await client.remove_rule("QTY_MAX", organization=True, reason="over", if_version=2)
             assert [change.version async for change in client.rule_history("QTY_MAX")] == [2, 1]
-            assert (await client.switch(account_id="b")).state == "HALTED"
+            assert (await client.switch(account_id="b")).status == "HALTED"
             assert await client.set_switch("HALTED", reason="a runaway", cancel_working=True) == halted
 
     asyncio.run(ask())
@@ -67,7 +67,7 @@ def test_both_clients_ask_for_the_same(rule: dict[str, Any], switch: dict[str, A
     assert (kept.in_force, kept.in_force.expires_at) == (kept.override, UNTIL)
     assert kept.terms is not None
     assert kept.terms.parameters == {"quantity": "500"}
-    body = {"mode": "shadow", "parameters": {"quantity": "9"}, "reason": "r", "on_missing": "deny"}
+    body = {"mode": "SHADOW", "parameters": {"quantity": "9"}, "reason": "r", "on_missing": "DENY"}
     history = "/v1/controls/accounts/a/rules/QTY_MAX/history?limit=100"
     assert (
         plain.sent
@@ -83,7 +83,7 @@ def test_both_clients_ask_for_the_same(rule: dict[str, Any], switch: dict[str, A
             (
                 "PUT",
                 "/v1/controls/accounts/a/switch",
-                {"state": "HALTED", "reason": "a runaway", "cancel_working": True},
+                {"status": "HALTED", "reason": "a runaway", "cancel_working": True},
                 None,
             ),
         ]
@@ -139,9 +139,9 @@ def test_rules_are_listed_with_what_is_in_force(platform: Platform, rule: dict[s
     platform.answers = [httpx.Response(200, json={"data": [rule]})]
     said = run("controls", "rules", "list", "--symbol", "BRK/B")
     assert "QTY_MAX" in said
-    assert 'shadow {"quantity": "9"}' in said
+    assert 'SHADOW {"quantity": "9"}' in said
     assert "2026-11-02 21:00:00Z" in said
-    assert 'hard {"quantity": "500"}' in said
+    assert 'HARD {"quantity": "500"}' in said
     assert json.loads(run("controls", "rules", "list", "--symbol", "BRK/B", "--json")) == rule
     assert platform.sent[0][1] == f"{SYMBOL}/rules"
 
@@ -176,7 +176,7 @@ def test_history_is_shown_the_newest_first(platform: Platform, rule: dict[str, A
 def test_an_account_is_halted_by_a_key_and_resumed_by_a_person(platform: Platform, switch: dict[str, Any]) -> None:
     platform.answers = [httpx.Response(200, json=switch)]
     said = run("halt", "a", "--reason", "a runaway", "--cancel-working")
-    assert said == "account a is HALTED, working orders are cancelled: a runaway (version 3)\n"
+    assert said == "ACCOUNT a is HALTED, working orders are cancelled: a runaway (version 3)\n"
     run("resume", "--yes", "a", "--reason", "fixed", "--access-token", "t0ken")
     assert run("controls", "switch", "show", "--json").startswith("{")
     run("controls", "switch", "set", "reduce_only", "--reason", "r", "--organization")
@@ -184,12 +184,12 @@ def test_an_account_is_halted_by_a_key_and_resumed_by_a_person(platform: Platfor
         *(
             ("PUT", "/v1/controls/accounts/a/switch", body, None)
             for body in (
-                {"state": "HALTED", "reason": "a runaway", "cancel_working": True},
-                {"state": "ACTIVE", "reason": "fixed"},
+                {"status": "HALTED", "reason": "a runaway", "cancel_working": True},
+                {"status": "ACTIVE", "reason": "fixed"},
             )
         ),
         ("GET", "/v1/controls/accounts/a/switch", None, None),
-        ("PUT", "/v1/controls/organization/switch", {"state": "REDUCE_ONLY", "reason": "r"}, None),
+        ("PUT", "/v1/controls/organization/switch", {"status": "REDUCE_ONLY", "reason": "r"}, None),
     ]
     assert platform.credentials[:2] == [("key-1", None), (None, "Bearer t0ken")]
 

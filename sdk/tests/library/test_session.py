@@ -154,7 +154,7 @@ def test_a_read_that_stays_away_is_unavailable(clock: Clock) -> None:
 
 
 def final(record: dict[str, Any]) -> Reply:
-    ended = record | {"execution": record["execution"] | {"state": "FILLED"}}
+    ended = record | {"execution": record["execution"] | {"status": "FILLED"}}
     return Reply(200, {}, json.dumps(ended).encode())
 
 
@@ -163,7 +163,7 @@ def test_waiting_ends_with_the_execution_and_outlives_an_outage(
 ) -> None:
     action = clock.session(accepted, AWAY, REPLY_LOST, final(record)).await_final(QUESTION, 30)
     assert action.execution is not None
-    assert action.execution.state == "FILLED"
+    assert action.execution.status == "FILLED"
     assert clock.now < 1
 
 

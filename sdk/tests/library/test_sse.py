@@ -50,7 +50,7 @@ class Platform:
             return httpx.Response(401, json={"code": "unauthenticated", "detail": "revoked", "status": 401})
         text = ": hello\nretry: 1000\n\n"
         for kind, token, data in self.scripts.pop(0):
-            told = {"trading_account_id": ACCOUNT, "occurred_at": "2026-11-02T12:00:00Z", **data}
+            told = {"account_id": ACCOUNT, "occurred_at": "2026-11-02T12:00:00Z", **data}
             text += f"id: {token}\nevent: {kind}\ndata: {json.dumps(told)}\n\n"
         return httpx.Response(200, text=text, headers={"content-type": "text/event-stream"})
 
@@ -80,12 +80,12 @@ def test_a_cut_stream_goes_on_from_the_last_token_without_loss_or_repeat() -> No
             received.append(event.account_seq)
 
     with Client("k", account_id=ACCOUNT, transport=httpx.MockTransport(platform)) as client:
-        events = client.events(transport="sse", symbols=["AAPL"], types=["broker_order"])
+        events = client.events(transport="sse", symbols=["AAPL"], types=["BROKER_ORDER"])
         with pytest.raises(NotAuthenticated):
             follow(events)
     assert received == [7, 8, 9]
     assert platform.tokens == [None, "t8", "t8", "t9"]
-    assert dict(platform.asked[0].url.params) == {"types": "broker_order", "symbols": "AAPL", "start": "live"}
+    assert dict(platform.asked[0].url.params) == {"types": "BROKER_ORDER", "symbols": "AAPL", "start": "LIVE"}
     assert "start" not in platform.asked[1].url.params
 
 
@@ -138,5 +138,5 @@ async def test_what_was_told_before_a_snapshot_was_cut_is_forgotten() -> None:
     for script in platform.scripts:
         script[0] = ("subscribed", "", script[0][2])
     async with AsyncClient("k", account_id=ACCOUNT, transport=httpx.MockTransport(platform)) as client:
-        (event,) = [await anext(client.events(transport="sse", start="primed"))]
+        (event,) = [await anext(client.events(transport="sse", start="PRIMED"))]
     assert event.primed is not None

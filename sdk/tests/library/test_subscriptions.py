@@ -28,7 +28,7 @@ def order(seq: int, prev: int, *, status: str = "WORKING", intent: str = "i-1", 
     }
     return Frame(
         type="broker_order",
-        trading_account_id=account,
+        account_id=account,
         account_seq=seq,
         prev_seq=prev,
         resume_token=f"t{seq}",
@@ -53,7 +53,7 @@ def trade(seq: int, prev: int, *, position: str) -> Frame:
     }
     return Frame(
         type="broker_trade",
-        trading_account_id=ACCOUNT,
+        account_id=ACCOUNT,
         account_seq=seq,
         prev_seq=prev,
         resume_token=f"t{seq}",
@@ -63,18 +63,16 @@ def trade(seq: int, prev: int, *, position: str) -> Frame:
 
 def held(seq: int, symbol: str, quantity: str, account: str = ACCOUNT) -> Frame:
     body = {"symbol": symbol, "quantity": quantity}
-    return Frame(type="broker_position", trading_account_id=account, account_seq=seq, body=body)
+    return Frame(type="broker_position", account_id=account, account_seq=seq, body=body)
 
 
 def primed(seq: int, account: str = ACCOUNT, *, is_last: bool = True) -> Frame:
     body, token = {"orders": 1, "positions": 1}, f"t{seq}" if is_last else ""
-    return Frame(
-        type="primed", trading_account_id=account, account_seq=seq, prev_seq=seq, resume_token=token, body=body
-    )
+    return Frame(type="primed", account_id=account, account_seq=seq, prev_seq=seq, resume_token=token, body=body)
 
 
 def subscribed(seq: int) -> Frame:
-    return Frame(type="subscribed", trading_account_id=ACCOUNT, account_seq=seq, prev_seq=seq, resume_token=f"t{seq}")
+    return Frame(type="subscribed", account_id=ACCOUNT, account_seq=seq, prev_seq=seq, resume_token=f"t{seq}")
 
 
 def given(subscription: Subscription, *frames: Frame) -> list[Event]:
@@ -82,7 +80,7 @@ def given(subscription: Subscription, *frames: Frame) -> list[Event]:
 
 
 def test_what_stands_is_given_out_once_all_of_it_is_there() -> None:
-    subscription = Subscription(ACCOUNT, None, {"start": "primed"})
+    subscription = Subscription(ACCOUNT, None, {"start": "PRIMED"})
     assert given(subscription, subscribed(7), order(7, 7), held(7, "AAPL", "-3")) == []
     first, second, last = given(subscription, primed(7))
     assert first.is_snapshot
@@ -94,34 +92,34 @@ def test_what_stands_is_given_out_once_all_of_it_is_there() -> None:
 
 
 def test_a_snapshot_that_was_cut_is_asked_for_again_and_given_out_once() -> None:
-    subscription = Subscription(ACCOUNT, None, {"start": "primed"})
+    subscription = Subscription(ACCOUNT, None, {"start": "PRIMED"})
     given(subscription, subscribed(7), order(7, 7))
     subscription.begin(lambda: None)
-    assert (subscription.start_now, subscription.resume_token) == ("primed", None)
+    assert (subscription.start_now, subscription.resume_token) == ("PRIMED", None)
     assert len(given(subscription, subscribed(9), order(9, 9), primed(9))) == 2
     assert (subscription.start_now, subscription.resume_token) == (None, "t9")
 
 
 def test_what_stands_in_an_organization_is_given_out_account_by_account_once_all_of_it_is_there() -> None:
-    subscription = Subscription(None, None, {"start": "primed"})
+    subscription = Subscription(None, None, {"start": "PRIMED"})
     first = [order(7, 7, account="a"), order(7, 7, intent="i-2", account="a"), primed(7, "a", is_last=False)]
     last = [order(9, 9, account="b"), held(9, "AAPL", "2", "b")]
     assert given(subscription, Frame(type="subscribed"), *first, *last) == []
     events = given(subscription, primed(9, "b"))
-    assert [event.trading_account_id for event in events] == ["a", "a", "a", "b", "b", "b"]
+    assert [event.account_id for event in events] == ["a", "a", "a", "b", "b", "b"]
     assert [event.account_seq for event in events if event.primed is not None] == [7, 9]
     with pytest.raises(EventMissed):
         subscription.accept(order(9, 8, account="a"))
 
 
 def test_an_organization_without_accounts_is_primed_at_once() -> None:
-    subscription = Subscription(None, None, {"start": "primed"})
+    subscription = Subscription(None, None, {"start": "PRIMED"})
     given(subscription, Frame(type="subscribed", resume_token="v0"))
     assert [event.account_seq for event in given(subscription, order(1, 0, account="new"))] == [1]
 
 
 def test_an_event_missed_after_the_snapshot_raises() -> None:
-    subscription = Subscription(ACCOUNT, None, {"start": "primed"})
+    subscription = Subscription(ACCOUNT, None, {"start": "PRIMED"})
     given(subscription, primed(7))
     with pytest.raises(EventMissed, match="Events 8 to 8"):
         subscription.accept(order(9, 8))
@@ -148,7 +146,7 @@ def test_accounts_of_an_organization_are_counted_apart_and_repeats_are_dropped()
         order(6, 5, account="a"),
         order(90, 80, account="b"),
     ]
-    assert [(event.trading_account_id, event.account_seq) for event in given(subscription, *frames)] == [
+    assert [(event.account_id, event.account_seq) for event in given(subscription, *frames)] == [
         ("a", 5),
         ("b", 90),
         ("a", 6),
@@ -161,14 +159,14 @@ def test_a_type_that_is_none_and_two_beginnings_are_refused() -> None:
     with pytest.raises(NotConfigured, match="broker_orders"):
         Subscription(ACCOUNT, None, {"types": ["broker_orders"]})
     with pytest.raises(NotConfigured, match="start"):
-        Subscription(ACCOUNT, "t1", {"start": "beginning"})
+        Subscription(ACCOUNT, "t1", {"start": "BEGINNING"})
     everywhere: EventOptions = {"organization": True, "transport": "sse"}
     with pytest.raises(NotConfigured, match="one account"):
         subscription_of(connect("k", None, None, ACCOUNT, 1.0), None, everywhere)
 
 
 def test_a_book_holds_what_is_open_and_held_and_nothing_else() -> None:
-    subscription, book = Subscription(ACCOUNT, None, {"start": "primed"}), Book()
+    subscription, book = Subscription(ACCOUNT, None, {"start": "PRIMED"}), Book()
 
     def tell(*frames: Frame) -> None:
         for event in given(subscription, *frames):
@@ -181,7 +179,7 @@ def test_a_book_holds_what_is_open_and_held_and_nothing_else() -> None:
         trade(8, 7, position="6"),
         order(9, 8, status="FILLED"),
         order(10, 9, intent="i-2"),
-        Frame(type="position_adjusted", trading_account_id=ACCOUNT, account_seq=11, prev_seq=10, body=adjusted),
+        Frame(type="position_adjusted", account_id=ACCOUNT, account_seq=11, prev_seq=10, body=adjusted),
     )
     assert (set(book.orders), book.positions, book.account_seq) == ({"i-2"}, {"AAPL": Decimal(6)}, 11)
 
@@ -191,7 +189,7 @@ def test_an_order_in_a_book_waits_for_a_command_once_it_is_recorded() -> None:
         first = order(7, 6)
         frames = [replace(first, body=first.body | {"status": "NEW", "pending": "NONE"})]
         for seq, (kind, state) in enumerate(actions, 8):
-            body = {"action_id": "a", "intent_id": "i-1", "seq": seq, "action_type": kind, "state": state}
+            body = {"action_id": "a", "intent_id": "i-1", "seq": seq, "action_type": kind, "status": state}
             frames.append(replace(first, type="intent_action", account_seq=seq, prev_seq=seq - 1, body=body))
         book = Book()
         for event in given(Subscription(ACCOUNT, "t6"), *frames):

@@ -21,6 +21,7 @@ from support.builders.receipt_exports import (
     an_export,
     rechained,
     sealed,
+    sealed_receipt,
     written,
 )
 
@@ -155,8 +156,11 @@ def test_any_other_order_of_the_rows_is_found(order: list[int]) -> None:
 def with_body(place: int, change: dict[str, Any]) -> list[Line]:
     """An export with another receipt at a place, and every hash made anew: only what it says can give it away."""
     lines = an_export()
-    holder = lines[place]["receipt"] if lines[place]["kind"] == "action" else lines[place]
-    holder.update(sealed(json.loads(holder["text"]) | change))
+    line = lines[place]
+    if line["kind"] == "action":
+        line |= sealed_receipt(json.loads(line["receipt_text"]) | change)
+    else:
+        line |= sealed(json.loads(line["text"]) | change)
     return rechained(lines)
 
 
@@ -164,7 +168,7 @@ REFUSED_LINE = a_rule(**A_REFUSAL)
 FORGERIES: dict[str, tuple[int, dict[str, Any], str]] = {
     "a limit that would have refused": (1, {"rules": [a_rule(limit="5")]}, "its inputs result in REFUSED"),
     "a limit that is no number": (1, {"rules": [a_rule(limit="many")]}, "cannot be compared"),
-    "another comparison": (1, {"rules": [a_rule(comparison="at_least")]}, "its inputs result in REFUSED"),
+    "another comparison": (1, {"rules": [a_rule(comparison="AT_LEAST")]}, "its inputs result in REFUSED"),
     "a comparison of nobody's": (1, {"rules": [a_rule(comparison="near")]}, "cannot be compared"),
     "a refusal called a pass": (6, {"verdict": "PASSED"}, "its rules result in REFUSED"),
     "a pass called a refusal": (1, {"verdict": "REFUSED"}, "its rules result in PASSED"),
@@ -175,7 +179,7 @@ FORGERIES: dict[str, tuple[int, dict[str, Any], str]] = {
     ),
     "a hard rule called a shadow": (
         6,
-        {"rules": [REFUSED_LINE | {"mode": "shadow"}]},
+        {"rules": [REFUSED_LINE | {"mode": "SHADOW"}]},
         "its inputs result in WOULD_REFUSE",
     ),
     "a refusal that was only watched": (6, {"watched_only": True}, "its inputs result in WOULD_REFUSE"),
@@ -189,7 +193,7 @@ FORGERIES: dict[str, tuple[int, dict[str, Any], str]] = {
     ),
     "nothing that would pass": (6, {"rules": [REFUSED_LINE | {"would_pass": None}]}, "would_pass must be present"),
     "a version of nobody's": (1, {"version": "2"}, "does not exist"),
-    "a gate of nobody's": (1, {"gate": "window"}, "neither accept nor door"),
+    "a gate of nobody's": (1, {"gate": "window"}, "neither ACCEPT nor DOOR"),
     "a mode of nobody's": (1, {"rules": [a_rule(mode="soft")]}, "does not exist"),
     "a scope of nobody's": (1, {"rules": [a_rule(scope="world")]}, "does not exist"),
     "a line without a code": (1, {"rules": [a_rule(code=None)]}, "it has no code"),
@@ -236,28 +240,28 @@ def test_the_same_numbers_with_other_digits_are_the_same_to_a_receipt_and_not_to
 @pytest.mark.parametrize(
     ("comparison", "limit", "observed", "passes"),
     [
-        ("equals", "enabled", "enabled", True),
-        ("equals", "enabled", "disabled: earnings", False),
-        ("at_most", "10", "10", True),
-        ("at_most", "10", "10.0", True),
-        ("at_most", "9.99", 10, False),
-        ("at_most", "9", "10", False),
-        ("at_least", "9", "10", True),
-        ("at_least", "10", "9", False),
-        ("at_most", "2026-01-05T12:00:00.000000Z", "2026-01-05T12:00:00.000001Z", False),
-        ("multiple_of", "0.05", "187.35", True),
-        ("multiple_of", "0.05", "187.36", False),
-        ("multiple_of", "1", "3", True),
-        ("one_of", ["BUY", "SELL"], "SELL_SHORT", False),
-        ("one_of", [], "BUY", False),
-        ("none_of", ["AAPL"], "AAPL", False),
-        ("none_of", [], "AAPL", True),
-        ("within", [["09:30:00", "16:00:00"]], "09:30:00.000000", True),
-        ("within", [["09:30:00", "16:00:00"]], "16:00:00.000000", False),
-        ("within", [["09:30:00", "16:00:00"]], "zone unknown", False),
-        ("within", [["1", "2"], ["9", "11"]], "10", True),
-        ("within", [["1", "2"]], "2", False),
-        ("within", [], "10", False),
+        ("EQUALS", "enabled", "enabled", True),
+        ("EQUALS", "enabled", "disabled: earnings", False),
+        ("AT_MOST", "10", "10", True),
+        ("AT_MOST", "10", "10.0", True),
+        ("AT_MOST", "9.99", 10, False),
+        ("AT_MOST", "9", "10", False),
+        ("AT_LEAST", "9", "10", True),
+        ("AT_LEAST", "10", "9", False),
+        ("AT_MOST", "2026-01-05T12:00:00.000000Z", "2026-01-05T12:00:00.000001Z", False),
+        ("MULTIPLE_OF", "0.05", "187.35", True),
+        ("MULTIPLE_OF", "0.05", "187.36", False),
+        ("MULTIPLE_OF", "1", "3", True),
+        ("ONE_OF", ["BUY", "SELL"], "SELL_SHORT", False),
+        ("ONE_OF", [], "BUY", False),
+        ("NONE_OF", ["AAPL"], "AAPL", False),
+        ("NONE_OF", [], "AAPL", True),
+        ("WITHIN", [["09:30:00", "16:00:00"]], "09:30:00.000000", True),
+        ("WITHIN", [["09:30:00", "16:00:00"]], "16:00:00.000000", False),
+        ("WITHIN", [["09:30:00", "16:00:00"]], "zone unknown", False),
+        ("WITHIN", [["1", "2"], ["9", "11"]], "10", True),
+        ("WITHIN", [["1", "2"]], "2", False),
+        ("WITHIN", [], "10", False),
     ],
 )
 def test_a_comparison_is_made_again(comparison: str, limit: Any, observed: Any, passes: bool) -> None:
@@ -267,17 +271,17 @@ def test_a_comparison_is_made_again(comparison: str, limit: Any, observed: Any, 
 @pytest.mark.parametrize(
     ("comparison", "limit", "observed"),
     [
-        ("at_most", None, "1"),
-        ("at_most", "1", None),
-        ("at_most", [], "1"),
-        ("at_most", True, 1),
-        ("multiple_of", "0", "1"),
-        ("multiple_of", "-1", "1"),
-        ("multiple_of", "x", "1"),
-        ("multiple_of", "0.001", "1" + "0" * 2000),
-        ("within", "09:30", "10:00"),
-        ("within", [["09:30"]], "10:00"),
-        ("one_of", "BUY", "BUY"),
+        ("AT_MOST", None, "1"),
+        ("AT_MOST", "1", None),
+        ("AT_MOST", [], "1"),
+        ("AT_MOST", True, 1),
+        ("MULTIPLE_OF", "0", "1"),
+        ("MULTIPLE_OF", "-1", "1"),
+        ("MULTIPLE_OF", "x", "1"),
+        ("MULTIPLE_OF", "0.001", "1" + "0" * 2000),
+        ("WITHIN", "09:30", "10:00"),
+        ("WITHIN", [["09:30"]], "10:00"),
+        ("ONE_OF", "BUY", "BUY"),
         (None, "1", "1"),
     ],
 )
@@ -292,7 +296,7 @@ def test_a_cancel_that_the_platform_asked_for_says_what_was_exceeded() -> None:
     assert list(flaws_of_body(a_body(line))) != []
 
 
-TEXTS = st.sampled_from(["", "1", "-1", "x", "REFUSED", "PASSED", "hard", "\ud800", "1" * 5000])
+TEXTS = st.sampled_from(["", "1", "-1", "x", "REFUSED", "PASSED", "HARD", "\ud800", "1" * 5000])
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | TEXTS | st.floats(),
     lambda inside: st.lists(inside, max_size=3) | st.dictionaries(TEXTS, inside, max_size=3),
@@ -305,7 +309,7 @@ LINE_NAMES = st.sampled_from([*a_rule(), "missing", "would_pass", "inputs"])
 @given(st.dictionaries(NAMES, JSON), st.dictionaries(LINE_NAMES, JSON))
 def test_nothing_that_a_receipt_may_say_stops_the_verifier(body: Line, line: Line) -> None:
     lines = an_export()
-    lines[1]["receipt"] = sealed(a_body(a_rule(**line)) | body)
+    lines[1] |= sealed_receipt(a_body(a_rule(**line)) | body)
     result = verified(rechained(lines))
     assert result.actions == 5
     verify_receipt(json.dumps(a_body(a_rule(**line)) | body).encode())
@@ -322,9 +326,9 @@ def a_shown(body: Line, /, **changes: Any) -> Line:
         "id": "r",
         "account_id": "a",
         "verdict": body["verdict"],
-        "gate": "accept",
+        "gate": "ACCEPT",
         "created_at": "2026-01-05T12:00:00Z",
-        "body": body,
+        "receipt": body,
         **sealed(body),
     }
     return shown | changes
@@ -339,11 +343,11 @@ def test_one_receipt_is_verified_by_itself() -> None:
     "changes",
     [
         {"verdict": "REFUSED"},
-        {"gate": "door"},
+        {"gate": "DOOR"},
         {"hash": "0" * 64},
         {"text": "{}"},
         {"text": 7},
-        {"body": {}},
+        {"receipt": {}},
         {"refusal_no": 1},
     ],
 )

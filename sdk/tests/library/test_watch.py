@@ -20,9 +20,7 @@ NOW = datetime(2026, 11, 2, 14, 30, tzinfo=UTC)
 
 
 def event(number: int, **told: Any) -> Event:
-    return Event(
-        trading_account_id="a", account_seq=number, prev_seq=number - 1, resume_token="t", occurred_at=NOW, **told
-    )
+    return Event(account_id="a", account_seq=number, prev_seq=number - 1, resume_token="t", occurred_at=NOW, **told)
 
 
 def order(status: str = "NEW", pending: str = "NONE") -> BrokerOrder:
@@ -85,7 +83,7 @@ def test_open_orders_positions_and_trades_are_shown_as_they_stand() -> None:
 @pytest.fixture
 def _followed(monkeypatch: pytest.MonkeyPatch) -> None:
     def events(_: Client, **options: Any) -> Iterator[Event]:
-        assert options["start"] == "primed"
+        assert options["start"] == "PRIMED"
         return iter(EVENTS)
 
     monkeypatch.setattr(Client, "events", events)

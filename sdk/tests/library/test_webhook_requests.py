@@ -17,7 +17,7 @@ WEBHOOK = {
     "id": "w",
     "organization_id": "o",
     "url": "https://example.com/",
-    "types": ["broker_trade"],
+    "types": ["BROKER_TRADE"],
     "status": "ACTIVE",
     "version": 1,
     "created_at": "2026-11-02T14:30:00Z",
@@ -38,13 +38,13 @@ LANE = {
 TESTS = {
     "w": {
         "message_id": "test_1",
-        "is_taken": False,
+        "delivered": False,
         "duration_millis": 12,
         "status": 500,
-        "error": "not_taken",
+        "error": "NOT_TAKEN",
         "message": "it answered 500",
     },
-    "good": {"message_id": "test_2", "is_taken": True, "duration_millis": 7, "status": 204},
+    "good": {"message_id": "test_2", "delivered": True, "duration_millis": 7, "status": 204},
 }
 
 
@@ -74,7 +74,7 @@ class Platform:
 
 
 EXPECTED = [
-    ("POST", "/v1/webhooks", {"url": "https://e.com/", "types": ["broker_trade"], "account_ids": ["a"]}, None),
+    ("POST", "/v1/webhooks", {"url": "https://e.com/", "types": ["BROKER_TRADE"], "account_ids": ["a"]}, None),
     ("GET", "/v1/webhooks", None, None),
     ("GET", "/v1/webhooks/w%2F", None, None),
     ("PATCH", "/v1/webhooks/w", {"status": "PAUSED", "account_ids": None}, '"1"'),
@@ -91,14 +91,14 @@ EXPECTED = [
 def test_both_clients_ask_for_the_same() -> None:
     plain, awaited = Platform(), Platform()
     with Client("key-1", transport=httpx.MockTransport(plain)) as client:
-        made = client.webhooks.create("https://e.com/", ["broker_trade"], account_ids=["a"])
+        made = client.webhooks.create("https://e.com/", ["BROKER_TRADE"], account_ids=["a"])
         assert (made.secret, "whsec" in repr(made)) == ("whsec_x", False)
         assert [each.id for each in client.webhooks.list()] == ["w"]
         client.webhooks.show("w/")
         client.webhooks.change("w", status="PAUSED", account_ids=None, if_version=1)
         assert client.webhooks.rotate_secret("w").secret == "whsec_x"
         tried = client.webhooks.test("w")
-        assert (tried.is_taken, tried.status, tried.error, tried.duration_millis) == (False, 500, "not_taken", 12)
+        assert (tried.delivered, tried.status, tried.error, tried.duration_millis) == (False, 500, "NOT_TAKEN", 12)
         assert [lane.newest_seq for lane in client.webhooks.lanes("w", parked=True)] == [2, 2]
         assert client.webhooks.replay("w", 4, account_id="a") == 3
         assert client.webhooks.resume("w") == 3
@@ -106,7 +106,7 @@ def test_both_clients_ask_for_the_same() -> None:
 
     async def all_awaited() -> None:
         async with AsyncClient("key-1", transport=httpx.MockTransport(awaited)) as client:
-            await client.webhooks.create("https://e.com/", ["broker_trade"], account_ids=["a"])
+            await client.webhooks.create("https://e.com/", ["BROKER_TRADE"], account_ids=["a"])
             await client.webhooks.list()
             await client.webhooks.show("w/")
             await client.webhooks.change("w", status="PAUSED", account_ids=None, if_version=1)
@@ -150,7 +150,7 @@ def platform(monkeypatch: pytest.MonkeyPatch) -> None:
     ("words", "shown"),
     [
         (["create", "https://e.com/", "broker_trade"], "secret whsec_x, shown this once"),
-        (["list"], "w  ACTIVE  https://example.com/  broker_trade"),
+        (["list"], "w  ACTIVE  https://example.com/  BROKER_TRADE"),
         (["show", "w"], "w  ACTIVE"),
         (["pause", "w"], "w  ACTIVE"),
         (["rotate", "w"], "secret whsec_x"),
@@ -169,4 +169,4 @@ def test_each_command_shows_what_came_of_it(words: list[str], shown: str) -> Non
 @pytest.mark.usefixtures("platform")
 def test_a_test_message_that_was_not_taken_ends_the_command_with_1() -> None:
     result = RUN.invoke(app, ["webhooks", "test", "w"])
-    assert (result.exit_code, result.output) == (1, "not taken  not_taken: it answered 500\n")
+    assert (result.exit_code, result.output) == (1, "not taken  NOT_TAKEN: it answered 500\n")

@@ -10,7 +10,7 @@ from openbell.webhooks import InvalidSignature, verify
 
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 OTHER = "whsec_ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA="
-BODY = b'{"type":"broker_trade","price":"1.50"}'
+BODY = b'{"type":"BROKER_TRADE","price":"1.50"}'
 NOW = 1_767_614_400
 
 

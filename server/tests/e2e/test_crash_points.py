@@ -113,7 +113,7 @@ def abandon_an_action(client: Client, platform: LocalPlatform, accepted: list[Ac
     before = len(accepted)
 
     def states() -> list[str]:
-        return [client.intent(action.intent_id).state for action in accepted[before:][-5:]]
+        return [client.intent(action.intent_id).status for action in accepted[before:][-5:]]
 
     def dispatching() -> bool:
         if len(accepted) - before < KEYS_MAX:

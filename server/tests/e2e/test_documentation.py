@@ -204,7 +204,7 @@ def test_the_risk_watcher_halts_the_busy_account_and_no_other(
         for quantity in (1, 2, 3, 4):
             client.buy("AAPL", Market(quantity), account_id=busy)
         watcher.until_prints(f"{busy} halted; nothing works at its broker: True")
-    assert (client.switch(account_id=busy).state, client.switch(account_id=calm).state) == ("HALTED", "ACTIVE")
+    assert (client.switch(account_id=busy).status, client.switch(account_id=calm).status) == ("HALTED", "ACTIVE")
     assert not list(client.orders(status="WORKING", account_id=busy))
     assert calm not in watcher.printed
 
@@ -221,13 +221,13 @@ def test_the_webhook_receiver_takes_each_event_once_and_removes_its_webhook(
         receiver.until_prints("listening at")
         client.wait(client.buy("AAPL", Market(10), account_id=account).intent_id, account_id=account)
         told = {
-            event.event_id for event in client.event_history(account_id=account, types=["broker_order", "broker_trade"])
+            event.event_id for event in client.event_history(account_id=account, types=["BROKER_ORDER", "BROKER_TRADE"])
         }
 
         def taken() -> list[str]:
-            lines = [line for line in receiver.printed.splitlines() if line.startswith("broker_")]
+            lines = [line for line in receiver.printed.splitlines() if line.startswith("BROKER_")]
             events = [json.loads(line.split(" ", 2)[2]) for line in lines]
-            return [event["event_id"] for event in events if event["trading_account_id"] == account]
+            return [event["event_id"] for event in events if event["account_id"] == account]
 
         receiver.until(lambda: told <= set(taken()))
         process.send_signal(signal.SIGINT)

@@ -19,7 +19,7 @@ PRICE = reference_price(Symbol("AAPL"))
 def state(client: Client, intent_id: str) -> str:
     execution = client.intent(intent_id).execution
     assert execution is not None
-    return execution.state
+    return execution.status
 
 
 def becomes(client: Client, intent_id: str, wanted: str) -> bool:
@@ -39,7 +39,11 @@ def becomes(client: Client, intent_id: str, wanted: str) -> bool:
 def test_every_order_kind_is_filled(client: Client, spec: Spec) -> None:
     filled = client.wait(client.buy("AAPL", spec).intent_id)
     assert filled.execution is not None
-    assert (filled.state, filled.execution.state, filled.execution.filled_quantity) == ("ACKED", "FILLED", Decimal(10))
+    assert (filled.status, filled.execution.status, filled.execution.filled_quantity) == (
+        "ACKED",
+        "FILLED",
+        Decimal(10),
+    )
     assert filled.execution.average_price == PRICE
 
 
@@ -48,7 +52,7 @@ def test_a_resting_order_is_cancelled(client: Client) -> None:
     assert becomes(client, intent.intent_id, "NEW")
     client.cancel_intent(intent.intent_id)
     assert becomes(client, intent.intent_id, "CANCELED")
-    assert [(a.seq, a.action_type, a.state) for a in client.actions(intent.intent_id)] == [
+    assert [(a.seq, a.action_type, a.status) for a in client.actions(intent.intent_id)] == [
         (1, "CREATE", "ACKED"),
         (2, "CANCEL", "ACKED"),
     ]
@@ -67,7 +71,7 @@ def test_a_symbol_that_is_switched_off_trades_no_more_and_its_orders_can_be_canc
     client.set_symbol_control("BRK/B", disabled=False)
     filled = client.wait(client.buy("BRK/B", Market(1)).intent_id)
     assert filled.execution is not None
-    assert filled.execution.state == "FILLED"
+    assert filled.execution.status == "FILLED"
 
 
 def test_a_price_that_moves_fills_what_rests(client: Client, platform: LocalPlatform) -> None:
@@ -81,12 +85,12 @@ def test_a_price_that_moves_fills_what_rests(client: Client, platform: LocalPlat
 
 
 def test_the_stream_tells_the_story_and_resumes_exactly(client: Client) -> None:
-    types = ["intent_action", "broker_order"]
+    types = ["INTENT_ACTION", "BROKER_ORDER"]
     events = client.events(types=types)
     intent = client.buy("AAPL", Market(1)).intent_id
     story = list(itertools.islice(events, 4))
     words = [
-        e.intent_action.state if e.intent_action else e.broker_order.status if e.broker_order else "" for e in story
+        e.intent_action.status if e.intent_action else e.broker_order.status if e.broker_order else "" for e in story
     ]
     assert words in (["QUEUED", "ACKED", "NEW", "FILLED"], ["QUEUED", "ACKED", "FILLED", "FILLED"])
     assert {about.intent_id for e in story if (about := e.intent_action or e.broker_order)} == {intent}
@@ -99,7 +103,7 @@ def test_with_nats_stopped_orders_still_flow(client: Client, platform: LocalPlat
     try:
         filled = client.wait(client.buy("AAPL", Market(3)).intent_id, timeout=60)
         assert filled.execution is not None
-        assert filled.execution.state == "FILLED"
+        assert filled.execution.status == "FILLED"
     finally:
         platform.services.nats.start()
 

@@ -22,7 +22,7 @@ from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import AccountId
 
 REAL = sorted(set(BROKERS) - set(PROFILES))
-NOT_ANSWERED = {"unverified", "verification_unanswered"}
+NOT_ANSWERED = {"UNVERIFIED", "verification_unanswered"}
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def sign_in(http: httpx.Client, account_id: AccountId, broker: Loopback) -> str:
     assert secrets is not None
     url = f"/v1/accounts/{account_id}/credentials"
     http.put(url, json={"fields": dict(secrets)}).raise_for_status()
-    told = ["unverified"]
+    told = ["UNVERIFIED"]
 
     def is_answered() -> bool:
         answer = http.post(f"{url}/verify").json()
@@ -81,15 +81,15 @@ def test_an_account_with_a_credential_trades_there(broker: str, tmp_path: Path) 
             httpx.Client(base_url=url, headers={"x-api-key": key}, timeout=60, trust_env=False) as http,
             Client(api_key=key, base_url=url, account_id=str(account_id)) as client,
         ):
-            assert sign_in(http, account_id, made) == "valid"
+            assert sign_in(http, account_id, made) == "VALID"
             filled = client.wait(client.buy("AAPL", Market(3)).intent_id).execution
             assert filled is not None
-            assert (filled.state, filled.filled_quantity) == ("FILLED", Decimal(3))
+            assert (filled.status, filled.filled_quantity) == ("FILLED", Decimal(3))
             resting = client.buy("AAPL", Limit(2, price="0.01")).intent_id
 
             def is_now(state: str) -> bool:
                 execution = client.intent(resting).execution
-                return execution is not None and execution.state == state
+                return execution is not None and execution.status == state
 
             assert wait_until(lambda: is_now("NEW"), 180)
             client.cancel_intent(resting)

@@ -66,7 +66,7 @@ def test_what_happened_while_nobody_executed_is_learned_before_anything_is_sent(
 ) -> None:
     price = reference_price(Symbol("TSLA"))
     resting = client.buy("TSLA", Limit(3, price=price / 2))
-    assert wait_until(lambda: client.intent(resting.intent_id).state == "ACKED", 180)
+    assert wait_until(lambda: client.intent(resting.intent_id).status == "ACKED", 180)
     for name in ("executor", "executor-2"):
         platform.stack.kill(name)
     price_set = httpx.put(
@@ -78,6 +78,6 @@ def test_what_happened_while_nobody_executed_is_learned_before_anything_is_sent(
     filled, sent = client.wait(resting.intent_id), client.wait(after.intent_id)
     assert filled.execution is not None
     assert sent.execution is not None
-    assert filled.execution.state == sent.execution.state == "FILLED"
+    assert filled.execution.status == sent.execution.status == "FILLED"
     # The comparison came first: the old order's fill was recorded before the new order was.
     assert filled.execution.updated_at < sent.execution.updated_at

@@ -21,12 +21,12 @@ def test_a_successor_asks_the_broker_and_sends_again_only_what_never_arrived(
     client: Client, platform: LocalPlatform
 ) -> None:
     intents = [client.buy("AAPL", Market(1)).intent_id for _ in range(8)]
-    assert wait_until(lambda: any(action.state == "DISPATCHING" for action in latest(client, intents)), 180)
+    assert wait_until(lambda: any(action.status == "DISPATCHING" for action in latest(client, intents)), 180)
     platform.stack.kill("executor")
     platform.stack.start("executor")
-    assert wait_until(lambda: all(a.state in {"ACKED", "FAILED"} for a in latest(client, intents)), 300)
+    assert wait_until(lambda: all(a.status in {"ACKED", "FAILED"} for a in latest(client, intents)), 300)
     ends = {
-        (a.state, a.execution.state, a.reason.code if a.reason else None)
+        (a.status, a.execution.status, a.reason.code if a.reason else None)
         for a in latest(client, intents)
         if a.execution
     }
@@ -41,13 +41,13 @@ def test_silence_is_shown_as_unknown_with_its_evidence(client: Client) -> None:
     intents = [client.buy("AAPL", Market(1)).intent_id for _ in range(16)]
 
     def doubted() -> list[Action]:
-        return [action for action in latest(client, intents) if action.state == "UNKNOWN"]
+        return [action for action in latest(client, intents) if action.status == "UNKNOWN"]
 
     assert wait_until(
         lambda: any(a.execution and a.execution.unknown and a.execution.unknown.probes for a in doubted()), 300
     )
     for action in doubted():
         assert action.execution is not None
-        assert (action.execution.state, action.execution.certainty) == ("UNKNOWN", "unknown")
+        assert (action.execution.status, action.execution.certainty) == ("UNKNOWN", "UNKNOWN")
         assert action.execution.unknown is not None
         assert action.execution.unknown.settles_by

@@ -358,7 +358,7 @@ async def test_an_account_whose_own_feed_is_away_is_shown_as_degraded(
     async def shown(each: Harness) -> SessionState:
         record = await records.find(each.account.organization_id, each.account.account_id)
         assert record is not None
-        return record.session_state
+        return record.session_status
 
     async with following(harness, slots) as follow:
         await until_so(ready(follow, neighbour))

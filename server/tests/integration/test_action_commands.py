@@ -54,15 +54,15 @@ async def test_an_order_in_doubt_ends_as_an_operator_says_with_event_and_audit(
 ) -> None:
     intent, action = await in_doubt(harness)
     settled = await operator.read("actions", "settle", action, "--as", ends_as, *WHY)
-    assert (settled["state"], settled["order_closed_as"], settled["settled_now"]) == (state, close_reason, True)
+    assert (settled["status"], settled["order_closed_as"], settled["settled_now"]) == (state, close_reason, True)
     assert await harness.states() == [("CREATE", state, "SETTLED_BY_OPERATOR")]
     order = await harness.order(intent)
     assert (order["standing"], order["close_reason"], order["certainty"]) == (standing, close_reason, "CONFIRMED")
     told = await harness.told("SETTLED_BY_OPERATOR")
-    assert (told["state"], told["reason"]["broker_text"]) == (state, WHY[1])
+    assert (told["status"], told["reason"]["broker_text"]) == (state, WHY[1])
     ((operation, object_id, before, after),) = await audited(harness.pool)
     assert (operation, object_id) == ("actions settle", action)
-    assert (before["state"], after["state"], after["because"]) == ("UNKNOWN", state, WHY[1])
+    assert (before["status"], after["status"], after["because"]) == ("UNKNOWN", state, WHY[1])
 
 
 async def test_an_order_that_the_broker_has_is_acknowledged_by_its_id_there_and_followed(
@@ -70,7 +70,7 @@ async def test_an_order_that_the_broker_has_is_acknowledged_by_its_id_there_and_
 ) -> None:
     intent, action = await in_doubt(harness)
     settled = await operator.read("actions", "settle", action, "--as", "acked", "--broker-order-id", "b7", *WHY)
-    assert (settled["state"], settled["broker_order_ids"]) == ("ACKED", ["b7"])
+    assert (settled["status"], settled["broker_order_ids"]) == ("ACKED", ["b7"])
     order = await harness.order(intent)
     assert (order["standing"], order["broker_order_ids"], order["pending"]) == ("WORKING", ["b7"], "NONE")
     await harness.accept(a_cancel(intent))
@@ -97,7 +97,7 @@ async def test_a_change_in_doubt_leaves_its_order_working(
     harness.broker.script.append(Unknown("no answer"))
     (door,) = await harness.work()
     settled = await operator.read("actions", "settle", str(door.action.action_id), "--as", ends_as, *WHY)
-    assert (settled["state"], settled["order"]) == (ends_as.upper(), "WORKING")
+    assert (settled["status"], settled["order"]) == (ends_as.upper(), "WORKING")
     order = await harness.order(intent)
     taken = ends_as == "acked"
     assert order["quantity"] == (12 if taken and command == "REPLACE" else 10)

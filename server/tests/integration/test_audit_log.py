@@ -200,7 +200,7 @@ async def disable(pool: Pool, tenant: Tenant) -> None:
 
 async def halt_organization(pool: Pool, tenant: Tenant) -> None:
     address = Address(organization_id=tenant.account.organization_id, scope=Scope.ORGANIZATION)
-    terms = RuleTerms(parameters={"state": SwitchState.HALTED, "cancel_working": False})
+    terms = RuleTerms(parameters={"status": SwitchState.HALTED, "cancel_working": False})
     await PostgresRuleStore(pool).save_rule(address, SWITCH, terms, "stop", tenant.principal, None)
 
 

@@ -16,13 +16,13 @@ def operator(database: str) -> CommandLine:
 async def test_a_day_is_closed_opened_otherwise_and_reset(operator: CommandLine, pool: Pool) -> None:
     day = ("ARCX", "2027-03-10")
     planned = (await operator.read("calendars", "show", "ARCX", "--date", day[1]))["sessions"]
-    assert [row["session"] for row in planned] == ["overnight", "extended", "regular"]
+    assert [row["session"] for row in planned] == ["OVERNIGHT", "EXTENDED", "REGULAR"]
     assert await operator.say("calendars", "close", *day, *WHY) == "ARCX is closed on 2027-03-10.\n"
     closed = (await operator.read("calendars", "show", "ARCX", "--date", day[1]))["sessions"]
     assert {(row["opens_at"], row["changed"]) for row in closed} == {(None, "a storm")}
     await operator.say("calendars", "open", *day, "10:00", "12:30", *WHY)
     opened = (await operator.read("calendars", "show", "ARCX", "--date", day[1]))["sessions"]
-    assert [row["opens_at"] for row in opened if row["session"] == "regular"] == ["2027-03-10T15:00:00+00:00"]
+    assert [row["opens_at"] for row in opened if row["session"] == "REGULAR"] == ["2027-03-10T15:00:00+00:00"]
     listed = (await operator.read("calendars", "list"))["calendars"]
     assert {row["calendar"]: row["changed_days"] for row in listed}["ARCX"] == 1
     await operator.say("calendars", "reset", *day, "--as", "olga")

@@ -68,7 +68,7 @@ async def test_a_working_order_is_cancelled_when_its_window_has_closed_and_the_r
     assert (rule["code"], rule["verdict"], rule["comparison"], rule["control_version"]) == (
         "OUTSIDE_TRADING_WINDOW",
         "EXCEEDED",
-        "within",
+        "WITHIN",
         1,
     )
     assert not any(start <= rule["observed"] < end for start, end in rule["limit"])

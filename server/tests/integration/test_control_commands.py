@@ -25,7 +25,7 @@ async def test_a_rule_of_the_platform_is_set_listed_and_removed_and_begins_every
     await a_tenant(pool)
     before = await epochs(pool)
     rule = await operator.change("controls", "set", "QTY_MAX", '{"quantity": "500"}', "--reason", "fat fingers")
-    assert (rule["code"], rule["in_force"], rule["version"]) == ("QTY_MAX", 'hard {"quantity": "500"}', 1)
+    assert (rule["code"], rule["in_force"], rule["version"]) == ("QTY_MAX", 'HARD {"quantity": "500"}', 1)
     assert (rule["by"], rule["reason"]) == ("OPERATOR olga", "fat fingers")
     assert await operator.read("controls", "list") == {"rules": [rule]}
     assert "fat fingers" in await operator.say("controls", "list")
@@ -35,7 +35,7 @@ async def test_a_rule_of_the_platform_is_set_listed_and_removed_and_begins_every
     changes = (await operator.read("controls", "history", "QTY_MAX"))["changes"]
     assert [(change["version"], change["after"], change["reason"]) for change in changes] == [
         (2, "removed", "over"),
-        (1, 'hard {"quantity": "500"}', "fat fingers"),
+        (1, 'HARD {"quantity": "500"}', "fat fingers"),
     ]
     assert "removed" in await operator.say("controls", "history", "QTY_MAX")
 
@@ -45,14 +45,14 @@ async def test_a_rule_for_a_time_stands_beside_the_one_for_good(operator: Comman
     until = (await pool.fetchval("select clock_timestamp()") + timedelta(hours=1)).isoformat()
     options = ("--reason", "r", "--mode", "shadow", "--on-missing", "deny", "--expires-at", until)
     rule = await operator.change("controls", "set", "QTY_MAX", '{"quantity": "9"}', *options)
-    assert (rule["in_force"], rule["until"]) == ('shadow {"quantity": "9"}, deny on missing', until)
-    assert rule["otherwise"] == 'hard {"quantity": "5"}'
+    assert (rule["in_force"], rule["until"]) == ('SHADOW {"quantity": "9"}, DENY on missing', until)
+    assert rule["otherwise"] == 'HARD {"quantity": "5"}'
 
 
 async def test_the_platform_is_halted_and_let_go_on(operator: CommandLine) -> None:
-    halted = await operator.change("controls", "set", "SWITCH", '{"state": "HALTED"}', "--reason", "an incident")
-    assert halted["in_force"] == 'hard {"state": "HALTED"}'
-    await operator.change("controls", "set", "SWITCH", '{"state": "ACTIVE"}', "--reason", "over", "--if-version", "1")
+    halted = await operator.change("controls", "set", "SWITCH", '{"status": "HALTED"}', "--reason", "an incident")
+    assert halted["in_force"] == 'HARD {"status": "HALTED"}'
+    await operator.change("controls", "set", "SWITCH", '{"status": "ACTIVE"}', "--reason", "over", "--if-version", "1")
     assert len((await operator.read("controls", "history", "SWITCH"))["changes"]) == 2
 
 
@@ -63,13 +63,13 @@ async def test_the_platform_is_halted_and_let_go_on(operator: CommandLine) -> No
         (("set", "QTY_MAX", "{}", "--reason", "r"), "Nothing was changed: /parameters must be"),
         (("set", "NO_SUCH", "{}", "--reason", "r"), "must be one of"),
         (("set", "SYMBOL_DISABLED", "{}", "--reason", "r"), "must be one of"),
-        (("set", "SWITCH", '{"state": "OFF"}', "--reason", "r"), "Nothing was changed"),
+        (("set", "SWITCH", '{"status": "OFF"}', "--reason", "r"), "Nothing was changed"),
         (
-            ("set", "SWITCH", '{"state": "HALTED"}', "--reason", "r", "--mode", "shadow"),
+            ("set", "SWITCH", '{"status": "HALTED"}', "--reason", "r", "--mode", "shadow"),
             "has no expiry and is always hard",
         ),
         (("set", "QTY_MAX", '{"quantity": "5"}', "--reason", ""), "printable characters"),
-        (("set", "QTY_MAX", '{"quantity": "5"}', "--reason", "r", "--mode", "soft"), "There is no mode called soft"),
+        (("set", "QTY_MAX", '{"quantity": "5"}', "--reason", "r", "--mode", "soft"), "There is no mode called SOFT"),
         (("set", "QTY_MAX", '{"quantity": "5"}', "--reason", "r", "--expires-at", "noon"), "a time with an offset"),
         (
             ("set", "QTY_MAX", '{"quantity": "5"}', "--reason", "r", "--expires-at", "2020-01-01T00:00:00Z"),

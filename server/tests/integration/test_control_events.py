@@ -41,7 +41,7 @@ async def told(pool: Pool, tenant: Tenant) -> list[dict[str, Any]]:
 
 
 def changes(bodies: list[dict[str, Any]]) -> list[tuple[object, ...]]:
-    return [(body["code"], body["change"], body["version"], body["state"]) for body in bodies]
+    return [(body["code"], body["change"], body["version"], body["status"]) for body in bodies]
 
 
 @pytest.mark.parametrize("scope", BELOW)
@@ -55,10 +55,9 @@ async def test_a_rule_is_told_when_it_is_set_changed_and_removed(board: Switchbo
         ("QTY_MAX", "CHANGED", 2, None),
         ("QTY_MAX", "REMOVED", 3, None),
     ]
-    principal = f"{tenant.principal.kind} {tenant.principal.id}"
     subject = "AAPL" if scope is Scope.SYMBOL else None
-    assert {(b["scope"], b["subject"], b["reason"], b["changed_by"]) for b in found} == {
-        (scope, subject, "a drill", principal)
+    assert {(b["scope"], b["subject"], b["reason"], b["principal_type"], b["principal_id"]) for b in found} == {
+        (scope, subject, "a drill", tenant.principal.kind, tenant.principal.id)
     }
 
 
@@ -93,9 +92,11 @@ async def test_a_switch_above_the_account_is_told_by_who_enacts_it_once(
         ("SWITCH", "CHANGED", 2, "REDUCE_ONLY"),
         ("SWITCH", "CHANGED", 3, "ACTIVE"),
     ]
-    who = "OPERATOR" if scope is Scope.PLATFORM else f"{tenant.principal.kind} {tenant.principal.id}"
+    who = ("OPERATOR", None) if scope is Scope.PLATFORM else (tenant.principal.kind, tenant.principal.id)
     subject = tenant.principal.id if scope is Scope.KEY else None
-    assert {(b["scope"], b["subject"], b["changed_by"]) for b in found} == {(scope, subject, who)}
+    assert {(b["scope"], b["subject"], b["principal_type"], b["principal_id"]) for b in found} == {
+        (scope, subject, *who)
+    }
 
 
 @pytest.mark.parametrize("scope", [Scope.ACCOUNT, Scope.ORGANIZATION])
@@ -115,7 +116,10 @@ async def test_an_operator_s_halt_of_an_account_is_told_with_who_and_why(board: 
     operators = PostgresHaltOperators(pool, "olga")
     await operators.set_switch(None, board.harness.tenant.account.id, SwitchState.HALTED, "runaway")
     (body,) = await told(pool, board.harness.tenant)
-    assert (body["state"], body["reason"], body["changed_by"]) == ("HALTED", "runaway", "OPERATOR olga")
+    assert (body["status"], body["reason"], body["principal_type"], body["principal_id"]) == (
+        *("HALTED", "runaway"),
+        *("OPERATOR", "olga"),
+    )
 
 
 async def test_both_controls_of_a_symbol_are_told_and_the_event_is_about_the_symbol(

@@ -270,10 +270,10 @@ async def test_nothing_slips_between_a_change_and_the_commands_that_race_it(pool
         "select verdict || ' at ' || (body::jsonb ->> 'gate') as said,"
         " (body::jsonb ->> 'account_epoch')::bigint % 2 as parity, count(*) from receipts group by 1, 2"
     )
-    skipped = {("REFUSED at door", 0): states["SKIPPED", "SYMBOL_DISABLED"]}
+    skipped = {("REFUSED at DOOR", 0): states["SKIPPED", "SYMBOL_DISABLED"]}
     assert {(row["said"], row["parity"]): row["count"] for row in verdicts} == {
-        ("PASSED at accept", 1): answers[202],
-        ("REFUSED at accept", 0): answers[422],
+        ("PASSED at ACCEPT", 1): answers[202],
+        ("REFUSED at ACCEPT", 0): answers[422],
         **({} if not states["SKIPPED", "SYMBOL_DISABLED"] else skipped),
     }
     assert set(states) <= {("ACKED", None), ("SKIPPED", "SYMBOL_DISABLED")}, states

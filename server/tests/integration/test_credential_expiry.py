@@ -68,7 +68,7 @@ class Relay:
 
 
 async def test_each_warning_comes_once_and_in_its_time(pool: Pool, login_pool: Pool, tenant: Tenant) -> None:
-    relay, warned, seen = Relay(login_pool), ("CREDENTIAL_EXPIRING", "unverified", 2), []
+    relay, warned, seen = Relay(login_pool), ("CREDENTIAL_EXPIRING", "UNVERIFIED", 2), []
     days = [20, 14.01, 13.99, 5, 3.01, 2.99, 1.01, 0.99, 0.5, -0.01, -3]
     for left in days:
         await runs_out_in(pool, tenant, timedelta(days=left))
@@ -76,7 +76,7 @@ async def test_each_warning_comes_once_and_in_its_time(pool: Pool, login_pool: P
             await relay.round()
         seen.append(len(await told(pool, tenant)))
     assert seen == [0, 0, 1, 1, 1, 2, 2, 3, 3, 4, 4]
-    assert await told(pool, tenant) == [warned, warned, warned, ("CREDENTIAL_EXPIRED", "expired", 3)]
+    assert await told(pool, tenant) == [warned, warned, warned, ("CREDENTIAL_EXPIRED", "EXPIRED", 3)]
     assert relay.hints.accounts == [tenant.account.id] * 4
 
 
@@ -96,7 +96,7 @@ async def test_the_end_is_queued_audited_and_evaluated_anew(pool: Pool, login_po
         "select a.credential_status, a.credential_version, a.version, c.control_epoch"
         " from accounts a join account_counters c using (account_id)"
     )
-    assert tuple(account or ()) == ("expired", 1, 3, 3)
+    assert tuple(account or ()) == ("EXPIRED", 1, 3, 3)
     queued = await pool.fetch("select event_type, payload from account_outbox order by outbox_id")
     assert [row["event_type"] for row in queued] == ["credential.created", "credential.updated"]
     assert json.loads(queued[1]["payload"]) == json.loads(queued[0]["payload"])
@@ -105,8 +105,8 @@ async def test_the_end_is_queued_audited_and_evaluated_anew(pool: Pool, login_po
     )
     assert audited is not None
     assert (audited["principal_type"], audited["operation"]) == ("SYSTEM", "credentials expire")
-    assert json.loads(audited["before"])["status"] == "unverified"
-    assert json.loads(audited["after"])["status"] == "expired"
+    assert json.loads(audited["before"])["status"] == "UNVERIFIED"
+    assert json.loads(audited["after"])["status"] == "EXPIRED"
 
 
 async def test_of_many_relays_one_tells(pool: Pool, login_pool: Pool, tenant: Tenant) -> None:
@@ -134,7 +134,7 @@ async def test_what_changed_since_it_was_found_is_left_alone(
     events = await pool.fetchval("select count(*) from account_events")
     assert not await store.record_warning(found)
     assert await pool.fetchval("select count(*) from account_events") == events
-    assert await pool.fetchval("select credential_status from accounts") == "unverified"
+    assert await pool.fetchval("select credential_status from accounts") == "UNVERIFIED"
 
 
 async def test_a_new_credential_is_warned_of_anew(pool: Pool, login_pool: Pool, tenant: Tenant) -> None:
@@ -149,7 +149,7 @@ async def test_a_new_credential_is_warned_of_anew(pool: Pool, login_pool: Pool, 
 async def test_an_end_that_the_broker_told_before_is_not_told_again(
     pool: Pool, login_pool: Pool, tenant: Tenant
 ) -> None:
-    await pool.execute("update accounts set credential_status = 'expired'")
+    await pool.execute("update accounts set credential_status = 'EXPIRED'")
     await runs_out_in(pool, tenant, timedelta(seconds=-1))
     for _ in range(2):
         await Relay(login_pool).round()

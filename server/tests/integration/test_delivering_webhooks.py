@@ -196,9 +196,9 @@ async def test_events_that_are_no_longer_kept_are_told_as_a_gap(post: Post) -> N
     await post.round()
     gap, *events = post.sent()
     assert gap == {
-        "trading_account_id": str(post.tenant.account.id),
+        "account_id": str(post.tenant.account.id),
         "account_seq": 3,
-        "type": "gap",
+        "type": "GAP",
         "gap": {"first_seq": 1, "last_seq": 3, "reason": "RETENTION"},
         "prev_seq": 0,
     }

@@ -63,7 +63,7 @@ async def test_an_action_unknown_for_long_is_flagged_once_with_an_event_and_stay
     assert await flagged(harness) == 1
     assert await harness.states() == [("CREATE", "UNKNOWN", "NO_ANSWER")]
     told = await harness.told("NEEDS_ATTENTION")
-    assert (told["state"], told["unknown"]["writes"]) == ("UNKNOWN", 1)
+    assert (told["status"], told["unknown"]["writes"]) == ("UNKNOWN", 1)
     assert told["unknown"]["flagged_at"] > told["unknown"]["since"]
     count, oldest, needing = await Diagnostics(harness.pool).unknown_actions()
     assert (count, needing) == (1, 1)
@@ -168,7 +168,7 @@ async def test_an_intent_in_doubt_is_shown_with_its_evidence_its_writes_and_what
         await pass_time(harness, FLAG_SECONDS)
         await flag(harness)
         shown = (await api.read(harness.tenant, f"/{intent}")).json()["execution"]
-    assert (fresh["state"], fresh["certainty"]) == ("UNKNOWN", "unknown")
+    assert (fresh["status"], fresh["certainty"]) == ("UNKNOWN", "UNKNOWN")
     assert "flagged_at" not in fresh["unknown"]
     assert [probe["found"] for probe in shown["unknown"]["probes"]] == [False]
     assert shown["unknown"]["writes"] == 1

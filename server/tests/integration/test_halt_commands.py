@@ -25,18 +25,18 @@ async def board(pool: Pool) -> Switchboard:
 def where(board: Switchboard, scope: str) -> tuple[str, ...]:
     account = board.harness.tenant.account
     named = {
-        "account": ("--account", str(account.id)),
-        "organization": ("--organization", str(account.organization_id)),
+        "ACCOUNT": ("--account", str(account.id)),
+        "ORGANIZATION": ("--organization", str(account.organization_id)),
     }
     return named.get(scope, ())
 
 
-@pytest.mark.parametrize("scope", ["platform", "organization", "account"])
+@pytest.mark.parametrize("scope", ["PLATFORM", "ORGANIZATION", "ACCOUNT"])
 async def test_a_halt_shuts_doors_at_its_scope_until_it_is_lifted(
     operator: CommandLine, board: Switchboard, pool: Pool, scope: str
 ) -> None:
     done = await operator.read("halt", *where(board, scope), *WHY, "--yes")
-    assert (done["scope"], done["state"], done["before"], done["cancel_working"]) == (scope, "HALTED", "ACTIVE", True)
+    assert (done["scope"], done["status"], done["before"], done["cancel_working"]) == (scope, "HALTED", "ACTIVE", True)
     (listed,) = (await operator.read("halt", "status"))["halts"]
     assert (listed["scope"], listed["set_by"], listed["reason"]) == (scope, "OPERATOR olga", "runaway strategy")
     assert await Diagnostics(pool).halts_in_force() == {scope: 1}
@@ -54,7 +54,7 @@ async def test_a_halt_may_let_reductions_pass_and_leave_working_orders_alone(
     operator: CommandLine, board: Switchboard
 ) -> None:
     done = await operator.read("halt", "--reduce-only", "--no-cancel-working", *WHY, "--yes")
-    assert (done["state"], done["cancel_working"]) == ("REDUCE_ONLY", False)
+    assert (done["status"], done["cancel_working"]) == ("REDUCE_ONLY", False)
     await board.sweep()
     assert [record["state"] for record in await board.records()] == ["REDUCE_ONLY"]
 

@@ -93,7 +93,7 @@ def quoted(bid: str | None, ask: str | None, last: str | None = None, symbol: st
 async def set_rule(pool: Pool, harness: Harness, code: str = "PRICE_COLLAR") -> None:
     await pool.execute(
         "insert into control_rules (organization_id, scope, subject, code, terms, created_at, updated_at,"
-        " principal_type, principal_id) values ($1, 'organization', '', $2, '{}', now(), now(), 'USER', 'u')",
+        " principal_type, principal_id) values ($1, 'ORGANIZATION', '', $2, '{}', now(), now(), 'USER', 'u')",
         harness.account.organization_id,
         code,
     )

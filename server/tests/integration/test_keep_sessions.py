@@ -64,9 +64,9 @@ async def test_a_new_credential_is_signed_in_and_its_answer_is_on_record(executo
     await executor.refresh(harness.account)
     assert executor.broker.sign_ins == [(harness.account.account_id, "first")]
     standing = await standing_of(harness.pool, harness.account.account_id)
-    assert (standing["status"], standing["answered"], standing["verified"]) == ("valid", True, True)
+    assert (standing["status"], standing["answered"], standing["verified"]) == ("VALID", True, True)
     assert await told(harness.pool) == [
-        ("event", "valid"),
+        ("event", "VALID"),
         ("audit", "credentials answer"),
     ]
     queued = await harness.pool.fetch("select event_type from account_outbox order by outbox_id")
@@ -76,7 +76,7 @@ async def test_a_new_credential_is_signed_in_and_its_answer_is_on_record(executo
     assert [write.key_id for write in executor.broker.writes] == ["first"]
 
 
-@pytest.mark.parametrize(("answer", "status"), [(REFUSED, "invalid"), (EXPIRED, "expired")])
+@pytest.mark.parametrize(("answer", "status"), [(REFUSED, "INVALID"), (EXPIRED, "EXPIRED")])
 async def test_a_refused_credential_lets_nothing_new_pass_and_a_cancel_waits(
     executor: Executor, harness: Harness, answer: SignInRefused, status: str
 ) -> None:
@@ -162,8 +162,8 @@ async def test_an_answer_for_a_version_that_was_replaced_changes_nothing(executo
     await executor.vault.put(harness.tenant, harness.pool, "second")
     gate.set()
     await until_so(lambda: len(executor.heard) == 2)
-    assert (await standing_of(harness.pool, harness.account.account_id))["status"] == "valid"
-    assert [fact for fact in await told(harness.pool) if fact[0] == "event"] == [("event", "valid")]
+    assert (await standing_of(harness.pool, harness.account.account_id))["status"] == "VALID"
+    assert [fact for fact in await told(harness.pool) if fact[0] == "event"] == [("event", "VALID")]
 
 
 async def test_a_broker_out_of_reach_says_nothing_and_is_asked_again_ever_more_slowly(
@@ -175,7 +175,7 @@ async def test_a_broker_out_of_reach_says_nothing_and_is_asked_again_ever_more_s
     executor.broker.admit = is_away
     await executor.vault.put(harness.tenant, harness.pool, "first")
     await executor.refresh(harness.account)
-    assert (await standing_of(harness.pool, harness.account.account_id))["status"] == "unverified"
+    assert (await standing_of(harness.pool, harness.account.account_id))["status"] == "UNVERIFIED"
     assert executor.sessions.failures == [(harness.account.account_id, "ConnectionError")]
     waits = []
     for tries in range(2, 10):
@@ -192,7 +192,7 @@ async def test_a_broker_out_of_reach_says_nothing_and_is_asked_again_ever_more_s
     # A change is tried at once, however long the last one was waited for.
     says(executor.broker, SignedIn())
     await executor.refresh(harness.account)
-    assert (await standing_of(harness.pool, harness.account.account_id))["status"] == "valid"
+    assert (await standing_of(harness.pool, harness.account.account_id))["status"] == "VALID"
 
 
 async def test_the_account_at_the_broker_is_taken_over_once_and_another_is_refused(
@@ -203,12 +203,12 @@ async def test_the_account_at_the_broker_is_taken_over_once_and_another_is_refus
     await executor.vault.put(harness.tenant, harness.pool, "first")
     await executor.refresh(harness.account)
     standing = await standing_of(harness.pool, harness.account.account_id)
-    assert (standing["status"], standing["external_account_id"], standing["expires_at"]) == ("valid", "DU77", runs_out)
+    assert (standing["status"], standing["external_account_id"], standing["expires_at"]) == ("VALID", "DU77", runs_out)
     says(executor.broker, SignedIn("DU78"))
     await executor.vault.put(harness.tenant, harness.pool, "second")
     await executor.refresh(harness.account)
     standing = await standing_of(harness.pool, harness.account.account_id)
-    assert (standing["status"], standing["external_account_id"]) == ("invalid", "DU77")
+    assert (standing["status"], standing["external_account_id"]) == ("INVALID", "DU77")
     assert standing["refusal_code"] == "EXTERNAL_ACCOUNT_MISMATCH"
     assert executor.broker.keys == {}
 
@@ -219,14 +219,14 @@ async def test_a_time_that_ran_out_by_our_record_is_past_whatever_the_broker_say
     await executor.vault.put(harness.tenant, harness.pool, "first")
     await harness.pool.execute("update credentials set expires_at = clock_timestamp()")
     await executor.refresh(harness.account)
-    assert (await standing_of(harness.pool, harness.account.account_id))["status"] == "expired"
+    assert (await standing_of(harness.pool, harness.account.account_id))["status"] == "EXPIRED"
 
 
 async def test_a_question_that_no_message_announced_is_found(executor: Executor, harness: Harness) -> None:
     await executor.vault.put(harness.tenant, harness.pool, "first")
     await executor.sessions.sweep()
     await until_so(lambda: bool(executor.heard))
-    assert (await standing_of(harness.pool, harness.account.account_id))["status"] == "valid"
+    assert (await standing_of(harness.pool, harness.account.account_id))["status"] == "VALID"
     await executor.sessions.sweep()
     assert len(executor.broker.sign_ins) == 1
 
@@ -244,8 +244,8 @@ async def test_to_verify_asks_the_broker_again_and_changes_the_account_only_if_i
         standing = await standing_of(harness.pool, harness.account.account_id)
         assert (standing["answered"], standing["version"]) == (True, version)
     assert [fact for fact in await told(harness.pool) if fact[0] == "event"] == [
-        ("event", "valid"),
-        ("event", "invalid"),
+        ("event", "VALID"),
+        ("event", "INVALID"),
     ]
 
 

@@ -18,7 +18,7 @@ from support.tenancy.statements import Owner
 
 ADD_RULE = (
     "insert into control_rules (organization_id, scope, subject, code, terms, created_at, updated_at, principal_type,"
-    " principal_id) values ('00000000-0000-0000-0000-000000000000', 'platform', '', 'SWITCH', 'x', now(), now(),"
+    " principal_id) values ('00000000-0000-0000-0000-000000000000', 'PLATFORM', '', 'SWITCH', 'x', now(), now(),"
     " '{}', 'y')"
 )
 WRITERS = (Role.TENANT, Role.EXECUTION, Role.DELIVERY)

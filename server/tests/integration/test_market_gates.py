@@ -60,7 +60,7 @@ async def test_a_day_that_an_operator_changes_counts_at_once_at_both_gates(
     assert (await api.submit(harness.tenant, create_body())).status_code == 202
     await hours(pool, "XPAR", 1, 2)
     (rule,) = rules_of(await api.submit(harness.tenant, create_body()))
-    assert (rule["code"], rule["comparison"]) == ("MARKET_CLOSED", "within")
+    assert (rule["code"], rule["comparison"]) == ("MARKET_CLOSED", "WITHIN")
     assert rule["inputs"]["next_open_at"] in rule["would_pass"]
     assert not any(start <= rule["observed"] < end for start, end in rule["limit"])
     assert await harness.work() == []

@@ -57,7 +57,7 @@ async def test_a_new_organization_may_use_controls_unless_the_operator_sells_pla
 ) -> None:
     tenant = await operator.tenant(pool)
     rule = f"/v1/controls/accounts/{tenant.account.id}/rules/QTY_MAX"
-    limit = {"mode": "hard", "parameters": {"quantity": "5"}, "reason": "fat fingers"}
+    limit = {"mode": "HARD", "parameters": {"quantity": "5"}, "reason": "fat fingers"}
     answer = await api.client.put(rule, json=limit, headers={"x-api-key": tenant.key})
     assert answer.status_code == 200, answer.text
     seller = CommandLine(database, {"OPENBELL_SELLS_PLANS": "true"})

@@ -42,22 +42,22 @@ async def test_the_summary_shows_every_queue_with_its_verdict_and_what_to_do(
     operator: CommandLine, pool: Pool, tenant: Tenant
 ) -> None:
     healthy = await operator.run("outbox")
-    assert (healthy.exit_code, healthy.output.count("healthy")) == (0, 3)
+    assert (healthy.exit_code, healthy.output.count("HEALTHY")) == (0, 3)
     await queue_row(pool, tenant, Queue.INTENTS, "failed")
     await queue_row(pool, tenant, Queue.USERS, age=300)
     for _ in range(3):
         await queue_row(pool, tenant, status="completed")
     told = await operator.run("outbox")
     assert told.exit_code == 1
-    assert "intents is failing. 1 row was given up" in told.output
-    assert "users is stuck. A row that is due has waited 30" in told.output
+    assert "intents is FAILING. 1 row was given up" in told.output
+    assert "users is STUCK. A row that is due has waited 30" in told.output
     assert "accounts is" not in told.output
     body = json.loads((await operator.run("outbox", "--json")).output)
-    assert body["verdict"] == "stuck"
+    assert body["verdict"] == "STUCK"
     assert [(queue["name"], queue["verdict"], queue["completed"]) for queue in body["queues"]] == [
-        ("accounts", "healthy", 3),
-        ("intents", "failing", 0),
-        ("users", "stuck", 0),
+        ("accounts", "HEALTHY", 3),
+        ("intents", "FAILING", 0),
+        ("users", "STUCK", 0),
     ]
 
 

@@ -179,7 +179,7 @@ async def test_an_account_with_a_rule_is_asked_about_until_its_broker_says_what_
     await harness.pool.execute(
         "insert into control_rules (organization_id, scope, subject, code, terms, created_at, updated_at,"
         " principal_type, principal_id)"
-        " values ($1, 'organization', '', 'POSITION_MAX', '{}', now(), now(), 'USER', 'u')",
+        " values ($1, 'ORGANIZATION', '', 'POSITION_MAX', '{}', now(), now(), 'USER', 'u')",
         harness.account.organization_id,
     )
     assert await untold() == [harness.account]

@@ -89,7 +89,7 @@ async def test_what_comes_twice_for_an_intent_is_judged_by_what_the_first_left(
     await recorded(harness, store, [*answers, *answers])
     assert len(store.begun) == 2
     assert {state for _, state, _ in await harness.states()} == {"ACKED"}
-    told = await harness.pool.fetchval("select count(*) from account_events where body::jsonb ->> 'state' = 'ACKED'")
+    told = await harness.pool.fetchval("select count(*) from account_events where body::jsonb ->> 'status' = 'ACKED'")
     assert told == len(answers)
 
 

@@ -82,7 +82,7 @@ async def test_a_rule_of_one_key_or_symbol_stops_no_other(pool: Pool, harness: H
     other = replace(harness.tenant, principal=replace(harness.tenant.principal, id="another"))
     await set_rule(pool, other, "QTY_MAX", Scope.KEY, **NOTHING_PASSES)
     await set_rule(pool, harness.tenant, "QTY_MAX", Scope.SYMBOL, **NOTHING_PASSES)
-    assert refusals(await api.submit(harness.tenant, create_body())) == [("QTY_MAX", "symbol")]
+    assert refusals(await api.submit(harness.tenant, create_body())) == [("QTY_MAX", "SYMBOL")]
     assert (await api.submit(harness.tenant, create_body(symbol="MSFT"))).status_code == 202
 
 
@@ -96,7 +96,7 @@ async def test_an_override_ends_by_itself(pool: Pool, harness: Harness, api: Res
     # No change of a rule, and so no epoch: the book that was read holds both.
     await pool.execute("update control_rules set override_expires_at = clock_timestamp()")
     async with rest_api(pool) as fresh:
-        assert refusals(await fresh.submit(harness.tenant, create_body())) == [("QTY_MAX", "account")]
+        assert refusals(await fresh.submit(harness.tenant, create_body())) == [("QTY_MAX", "ACCOUNT")]
     assert await harness.work() == []
 
 
@@ -115,7 +115,7 @@ async def bodies(pool: Pool) -> list[dict[str, Any]]:
     return [json.loads(row["body"]) for row in rows]
 
 
-@pytest.mark.parametrize("terms", ["not JSON", '{"mode":"hard","on_missing":null,"parameters":{"quantity":5}}'])
+@pytest.mark.parametrize("terms", ["not JSON", '{"mode":"HARD","on_missing":null,"parameters":{"quantity":5}}'])
 async def test_a_rule_that_nobody_can_read_lets_nothing_pass_but_cancels(
     pool: Pool, harness: Harness, api: RestApi, terms: str
 ) -> None:
@@ -124,7 +124,7 @@ async def test_a_rule_that_nobody_can_read_lets_nothing_pass_but_cancels(
     await set_rule(pool, harness.tenant, "QTY_MAX", quantity="1000")
     await pool.execute("update control_rules set terms = $1", terms)
     answer = await api.submit(harness.tenant, create_body())
-    assert refusals(answer) == [("QTY_MAX", "account")]
+    assert refusals(answer) == [("QTY_MAX", "ACCOUNT")]
     assert "CONTROL_INPUT_UNAVAILABLE" in answer.json()["detail"]
     assert await harness.work() == []
     assert (await harness.states())[1] == ("CREATE", "SKIPPED", "CONTROL_INPUT_UNAVAILABLE")
@@ -140,7 +140,7 @@ async def test_refusals_at_both_gates_are_numbered_and_chained(pool: Pool, harne
         "select refusal_no, intent_id, seq, body, hash from receipts where verdict = 'REFUSED' order by refusal_no"
     )
     assert [(row["refusal_no"], row["intent_id"], row["seq"]) for row in rows] == [(1, None, None), (2, intent, 1)]
-    assert [json.loads(row["body"])["gate"] for row in rows] == ["accept", "door"]
+    assert [json.loads(row["body"])["gate"] for row in rows] == ["ACCEPT", "DOOR"]
     head = bytes(32)
     for row in rows:
         assert row["hash"] == hashlib.sha256(row["body"].encode()).digest()
@@ -152,7 +152,7 @@ async def test_a_replace_that_reduces_risk_passes_both_gates(pool: Pool, harness
     intent, _ = await harness.working()
     await set_rule(pool, harness.tenant, "QTY_MAX", **NOTHING_PASSES)
     less, more = replace_body(str(intent), "5"), replace_body(str(intent), "15")
-    assert refusals(await api.submit(harness.tenant, more)) == [("QTY_MAX", "account")]
+    assert refusals(await api.submit(harness.tenant, more)) == [("QTY_MAX", "ACCOUNT")]
     assert (await api.submit(harness.tenant, less)).status_code == 202
     assert len(await harness.work()) == 1
     told = (await bodies(pool))[-1]
@@ -175,7 +175,7 @@ async def test_a_replace_is_judged_at_the_door_beside_the_order_as_it_is_then(po
 async def test_open_orders_count_those_that_wait_and_at_the_door_only_those_before(
     pool: Pool, harness: Harness, api: RestApi
 ) -> None:
-    await set_rule(pool, harness.tenant, "OPEN_ORDERS_MAX", count=2, per="account")
+    await set_rule(pool, harness.tenant, "OPEN_ORDERS_MAX", count=2, per="ACCOUNT")
     tenant = harness.tenant
     assert [(await api.submit(tenant, create_body())).status_code for _ in range(3)] == [202, 202, 422]
     assert len(await harness.work()) == 2
@@ -194,7 +194,7 @@ async def test_an_equal_order_is_a_duplicate_unless_its_caller_says_otherwise(
     again = await api.submit(tenant, create_body(), key="k")
     assert (first.status_code, again.status_code) == (202, 202)
     assert again.headers["idempotency-replayed"] == "true"
-    assert refusals(await api.submit(tenant, create_body(), key="l")) == [("DUPLICATE", "account")]
+    assert refusals(await api.submit(tenant, create_body(), key="l")) == [("DUPLICATE", "ACCOUNT")]
     assert (await api.submit(tenant, create_body() | {"allow_duplicate": True})).status_code == 202
     assert (await api.submit(tenant, create_body(symbol="MSFT"))).status_code == 202
     reused = await api.submit(tenant, create_body(symbol="MSFT"), key="k")
@@ -211,7 +211,7 @@ async def test_rates_count_what_was_refused_and_no_replay(
     assert (await api.submit(tenant, create_body(), key="k")).status_code == 202
     for _ in range(5):
         assert (await api.submit(tenant, create_body(), key="k")).status_code == 202
-    assert refusals(await api.submit(tenant, create_body(quantity="200"))) == [("QTY_MAX", "account")]
+    assert refusals(await api.submit(tenant, create_body(quantity="200"))) == [("QTY_MAX", "ACCOUNT")]
     assert (await api.submit(tenant, create_body())).status_code == 202
     assert refusals(await api.submit(tenant, create_body())) == [("RATE_ORDERS", scope)]
     judged = await pool.fetch("select scope, judged from control_rates")
@@ -221,7 +221,7 @@ async def test_rates_count_what_was_refused_and_no_replay(
 async def test_a_deadline_is_kept_at_both_gates(pool: Pool, harness: Harness, api: RestApi) -> None:
     past, later = "2026-01-05T12:00:00Z", "2100-01-05T12:00:00+02:00"
     assert refusals(await api.submit(harness.tenant, create_body() | {"deadline": past})) == [
-        ("STALE_ORDER", "platform")
+        ("STALE_ORDER", "PLATFORM")
     ]
     accepted = await api.submit(harness.tenant, create_body() | {"deadline": later})
     assert accepted.status_code == 202
@@ -238,7 +238,7 @@ async def test_a_position_counts_only_by_the_broker_s_word(pool: Pool, harness: 
     assert "CONTROL_INPUT_UNAVAILABLE" in answer.json()["detail"]
     await pool.execute("update account_counters set positions_as_of = clock_timestamp()")
     assert (await api.submit(harness.tenant, create_body())).status_code == 202
-    assert refusals(await api.submit(harness.tenant, create_body())) == [("POSITION_MAX", "account")]
+    assert refusals(await api.submit(harness.tenant, create_body())) == [("POSITION_MAX", "ACCOUNT")]
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ async def test_both_gates_work_on_the_oldest_schema_with_the_controls_of_symbols
         where = (harness.tenant.account.organization_id, harness.tenant.account.id, Symbol("AAPL"))
         off = ManualControl(manually_disabled=True)
         await PostgresControlStore(old).set_manual(*where, off, harness.tenant.principal)
-        assert refusals(await api.submit(harness.tenant, create_body())) == [("SYMBOL_DISABLED", "symbol")]
+        assert refusals(await api.submit(harness.tenant, create_body())) == [("SYMBOL_DISABLED", "SYMBOL")]
         assert await harness.work() == []
         assert (await harness.states())[1] == ("CREATE", "SKIPPED", "SYMBOL_DISABLED")
         assert await old.fetchval("select count(*) from receipts where verdict = 'REFUSED'") == 2

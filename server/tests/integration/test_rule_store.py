@@ -277,7 +277,7 @@ async def test_a_change_is_audited_with_what_was_before(pool: Pool, tenant: Tena
         "select operation, object_id, before::jsonb #>> '{terms,parameters,quantity}',"
         " after::jsonb #>> '{terms,parameters,quantity}' from openbell.audit_log order by occurred_at"
     )
-    object_id = f"symbol {tenant.account.id} AAPL QTY_MAX"
+    object_id = f"SYMBOL {tenant.account.id} AAPL QTY_MAX"
     assert [tuple(row) for row in rows] == [
         ("controls rule", object_id, None, "5"),
         ("controls rule", object_id, "5", "6"),

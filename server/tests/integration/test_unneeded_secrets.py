@@ -59,10 +59,10 @@ async def test_those_of_a_credential_that_is_gone_go_and_other_accounts_keep_the
 async def test_an_account_that_is_closed_keeps_no_credential_and_no_secrets(pool: Pool) -> None:
     tenant = await a_tenant(pool)
     await seal(pool, tenant, await a_credential(pool, tenant, 1), 1)
-    await pool.execute("update accounts set credential_status = 'valid', credential_version = 1")
+    await pool.execute("update accounts set credential_status = 'VALID', credential_version = 1")
     assert await PostgresAccountRecords(pool, DatabaseClock(pool)).close(tenant.principal, tenant.account.id, None)
     await destroy_orphaned_across_organizations(pool, [tenant.account.id])
     left = "select (select count(*) from credentials), (select count(*) from vault_objects)"
     assert tuple(await pool.fetchrow(left) or ()) == (0, 0)
     standing = await pool.fetchrow("select credential_status, credential_version from accounts")
-    assert tuple(standing or ()) == ("not_required", None)
+    assert tuple(standing or ()) == ("NOT_REQUIRED", None)

@@ -56,7 +56,7 @@ async def test_a_create_that_never_arrived_is_written_again_with_the_same_id_and
     assert again.valid_until > first.valid_until
     assert await harness.states() == [("CREATE", "ACKED", None)]
     told = await harness.told("WRITTEN_AGAIN")
-    assert (told["state"], told["unknown"]["writes"], told["unknown"]["flagged_at"]) == ("UNKNOWN", 2, None)
+    assert (told["status"], told["unknown"]["writes"], told["unknown"]["flagged_at"]) == ("UNKNOWN", 2, None)
     assert "at most 2 times" in told["unknown"]["settles_by"]
 
 

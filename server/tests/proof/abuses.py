@@ -120,7 +120,7 @@ ABUSES = (
     Abuse(
         "change the platform's rules",
         "insert into control_rules (organization_id, scope, subject, code, terms, created_at, updated_at,"
-        " principal_type, principal_id) values ('00000000-0000-0000-0000-000000000000', 'platform', '', 'SWITCH',"
+        " principal_type, principal_id) values ('00000000-0000-0000-0000-000000000000', 'PLATFORM', '', 'SWITCH',"
         " '{{}}', now(), now(), 'OPERATOR', 'p')",
         before=("select set_config('openbell.organization_id', '00000000-0000-0000-0000-000000000000', true)",),
     ),

@@ -59,7 +59,7 @@ class Size:
             "QTY_MAX": {"quantity": "1000"},
             "DUPLICATE": {"window_millis": 1_000},
             "RATE_ORDERS": {"count": 57, "window_millis": 3},
-            "OPEN_ORDERS_MAX": {"count": self.open_of_symbol_max, "per": "symbol"},
+            "OPEN_ORDERS_MAX": {"count": self.open_of_symbol_max, "per": "SYMBOL"},
             "POSITION_MAX": {"quantity": self.position_max},
         }
 

@@ -25,8 +25,8 @@ AAPL = Symbol("AAPL")
 # A kind of rule, what lets nothing pass, and what lets everything pass; the last is judged under the account's lock.
 RULES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "QTY_MAX": ("QTY_MAX", {"quantity": "0.5"}, {"quantity": "1000"}),
-    "HALTED": (SWITCH, {"state": "HALTED"}, {"state": "ACTIVE"}),
-    "REDUCE_ONLY": (SWITCH, {"state": "REDUCE_ONLY"}, {"state": "ACTIVE"}),
+    "HALTED": (SWITCH, {"status": "HALTED"}, {"status": "ACTIVE"}),
+    "REDUCE_ONLY": (SWITCH, {"status": "REDUCE_ONLY"}, {"status": "ACTIVE"}),
 }
 WAYS = ("manual", *(f"{rule} {scope}" for rule in RULES for scope in Scope))
 # The clock is the database's: read after a change was committed, and before the next was asked for.

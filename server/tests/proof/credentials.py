@@ -36,11 +36,11 @@ POLL_SECONDS = 0.01
 VERIFY_TRIES = 5
 # What the paper broker says of keys by their spelling, one after the other on one account.
 SPELT = (
-    ("ACCT-DU77", "valid"),
-    ("WRONG", "invalid"),
-    ("EXPIRED", "expired"),
+    ("ACCT-DU77", "VALID"),
+    ("WRONG", "INVALID"),
+    ("EXPIRED", "EXPIRED"),
     ("ACCT-DU78", "external_account_mismatch"),
-    ("ACCT-DU77-again", "valid"),
+    ("ACCT-DU77-again", "VALID"),
 )
 
 
@@ -162,7 +162,7 @@ async def _prove(figures: Figures, platform: LocalPlatform, size: Size) -> None:
     figures.shown("orders accepted meanwhile", accepted)
     figures.exactly("credentials changed", len(changes.puts), size.credentials)
     figures.exactly("changes that never came to the broker", len(changes.never_came), 0)
-    figures.exactly("keys that verified as valid", answers.count("valid"), ACCOUNTS)
+    figures.exactly("keys that verified as valid", answers.count("VALID"), ACCOUNTS)
     wrong = sum(answer != expected for answer, (_, expected) in zip(spelt, SPELT, strict=True))
     figures.exactly("keys that verified as what they are not", wrong, 0)
     figures.exactly("executors restarted", len(set(pids) - set(running)), 0)

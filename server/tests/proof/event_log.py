@@ -198,7 +198,7 @@ class Follower:
 
     async def follow(self, client: AsyncClient, account_id: str, count: int) -> None:
         """As many events as that, or up to what is gone."""
-        events = client.events(self.token, account_id=account_id, start="live" if self.token else "beginning")
+        events = client.events(self.token, account_id=account_id, start="LIVE" if self.token else "BEGINNING")
         try:
             async with contextlib.aclosing(events):  # type: ignore[type-var]
                 async for event in events:

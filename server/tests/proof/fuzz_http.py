@@ -78,7 +78,7 @@ async def _prepare(platform: LocalPlatform) -> Field:
     body = {"command": {"type": "CREATE", "payload": {"symbol": "AAPL", "order_side": "BUY", "spec": spec}}}
     new_key = {"name": "to be changed", "environment": "paper", "permissions": ["intent:read"]}
     # Nobody is there; what it is about changes rarely.
-    new_webhook = {"url": "https://hooks.invalid", "types": ["account_changed"]}
+    new_webhook = {"url": "https://hooks.invalid", "types": ["ACCOUNT_CHANGED"]}
     async with httpx.AsyncClient(base_url=url, headers={"x-api-key": seeded.api_key}, timeout=60) as client:
         intents = [(await client.post(f"/v1/accounts/{account}/intents", json=body)).json() for _ in range(3)]
         page = (await client.get(f"/v1/accounts/{account}/intents")).json()

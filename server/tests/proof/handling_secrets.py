@@ -120,17 +120,17 @@ class Handling:
     async def _credentials(self) -> None:
         """Good ones, ones that the broker refuses, changes, removal."""
         await self._put(CHANGED, "first version")
-        await self._verify(CHANGED, "valid")
+        await self._verify(CHANGED, "VALID")
         await self._put(CHANGED, "second version")
         await self._put(CHANGED, "third version")
-        await self._verify(CHANGED, "valid")
+        await self._verify(CHANGED, "VALID")
         await self._put(WRONG, "refused by the broker", "WRONG-1")
-        await self._verify(WRONG, "invalid")
+        await self._verify(WRONG, "INVALID")
         await self._put(EXPIRED, "expired at the broker", "EXPIRED-1")
-        await self._verify(EXPIRED, "expired")
+        await self._verify(EXPIRED, "EXPIRED")
         await self._put(EXPIRED, "expired since", "UNTIL-2020-01-01")
         await self._put(MISMATCHED, "of the right account", "ACCT-7")
-        await self._verify(MISMATCHED, "valid")
+        await self._verify(MISMATCHED, "VALID")
         await self._put(MISMATCHED, "of another account", "ACCT-8")
         await self._verify(MISMATCHED, "", 409)
         await self._put(REMOVED, "removed")
@@ -272,7 +272,7 @@ class Handling:
             await self._with_another_key()
         stack.start("executor", {})
         stack.wait_ready("executor")
-        await self._verify(CRASHED, "valid")
+        await self._verify(CRASHED, "VALID")
 
     async def _with_another_key(self) -> None:
         other = self.folder / "other"

@@ -72,9 +72,9 @@ SIZES = {
         seconds=180,
         fills_first=True,
         rounds=(
-            Round(scope="account", queued=1_000, in_flight=50, faults=STUBBORN, mend_seconds=15),
-            Round(scope="organization", queued=1_000, in_flight=50, faults=STUBBORN, mend_seconds=15),
-            Round(scope="platform", queued=1_000, in_flight=50, faults=STUBBORN, mend_seconds=15),
+            Round(scope="ACCOUNT", queued=1_000, in_flight=50, faults=STUBBORN, mend_seconds=15),
+            Round(scope="ORGANIZATION", queued=1_000, in_flight=50, faults=STUBBORN, mend_seconds=15),
+            Round(scope="PLATFORM", queued=1_000, in_flight=50, faults=STUBBORN, mend_seconds=15),
         ),
     ),
     "gate": Size(
@@ -84,10 +84,10 @@ SIZES = {
         # Counts decide: a machine that stands still has its time.
         seconds=300,
         rounds=(
-            Round(scope="account", queued=20, in_flight=3, faults=SLOW | {"cancel_refuse": 0.3}, mend_seconds=1),
+            Round(scope="ACCOUNT", queued=20, in_flight=3, faults=SLOW | {"cancel_refuse": 0.3}, mend_seconds=1),
             # More: the executor goes on while the command that halts is started.
-            Round(scope="organization", queued=40, in_flight=3, faults=SLOW, mend_seconds=0),
-            Round(scope="platform", queued=40, in_flight=3, faults=SLOW, mend_seconds=0),
+            Round(scope="ORGANIZATION", queued=40, in_flight=3, faults=SLOW, mend_seconds=0),
+            Round(scope="PLATFORM", queued=40, in_flight=3, faults=SLOW, mend_seconds=0),
         ),
     ),
 }
@@ -239,11 +239,11 @@ async def _working(stage: Stage, account: str) -> int:
 
 async def _halt(stage: Stage, scope: str) -> None:
     """An account's over REST; those of many by the operator's command, which knows the database only."""
-    if scope == "account":
+    if scope == "ACCOUNT":
         settings = stage.platform.client_environment()
         headers = {"x-api-key": settings["OPENBELL_API_KEY"]}
         async with httpx.AsyncClient(base_url=settings["OPENBELL_URL"], headers=headers, timeout=60) as http:
-            body = {"state": "HALTED", "cancel_working": True, "reason": "a proof"}
+            body = {"status": "HALTED", "cancel_working": True, "reason": "a proof"}
             paths = [f"/v1/controls/accounts/{account}/switch" for account in stage.accounts]
             answers = await asyncio.gather(*(http.put(path, json=body) for path in paths))
         assert {answer.status_code for answer in answers} == {200}, [answer.text for answer in answers]
@@ -252,7 +252,7 @@ async def _halt(stage: Stage, scope: str) -> None:
 
 
 async def _operate(stage: Stage, command: str, scope: str) -> None:
-    of = ["--organization", str(stage.platform.seeded.organization_id)] if scope == "organization" else []
+    of = ["--organization", str(stage.platform.seeded.organization_id)] if scope == "ORGANIZATION" else []
     words = [sys.executable, "-m", "openbell_server", command, *of, "--reason", "a proof", "--yes", "--json"]
     environment = stage.platform.stack.environment_of("api") | {"OPENBELL_DATABASE_URL": stage.platform.owner_url}
     done = await asyncio.to_thread(
@@ -322,7 +322,7 @@ async def _resume(stage: Stage, one: Round) -> None:
     stage.platform.services.nats.start()
     assert stage.platform.services.redis is not None
     stage.platform.services.redis.start()
-    if one.scope != "account":
+    if one.scope != "ACCOUNT":
         await _operate(stage, "resume", one.scope)
         return
     async with operator_store(stage.platform.owner_url, "proof") as store:

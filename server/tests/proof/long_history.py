@@ -164,7 +164,7 @@ class _History:
             {"symbol": "AAPL"},
             {"client_reference_id": "rare"},
             {"action_type": "CREATE"},
-            {"created_after": "2001-01-01T00:00:00Z", "symbol": "MSFT"},
+            {"since": "2001-01-01T00:00:00Z", "symbol": "MSFT"},
         ]
         return [self._read("", **query) for query in queries]
 

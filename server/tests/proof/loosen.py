@@ -77,7 +77,7 @@ def pairs() -> Iterator[Pair]:
         switch = f"{SCOPES[scope]}/switch"
         for loose, strict in SWITCHES:
             yield Pair(
-                name=f"{scope} switch {loose['state']} {strict['state']}",
+                name=f"{scope} switch {loose['status']} {strict['status']}",
                 by_keys=scope in ("account", "symbol"),
                 loose=(Call("PUT", switch, {"reason": "tests", **loose}),),
                 strict=(Call("PUT", switch, {"reason": "tests", **strict}),),
@@ -106,7 +106,7 @@ def _rules(scope: str) -> Iterator[Pair]:
     for compared, rows in ((True, RULES), (False, INCOMPARABLE)):
         for place, (code, one, other) in enumerate(rows):
             path = f"{SCOPES[scope]}/rules/{code}"
-            bodies = [{"mode": "hard", "parameters": each, "reason": "tests"} for each in (one, other)]
+            bodies = [{"mode": "HARD", "parameters": each, "reason": "tests"} for each in (one, other)]
             lists = {one.get("list"), other.get("list")}
             if code == "RESTRICTED" and (scope == "symbol" or (scope == "key" and "deny" in lists)):
                 continue
@@ -115,7 +115,7 @@ def _rules(scope: str) -> Iterator[Pair]:
             if compared:
                 yield a_pair(f"removed {place}", code, (Call("DELETE", path),), calls[1], compared=True)
     path = f"{SCOPES[scope]}/rules/QTY_MAX"
-    permanent = Call("PUT", path, {"mode": "hard", "parameters": {"quantity": "10"}, "reason": "tests"})
+    permanent = Call("PUT", path, {"mode": "HARD", "parameters": {"quantity": "10"}, "reason": "tests"})
     for name, one, other in TERMS:
         loose, strict = ((permanent, Call("PUT", path, {**each, "reason": "tests"})) for each in (one, other))
         yield a_pair(name, "QTY_MAX", loose, strict, compared=True)
@@ -144,7 +144,7 @@ def _accounts() -> Iterator[Pair]:
     yield Pair(name="account name", loose=named[0], strict=named[1], loosens=(False, False), read=path)
     new = Call("POST", "/v1/accounts", {"name": "fresh", "broker": "paper", "environment": "paper"})
     switch = f"{SCOPES['account']}/switch"
-    halted, resumed = (Call("PUT", switch, {"state": each, "reason": "tests"}) for each in ("HALTED", "ACTIVE"))
+    halted, resumed = (Call("PUT", switch, {"status": each, "reason": "tests"}) for each in ("HALTED", "ACTIVE"))
     for name, stop in (("disabled", off), ("halted", halted)):
         # The states are of another account: while it is stopped, opening loosens, and otherwise it does not.
         yield Pair(

@@ -50,7 +50,7 @@ class Log:
     grown: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def follow(self, client: AsyncClient) -> None:
-        async for event in client.events(account_id=self.account_id, start="beginning"):
+        async for event in client.events(account_id=self.account_id, start="BEGINNING"):
             async with self.grown:
                 self.events.append(event)
                 self.grown.notify_all()

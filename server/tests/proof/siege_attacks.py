@@ -48,6 +48,8 @@ class Attack:
     # There were as many answers as the plan asks for.
     complete: asyncio.Event = field(default_factory=asyncio.Event)
     connecting: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONNECTING_MAX))
+    # An answer without which it has not begun.
+    required: str | None = None
 
     @property
     def count(self) -> int:
@@ -57,6 +59,8 @@ class Attack:
         """Count an answer of one of the attackers; the attack has begun when each has had one."""
         self.answers[str(answer)] += 1
         self.tried[number] += 1
+        if self.required is not None and not self.answers[self.required]:
+            return
         if len(self.tried) >= (self.count if needed is None else needed):
             self.begun.set()
         if self.answers.total() >= self.count:
@@ -194,8 +198,8 @@ async def create_keys(attack: Attack) -> None:
 
 
 async def backtest(attack: Attack) -> None:
-    rules = [{"scope": "account", "code": "QTY_MAX", "parameters": {"quantity": "5"}}]
-    body = {"account_id": attack.plan["account"], "rules": rules, "from": attack.plan["since"]}
+    rules = [{"scope": "ACCOUNT", "code": "QTY_MAX", "parameters": {"quantity": "5"}}]
+    body = {"account_id": attack.plan["account"], "rules": rules, "since": attack.plan["since"]}
     headers = {"x-api-key": attack.plan["keys"][0]}
     await attack.call(lambda client, _: client.post("/v1/controls/backtest", json=body, headers=headers), 0.0)
 
@@ -205,7 +209,7 @@ async def scan_lists(attack: Attack) -> None:
     queries = (
         {"symbol": "RARE"},
         {"client_reference_id": "nobody"},
-        {"created_after": "2001-01-01T00:00:00Z", "symbol": "NONE"},
+        {"since": "2001-01-01T00:00:00Z", "symbol": "NONE"},
         {"limit": "100"},
     )
     url, keys = f"/v1/accounts/{attack.plan['account']}/intents", attack.plan["keys"]
@@ -220,10 +224,11 @@ async def scan_lists(attack: Attack) -> None:
 async def stall_webhooks(attack: Attack) -> None:
     """Receivers that read a delivery and do not answer, and orders that make events for them."""
     stalled: list[asyncio.StreamWriter] = []
+    attack.required = "delivery received"
 
     async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         stalled.append(writer)
-        attack.note("delivery received")
+        attack.note(attack.required)
         with contextlib.suppress(OSError):
             while await reader.read(65536):
                 pass

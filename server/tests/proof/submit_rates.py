@@ -28,7 +28,7 @@ _SIZE: Rules = [("QTY_MAX", scope, {"quantity": "1000000"}) for scope in (Scope.
 STATELESS: Rules = [
     *_SIZE,
     ("QTY_MIN", Scope.ACCOUNT, {"quantity": "1"}),
-    ("RESTRICTED", Scope.ORGANIZATION, {"list": "deny", "symbols": ["MSFT"]}),
+    ("RESTRICTED", Scope.ORGANIZATION, {"list": "DENY", "symbols": ["MSFT"]}),
 ]
 _RATE = {"count": 1_000, "window_millis": 1_000}
 MANY: Rules = [

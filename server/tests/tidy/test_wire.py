@@ -11,7 +11,7 @@ PROTO = Path(__file__).parents[3] / "proto"
 TRADING = (PROTO / "trading.proto").read_text()
 # what a client would notice → (what stood there, what stands there now)
 BREAKS = {
-    "a field removed": ("  string trading_account_id = 1;\n  // 1, 2", "  // 1, 2"),
+    "a field removed": ("  string account_id = 1;\n  // 1, 2", "  // 1, 2"),
     "a field renumbered": ("string intent_id = 1;", "string intent_id = 77;"),
     "a field renamed": ("string client_order_id = 3;", "string order_id = 3;"),
     "a field of another type": ("int64 account_seq = 2;", "string account_seq = 2;"),

@@ -46,7 +46,7 @@ def call_more(history: History, intent_id: str, **changes: Any) -> History:
     """The intent's create once more, after all that was."""
     create, _ = about(history, intent_id)
     now = max(call.ended for call in history.calls) + 1
-    state = next(action.state for action in history.books.actions if action.intent_id == intent_id)
+    state = next(action.status for action in history.books.actions if action.intent_id == intent_id)
     late = replace(create, begun=now, ended=now + 1, sight=replace(read_sight(history, intent_id), seq=1, state=state))
     return replace(history, calls=[*history.calls, replace(late, **changes)])
 
@@ -179,7 +179,7 @@ def unfinished(history: History) -> History:
     """An order that waits for ever, as nobody ever saw it end."""
     latest = history.books.intents[ABSENT]
     assert latest.execution is not None
-    pending = msgspec.structs.replace(latest.execution, state="PENDING_NEW")
+    pending = msgspec.structs.replace(latest.execution, status="PENDING_NEW")
     history = with_events(history, ABSENT, order_as("FAILED", state="PENDING_NEW"), "log", "followed")
     unread = [call for call in history.calls if call.intent_id != ABSENT or call.operation is not Operation.READ]
     return replace(with_latest(history, msgspec.structs.replace(latest, execution=pending)), calls=unread)

@@ -39,7 +39,7 @@ class Account(Record, frozen=True, kw_only=True):
     timezone: str
     disabled: bool
     credential_status: str
-    session_state: str
+    session_status: str
     created_at: datetime
     updated_at: datetime
     version: int

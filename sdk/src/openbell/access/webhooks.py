@@ -77,7 +77,7 @@ class WebhookTest(Record, frozen=True, kw_only=True):
     """The target's answer to a test message, or the error if there was none."""
 
     message_id: str
-    is_taken: bool
+    delivered: bool
     duration_millis: int
     status: int | None = None
     error: str | None = None

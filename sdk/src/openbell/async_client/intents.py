@@ -16,6 +16,7 @@ from openbell.intents.order_lists import (
     Positions,
     RecordedExecution,
     following_events,
+    history_query,
 )
 from openbell.intents.orders import Side, Spec, TimeWindow
 from openbell.intents.requests import CreateOptions, ListOptions, ReplaceOptions, SubmitOptions, account_page
@@ -123,14 +124,15 @@ class AsyncIntentCalls(AsyncCalls):
 
     async def event_history(self, **options: Unpack[HistoryOptions]) -> AsyncIterator[Event]:
         """List past events up to now, the oldest first; raises EventMissed if some are no longer in the log."""
-        lists = {"types": ",".join(options.get("types") or ()), "symbols": ",".join(options.get("symbols") or ())}
-        following: Request | None = account_page(self._connection, "events", {**options, **lists})
+        following: Request | None = account_page(
+            self._connection, "events", history_query(options), options.get("resume_token")
+        )
         while following is not None:  # ends at the newest event
             found = await self._session.fetch(following, EventPage)
             found.require_whole()
-            for event in found.events:
+            for event in found.data:
                 yield event
-            following = following_events(following, found.next_token)
+            following = following_events(following, found.next_cursor)
 
     async def _evaluate(self, request: Request, account_id: str | None) -> Evaluation:
         return await self._session.fetch(requests.evaluation(self._connection, request, account_id), Evaluation)

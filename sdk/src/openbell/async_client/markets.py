@@ -26,7 +26,7 @@ class AsyncMarketCalls(AsyncCalls):
         self, calendar: str, *, since: str | None = None, until: str | None = None
     ) -> MarketSessions:
         """Read when a market is open, between two trade dates such as 2026-11-27 (default: the next week)."""
-        days = without_none({"from": since, "to": until})
+        days = without_none({"since": since, "until": until})
         return await self._session.get(MarketSessions, path_of("calendars", calendar, "sessions"), days)
 
     async def give_references(

@@ -161,7 +161,7 @@ def _show(call: Call, accounts: "Iterable[Account]") -> None:
             account.name,
             account.broker,
             account.environment,
-            account.session_state + ("" if account.halt_code is None else f" ({account.halt_code})"),
+            account.session_status + ("" if account.halt_code is None else f" ({account.halt_code})"),
             account.credential_status,
             account.version,
         ),

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from openbell.events.records import Event
     from openbell.events.subscriptions import EventOptions, Start
 
-_STARTS: "Final[dict[str, Start]]" = {"now": "live", "primed": "primed", "beginning": "beginning"}
+_STARTS: "Final[dict[str, Start]]" = {"now": "LIVE", "primed": "PRIMED", "beginning": "BEGINNING"}
 
 app = group("Follow the events of an account.")
 Types = Annotated[
-    list[str] | None, typer.Option("--type", help="Only events of this type, e.g. broker_trade; may be repeated.")
+    list[str] | None, typer.Option("--type", help="Only events of this type, e.g. BROKER_TRADE; may be repeated.")
 ]
 Symbols = Annotated[
     list[str] | None,
@@ -47,9 +47,9 @@ def tail(
     """Print events as they happen until Ctrl-C. Reconnects by itself and continues where it was."""
     options: EventOptions = {
         "organization": everywhere,
-        "types": types or (),
+        "types": [each.upper() for each in types or ()],
         "symbols": symbols or (),
-        "start": _STARTS.get(begin, "live"),
+        "start": _STARTS.get(begin, "LIVE"),
         "transport": "sse" if over_sse else None,
     }
     token = None if begin in _STARTS else begin
@@ -75,7 +75,9 @@ def list_events(
     limit: AtMost = None,
 ) -> None:
     """List past events, the oldest in the log first."""
-    past = call.client.event_history(after_seq=after_seq, resume_token=token, types=types or (), symbols=symbols or ())
+    past = call.client.event_history(
+        after_seq=after_seq, resume_token=token, types=[each.upper() for each in types or ()], symbols=symbols or ()
+    )
     for _ in _shown(call, islice(past, limit)):
         pass
 

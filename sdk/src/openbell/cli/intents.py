@@ -88,7 +88,7 @@ def create(
     finally:
         _show(call, action)
         _show_shadows(call, action)
-    if wait and action.execution is not None and action.execution.state in _REFUSED_STATES:
+    if wait and action.execution is not None and action.execution.status in _REFUSED_STATES:
         raise typer.Exit(REFUSED)
 
 

@@ -110,7 +110,7 @@ def list_positions(call: Call) -> None:
         if held.as_of
         else "the sum of executions"
     )
-    typer.echo(f"After event {held.account_seq}; {source}.{'' if held.is_complete else ' There are more.'}")
+    typer.echo(f"After event {held.account_seq}; {source}.{'' if held.complete else ' There are more.'}")
 
 
 def order_text(order: "BrokerOrder | ExternalOrder") -> str:

@@ -17,12 +17,12 @@ VALUES_MAX: Final = 6
 _STYLES: Final = {"REFUSED": "bold red", "WOULD_REFUSE": "yellow", "PASSED": "green", "EXCEEDED": "yellow"}
 _LINE: Final = ("verdict", "code", "scope", "limit", "observed", "version", "what would pass")
 _COMPARISONS: Final = {
-    "at_most": "at most",
-    "at_least": "at least",
-    "multiple_of": "a multiple of",
-    "one_of": "one of",
-    "none_of": "none of",
-    "within": "within",
+    "AT_MOST": "at most",
+    "AT_LEAST": "at least",
+    "MULTIPLE_OF": "a multiple of",
+    "ONE_OF": "one of",
+    "NONE_OF": "none of",
+    "WITHIN": "within",
 }
 
 
@@ -30,15 +30,15 @@ def show_receipt(receipt: Receipt) -> None:
     table = facts_table()
     table.add_row("receipt", cell(receipt.id))
     table.add_row("verdict", _verdict(receipt.verdict))
-    at = "at the door" if receipt.gate == "door" else "as it was submitted"
+    at = "at the door" if receipt.gate == "DOOR" else "as it was submitted"
     number = "" if receipt.refusal_no is None else f", refusal {receipt.refusal_no}"
     table.add_row("evaluated", cell(f"{time_text(receipt.created_at)}, {at}{number}"))
     if receipt.intent_id is not None:
         table.add_row("intent", cell(f"{receipt.intent_id}, action {receipt.seq}"))
-    table.add_row("command", cell(command_line(receipt.body.get("command", {}))))
-    if exempt := receipt.body.get("exempt"):
+    table.add_row("command", cell(command_line(receipt.receipt.get("command", {}))))
+    if exempt := receipt.receipt.get("exempt"):
         table.add_row("exempt", cell(str(exempt)))
-    if receipt.body.get("watched_only"):
+    if receipt.receipt.get("watched_only"):
         table.add_row("only watched", "the organization does not enforce its rules on paper accounts")
     table.add_row("hash", cell(receipt.hash))
     console().print(table)
@@ -129,7 +129,7 @@ def _findings(findings: Iterable[Finding]) -> Table:
         table.add_row(
             _verdict(finding.verdict),
             cell(finding.code),
-            cell(finding.scope if finding.mode == "hard" else f"{finding.scope}, {finding.mode}"),
+            cell(finding.scope if finding.mode == "HARD" else f"{finding.scope}, {finding.mode}"),
             cell(_limit(finding)),
             _observed(finding),
             cell("default" if finding.control_version is None else str(finding.control_version)),

@@ -44,7 +44,7 @@ def facts_table() -> Table:
 
 
 def show_actions(actions: Iterable[Action]) -> None:
-    table = Table("recorded", "intent", "seq", "action", "order", "state", "reference", box=None, header_style="bold")
+    table = Table("recorded", "intent", "seq", "action", "order", "status", "reference", box=None, header_style="bold")
     for action in actions:
         table.add_row(
             cell(time_text(action.created_at)),
@@ -52,7 +52,7 @@ def show_actions(actions: Iterable[Action]) -> None:
             cell(str(action.seq)),
             cell(action.action_type),
             cell(order_line(action)),
-            state_of(action.state, action.reason),
+            state_of(action.status, action.reason),
             cell(action.client_reference_id or ""),
         )
     console().print(table)
@@ -71,7 +71,7 @@ def show_action(action: Action) -> None:
     table.add_row("intent", cell(action.intent_id))
     table.add_row("order", cell(order_line(action)))
     table.add_row("action", cell(f"{action.seq} {action.action_type}, recorded {time_text(action.created_at)}"))
-    table.add_row("state", state_of(action.state, action.reason))
+    table.add_row("status", state_of(action.status, action.reason))
     table.add_row("receipt", cell(action.receipt_id))
     if action.client_reference_id:
         table.add_row("reference", cell(action.client_reference_id))
@@ -83,7 +83,7 @@ def show_action(action: Action) -> None:
 
 
 def show_statistics(statistics: Statistics) -> None:
-    window, latency = statistics.window, statistics.dispatch_latency_ms
+    window, latency = statistics.window, statistics.dispatch_latency_millis
     table = facts_table()
     table.add_row("window", cell(f"{time_text(window.since)} to {time_text(window.until)}"))
     table.add_row("intents", str(statistics.intents))
@@ -112,7 +112,7 @@ def show_event(event: Event) -> None:
     elif event.intent_action is not None:
         action = event.intent_action
         line.append(f"action  {printable(action.intent_id)}  {action.seq} {printable(action.action_type)}  ")
-        line.append_text(state_of(action.state, action.reason))
+        line.append_text(state_of(action.status, action.reason))
         if action.unknown is not None:
             line.append(f"  since {time_text(action.unknown.since)}, written {action.unknown.writes}x")
     elif event.broker_trade is not None:
@@ -152,9 +152,10 @@ def _add_account_event(line: Text, event: Event) -> None:
         line.append("so far  this is the current state; later events follow")
     elif event.control_changed is not None:
         control = event.control_changed
-        parts = (control.scope, control.subject, control.code, control.change, control.state)
+        parts = (control.scope, control.subject, control.code, control.change, control.status)
         line.append(f"control {printable(' '.join(filter(None, parts)))}")
-        line.append(f"  by {printable(control.changed_by)}" if control.changed_by else "")
+        who = " ".join(filter(None, (control.principal_type, control.principal_id)))
+        line.append(f"  by {printable(who)}" if who else "")
         line.append(f": {printable(control.reason)}" if control.reason else "")
 
 
@@ -167,7 +168,7 @@ def order_line(action: Action) -> str:
 
 
 def _add_execution(table: Table, execution: Execution) -> None:
-    table.add_row("execution", state_of(execution.state, None))
+    table.add_row("execution", state_of(execution.status, None))
     price = f" at {plain(execution.average_price)}" if execution.average_price is not None else ""
     table.add_row("filled", f"{plain(execution.filled_quantity)}{price}, {plain(execution.leaves_quantity)} open")
     if execution.broker_order_ids:

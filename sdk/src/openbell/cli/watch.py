@@ -25,7 +25,7 @@ def watch(call: Call, over_sse: OverSse = False) -> None:
     """Show an account's open orders and positions, and update them until Ctrl-C."""
     from openbell.cli.tables import console
 
-    options: EventOptions = {"start": "primed", "transport": "sse" if over_sse else None}
+    options: EventOptions = {"start": "PRIMED", "transport": "sse" if over_sse else None}
     screen = console()
     with contextlib.suppress(KeyboardInterrupt):
         if call.as_json:

@@ -28,14 +28,19 @@ _without_output = connected(token=True, json=False)
 def create(
     call: Call,
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="For example https://example.com/openbell.")],
-    types: Annotated[list[str], typer.Argument(metavar="TYPE...", help="For example broker_trade broker_order.")],
+    types: Annotated[list[str], typer.Argument(metavar="TYPE...", help="For example BROKER_TRADE BROKER_ORDER.")],
     description: Annotated[
         str | None, typer.Option("--description", help="A text for people.", show_default=False)
     ] = None,
     accounts: Accounts = None,
 ) -> None:
     """Create a webhook and print its secret. It cannot be printed again."""
-    call.show(call.client.webhooks.create(address, types, description=description, account_ids=accounts), _show)
+    call.show(
+        call.client.webhooks.create(
+            address, [each.upper() for each in types], description=description, account_ids=accounts
+        ),
+        _show,
+    )
 
 
 @app.command("list")
@@ -72,9 +77,11 @@ def rotate(call: Call, webhook: WebhookArgument) -> None:
 def send_test(call: Call, webhook: WebhookArgument) -> None:
     """Send a test message now, and print the target's answer. Exits with 1 if the target does not accept it."""
     tried = call.client.webhooks.test(webhook)
-    answer = f"{tried.status} after {tried.duration_millis} ms" if tried.is_taken else f"{tried.error}: {tried.message}"
-    call.show_line(tried, f"{'taken' if tried.is_taken else 'not taken'}  {answer}")
-    if not tried.is_taken:
+    answer = (
+        f"{tried.status} after {tried.duration_millis} ms" if tried.delivered else f"{tried.error}: {tried.message}"
+    )
+    call.show_line(tried, f"{'taken' if tried.delivered else 'not taken'}  {answer}")
+    if not tried.delivered:
         raise typer.Exit(1)
 
 

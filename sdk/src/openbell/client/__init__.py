@@ -69,15 +69,15 @@ class Client(IntentCalls, ControlCalls, MarketCalls, ReceiptCalls):
     def events(self, resume_token: str | None = None, **options: Unpack[EventOptions]) -> Iterator[Event]:
         """Follow the account's events; reconnects by itself and never skips an event.
 
-        It starts with new events, after `resume_token`, or as the option `start` defines: live, primed (the current
-        orders and positions first) or beginning. The sync client subscribes before this returns, the async client
+        It starts with new events, after `resume_token`, or as the option `start` defines: LIVE, PRIMED (the current
+        orders and positions first) or BEGINNING. The sync client subscribes before this returns, the async client
         at the first iteration. Raises EventMissed if events were lost, and Unreachable after too many failed attempts.
         """
         return opened(self._follow(subscription_of(self._connection, resume_token, options)))
 
     def mirror(self, *, account_id: str | None = None, transport: Transport | None = None) -> Mirror:
         """Follow the account's open orders and positions: `with client.mirror() as mirror: …`."""
-        options: EventOptions = {"account_id": account_id, "start": "primed", "transport": transport}
+        options: EventOptions = {"account_id": account_id, "start": "PRIMED", "transport": transport}
         subscription = subscription_of(self._connection, None, options)
         return Mirror(self._follow(subscription), subscription)
 

@@ -11,8 +11,8 @@ from openbell.controls.rule_requests import (
     RemoveOptions,
     RuleOptions,
     RuleScope,
-    State,
     SwitchOptions,
+    SwitchStatus,
     TimeOptions,
     scope_path,
     symbol_path,
@@ -42,7 +42,7 @@ class ControlCalls(Calls):
         `mode` is hard (default) or shadow, which only records what the rule would refuse. With `if_version` it raises
         Conflict unless the rule has that version; 0: unless it is not set.
         """
-        body = {"mode": options.get("mode", "hard"), "parameters": dict(parameters), "reason": reason}
+        body = {"mode": options.get("mode", "HARD"), "parameters": dict(parameters), "reason": reason}
         if on_missing := options.get("on_missing"):
             body["on_missing"] = on_missing
         if expires_at := options.get("expires_at"):
@@ -65,13 +65,13 @@ class ControlCalls(Calls):
         """Read the switch of one scope. The switch of a wider scope may be stricter."""
         return self._session.get(Switch, scope_path(self._connection, scope, "switch"))
 
-    def set_switch(self, state: State, *, reason: str, **options: Unpack[SwitchOptions]) -> Switch:
+    def set_switch(self, status: SwitchStatus, *, reason: str, **options: Unpack[SwitchOptions]) -> Switch:
         """Set the switch of a scope to HALTED, REDUCE_ONLY or ACTIVE.
 
         With `cancel_working` the platform also cancels the working orders of the scope. To set a switch to a less
-        strict state, use the access token of a user; an API key raises PermissionDenied.
+        strict status, use the access token of a user; an API key raises PermissionDenied.
         """
-        body: dict[str, Any] = {"state": state, "reason": reason}
+        body: dict[str, Any] = {"status": status, "reason": reason}
         if options.get("cancel_working"):
             body["cancel_working"] = True
         path = scope_path(self._connection, options, "switch")

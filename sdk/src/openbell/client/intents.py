@@ -17,6 +17,7 @@ from openbell.intents.order_lists import (
     Positions,
     RecordedExecution,
     following_events,
+    history_query,
 )
 from openbell.intents.orders import Side, Spec, TimeWindow
 from openbell.intents.requests import CreateOptions, ListOptions, ReplaceOptions, SubmitOptions, account_page
@@ -124,13 +125,14 @@ class IntentCalls(Calls):
 
     def event_history(self, **options: Unpack[HistoryOptions]) -> Iterator[Event]:
         """List past events up to now, the oldest first; raises EventMissed if some are no longer in the log."""
-        lists = {"types": ",".join(options.get("types") or ()), "symbols": ",".join(options.get("symbols") or ())}
-        following: Request | None = account_page(self._connection, "events", {**options, **lists})
+        following: Request | None = account_page(
+            self._connection, "events", history_query(options), options.get("resume_token")
+        )
         while following is not None:  # ends at the newest event
             found = self._session.fetch(following, EventPage)
             found.require_whole()
-            yield from found.events
-            following = following_events(following, found.next_token)
+            yield from found.data
+            following = following_events(following, found.next_cursor)
 
     def _evaluate(self, request: Request, account_id: str | None) -> Evaluation:
         return self._session.fetch(requests.evaluation(self._connection, request, account_id), Evaluation)

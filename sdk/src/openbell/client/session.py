@@ -107,8 +107,8 @@ class Session:
         if seen is None:
             assert error is not None
             raise error
-        state = seen.state if seen.execution is None else seen.execution.state
-        raise NotFinal(f"Intent {seen.intent_id} is still {state} after {timeout:g} seconds.", action=seen)
+        status = seen.status if seen.execution is None else seen.execution.status
+        raise NotFinal(f"Intent {seen.intent_id} is still {status} after {timeout:g} seconds.", action=seen)
 
     def _exchange(self, request: Request) -> tuple[Reply | NoReply, str]:
         """The last answer, and why an earlier attempt may have taken effect although that answer does not show it."""

@@ -74,7 +74,7 @@ def backtest_request(connection: Connection, rules: Sequence[Mapping[str, Any]],
         "replace": options.get("replace", True),
         "limit": options.get("limit", 20),
     }
-    for name, moment in (("from", options.get("since")), ("to", options.get("until"))):
+    for name, moment in (("since", options.get("since")), ("until", options.get("until"))):
         if moment is not None:
             body[name] = text_of(name, moment)
     return replace(change("POST", "/v1/controls/backtest", body), patience=PATIENCE_SECONDS)

@@ -5,13 +5,6 @@ from datetime import datetime
 from openbell.models import Record
 
 
-class SetBy(Record, frozen=True, kw_only=True):
-    """Who set a switch; an operator of the platform has no id here."""
-
-    type: str
-    id: str | None = None
-
-
 class InFlightCommand(Record, frozen=True, kw_only=True):
     """A command that was sent before a halt and had no outcome at the halt."""
 
@@ -20,7 +13,7 @@ class InFlightCommand(Record, frozen=True, kw_only=True):
     action_id: str
     action_type: str
     symbol: str
-    state: str
+    status: str
     door_opened_at: datetime
     settled_at: datetime | None = None
 
@@ -39,11 +32,13 @@ class Halt(Record, frozen=True, kw_only=True):
     """A switch that stops an account or a part of it, and its effect on commands in its scope."""
 
     scope: str
-    state: str
+    status: str
     version: int
     since: datetime
     cancel_working: bool
-    set_by: SetBy
+    principal_type: str
+    # An operator of the platform has no id here.
+    principal_id: str | None = None
     # When the account's executor recorded it; no door opened after it was set.
     noticed_at: datetime | None = None
     # Always 0; None for a switch that accepts commands that reduce a position.

@@ -5,8 +5,6 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-import msgspec
-
 from openbell.models import Record
 from openbell.requests import Request, change, text_of
 
@@ -26,8 +24,8 @@ class ReferencePrice(Record, frozen=True, kw_only=True):
 class ExchangeRate(Record, frozen=True, kw_only=True):
     """The value of one unit of from_currency in to_currency."""
 
-    from_currency: str = msgspec.field(name="from")
-    to_currency: str = msgspec.field(name="to")
+    from_currency: str
+    to_currency: str
     rate: Decimal
     as_of: datetime
 
@@ -66,7 +64,12 @@ def references_request(
             for each in prices
         ],
         "rates": [
-            {"from": each.from_currency, "to": each.to_currency, "rate": format(each.rate, "f"), **_moment(each.as_of)}
+            {
+                "from_currency": each.from_currency,
+                "to_currency": each.to_currency,
+                "rate": format(each.rate, "f"),
+                **_moment(each.as_of),
+            }
             for each in rates
         ],
     }

@@ -7,9 +7,9 @@ from typing import Literal, TypedDict
 from openbell.connection import Connection
 from openbell.requests import path_of
 
-Mode = Literal["hard", "shadow"]
-OnMissing = Literal["deny", "allow"]
-State = Literal["ACTIVE", "REDUCE_ONLY", "HALTED"]
+Mode = Literal["HARD", "SHADOW"]
+OnMissing = Literal["DENY", "ALLOW"]
+SwitchStatus = Literal["ACTIVE", "REDUCE_ONLY", "HALTED"]
 
 
 class RuleScope(TypedDict, total=False):

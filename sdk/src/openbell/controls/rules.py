@@ -62,7 +62,7 @@ class Switch(Record, frozen=True, kw_only=True):
     """The state of a scope: ACTIVE, REDUCE_ONLY or HALTED; version 0 means that it was never set."""
 
     address: RuleAddress
-    state: str
+    status: str
     cancel_working: bool
     version: int
     reason: str | None = None

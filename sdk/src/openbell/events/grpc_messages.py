@@ -62,7 +62,7 @@ def frame_of(message: wire.TradingEvent) -> Frame:
     kind = message.WhichOneof("event")
     return Frame(
         type=kind or "",
-        trading_account_id=message.trading_account_id,
+        account_id=message.account_id,
         account_seq=message.account_seq,
         prev_seq=message.prev_seq,
         event_id=message.event_id,

@@ -54,7 +54,7 @@ class Book:
     def _mark_pending(self, action: IntentAction) -> None:
         """Mark the order as pending when its command is recorded; a cancel has precedence over a replace."""
         order = self.orders.get(action.intent_id)
-        if order is None or action.state != "QUEUED" or action.action_type == "CREATE":
+        if order is None or action.status != "QUEUED" or action.action_type == "CREATE":
             return
         if order.pending == "NONE" or (order.pending == "REPLACE" and action.action_type == "CANCEL"):
             pending = action.action_type

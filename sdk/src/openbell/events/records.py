@@ -42,7 +42,7 @@ class IntentAction(Record, frozen=True, kw_only=True):
     intent_id: str
     seq: int
     action_type: str
-    state: str
+    status: str
     client_reference_id: str | None = None
     reason: Reason | None = None
     # Present if the evidence of an action that stays UNKNOWN changed.
@@ -125,9 +125,10 @@ class ControlChanged(Record, frozen=True, kw_only=True):
     change: str
     version: int = 0
     # For a switch: ACTIVE, REDUCE_ONLY or HALTED.
-    state: str | None = None
+    status: str | None = None
     reason: str | None = None
-    changed_by: str | None = None
+    principal_type: str | None = None
+    principal_id: str | None = None
 
 
 class BrokerPosition(Record, frozen=True, kw_only=True):
@@ -148,7 +149,7 @@ class Primed(Record, frozen=True, kw_only=True):
 class Event(Record, frozen=True, kw_only=True):
     """One event of an account; exactly one of the fields from broker_order on is set."""
 
-    trading_account_id: str
+    account_id: str
     account_seq: int
     prev_seq: int
     resume_token: str

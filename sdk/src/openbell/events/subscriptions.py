@@ -11,7 +11,7 @@ from openbell.connection import Connection
 from openbell.errors import ApiError, EventMissed, NotConfigured, UnexpectedReply, Unreachable
 from openbell.events.records import Event
 
-Start = Literal["live", "primed", "beginning"]
+Start = Literal["LIVE", "PRIMED", "BEGINNING"]
 Transport = Literal["grpc", "sse"]
 
 # The platform sends a heartbeat every 10 seconds, so a connection that is silent for longer is dead.
@@ -23,14 +23,16 @@ FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
 
 EVENT_TYPES: Final = (
-    "broker_order",
-    "intent_action",
-    "account_changed",
-    "external_order",
-    "position_adjusted",
-    "broker_trade",
-    "control_changed",
+    "BROKER_ORDER",
+    "INTENT_ACTION",
+    "ACCOUNT_CHANGED",
+    "EXTERNAL_ORDER",
+    "POSITION_ADJUSTED",
+    "BROKER_TRADE",
+    "CONTROL_CHANGED",
 )
+# An event's frame has the name of its field, which is that of its type in lower case.
+_EVENT_FRAMES: Final = frozenset(name.lower() for name in EVENT_TYPES)
 _SNAPSHOT: Final = frozenset({"broker_order", "external_order", "broker_position"})
 
 
@@ -54,7 +56,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a stream, of either transport."""
 
     type: str
-    trading_account_id: str = ""
+    account_id: str = ""
     account_seq: int = 0
     prev_seq: int = 0
     event_id: str = ""
@@ -72,16 +74,16 @@ class Subscription:
         self.resume_token = resume_token or None
         self.types = tuple(options.get("types") or EVENT_TYPES)
         self.symbols = tuple(options.get("symbols") or ())
-        self.start: Start = options.get("start", "live")
+        self.start: Start = options.get("start", "LIVE")
         self.transport = _transport(options.get("transport"), account_id)
         if unknown := sorted(set(self.types) - set(EVENT_TYPES)):
             raise NotConfigured(f"There is no event type {unknown[0]!r}.", f"Use {', '.join(EVENT_TYPES)}.")
-        if self.resume_token and self.start != "live":
+        if self.resume_token and self.start != "LIVE":
             raise NotConfigured("Both resume_token and start set where to begin.", "Leave one of them out.")
         # Set by the reader, so that close() can end a read that waits in another thread.
         self.cut: Callable[[], object] = lambda: None
         self.is_closed = False
-        self._snapshot: list[Event] | None = [] if self.start == "primed" else None
+        self._snapshot: list[Event] | None = [] if self.start == "PRIMED" else None
         # By account: the position of the stream, and the last event that was returned.
         self._positions: dict[str, int] = {}
         self._returned: dict[str, int] = {}
@@ -118,9 +120,9 @@ class Subscription:
             reason = str(frame.body.get("reason", ""))
             raise EventMissed(position=first - 1, prev_seq=last, resume_token=self.resume_token, reason=reason)
         # A frame type that this client does not know must not move the position: the frame may report a gap.
-        if frame.type not in EVENT_TYPES and frame.type not in ("subscribed", "heartbeat"):
+        if frame.type not in _EVENT_FRAMES and frame.type not in ("subscribed", "heartbeat"):
             return ()
-        account = self.account_id or frame.trading_account_id
+        account = self.account_id or frame.account_id
         position = self._positions.get(account)
         if position is not None and frame.prev_seq > position:
             raise EventMissed(position=position, prev_seq=frame.prev_seq, resume_token=self.resume_token)
@@ -132,7 +134,7 @@ class Subscription:
             self._positions[account] = max(frame.account_seq, position or 0)
         elif position is None and frame.account_seq:
             self._positions[account] = frame.account_seq
-        if frame.type not in EVENT_TYPES or frame.account_seq <= self._returned.get(account, 0):
+        if frame.type not in _EVENT_FRAMES or frame.account_seq <= self._returned.get(account, 0):
             return ()
         self._returned[account] = frame.account_seq
         return (event_of(frame),)
@@ -154,7 +156,7 @@ class Subscription:
             snapshot.append(event_of(frame, is_snapshot=True))
         elif frame.type == "primed":
             snapshot.append(event_of(frame))
-            self._positions[self.account_id or frame.trading_account_id] = frame.account_seq
+            self._positions[self.account_id or frame.account_id] = frame.account_seq
         # Accounts of an organization follow one another and the last has the token; without accounts, the first frame.
         is_last = frame.type == "primed" or (frame.type == "subscribed" and self.account_id is None)
         if not (is_last and frame.resume_token):

@@ -68,8 +68,8 @@ class RecordedExecution(Record, frozen=True, kw_only=True):
     executed_at: datetime
     recorded_at: datetime
     # What the broker reported first, if it corrected the execution later.
-    told_quantity: Decimal | None = None
-    told_price: Decimal | None = None
+    reported_quantity: Decimal | None = None
+    reported_price: Decimal | None = None
     changed_at: datetime | None = None
 
 
@@ -89,7 +89,7 @@ class Positions(Record, frozen=True, kw_only=True):
     # BROKER: the broker's positions at as_of plus later executions. EXECUTIONS: the sum of executions only.
     source: str
     as_of: datetime | None = None
-    is_complete: bool = True
+    complete: bool = True
 
 
 class Gap(Record, frozen=True, kw_only=True):
@@ -101,14 +101,11 @@ class Gap(Record, frozen=True, kw_only=True):
     reason: str
 
 
-class EventPage(Record, frozen=True, kw_only=True):
+class EventPage(PageOf[Event], frozen=True, kw_only=True):
     """One page of the event log."""
 
-    events: tuple[Event, ...]
     oldest_seq: int
     newest_seq: int
-    next_token: str | None = None
-    last_token: str
     gap: Gap | None = None
 
     def require_whole(self) -> None:
@@ -123,9 +120,16 @@ class EventPage(Record, frozen=True, kw_only=True):
             )
 
 
-def following_events(request: Request, next_token: str | None) -> Request | None:
+def history_query(options: HistoryOptions) -> dict[str, object]:
+    """The options as query parameters."""
+    others = {name: value for name, value in options.items() if name != "resume_token"}
+    lists = {"types": ",".join(options.get("types") or ()), "symbols": ",".join(options.get("symbols") or ())}
+    return {**others, **lists}
+
+
+def following_events(request: Request, next_cursor: str | None) -> Request | None:
     """The request for the page after this one, or None if this was the last."""
-    if next_token is None:
+    if next_cursor is None:
         return None
     unchanged = {name: value for name, value in request.parameters.items() if name != "after_seq"}
-    return replace(request, parameters={**unchanged, "resume_token": next_token})
+    return replace(request, parameters={**unchanged, "next_cursor": next_cursor})

@@ -41,8 +41,8 @@ class ListOptions(TypedDict, total=False):
     symbol: str | None
     action_type: ActionType | None
     client_reference_id: str | None
-    created_after: datetime | None
-    created_before: datetime | None
+    since: datetime | None
+    until: datetime | None
 
 
 def create_intent(

@@ -14,10 +14,10 @@ _PLAIN: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _EXACT: Final = Context(prec=1000)
 _VALUES: Final = {
     "verdict": ("PASSED", "REFUSED", "WOULD_REFUSE", "EXCEEDED"),
-    "mode": ("hard", "shadow"),
-    "scope": ("platform", "organization", "account", "symbol", "key"),
+    "mode": ("HARD", "SHADOW"),
+    "scope": ("PLATFORM", "ORGANIZATION", "ACCOUNT", "SYMBOL", "KEY"),
 }
-_GATES: Final = ("accept", "door")
+_GATES: Final = ("ACCEPT", "DOOR")
 
 
 class NotComparable(Exception):
@@ -52,7 +52,7 @@ def flaws_of_body(body: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON
     if not is_repeatable(body):
         return
     if body.get("gate") not in _GATES:
-        yield f"the gate {body.get('gate')!r} is neither accept nor door"
+        yield f"the gate {body.get('gate')!r} is neither ACCEPT nor DOOR"
     rules = body.get("rules")
     if not isinstance(rules, list) or not all(isinstance(line, dict) for line in rules):
         yield "rules is not a list of lines"
@@ -71,13 +71,13 @@ def flaws_of_body(body: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON
 def compare(comparison: object, limit: Any, observed: Any) -> bool:  # noqa: ANN401 - any JSON
     """Whether the observed value is within the limit; numbers are compared as numbers, all else as text."""
     match comparison:
-        case "equals":
+        case "EQUALS":
             return bool(limit == observed)
-        case "at_most":
+        case "AT_MOST":
             return _order(observed, limit) <= 0
-        case "at_least":
+        case "AT_LEAST":
             return _order(observed, limit) >= 0
-        case "multiple_of":
+        case "MULTIPLE_OF":
             step, number = _number(limit), _number(observed)
             if step is None or number is None or step <= 0:
                 raise NotComparable(f"{observed!r} cannot be a multiple of {limit!r}")
@@ -85,11 +85,11 @@ def compare(comparison: object, limit: Any, observed: Any) -> bool:  # noqa: ANN
                 return not _EXACT.remainder(number, step)
             except InvalidOperation:
                 raise NotComparable(f"{observed!r} is too long a number") from None
-        case "one_of" if isinstance(limit, list):
+        case "ONE_OF" if isinstance(limit, list):
             return observed in limit
-        case "none_of" if isinstance(limit, list):
+        case "NONE_OF" if isinstance(limit, list):
             return observed not in limit
-        case "within" if isinstance(limit, list):
+        case "WITHIN" if isinstance(limit, list):
             return any(_is_in(span, observed) for span in limit)
     raise NotComparable(f"{observed!r} cannot be compared by {comparison!r} with {limit!r}")
 
@@ -122,7 +122,7 @@ def _expected(line: dict[str, Any], body: dict[str, Any]) -> set[str]:
     """The verdicts that a line can have."""
     # What a broker does not support is refused also where an organization does not enforce its rules.
     watched = body.get("watched_only") and line.get("code") != CAPABILITY
-    refusal = "REFUSED" if line["mode"] == "hard" and not watched else "WOULD_REFUSE"
+    refusal = "REFUSED" if line["mode"] == "HARD" and not watched else "WOULD_REFUSE"
     if line.get("missing") is not None:
         # The rule itself defines the result of a missing input.
         return {"PASSED", refusal}

@@ -21,7 +21,7 @@ class Finding(Record, frozen=True, kw_only=True):
     limit: Any = None
     observed: Any = None
     control_version: int | None = None
-    mode: str = "hard"
+    mode: str = "HARD"
     comparison: str | None = None
     would_pass: str | None = None
     headroom: str | None = None
@@ -38,7 +38,7 @@ class Receipt(Record, frozen=True, kw_only=True):
     gate: str
     created_at: datetime
     hash: str
-    body: dict[str, Any]
+    receipt: dict[str, Any]
     text: str
     intent_id: str | None = None
     seq: int | None = None
@@ -47,7 +47,7 @@ class Receipt(Record, frozen=True, kw_only=True):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The result of each rule."""
-        return findings_of(self.body)
+        return findings_of(self.receipt)
 
 
 class Evaluation(Record, frozen=True, kw_only=True):
@@ -73,13 +73,6 @@ class ChainHeads(Record, frozen=True, kw_only=True):
     refusal_head: str
 
 
-class ReceiptText(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A receipt in a chain."""
-
-    hash: str
-    text: str
-
-
 class ChainedAction(Record, frozen=True, kw_only=True):
     """The fields from which an action's hash is computed, the hash, and the receipt that is chained with it."""
 
@@ -103,7 +96,8 @@ class ChainedAction(Record, frozen=True, kw_only=True):
     receipt_id: str
     created_at: Annotated[datetime, msgspec.Meta(tz=True)]
     hash: str
-    receipt: ReceiptText
+    receipt_hash: str
+    receipt_text: str
     limit_price: str | None = None
     stop_price: str | None = None
     client_reference_id: str | None = None
@@ -125,8 +119,11 @@ class ActionLine(ChainedAction, frozen=True, kw_only=True, forbid_unknown_fields
     """An action in an export."""
 
 
-class RefusalLine(ReceiptText, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="refusal"):
+class RefusalLine(Record, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="refusal"):
     """A refusal in an export, without fields that the hash does not cover, such as its id."""
+
+    hash: str
+    text: str
 
     refusal_no: int
 

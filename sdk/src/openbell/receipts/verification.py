@@ -85,7 +85,7 @@ def verify_receipt(text: bytes) -> Verification:
         return result
     for flaw in _flaws_of_shown(shown):
         result.blame("the receipt", flaw)
-    body = shown.get("body", shown)
+    body = shown.get("receipt", shown)
     result.checked_by_hash_only = int(isinstance(body, dict) and body.get("version") == 1)
     return result
 
@@ -175,7 +175,7 @@ class _Export:
         digest = action_hash(action)
         if digest.hex() != action.hash:
             result.blame(place, "its hash is not that of its fields")
-        self._check_receipt(place, action.receipt.text, action.receipt.hash, "PASSED")
+        self._check_receipt(place, action.receipt_text, action.receipt_hash, "PASSED")
         for flaw in _differences(action):
             result.blame(place, flaw)
         if action.chained_from == action.number:
@@ -183,7 +183,7 @@ class _Export:
             self._set_from = action.number
         elif action.chained_from != self._set_from:
             result.blame(place, f"it claims to be accepted together with action {action.chained_from}, but it was not")
-        self._set += digest + _digest(action.receipt.text)
+        self._set += digest + _digest(action.receipt_text)
 
     def _take_refusal(self, where: str, refusal: RefusalLine) -> None:
         result = self._result
@@ -223,7 +223,7 @@ class _Export:
 
 def _differences(action: ActionLine) -> Iterator[str]:
     """The fields in which the receipt's command differs from the action."""
-    body = _object(action.receipt.text)
+    body = _object(action.receipt_text)
     command = body.get("command")
     if not is_repeatable(body) or not isinstance(command, dict):
         return
@@ -239,20 +239,20 @@ def _differences(action: ActionLine) -> Iterator[str]:
 
 def _flaws_of_shown(shown: dict[str, Any]) -> Iterator[str]:
     if "text" not in shown:
-        # The body of a refusal has no hash, but its lines can be checked.
+        # The receipt of a refusal has no hash, but its lines can be checked.
         yield from flaws_of_body(shown)
         return
-    text, body = shown.get("text"), shown.get("body")
+    text, body = shown.get("text"), shown.get("receipt")
     if not isinstance(text, str):
         yield "the text is not a string"
         return
     if _digest(text).hex() != shown.get("hash"):
         yield "its hash is not that of its text"
     if body is not None and body != _object(text):
-        yield "the body differs from the text"
+        yield "the receipt differs from its text"
     yield from flaws_of_text(text)
     stored = _object(text)
-    for name, fallback in (("verdict", None), ("gate", "accept")):
+    for name, fallback in (("verdict", None), ("gate", "ACCEPT")):
         if name in shown and shown[name] != stored.get(name, fallback):
             yield f"the {name} is {shown[name]!r}, and the text has {stored.get(name, fallback)!r}"
     if shown.get("refusal_no") is not None and stored.get("verdict") != "REFUSED":

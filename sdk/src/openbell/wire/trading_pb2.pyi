@@ -169,7 +169,7 @@ Global___StreamEventsRequest: _TypeAlias = StreamEventsRequest  # noqa: Y015
 class TradingEvent(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
-    TRADING_ACCOUNT_ID_FIELD_NUMBER: _builtins.int
+    ACCOUNT_ID_FIELD_NUMBER: _builtins.int
     ACCOUNT_SEQ_FIELD_NUMBER: _builtins.int
     PREV_SEQ_FIELD_NUMBER: _builtins.int
     RESUME_TOKEN_FIELD_NUMBER: _builtins.int
@@ -190,7 +190,7 @@ class TradingEvent(_message.Message):
     GAP_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     ENDED_FIELD_NUMBER: _builtins.int
-    trading_account_id: _builtins.str
+    account_id: _builtins.str
     account_seq: _builtins.int
     """1, 2, 3 … without gaps over all events of the account; a subscription that filters checks prev_seq. What a PRIMED
     subscription begins with has the number that it is true at.
@@ -237,7 +237,7 @@ class TradingEvent(_message.Message):
     def __init__(
         self,
         *,
-        trading_account_id: _builtins.str = ...,
+        account_id: _builtins.str = ...,
         account_seq: _builtins.int = ...,
         prev_seq: _builtins.int = ...,
         resume_token: _builtins.str = ...,
@@ -261,7 +261,7 @@ class TradingEvent(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "broker_order", b"broker_order", "broker_position", b"broker_position", "broker_trade", b"broker_trade", "control_changed", b"control_changed", "ended", b"ended", "error", b"error", "event", b"event", "external_order", b"external_order", "gap", b"gap", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "primed", b"primed", "subscribed", b"subscribed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "account_seq", b"account_seq", "broker_order", b"broker_order", "broker_position", b"broker_position", "broker_trade", b"broker_trade", "control_changed", b"control_changed", "ended", b"ended", "error", b"error", "event", b"event", "event_id", b"event_id", "external_order", b"external_order", "gap", b"gap", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "prev_seq", b"prev_seq", "primed", b"primed", "resume_token", b"resume_token", "subscribed", b"subscribed", "subscription_id", b"subscription_id", "trading_account_id", b"trading_account_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "account_id", b"account_id", "account_seq", b"account_seq", "broker_order", b"broker_order", "broker_position", b"broker_position", "broker_trade", b"broker_trade", "control_changed", b"control_changed", "ended", b"ended", "error", b"error", "event", b"event", "event_id", b"event_id", "external_order", b"external_order", "gap", b"gap", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "prev_seq", b"prev_seq", "primed", b"primed", "resume_token", b"resume_token", "subscribed", b"subscribed", "subscription_id", b"subscription_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["heartbeat", "subscribed", "broker_order", "intent_action", "account_changed", "external_order", "position_adjusted", "broker_trade", "control_changed", "broker_position", "primed", "gap", "error", "ended"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
@@ -454,7 +454,7 @@ class IntentAction(_message.Message):
     INTENT_ID_FIELD_NUMBER: _builtins.int
     SEQ_FIELD_NUMBER: _builtins.int
     ACTION_TYPE_FIELD_NUMBER: _builtins.int
-    STATE_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     CLIENT_REFERENCE_ID_FIELD_NUMBER: _builtins.int
     UNKNOWN_FIELD_NUMBER: _builtins.int
@@ -462,7 +462,7 @@ class IntentAction(_message.Message):
     intent_id: _builtins.str
     seq: _builtins.int
     action_type: _builtins.str
-    state: _builtins.str
+    status: _builtins.str
     client_reference_id: _builtins.str
     @_builtins.property
     def reason(self) -> Global___Reason: ...
@@ -477,14 +477,14 @@ class IntentAction(_message.Message):
         intent_id: _builtins.str = ...,
         seq: _builtins.int = ...,
         action_type: _builtins.str = ...,
-        state: _builtins.str = ...,
+        status: _builtins.str = ...,
         reason: Global___Reason | None = ...,
         client_reference_id: _builtins.str = ...,
         unknown: Global___Unknown | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "_unknown", b"_unknown", "reason", b"reason", "unknown", b"unknown"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "_unknown", b"_unknown", "action_id", b"action_id", "action_type", b"action_type", "client_reference_id", b"client_reference_id", "intent_id", b"intent_id", "reason", b"reason", "seq", b"seq", "state", b"state", "unknown", b"unknown"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "_unknown", b"_unknown", "action_id", b"action_id", "action_type", b"action_type", "client_reference_id", b"client_reference_id", "intent_id", b"intent_id", "reason", b"reason", "seq", b"seq", "status", b"status", "unknown", b"unknown"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__reason: _TypeAlias = _typing.Literal["reason"]  # noqa: Y015
     _WhichOneofArgType__reason: _TypeAlias = _typing.Literal["_reason", b"_reason"]  # noqa: Y015
@@ -765,9 +765,10 @@ class ControlChanged(_message.Message):
     CODE_FIELD_NUMBER: _builtins.int
     CHANGE_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
-    STATE_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
-    CHANGED_BY_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_TYPE_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_ID_FIELD_NUMBER: _builtins.int
     scope: _builtins.str
     """account or symbol, and what is above them where the change reaches the account."""
     subject: _builtins.str
@@ -777,10 +778,12 @@ class ControlChanged(_message.Message):
     change: _builtins.str
     """CREATED, CHANGED, REMOVED or EXPIRED."""
     version: _builtins.int
-    state: _builtins.str
+    status: _builtins.str
     """The switch's, where it is one: ACTIVE, REDUCE_ONLY or HALTED."""
     reason: _builtins.str
-    changed_by: _builtins.str
+    principal_type: _builtins.str
+    principal_id: _builtins.str
+    """Empty for an operator of the platform."""
     def __init__(
         self,
         *,
@@ -789,13 +792,14 @@ class ControlChanged(_message.Message):
         code: _builtins.str = ...,
         change: _builtins.str = ...,
         version: _builtins.int = ...,
-        state: _builtins.str = ...,
+        status: _builtins.str = ...,
         reason: _builtins.str = ...,
-        changed_by: _builtins.str = ...,
+        principal_type: _builtins.str = ...,
+        principal_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "changed_by", b"changed_by", "code", b"code", "reason", b"reason", "scope", b"scope", "state", b"state", "subject", b"subject", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "code", b"code", "principal_id", b"principal_id", "principal_type", b"principal_type", "reason", b"reason", "scope", b"scope", "status", b"status", "subject", b"subject", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -894,7 +898,7 @@ class Error(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     RETRYABLE_FIELD_NUMBER: _builtins.int
     code: _builtins.str
-    """As in docs/errors.md, and SLOW_CONSUMER, GOING_AWAY."""
+    """As in docs/errors.md, and going_away."""
     message: _builtins.str
     retryable: _builtins.bool
     def __init__(

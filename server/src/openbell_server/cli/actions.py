@@ -9,8 +9,8 @@ import typer
 from openbell_server.cli.operators import AsJson, RowLimit, operate, plain_name, short_age, show_list, show_one
 from openbell_server.domain.errors import OperatorError
 
-IN_DOUBT = ("action_id", "action_type", "broker", "state", "for", "writes", "look_ups", "flagged", "account_id")
-SETTLED = ("action_id", "action_type", "state", "order", "order_closed_as", "broker_order_ids", "settled_now")
+IN_DOUBT = ("action_id", "action_type", "broker", "status", "for", "writes", "look_ups", "flagged", "account_id")
+SETTLED = ("action_id", "action_type", "status", "order", "order_closed_as", "broker_order_ids", "settled_now")
 
 
 class EndsAs(StrEnum):

@@ -77,7 +77,9 @@ def open_day(
     opens: Annotated[str, typer.Argument(metavar="HH:MM", help="Opening time in the market's time zone.")],
     closes: Annotated[str, typer.Argument(metavar="HH:MM", help="Closing time.")],
     reason: Reason,
-    session: Annotated[Session, typer.Option(help="The session: regular, extended or overnight.")] = Session.REGULAR,
+    session: Annotated[
+        Session, typer.Option(help="The session: regular, extended or overnight.", case_sensitive=False)
+    ] = Session.REGULAR,
     acting_as: ActingAs = "",
 ) -> None:
     """Set a market's hours for a day. It applies at once; if the end is before the start, it starts the day before."""

@@ -48,14 +48,14 @@ def set_rule(
     code: CodeArgument,
     parameters: Annotated[str, typer.Argument(metavar="PARAMETERS", help='JSON, such as {"quantity": "500"}.')],
     reason: ReasonOption,
-    mode: Annotated[str, typer.Option("--mode", help="hard refuses; shadow only reports in the receipt.")] = "hard",
+    mode: Annotated[str, typer.Option("--mode", help="HARD refuses; SHADOW only reports in the receipt.")] = "HARD",
     on_missing: Annotated[str, typer.Option("--on-missing", help="deny or allow if an input is missing.")] = "",
     expires_at: Annotated[str, typer.Option("--expires-at", help="Only until this time: 2026-01-31T21:00:00Z.")] = "",
     if_version: IfVersion = None,
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
-    """Set a rule for every organization, or the switch: SWITCH '{"state": "HALTED"}'."""
+    """Set a rule for every organization, or the switch: SWITCH '{"status": "HALTED"}'."""
     change = _wanted(code, parameters, mode, on_missing, expires_at)
     _check_reason(reason)
     expected = None if if_version is None else {if_version}
@@ -116,8 +116,8 @@ def _wanted(code: str, parameters: str, mode: str, on_missing: str, expires_at: 
     from openbell_server.domain.controls.findings import Mode, Scope
     from openbell_server.domain.controls.rules import SWITCH, OnMissing, Override, RuleTerms
 
-    (chosen,) = known([mode], Mode, "mode")
-    missing = OnMissing(known([on_missing], OnMissing, "value for --on-missing")[0]) if on_missing else None
+    (chosen,) = known([mode.upper()], Mode, "mode")
+    missing = OnMissing(known([on_missing.upper()], OnMissing, "value for --on-missing")[0]) if on_missing else None
     try:
         given: dict[str, Any] = dict(json.loads(parameters).items())
     except (ValueError, AttributeError):
@@ -130,7 +130,7 @@ def _wanted(code: str, parameters: str, mode: str, on_missing: str, expires_at: 
     except Problem as problem:
         raise OperatorError(f"Nothing was changed: {problem.detail}.") from problem
     terms = RuleTerms(mode=Mode(chosen), on_missing=missing, parameters=given)
-    if code == SWITCH and (expires_at or mode != Mode.HARD):
+    if code == SWITCH and (expires_at or chosen != Mode.HARD):
         raise OperatorError("A switch has no expiry and is always hard: leave out --expires-at and --mode.")
     return Override(terms=terms, expires_at=_moment(expires_at)) if expires_at else terms
 

@@ -19,7 +19,7 @@ from openbell_server.cli.operators import (
 )
 from openbell_server.domain.errors import OperatorError
 from openbell_server.domain.events.outbox import OutboxStatus, Queue
-from openbell_server.domain.events.outbox_health import Verdict
+from openbell_server.domain.events.outbox_health import QueueVerdict
 
 if TYPE_CHECKING:
     from openbell_server.transport.rest.health.queue_health_bodies import OutboxBody
@@ -28,7 +28,7 @@ _UNCOMPLETED = (OutboxStatus.PENDING, OutboxStatus.PROCESSING, OutboxStatus.FAIL
 QUEUES = ("queue", "verdict", "pending", "processing", "failed", "unacknowledged", "completed", "lag")
 HANDLED = ("queue", "id", "type", "by", "reason", "requeued_as")
 ROWS = ("queue", "id", "type", "status", "attempts", "age", "handled")
-COLOURS = {Verdict.SLOW: "bold yellow", Verdict.FAILING: "bold red", Verdict.STUCK: "bold red"}
+COLOURS = {QueueVerdict.SLOW: "bold yellow", QueueVerdict.FAILING: "bold red", QueueVerdict.STUCK: "bold red"}
 QueueArgument = Annotated[Queue, typer.Argument(metavar="QUEUE", help="accounts, intents or users.")]
 RowArgument = Annotated[int, typer.Argument(metavar="ID", min=1, help="The row, as `outbox list` shows it.")]
 SomeRowArgument = Annotated[int | None, typer.Argument(metavar="ID", min=1, help="The row, as `outbox list` shows it.")]
@@ -62,7 +62,7 @@ def summary(context: typer.Context, as_json: AsJson = False) -> None:
         typer.echo(msgspec.json.encode(body))
     else:
         _print_queues(body.queues)
-    if body.verdict is not Verdict.HEALTHY:
+    if body.verdict is not QueueVerdict.HEALTHY:
         raise typer.Exit(1)
 
 
@@ -75,7 +75,7 @@ def _print_queues(queues: "Sequence[OutboxBody]") -> None:
     rows = [msgspec.to_builtins(queue) | {"queue": queue.name, "lag": short_age(queue.lag_seconds)} for queue in queues]
     show_list("queues", rows, QUEUES, as_json=False)
     for queue in queues:
-        if queue.verdict is not Verdict.HEALTHY:
+        if queue.verdict is not QueueVerdict.HEALTHY:
             head = Text(f"\n{queue.name} is {queue.verdict}. ", style=COLOURS[queue.verdict])
             console().print(head.append(queue.explanation, style="default not bold"))
 

@@ -44,7 +44,7 @@ async def test_a_change_makes_a_new_version_and_tells_what_changed(api: RestApi,
         {
             "changed": ["name", "timezone"],
             "version": 2,
-            "credential_status": "not_required",
+            "credential_status": "NOT_REQUIRED",
             "expires_at": None,
             "reason": None,
         },
@@ -90,7 +90,7 @@ async def test_a_change_that_changes_nothing_writes_nothing(api: RestApi, pool: 
         {"environment": "live"},
         {"broker": "paper"},
         {"base_currency": "EUR"},
-        {"credential_status": "valid"},
+        {"credential_status": "VALID"},
         {"version": 7},
     ],
     ids=str,
@@ -154,7 +154,7 @@ async def test_a_closed_account_is_readable_and_nothing_else(api: RestApi, pool:
         answer = await close(api, tenant, url_of(body), if_match)
         assert (answer.status_code, answer.content) == (204, b"")
     after = await show(api, tenant, url_of(body))
-    assert (after["disabled"], after["session_state"], after["version"]) == (True, "closed", 2)
+    assert (after["disabled"], after["session_status"], after["version"]) == (True, "CLOSED", 2)
     assert after["closed_at"] == after["updated_at"] > body["updated_at"]
     problem(await change(api, tenant, url_of(body), name="Back"), 409, "account_closed")
     problem(await change(api, tenant, url_of(body), disabled=False), 409, "account_closed")

@@ -38,8 +38,8 @@ async def test_an_admin_opens_an_account_that_trades(api: RestApi, pool: Pool, t
         "base_currency": "EUR",
         "timezone": "Europe/Berlin",
         "disabled": False,
-        "credential_status": "not_required",
-        "session_state": "connecting",
+        "credential_status": "NOT_REQUIRED",
+        "session_status": "CONNECTING",
         "created_at": body["created_at"],
         "updated_at": body["created_at"],
         "version": 1,
@@ -153,12 +153,12 @@ async def test_without_a_good_credential_nothing_new_is_accepted(
     answer = await api.submit(tenant, create_body())
     body = await show(api, tenant, url_of(tenant))
     assert body["credential_status"] == status
-    if status in {"missing", "invalid", "expired"}:
+    if status in {"MISSING", "INVALID", "EXPIRED"}:
         problem(answer, 409, "account_not_ready")
-        assert body["session_state"] == "blocked"
+        assert body["session_status"] == "BLOCKED"
     else:
         assert answer.status_code == 202
-        assert body["session_state"] == "connecting"
+        assert body["session_status"] == "CONNECTING"
     assert (await api.submit(tenant, cancel_body(intent))).status_code == 202
 
 
@@ -179,18 +179,18 @@ async def test_an_account_is_ready_while_an_executor_holds_its_slot_and_has_comp
         await feeds.report_feed(
             executor, "paper", connected=connected, compared=compared, signing_in=signing_in, mute=mute
         )
-        states.append((await show(api, tenant, url_of(tenant)))["session_state"])
+        states.append((await show(api, tenant, url_of(tenant)))["session_status"])
 
     # Of one that is not there nothing is believed.
     await look(connected=True, compared=[slot])
     await leases.join(executor)
     await leases.take(executor, 60, 64)
-    states.append((await show(api, tenant, url_of(tenant)))["session_state"])
+    states.append((await show(api, tenant, url_of(tenant)))["session_status"])
     await look(connected=True, compared=[])
     await look(connected=True, compared=[slot])
     await look(connected=False, compared=[])
     await look(connected=True, compared=[slot])
-    for status in ("unverified", "valid"):
+    for status in ("UNVERIFIED", "VALID"):
         await pool.execute("update accounts set credential_status = $1", status)
         await look(connected=True, compared=[slot])
     # Its credential is good, and yet it is not signed in: perhaps the vault does not answer.
@@ -205,21 +205,21 @@ async def test_an_account_is_ready_while_an_executor_holds_its_slot_and_has_comp
     await leases.release(executor, [slot])
     await look(connected=True, compared=[slot])
     assert states == [
-        "connecting",
-        "reconciling",
-        "reconciling",
-        "ready",
-        "degraded",
-        "ready",
-        "connecting",
-        "ready",
-        "connecting",
-        "ready",
-        "degraded",
-        "degraded",
-        "ready",
-        "reconciling",
-        "connecting",
+        "CONNECTING",
+        "RECONCILING",
+        "RECONCILING",
+        "READY",
+        "DEGRADED",
+        "READY",
+        "CONNECTING",
+        "READY",
+        "CONNECTING",
+        "READY",
+        "DEGRADED",
+        "DEGRADED",
+        "READY",
+        "RECONCILING",
+        "CONNECTING",
     ]
 
 

@@ -30,7 +30,7 @@ from support.history.pruning import prune_at_any_age
 from support.rest.rest_api import RestApi, create_body, pointers, problem
 
 
-def a_rule(code: str, scope: str = "account", **parameters: object) -> dict[str, object]:
+def a_rule(code: str, scope: str = "ACCOUNT", **parameters: object) -> dict[str, object]:
     return {"scope": scope, "code": code, "parameters": parameters}
 
 
@@ -81,7 +81,7 @@ async def test_a_tighter_rule_would_have_refused_what_was_accepted(api: RestApi,
     counted = {name: told[name] for name in ("intents", "judged", "refused", "undecided")}
     assert counted == {"intents": 3, "judged": 3, "refused": 1, "undecided": 0}
     assert (told["newly_refused"], told["newly_accepted"]) == (1, 0)
-    assert told["by_rule"] == [{"scope": "account", "code": "QTY_MAX", "refused": 1, "would_refuse": 0, "undecided": 0}]
+    assert told["by_rule"] == [{"scope": "ACCOUNT", "code": "QTY_MAX", "refused": 1, "would_refuse": 0, "undecided": 0}]
     (example,) = told["examples"]
     assert (example["symbol"], example["was_refused"], example["would_be_refused"]) == ("AAPL", False, True)
     assert [(line["limit"], line["observed"]) for line in example["findings"]] == [("10", "20")]
@@ -105,7 +105,7 @@ async def test_rules_in_force_stay_unless_they_are_of_the_same_scope_and_code(
     alone = (await backtest(api, tenant, at_most("20"))).json()
     beside = (await backtest(api, tenant, at_most("20"), replace=False)).json()
     assert (alone["refused"], beside["refused"]) == (0, 1)
-    assert {line["code"]: line["refused"] for line in beside["by_rule"] if line["scope"] == "account"} == {
+    assert {line["code"]: line["refused"] for line in beside["by_rule"] if line["scope"] == "ACCOUNT"} == {
         "QTY_MAX": 0,
         "QTY_MIN": 1,
     }
@@ -139,8 +139,8 @@ async def test_what_the_record_does_not_tell_is_undecided(api: RestApi, tenant: 
 async def test_a_window_that_cannot_be_is_refused(api: RestApi, tenant: Tenant) -> None:
     now = datetime.now(UTC)
     for since, until in ((now, now - timedelta(days=1)), (now - timedelta(days=32), now)):
-        answer = await backtest(api, tenant, **{"from": since.isoformat(), "to": until.isoformat()})
-        assert pointers(problem(answer, 422, "invalid_command")) == ["/from"]
+        answer = await backtest(api, tenant, since=since.isoformat(), until=until.isoformat())
+        assert pointers(problem(answer, 422, "invalid_command")) == ["/since"]
 
 
 async def test_a_window_that_begins_before_what_is_kept_is_refused_and_one_that_is_left_open_begins_there(
@@ -155,13 +155,13 @@ async def test_a_window_that_begins_before_what_is_kept_is_refused_and_one_that_
     await prune_at_any_age(pool)
     assert await PruneEvents(pool, 86_400.0).across_organizations() == 2
     three_days_ago = (datetime.now(UTC) - timedelta(days=3)).isoformat()
-    refused = problem(await backtest(api, tenant, at_most("10"), **{"from": three_days_ago}), 422, "invalid_command")
-    assert pointers(refused) == ["/from"]
+    refused = problem(await backtest(api, tenant, at_most("10"), since=three_days_ago), 422, "invalid_command")
+    assert pointers(refused) == ["/since"]
     assert "some are gone" in str(refused)
     told = (await backtest(api, tenant, at_most("10"))).json()
-    assert told["window"]["from"] > three_days_ago
+    assert told["window"]["since"] > three_days_ago
     assert told["refused"] == 1
-    again = await backtest(api, tenant, at_most("10"), **{"from": told["window"]["from"]})
+    again = await backtest(api, tenant, at_most("10"), since=told["window"]["since"])
     assert again.json()["refused"] == 1
 
 
@@ -188,7 +188,7 @@ async def test_a_rule_that_cannot_be_is_refused_where_it_stands(api: RestApi, te
         (at_most("none"), "/rules/1/parameters/quantity"),
         (a_rule("NO_SUCH"), "/rules/1/code"),
         (at_most("5") | {"symbol": "AAPL"}, "/rules/1/symbol"),
-        (at_most("5") | {"scope": "key"}, "/rules/1/key_id"),
+        (at_most("5") | {"scope": "KEY"}, "/rules/1/key_id"),
     ):
         answer = await backtest(api, tenant, at_most("10"), rule)
         assert pointers(problem(answer, 422, "invalid_command")) == [pointer], rule

@@ -70,7 +70,7 @@ async def test_a_broker_is_told_as_it_is_defined(api: RestApi, tenant: Tenant) -
         }
     assert told["paper"]["commands"].keys() == {"CREATE", "REPLACE", "CANCEL"}
     assert {command["id_class"] for command in told["paper-c"]["commands"].values()} == {"C"}
-    assert told["paper-w"]["look_up"] == "open_orders"
+    assert told["paper-w"]["look_up"] == "OPEN_ORDERS"
 
 
 async def test_a_broker_that_cannot_replace_and_has_no_sign_in_is_told_without_either(
@@ -81,7 +81,7 @@ async def test_a_broker_that_cannot_replace_and_has_no_sign_in_is_told_without_e
     monkeypatch.setattr(BROKERS["paper"], "credentials", None)
     brokers = (await api.client.get(PATH, headers={"x-api-key": tenant.key})).json()["data"]
     (paper,) = [broker for broker in brokers if broker["name"] == "paper"]
-    assert (paper["replace"], set(paper["commands"]), paper["credentials"]) == ("none", {"CREATE", "CANCEL"}, None)
+    assert (paper["replace"], set(paper["commands"]), paper["credentials"]) == ("NONE", {"CREATE", "CANCEL"}, None)
 
 
 async def test_an_account_is_opened_only_where_its_broker_trades(

@@ -1,6 +1,6 @@
 """The routes of market calendars, with what operators changed."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import httpx
 import pytest
@@ -20,7 +20,7 @@ async def get(api: RestApi, tenant: Tenant, path: str, **days: str) -> httpx.Res
 
 
 async def sessions(api: RestApi, tenant: Tenant, calendar: str, first: date, last: date) -> list[tuple[str, str, str]]:
-    days = {"from": first.isoformat(), "to": last.isoformat()}
+    days = {"since": first.isoformat(), "until": (last + timedelta(days=1)).isoformat()}
     data = (await get(api, tenant, f"/{calendar}/sessions", **days)).raise_for_status().json()["data"]
     return [(row["session"], row["opens_at"], row["closes_at"]) for row in data]
 
@@ -29,16 +29,16 @@ async def test_every_calendar_is_listed_with_how_far_it_is_known(api: RestApi, t
     data = (await get(api, tenant, "")).raise_for_status().json()["data"]
     assert {row["calendar"] for row in data} == set(CALENDARS)
     by_name = {row["calendar"]: row for row in data}
-    assert by_name["XNYS"]["sessions"] == ["regular", "extended", "overnight"]
+    assert by_name["XNYS"]["sessions"] == ["REGULAR", "EXTENDED", "OVERNIGHT"]
     assert by_name["XNYS"]["next_open_at"] is not None
     assert (by_name["CRYPTO"]["open_now"], by_name["CRYPTO"].get("valid_until")) == (True, None)
 
 
 async def test_sessions_of_some_days_are_as_the_table_has_them(api: RestApi, tenant: Tenant) -> None:
     assert await sessions(api, tenant, "XNYS", date(2026, 11, 26), date(2026, 11, 27)) == [
-        ("overnight", "2026-11-27T01:00:00Z", "2026-11-27T09:00:00Z"),
-        ("extended", "2026-11-27T09:00:00Z", "2026-11-27T22:00:00Z"),
-        ("regular", "2026-11-27T14:30:00Z", "2026-11-27T18:00:00Z"),
+        ("OVERNIGHT", "2026-11-27T01:00:00Z", "2026-11-27T09:00:00Z"),
+        ("EXTENDED", "2026-11-27T09:00:00Z", "2026-11-27T22:00:00Z"),
+        ("REGULAR", "2026-11-27T14:30:00Z", "2026-11-27T18:00:00Z"),
     ]
     week = (await get(api, tenant, "/XNYS/sessions")).raise_for_status().json()
     assert week["timezone"] == "America/New_York"
@@ -50,13 +50,13 @@ async def test_sessions_of_some_days_are_as_the_table_has_them(api: RestApi, ten
     [
         ("/XMOON/sessions", {}, 404),
         ("/xnys/sessions", {}, 404),
-        ("/XNYS/sessions", {"from": "tomorrow"}, 400),
-        ("/XNYS/sessions", {"from": "20261127"}, 400),
-        ("/XNYS/sessions", {"from": "2024-01-01"}, 400),
-        ("/XNYS/sessions", {"from": "2099-01-01"}, 400),
-        ("/XNYS/sessions", {"from": "2026-11-27", "to": "2026-11-26"}, 400),
-        ("/XNYS/sessions", {"from": "2026-01-01", "to": "2027-01-02"}, 400),
-        ("/CRYPTO/sessions", {"from": "9999-12-31"}, 400),
+        ("/XNYS/sessions", {"since": "tomorrow"}, 400),
+        ("/XNYS/sessions", {"since": "20261127"}, 400),
+        ("/XNYS/sessions", {"since": "2024-01-01"}, 400),
+        ("/XNYS/sessions", {"since": "2099-01-01"}, 400),
+        ("/XNYS/sessions", {"since": "2026-11-27", "until": "2026-11-26"}, 400),
+        ("/XNYS/sessions", {"since": "2026-01-01", "until": "2027-01-03"}, 400),
+        ("/CRYPTO/sessions", {"since": "9999-12-31"}, 400),
         ("/XNYS/sessions", {"day": "2026-11-27"}, 400),
     ],
 )
@@ -89,7 +89,7 @@ async def test_a_change_by_an_operator_shows_at_once_begins_every_epoch_and_can_
         ]
     )
     assert await sessions(api, tenant, "XNYS", CLOSED, CLOSED) == []
-    assert ("regular", "2027-03-11T15:00:00Z", "2027-03-11T16:00:00Z") in await sessions(
+    assert ("REGULAR", "2027-03-11T15:00:00Z", "2027-03-11T16:00:00Z") in await sessions(
         api, tenant, "XNYS", SHORT, SHORT
     )
     assert await sessions(api, tenant, "XNAS", CLOSED, SHORT) == planned

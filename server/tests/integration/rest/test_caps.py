@@ -34,7 +34,7 @@ async def create_account(api: RestApi, tenant: Tenant) -> httpx.Response:
 
 
 async def create_webhook(api: RestApi, tenant: Tenant) -> httpx.Response:
-    body = {"url": "https://example.com/openbell", "types": ["broker_trade"]}
+    body = {"url": "https://example.com/openbell", "types": ["BROKER_TRADE"]}
     return await api.client.post("/v1/webhooks", json=body, headers=as_user(tenant))
 
 
@@ -106,7 +106,7 @@ async def test_at_the_cap_on_reads_the_next_is_refused_and_commands_and_halts_ar
         assert created.status_code == 202, created.text
         cancelled = await api.submit(tenant, cancel_body(created.json()["intent_id"]))
         assert cancelled.status_code == 202, cancelled.text
-        halt: dict[str, Any] = {"state": "HALTED", "reason": "test"}
+        halt: dict[str, Any] = {"status": "HALTED", "reason": "test"}
         halted = await api.client.put(f"{place_of(tenant)}/switch", json=halt, headers=as_user(tenant))
         assert halted.status_code == 200, halted.text
 
@@ -126,7 +126,7 @@ async def test_reads_that_hold_every_connection_do_not_delay_authentication_and_
         ).status_code == 202
         halted = await asyncio.wait_for(
             api.client.put(
-                f"{place_of(tenant)}/switch", json={"state": "HALTED", "reason": "test"}, headers=as_user(tenant)
+                f"{place_of(tenant)}/switch", json={"status": "HALTED", "reason": "test"}, headers=as_user(tenant)
             ),
             60,
         )

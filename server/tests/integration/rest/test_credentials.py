@@ -99,7 +99,7 @@ async def test_a_put_creates_and_shows_everything_but_the_secrets(
     answered = await put(api, tenant, expires_at=LATER.isoformat())
     made = answered.json()
     assert (answered.status_code, answered.headers["etag"], set(made)) == (200, '"1"', SHOWN | {"expires_at"})
-    assert (made["broker"], made["kind"], made["hint"], made["status"]) == ("paper", "paper_key", "K7Q2", "unverified")
+    assert (made["broker"], made["kind"], made["hint"], made["status"]) == ("paper", "paper_key", "K7Q2", "UNVERIFIED")
     assert (made["account_id"], made["version"]) == (str(tenant.account.id), 1)
     assert datetime.fromisoformat(made["expires_at"]) == LATER
     shown = await call(api, tenant, "GET")
@@ -107,7 +107,7 @@ async def test_a_put_creates_and_shows_everything_but_the_secrets(
     ((place, secrets),) = sealer.sealed
     assert (place.account_id, str(place.credential_id), place.version) == (tenant.account.id, made["id"], 1)
     assert secrets == FIELDS
-    assert await account_row(pool, tenant) == ("unverified", 1, 2, 2, 1)
+    assert await account_row(pool, tenant) == ("UNVERIFIED", 1, 2, 2, 1)
     assert (api.hints.rows, api.hints.accounts) == (1, [tenant.account.id])
 
 
@@ -119,7 +119,7 @@ async def test_every_change_is_queued_logged_and_audited_without_a_secret(
     assert (again.json()["version"], again.json()["hint"]) == (2, "***")
     assert (await call(api, tenant, "DELETE")).status_code == 204
     problem(await call(api, tenant, "GET"), 404, "not_found")
-    assert await account_row(pool, tenant) == ("not_required", None, 4, 4, 3)
+    assert await account_row(pool, tenant) == ("NOT_REQUIRED", None, 4, 4, 3)
     left = await traces(pool)
     told = {
         "credential_id": credential_id,
@@ -134,16 +134,16 @@ async def test_every_change_is_queued_logged_and_audited_without_a_secret(
     changed = {"changed": ["credential", "credential_status"], "reason": None}
     assert [kind for kind, _ in left["events"]] == [3, 3, 3]
     bodies = [body for _, body in left["events"]]
-    assert bodies[0] == {**changed, "version": 2, "credential_status": "unverified", "expires_at": None}
+    assert bodies[0] == {**changed, "version": 2, "credential_status": "UNVERIFIED", "expires_at": None}
     assert datetime.fromisoformat(bodies[1]["expires_at"]) == LATER
-    assert bodies[2] == {**changed, "version": 4, "credential_status": "not_required", "expires_at": None}
+    assert bodies[2] == {**changed, "version": 4, "credential_status": "NOT_REQUIRED", "expires_at": None}
     facts = {"credential_id": credential_id, "kind": "paper_key", "expires_at": None}
-    first = {**facts, "hint": "K7Q2", "status": "unverified", "version": 1}
-    second = {**facts, "hint": "***", "status": "unverified", "version": 2, "expires_at": LATER.isoformat()}
+    first = {**facts, "hint": "K7Q2", "status": "UNVERIFIED", "version": 1}
+    second = {**facts, "hint": "***", "status": "UNVERIFIED", "version": 2, "expires_at": LATER.isoformat()}
     assert left["audited"] == [
         ("credentials put", None, first),
         ("credentials put", first, second),
-        ("credentials delete", second, {**second, "status": "not_required"}),
+        ("credentials delete", second, {**second, "status": "NOT_REQUIRED"}),
     ]
     assert [version for _, version in left["kept"]] == [1, 2]
 
@@ -156,7 +156,7 @@ async def test_no_version_comes_twice_so_that_no_session_takes_another_credentia
     second = (await put(api, tenant)).json()
     assert second["id"] != first["id"]
     assert second["version"] > first["version"]
-    assert (await account_row(pool, tenant))[:2] == ("unverified", second["version"])
+    assert (await account_row(pool, tenant))[:2] == ("UNVERIFIED", second["version"])
 
 
 @pytest.mark.usefixtures("required")
@@ -167,7 +167,7 @@ async def test_an_account_whose_broker_asks_for_a_credential_is_left_without_one
     # Nothing about it may be shown.
     assert (made["kind"], made["hint"]) == ("token", "***")
     await call(api, tenant, "DELETE")
-    assert (await account_row(pool, tenant))[:2] == ("missing", None)
+    assert (await account_row(pool, tenant))[:2] == ("MISSING", None)
     problem(await call(api, tenant, "DELETE"), 404, "not_found")
 
 
@@ -257,7 +257,7 @@ async def test_of_changes_at_the_same_time_each_is_whole_or_refused(
     by_version = {each["version"]: each["hint"] for each in saved}
     sealed = {place.version: secrets["key_id"][-4:] for place, secrets in sealer.sealed if place.version in by_version}
     assert sealed.keys() == by_version.keys()
-    assert await account_row(pool, tenant) == ("unverified", len(saved), len(saved) + 1, len(saved) + 1, len(saved))
+    assert await account_row(pool, tenant) == ("UNVERIFIED", len(saved), len(saved) + 1, len(saved) + 1, len(saved))
 
 
 @pytest.mark.parametrize(
@@ -351,14 +351,14 @@ async def test_verify_asks_an_executor_and_answers_what_the_broker_said(
 ) -> None:
     problem(await call(api, tenant, "POST", "/verify"), 404, "not_found")
     await put(api, tenant)
-    for status, refusal_code in (("valid", None), ("invalid", "REFUSED"), ("expired", "REFUSED")):
+    for status, refusal_code in (("VALID", None), ("INVALID", "REFUSED"), ("EXPIRED", "REFUSED")):
         asked = len(api.hints.sign_ins)
         waiting = asyncio.ensure_future(call(api, tenant, "POST", "/verify"))
         await until(lambda asked=asked: _was_asked(api.hints, asked))  # type: ignore[misc]
         await answer(pool, tenant, status, refusal_code)
         answered = await waiting
         assert (answered.status_code, answered.json()["status"]) == (200, status)
-        assert ("verified_at" in answered.json()) == (status == "valid")
+        assert ("verified_at" in answered.json()) == (status == "VALID")
     assert api.hints.sign_ins == [tenant.account.id] * 3
 
 
@@ -372,7 +372,7 @@ async def test_verify_refuses_a_credential_of_another_account_at_the_broker(
     await put(api, tenant)
     waiting = asyncio.ensure_future(call(api, tenant, "POST", "/verify"))
     await until(lambda: _was_asked(api.hints, 0))
-    await answer(pool, tenant, "invalid", "EXTERNAL_ACCOUNT_MISMATCH")
+    await answer(pool, tenant, "INVALID", "EXTERNAL_ACCOUNT_MISMATCH")
     problem(await waiting, 409, "external_account_mismatch")
 
 
@@ -381,7 +381,7 @@ async def test_verify_says_when_nobody_answered_in_time_even_if_somebody_did_bef
 ) -> None:
     monkeypatch.setattr(manage_credentials, "ANSWER_SECONDS", 0.3)
     await put(api, tenant)
-    await answer(pool, tenant, "valid")
+    await answer(pool, tenant, "VALID")
     problem(await call(api, tenant, "POST", "/verify"), 503, "verification_unanswered")
 
 

@@ -24,7 +24,7 @@ async def evaluate(api: RestApi, tenant: Tenant, body: Json, **more: Any) -> htt
 
 
 async def set_rule(api: RestApi, tenant: Tenant, code: str, scope: Scope = Scope.ACCOUNT, **parameters: Any) -> None:
-    mode = parameters.pop("mode", "hard")
+    mode = parameters.pop("mode", "HARD")
     answer = await api.client.put(
         f"{place_of(tenant, scope)}/rules/{code}",
         json={"mode": mode, "parameters": parameters, "reason": "a test"},
@@ -43,7 +43,7 @@ async def test_without_rules_everything_passes(api: RestApi, tenant: Tenant) -> 
 
 
 RULES: list[tuple[str, Json]] = [
-    ("RESTRICTED", {"list": "deny", "symbols": ["MSFT"]}),
+    ("RESTRICTED", {"list": "DENY", "symbols": ["MSFT"]}),
     ("SIDE_NOT_ALLOWED", {"sides": ["BUY", "SELL"]}),
     ("QTY_MAX", {"quantity": "11"}),
     ("QTY_MIN", {"quantity": "2"}),
@@ -51,7 +51,7 @@ RULES: list[tuple[str, Json]] = [
     ("DUPLICATE", {"window_millis": 60_000}),
     ("RATE_ORDERS", {"count": 2, "window_millis": 3_600_000}),
     ("OPEN_ORDERS_MAX", {"count": 3}),
-    ("POSITION_MAX", {"quantity": "100", "mode": "shadow"}),
+    ("POSITION_MAX", {"quantity": "100", "mode": "SHADOW"}),
 ]
 
 
@@ -75,7 +75,7 @@ async def test_the_dry_run_has_the_lines_that_the_submit_after_it_has(
         submitted = await api.submit(tenant, body)
         if submitted.status_code == 202:
             path = f"/v1/accounts/{tenant.account.id}/receipts/{submitted.json()['receipt_id']}"
-            real = (await api.client.get(path, headers={"x-api-key": tenant.key})).json()["body"]
+            real = (await api.client.get(path, headers={"x-api-key": tenant.key})).json()["receipt"]
         else:
             real = submitted.json()["receipt"]
             real.pop("id")

@@ -51,42 +51,42 @@ async def test_pages_join_and_every_event_says_which_came_before(
     api: RestApi, pool: Pool, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await asked(pool, tenant, 7)
-    for span, query in ((2000, {}), (2, {}), (1, {"types": "intent_action"}), (2000, {"symbols": "aapl"})):
+    for span, query in ((2000, {}), (2, {}), (1, {"types": "INTENT_ACTION"}), (2000, {"symbols": "aapl"})):
         monkeypatch.setattr(read_events, "LOOKED_AT_MAX", span)
         page = await read(api, tenant, limit=3, **query)
-        seen, begun = page["events"], 0
-        while page["next_token"] is not None:
-            page = await read(api, tenant, limit=3, resume_token=page["next_token"], **query)
-            seen += page["events"]
+        seen, begun = page["data"], 0
+        while page["next_cursor"] is not None:
+            page = await read(api, tenant, limit=3, next_cursor=page["next_cursor"], **query)
+            seen += page["data"]
         assert [event["account_seq"] for event in seen] == list(range(1, 8))
         for event in seen:
             assert event["prev_seq"] == begun
             begun = event["account_seq"]
         assert (page["oldest_seq"], page["newest_seq"]) == (1, 7)
         assert seen[0]["event_id"] == f"{tenant.account.id}.1"
-        assert seen[0]["intent_action"]["state"] == "QUEUED"
-    assert [event["account_seq"] for event in (await read(api, tenant, after_seq=5))["events"]] == [6, 7]
-    assert await read(api, tenant, types="broker_order") == {
-        "events": [],
+        assert seen[0]["intent_action"]["status"] == "QUEUED"
+    assert [event["account_seq"] for event in (await read(api, tenant, after_seq=5))["data"]] == [6, 7]
+    assert await read(api, tenant, types="BROKER_ORDER") == {
+        "data": [],
         "oldest_seq": 1,
         "newest_seq": 7,
-        "next_token": None,
-        "last_token": seen[-1]["resume_token"],
+        "next_cursor": None,
+        "last_cursor": seen[-1]["resume_token"],
     }
-    assert (await read(api, tenant, symbols="MSFT"))["events"] == []
+    assert (await read(api, tenant, symbols="MSFT"))["data"] == []
 
 
 async def test_what_is_asked_for_wrongly_is_refused(api: RestApi, tenant: Tenant) -> None:
     headers = {"x-api-key": tenant.key}
     wrong = [
-        ({"types": "fills"}, "types"),
+        ({"types": "FILLS"}, "types"),
         ({"types": ""}, "types"),
         ({"symbols": "a b"}, "symbols"),
         ({"symbols": ",".join(["AAPL"] * 101)}, "symbols"),
         ({"after_seq": "-1"}, "after_seq"),
         ({"after_seq": "007"}, "after_seq"),
-        ({"after_seq": "1", "resume_token": "x"}, "after_seq"),
-        ({"start": "live"}, "start"),
+        ({"after_seq": "1", "next_cursor": "x"}, "after_seq"),
+        ({"start": "LIVE"}, "start"),
         ({"limit": "0"}, "limit"),
         ({"limit": "05"}, "limit"),
         ({"from": "1"}, "from"),
@@ -94,7 +94,7 @@ async def test_what_is_asked_for_wrongly_is_refused(api: RestApi, tenant: Tenant
     for query, name in wrong:
         told = problem(await api.client.get(events_of(tenant), params=query, headers=headers), 400, "invalid_parameter")
         assert pointers(told) == [f"/{name}"]
-    forged = await api.client.get(events_of(tenant), params={"resume_token": "A" * 27}, headers=headers)
+    forged = await api.client.get(events_of(tenant), params={"next_cursor": "A" * 27}, headers=headers)
     problem(forged, 400, "invalid_cursor")
     stream = {**headers, "accept": "text/event-stream"}
     for query, name in (({"start": "later"}, "start"), ({"after_seq": "1"}, "after_seq"), ({"limit": "5"}, "limit")):
@@ -104,7 +104,7 @@ async def test_what_is_asked_for_wrongly_is_refused(api: RestApi, tenant: Tenant
         empty = await api.client.get(events_of(tenant), headers={**asked_by, "last-event-id": ""})
         assert pointers(problem(empty, 400, "invalid_parameter")) == ["/headers/last-event-id"], name
     both = {**stream, "last-event-id": "A" * 27}
-    problem(await api.client.get(events_of(tenant), params={"start": "live"}, headers=both), 400, "invalid_parameter")
+    problem(await api.client.get(events_of(tenant), params={"start": "LIVE"}, headers=both), 400, "invalid_parameter")
     problem(await api.client.get(events_of(tenant), headers=both), 400, "invalid_cursor")
 
 
@@ -112,7 +112,7 @@ async def test_a_stream_is_refused_from_a_token_that_is_ahead_of_a_log_that_was_
     api: RestApi, pool: Pool, tenant: Tenant
 ) -> None:
     await asked(pool, tenant, 3)
-    token = (await read(api, tenant))["last_token"]
+    token = (await read(api, tenant))["last_cursor"]
     await forget_after(pool, tenant, 2)
     told = problem(await api.client.get(events_of(tenant), headers=accepting(tenant, token)), 400, "invalid_cursor")
     assert "ahead of the log" in str(told["detail"])
@@ -183,7 +183,7 @@ async def test_a_stream_that_is_cut_anywhere_goes_on_without_a_gap(pool: Pool, t
         token: str | None = None
         async with asyncio.timeout(60):
             while len(seen) < total:
-                query = {} if token else {"start": "beginning"}
+                query = {} if token else {"start": "BEGINNING"}
                 stays = chance.randrange(1, 12)
                 url, headers = events_of(tenant), accepting(tenant, token)
                 async with client.stream("GET", url, params=query, headers=headers) as response:
@@ -197,7 +197,7 @@ async def test_a_stream_that_is_cut_anywhere_goes_on_without_a_gap(pool: Pool, t
                             continue
                         if name == "heartbeat":
                             continue
-                        assert (name, data["type"], data["prev_seq"]) == ("intent_action", "intent_action", begun)
+                        assert (name, data["type"], data["prev_seq"]) == ("intent_action", "INTENT_ACTION", begun)
                         begun = data["account_seq"]
                         seen.append(begun)
                         stays -= 1
@@ -210,15 +210,15 @@ async def test_a_stream_that_is_cut_anywhere_goes_on_without_a_gap(pool: Pool, t
 async def test_the_data_of_a_frame_is_what_the_page_has_of_the_event(pool: Pool, tenant: Tenant) -> None:
     await asked(pool, tenant, 1)
     async with Server(pool).serving() as client:
-        listed = (await client.get(events_of(tenant), headers={"x-api-key": tenant.key})).json()["events"][0]
-        query = {"start": "beginning", "symbols": "AAPL"}
+        listed = (await client.get(events_of(tenant), headers={"x-api-key": tenant.key})).json()["data"][0]
+        query = {"start": "BEGINNING", "symbols": "AAPL"}
         async with client.stream("GET", events_of(tenant), params=query, headers=accepting(tenant)) as response:
             frames = frames_of(response)
             _, _, first = await anext(frames)
             token, name, data = await anext(frames)
-    assert first["subscribed"] == {"subscriptions": sorted(TYPES), "symbols": ["AAPL"], "start": "beginning"}
+    assert first["subscribed"] == {"subscriptions": sorted(TYPES), "symbols": ["AAPL"], "start": "BEGINNING"}
     assert {**data, "resume_token": token} == listed
-    assert name == data["type"]
+    assert name.upper() == data["type"]
 
 
 async def test_a_primed_stream_tells_what_stands_before_what_happens(pool: Pool, tenant: Tenant) -> None:
@@ -228,7 +228,7 @@ async def test_a_primed_stream_tells_what_stands_before_what_happens(pool: Pool,
     await asked(pool, tenant, 1)
     async with (
         Server(pool).serving() as client,
-        client.stream("GET", events_of(tenant), params={"start": "primed"}, headers=accepting(tenant)) as response,
+        client.stream("GET", events_of(tenant), params={"start": "PRIMED"}, headers=accepting(tenant)) as response,
     ):
         frames = frames_of(response)
         told = [await anext(frames) for _ in range(3)]
@@ -264,7 +264,7 @@ async def test_events_that_were_deleted_without_pruning_are_a_gap_in_pages_and_s
     await delete_events(pool, tenant, 2, 3, 5)
     seen: list[object] = []
     async with Server(pool).serving() as client:
-        query = {"start": "beginning"}
+        query = {"start": "BEGINNING"}
         async with client.stream("GET", events_of(tenant), params=query, headers=accepting(tenant)) as response:
             frames = frames_of(response)
             async with asyncio.timeout(60):
@@ -273,8 +273,8 @@ async def test_events_that_were_deleted_without_pruning_are_a_gap_in_pages_and_s
         while after:
             page = (await client.get(events_of(tenant), params=after, headers={"x-api-key": tenant.key})).json()
             seen += [(gap["first_seq"], gap["last_seq"], gap["reason"])] if (gap := page.get("gap")) else []
-            seen += [event["account_seq"] for event in page["events"]]
-            after = {"resume_token": page["next_token"]} if page["next_token"] else {}
+            seen += [event["account_seq"] for event in page["data"]]
+            after = {"next_cursor": page["next_cursor"]} if page["next_cursor"] else {}
     assert seen == [1, (2, 3, "DELETED"), 4, (5, 5, "DELETED")]
     assert [(name, data["prev_seq"], data["account_seq"]) for _, name, data in streamed] == [
         ("intent_action", 0, 1),
@@ -295,7 +295,7 @@ async def test_a_server_that_goes_away_says_so(pool: Pool, tenant: Tenant) -> No
         server.stopping.set()
         async with asyncio.timeout(60):
             _, name, data = await anext(frames)
-        assert (name, data["error"]["code"], data["error"]["retryable"]) == ("error", "GOING_AWAY", True)
+        assert (name, data["error"]["code"], data["error"]["retryable"]) == ("error", "going_away", True)
 
 
 async def test_a_caller_has_a_bounded_number_of_streams_and_gets_them_back(

@@ -73,7 +73,7 @@ async def test_an_operator_sees_which_account_stopped_and_lets_it_go_on(
     harness.broker.book[name] = described(a_report(ReportStatus.WORKING, client_order_id=name), "x9")
     await harness.reconcile()
     shown = (await api.client.get(url, headers=headers)).json()
-    assert (shown["session_state"], shown["halt_code"]) == ("halted", "ORDERS_EXCEED_DOORS")
+    assert (shown["session_status"], shown["halt_code"]) == ("HALTED", "ORDERS_EXCEED_DOORS")
     assert "x9" in shown["halt_detail"]
     assert (await api.submit(harness.tenant, create_body())).status_code == 202
     assert await harness.work() == []
@@ -83,6 +83,6 @@ async def test_an_operator_sees_which_account_stopped_and_lets_it_go_on(
     resumed = await operator.change("accounts", "resume", account_id, "--because", "entered by the desk")
     assert resumed["halt_code"] is None
     shown = (await api.client.get(url, headers=headers)).json()
-    assert (shown["session_state"], "halt_code" in shown) == ("connecting", False)
+    assert (shown["session_status"], "halt_code" in shown) == ("CONNECTING", False)
     assert len(await harness.work()) == 1
     assert json.loads(await operator.say("accounts", "list", "--halted", "--json"))["accounts"] == []

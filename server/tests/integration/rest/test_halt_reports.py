@@ -33,14 +33,14 @@ async def test_from_the_halt_to_the_broker_s_last_word(api: RestApi, tenant: Ten
     await board.sweep()
     told = await report(api, tenant)
     (halt,) = told["halts"]
-    assert {name: halt[name] for name in ("scope", "state", "version", "cancel_working", "reason", "set_by")} == {
-        "scope": "account",
-        "state": "HALTED",
+    assert {name: halt[name] for name in ("scope", "status", "version", "cancel_working", "reason")} == {
+        "scope": "ACCOUNT",
+        "status": "HALTED",
         "version": 1,
         "cancel_working": True,
         "reason": "a drill",
-        "set_by": {"type": "API_KEY", "id": tenant.principal.id},
     }
+    assert (halt["principal_type"], halt["principal_id"]) == ("API_KEY", tenant.principal.id)
     assert (halt["doors_opened_after"], halt["in_flight"]) == (0, 0)
     assert halt["cancels"] == {
         "asked": 1,
@@ -96,7 +96,7 @@ async def test_what_is_in_doubt_is_listed_and_no_answer_is_given_before_it_settl
     assert (told["no_working_orders"], told["open_orders"], told["in_doubt"]) == (False, 1, 1)
     assert [(order["intent_id"], order["in_doubt"]) for order in told["orders"]] == [(str(intent), True)]
     (command,) = told["halts"][0]["in_flight_commands"]
-    assert (command["state"], command["settled_at"]) == ("UNKNOWN", None)
+    assert (command["status"], command["settled_at"]) == ("UNKNOWN", None)
 
 
 async def test_an_open_order_at_the_broker_that_is_not_ours_counts(
@@ -131,8 +131,11 @@ async def test_a_halt_of_all_is_every_account_s_and_the_platform_names_no_operat
     await board.sweep()
     await board.harness.reconcile()
     told = await report(api, tenant)
-    expected = {"type": "OPERATOR"} if scope is Scope.PLATFORM else {"type": "API_KEY", "id": tenant.principal.id}
-    assert (told["no_working_orders"], told["halts"][0]["set_by"]) == (True, expected)
+    halt, expected = told["halts"][0], ("API_KEY", tenant.principal.id)
+    assert told["no_working_orders"]
+    assert (halt["principal_type"], halt.get("principal_id")) == (
+        ("OPERATOR", None) if scope is Scope.PLATFORM else expected
+    )
 
 
 async def test_where_rules_are_only_watched_a_halt_proves_nothing(

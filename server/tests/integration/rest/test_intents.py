@@ -27,7 +27,7 @@ async def test_each_order_kind_is_taken_and_echoed_digit_for_digit(
     assert answer.status_code == 202
     action = answer.json()
     assert answer.headers["location"] == f"{intents_of(tenant)}/{action['intent_id']}"
-    assert (action["order_type"], action["quantity"], action["seq"], action["state"]) == (
+    assert (action["order_type"], action["quantity"], action["seq"], action["status"]) == (
         order_type,
         "0.500",
         1,
@@ -41,12 +41,12 @@ async def test_each_order_kind_is_taken_and_echoed_digit_for_digit(
     )
     assert (action["principal_type"], action["principal_id"]) == ("API_KEY", tenant.principal.id)
     execution = action["execution"]
-    assert (execution["state"], execution["filled_quantity"], execution["leaves_quantity"]) == (
+    assert (execution["status"], execution["filled_quantity"], execution["leaves_quantity"]) == (
         "PENDING_NEW",
         "0",
         "0.500",
     )
-    assert execution["certainty"] == "confirmed"
+    assert execution["certainty"] == "CONFIRMED"
     assert "idempotency-replayed" not in answer.headers
     assert api.hints.rows == 1
 
@@ -82,7 +82,7 @@ async def test_a_replay_shows_the_execution_of_now(api: RestApi, tenant: Tenant,
         "update orders set standing = 'WORKING', pending = 'NONE', filled_quantity = 4, filled_value = 4"
     )
     again = (await api.submit(tenant, create_body(), key="k")).json()
-    assert (again["execution"]["state"], again["execution"]["leaves_quantity"]) == ("PARTIALLY_FILLED", "6")
+    assert (again["execution"]["status"], again["execution"]["leaves_quantity"]) == ("PARTIALLY_FILLED", "6")
 
 
 async def test_a_key_used_for_another_command_is_refused(api: RestApi, tenant: Tenant, pool: Pool) -> None:
@@ -125,7 +125,7 @@ async def test_the_latest_action_and_the_history_of_an_intent_are_shown(api: Res
     created = (await api.submit(tenant, create_body())).json()
     await api.submit(tenant, cancel_body(created["intent_id"]))
     latest = (await api.read(tenant, f"/{created['intent_id']}")).json()
-    assert (latest["seq"], latest["action_type"], latest["execution"]["state"]) == (2, "CANCEL", "PENDING_NEW")
+    assert (latest["seq"], latest["action_type"], latest["execution"]["status"]) == (2, "CANCEL", "PENDING_NEW")
     history = (await api.read(tenant, f"/{created['intent_id']}/actions")).json()
     assert [(action["seq"], action["action_type"]) for action in history["data"]] == [(1, "CREATE"), (2, "CANCEL")]
     assert history["next_cursor"] is None

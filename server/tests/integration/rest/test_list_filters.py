@@ -70,17 +70,17 @@ async def test_a_filter_lists_what_passes_it_in_order_and_nothing_else(
     assert await listed(api, tenant, query) == expected
 
 
-async def test_times_are_outside_of_the_list_they_bound(api: RestApi, tenant: Tenant, pool: Pool) -> None:
+async def test_since_is_included_and_until_is_not(api: RestApi, tenant: Tenant, pool: Pool) -> None:
     for _ in range(5):
         await accept(pool, tenant.submission())
     data = (await api.read(tenant)).json()["data"]
     first, last = data[0]["created_at"], data[4]["created_at"]
-    between = (await api.read(tenant, created_after=first, created_before=last)).json()
-    assert [action["id"] for action in between["data"]] == [action["id"] for action in data[1:4]]
+    between = (await api.read(tenant, since=first, until=last)).json()
+    assert [action["id"] for action in between["data"]] == [action["id"] for action in data[:4]]
     offset = datetime.fromisoformat(first) + timedelta(hours=5, minutes=30)
     written = offset.isoformat().removesuffix("Z").removesuffix("+00:00") + "+05:30"
-    assert (await api.read(tenant, created_after=written, created_before=last)).json()["data"] == between["data"]
-    assert (await api.read(tenant, created_after=last)).json()["data"] == []
+    assert (await api.read(tenant, since=written, until=last)).json()["data"] == between["data"]
+    assert (await api.read(tenant, since=last)).json()["data"] == [data[4]]
 
 
 async def test_no_action_is_missed_though_the_clock_was_set_back(api: RestApi, tenant: Tenant, pool: Pool) -> None:
@@ -92,7 +92,7 @@ async def test_no_action_is_missed_though_the_clock_was_set_back(api: RestApi, t
     )
     for second in range(0, 180, 7):
         moment = f"2026-01-05T12:{second // 60:02}:{second % 60:02}Z"
-        for name, sign in (("created_after", ">"), ("created_before", "<")):
+        for name, sign in (("since", ">="), ("until", "<")):
             rows = await pool.fetch(
                 f"select action_id::text from intent_actions where created_at {sign} '{moment}' order by action_no"
             )
@@ -139,7 +139,7 @@ BAD: list[tuple[str, str, str]] = [
     ("client_reference_id", "a\0b", "1 to 128"),
     *(
         (name, text, "RFC 3339")
-        for name in ("created_after", "created_before")
+        for name in ("since", "until")
         for text in (
             *("", "now", "2026-01-31", "2026-01-31T09:30:00", "2026-01-31 09:30:00Z", "2026-02-30T09:30:00Z"),
             *("2026-01-31T24:00:00Z", "2026-01-31T09:30:60Z", "2026-01-31T09:30:00 01:00", "2026-01-31T09:30Z"),
@@ -161,7 +161,7 @@ async def test_a_filter_of_the_wrong_shape_is_refused_by_name_with_what_would_pa
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z", "2026-01-31t09:30:00z"])
 async def test_every_moment_of_the_calendar_may_be_asked_for(api: RestApi, tenant: Tenant, moment: str) -> None:
-    for name in ("created_after", "created_before"):
+    for name in ("since", "until"):
         assert (await api.read(tenant, **{name: moment})).status_code == 200
 
 

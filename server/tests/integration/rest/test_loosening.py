@@ -25,12 +25,12 @@ def as_key(tenant: Tenant) -> Headers:
 async def put_rule(
     api: RestApi, tenant: Tenant, headers: Headers, parameters: object = None, code: str = "QTY_MAX", **more: Any
 ) -> httpx.Response:
-    body = {"mode": "hard", "parameters": QTY if parameters is None else parameters, "reason": "tests", **more}
+    body = {"mode": "HARD", "parameters": QTY if parameters is None else parameters, "reason": "tests", **more}
     return await api.client.put(f"{place_of(tenant)}/rules/{code}", json=body, headers=headers)
 
 
 async def halt(api: RestApi, tenant: Tenant, state: str = "HALTED", scope: Scope = Scope.ACCOUNT) -> httpx.Response:
-    body = {"state": state, "reason": "tests"}
+    body = {"status": state, "reason": "tests"}
     return await api.client.put(f"{place_of(tenant, scope)}/switch", json=body, headers=as_user(tenant))
 
 
@@ -52,13 +52,13 @@ async def test_a_key_tightens_a_rule_and_is_refused_every_way_to_loosen_it(
 ) -> None:
     key, admin = await with_tightening_key(pool, tenant), as_user(tenant)
     assert (await put_rule(api, tenant, admin)).status_code == 200
-    assert (await put_rule(api, tenant, as_key(key), {"quantity": "9"}, on_missing="deny")).status_code == 200
+    assert (await put_rule(api, tenant, as_key(key), {"quantity": "9"}, on_missing="DENY")).status_code == 200
     ways: list[dict[str, Any]] = [
         {"parameters": {"quantity": "9.5"}},
-        {"parameters": {"quantity": "9"}, "mode": "shadow"},
-        {"parameters": {"quantity": "9"}, "on_missing": "allow"},
+        {"parameters": {"quantity": "9"}, "mode": "SHADOW"},
+        {"parameters": {"quantity": "9"}, "on_missing": "ALLOW"},
         {"parameters": {"quantity": "9"}},
-        {"parameters": {"quantity": "11"}, "on_missing": "deny", "expires_at": "2036-01-05T21:00:00Z"},
+        {"parameters": {"quantity": "11"}, "on_missing": "DENY", "expires_at": "2036-01-05T21:00:00Z"},
     ]
     for way in ways:
         detail = refusal_of(await put_rule(api, tenant, as_key(key), **way))
@@ -182,7 +182,7 @@ async def test_a_new_account_starts_under_every_halt_and_rule_of_its_organizatio
 ) -> None:
     admin = as_user(tenant)
     path = f"{place_of(tenant, Scope.ORGANIZATION)}/rules/QTY_MAX"
-    body = {"mode": "hard", "parameters": {"quantity": "5"}, "reason": "tests"}
+    body = {"mode": "HARD", "parameters": {"quantity": "5"}, "reason": "tests"}
     assert (await api.client.put(path, json=body, headers=admin)).status_code == 200
     assert (await halt(api, tenant, scope=Scope.ORGANIZATION)).status_code == 200
     key = as_key(await with_tightening_key(pool, tenant))

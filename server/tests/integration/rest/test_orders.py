@@ -195,7 +195,7 @@ async def test_executions_are_listed_as_they_stand(api: RestApi, harness: Harnes
         *("execution_id", "intent_id", "symbol", "order_side", "kind", "quantity", "price"),
         *("executed_at", "recorded_at"),
     }
-    assert (rows[2]["told_quantity"], rows[2]["told_price"]) == ("1", "2")
+    assert (rows[2]["reported_quantity"], rows[2]["reported_price"]) == ("1", "2")
     assert rows[2]["changed_at"] > rows[2]["recorded_at"]
     assert {row["intent_id"] for row in rows} == {intent}
 
@@ -237,9 +237,11 @@ async def test_since_is_inside_and_until_is_outside(api: RestApi, harness: Harne
 async def test_positions_are_what_is_held_and_say_whose_word_they_are(api: RestApi, harness: Harness) -> None:
     assert await read(api, harness.tenant, "positions") == {
         "data": [],
+        "next_cursor": None,
+        "last_cursor": None,
         "account_seq": 0,
         "source": "EXECUTIONS",
-        "is_complete": True,
+        "complete": True,
     }
     await filled(harness, range(1, 4))
     counted = await read(api, harness.tenant, "positions")
@@ -261,7 +263,7 @@ async def test_more_positions_than_are_shown_is_said(
     for module in (read_orders, orders):
         monkeypatch.setattr(module, "POSITIONS_MAX", 1)
     told = await read(api, harness.tenant, "positions")
-    assert ([row["quantity"] for row in told["data"]], told["is_complete"]) == (["-1"], False)
+    assert ([row["quantity"] for row in told["data"]], told["complete"]) == (["-1"], False)
 
 
 async def test_no_organization_reads_another_s(api: RestApi, harness: Harness) -> None:

@@ -32,9 +32,9 @@ async def outboxes(api: RestApi) -> dict[str, Any]:
 
 async def test_empty_queues_are_healthy(api: RestApi) -> None:
     body = await outboxes(api)
-    assert body["verdict"] == "healthy"
+    assert body["verdict"] == "HEALTHY"
     for queue in body["queues"]:
-        assert queue["verdict"] == "healthy"
+        assert queue["verdict"] == "HEALTHY"
         assert [queue[name] for name in (*STATUSES, "unacknowledged", "lag_seconds")] == [0] * 6
         assert (queue["oldest_pending_at"], queue["oldest_claim_at"]) == (None, None)
 
@@ -63,11 +63,11 @@ async def test_every_queue_is_counted_exactly_across_organizations(api: RestApi,
 @pytest.mark.parametrize(
     ("queue", "row", "verdict"),
     [
-        (Queue.ACCOUNTS, {"status": "failed"}, "failing"),
-        (Queue.INTENTS, {"age": 20.0}, "slow"),
-        (Queue.INTENTS, {"age": 300.0}, "stuck"),
-        (Queue.USERS, {"status": "processing", "claimed_since": 30.0}, "stuck"),
-        (Queue.USERS, {"age": 300.0, "due_since": -600.0, "attempts": 3}, "healthy"),
+        (Queue.ACCOUNTS, {"status": "failed"}, "FAILING"),
+        (Queue.INTENTS, {"age": 20.0}, "SLOW"),
+        (Queue.INTENTS, {"age": 300.0}, "STUCK"),
+        (Queue.USERS, {"status": "processing", "claimed_since": 30.0}, "STUCK"),
+        (Queue.USERS, {"age": 300.0, "due_since": -600.0, "attempts": 3}, "HEALTHY"),
     ],
     ids=["failed", "due for 20 s", "due for 5 min", "claimed for 30 s", "waits for its next try"],
 )
@@ -77,7 +77,7 @@ async def test_the_verdict_on_a_queue_is_the_verdict_on_all(
     await queue_row(pool, tenant, queue, **row)
     body = await outboxes(api)
     assert body["verdict"] == verdict
-    assert {told["name"]: told["verdict"] for told in body["queues"]} == dict.fromkeys(Queue, "healthy") | {
+    assert {told["name"]: told["verdict"] for told in body["queues"]} == dict.fromkeys(Queue, "HEALTHY") | {
         queue: verdict
     }
 
@@ -92,10 +92,10 @@ async def test_failed_rows_that_were_acknowledged_stay_counted_and_are_no_reason
     )
     await pool.execute(f"{acknowledge} where outbox_id = (select min(outbox_id) from outbox_failures)")
     accounts = (await outboxes(api))["queues"][0]
-    assert (accounts["verdict"], accounts["failed"], accounts["unacknowledged"]) == ("failing", 2, 1)
+    assert (accounts["verdict"], accounts["failed"], accounts["unacknowledged"]) == ("FAILING", 2, 1)
     await pool.execute(acknowledge)
     accounts = (await outboxes(api))["queues"][0]
-    assert (accounts["verdict"], accounts["failed"], accounts["unacknowledged"]) == ("healthy", 2, 0)
+    assert (accounts["verdict"], accounts["failed"], accounts["unacknowledged"]) == ("HEALTHY", 2, 0)
 
 
 async def test_nothing_of_what_the_rows_say_or_whose_they_are_is_answered(

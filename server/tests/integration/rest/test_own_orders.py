@@ -70,7 +70,7 @@ async def test_a_refused_replace_of_another_s_order_leaves_no_receipt_even_if_a_
 ) -> None:
     own, theirs = of_key(tenant, await make_key(api, tenant, own_orders_only=True)), await created(api, tenant)
     path = f"/v1/controls/accounts/{tenant.account.id}/switch"
-    await api.client.put(path, json={"state": "HALTED", "reason": "tests"}, headers=as_user(tenant))
+    await api.client.put(path, json={"status": "HALTED", "reason": "tests"}, headers=as_user(tenant))
     before = await rows(pool)
     for command in commands_on(theirs):
         problem(await api.submit(own, command), 403, "permission_denied")

@@ -26,7 +26,7 @@ async def client(api: RestApi, harness: Harness) -> AsyncIterator[AsyncClient]:
         yield opened
 
 
-async def set_rule(api: RestApi, harness: Harness, code: str, mode: str = "hard", **parameters: Any) -> None:
+async def set_rule(api: RestApi, harness: Harness, code: str, mode: str = "HARD", **parameters: Any) -> None:
     answer = await api.client.put(
         f"{place_of(harness.tenant)}/rules/{code}",
         json={"mode": mode, "parameters": parameters, "reason": "a test"},
@@ -43,7 +43,7 @@ async def trade(api: RestApi, harness: Harness) -> None:
     created = (await api.submit(tenant, create_body("Limit", **limit) | {"client_reference_id": "zürich"})).json()
     await set_rule(api, harness, "QTY_MAX", quantity="11")
     await set_rule(api, harness, "DUPLICATE", window_millis=60_000)
-    await set_rule(api, harness, "OPEN_ORDERS_MAX", mode="shadow", count=1)
+    await set_rule(api, harness, "OPEN_ORDERS_MAX", mode="SHADOW", count=1)
     later = datetime(2100, 1, 1, tzinfo=UTC).isoformat()
     for body in (
         create_body(quantity="5") | {"deadline": later},
@@ -76,7 +76,7 @@ async def test_what_the_platform_decided_verifies_without_it(
     result = verified(lines)
     assert [str(flaw) for flaw in result.flaws] == []
     assert (result.actions, result.refusals, result.checked_by_hash_only) == (8, 5, 0)
-    doors = [json.loads(refusal.text) async for refusal in client.refusals() if refusal.gate == "door"]
+    doors = [json.loads(refusal.text) async for refusal in client.refusals() if refusal.gate == "DOOR"]
     assert len(doors) == 3
     assert all({"intent_id", "seq"} <= set(door["command"]) for door in doors)
     async for refusal in client.refusals():

@@ -31,12 +31,12 @@ async def test_the_receipt_of_an_accepted_command_is_shown_with_what_proves_it(a
     receipt = answer.json()
     assert answer.status_code == 200
     assert set(receipt) == {
-        *("id", "account_id", "intent_id", "seq", "verdict", "gate", "created_at", "hash", "body", "text"),
+        *("id", "account_id", "intent_id", "seq", "verdict", "gate", "created_at", "hash", "receipt", "text"),
     }
     assert (receipt["id"], receipt["intent_id"], receipt["seq"]) == (accepted["receipt_id"], accepted["intent_id"], 1)
-    assert (receipt["verdict"], receipt["gate"]) == ("PASSED", "accept")
+    assert (receipt["verdict"], receipt["gate"]) == ("PASSED", "ACCEPT")
     assert receipt["hash"] == hashlib.sha256(receipt["text"].encode()).hexdigest()
-    assert json.loads(receipt["text"]) == receipt["body"]
+    assert json.loads(receipt["text"]) == receipt["receipt"]
 
 
 async def test_a_command_s_receipt_is_followed_by_that_of_its_refusal_at_the_door(
@@ -44,13 +44,13 @@ async def test_a_command_s_receipt_is_followed_by_that_of_its_refusal_at_the_doo
 ) -> None:
     created = (await accept(pool, tenant.submission(a_limit_create())))[0].intent_id
     await accept(pool, tenant.submission(a_cancel(created)))
-    await refuse(pool, tenant, a_refusal("door"), created, 1)
+    await refuse(pool, tenant, a_refusal("DOOR"), created, 1)
     url = f"/v1/accounts/{tenant.account.id}/intents/{created}/receipts"
     listed = (await get(api, tenant, url)).json()["data"]
     assert [(each["seq"], each["gate"], each["verdict"]) for each in listed] == [
-        (1, "accept", "PASSED"),
-        (1, "door", "REFUSED"),
-        (2, "accept", "PASSED"),
+        (1, "ACCEPT", "PASSED"),
+        (1, "DOOR", "REFUSED"),
+        (2, "ACCEPT", "PASSED"),
     ]
     paged, _ = await api.read_pages(url, {"x-api-key": tenant.key}, 1)
     assert paged == listed
@@ -87,9 +87,9 @@ async def test_the_listed_actions_and_refusals_lead_to_the_heads(api: RestApi, p
     actions, _ = await api.read_pages(f"{url}/actions", {"x-api-key": tenant.key}, 3)
     chain = ActionChain()
     for action in actions:
-        hashes = bytes.fromhex(action["hash"]), bytes.fromhex(action["receipt"]["hash"])
+        hashes = bytes.fromhex(action["hash"]), bytes.fromhex(action["receipt_hash"])
         chain.add(action["number"], action["chained_from"], *hashes)
-        assert hashes[1] == hashlib.sha256(action["receipt"]["text"].encode()).digest()
+        assert hashes[1] == hashlib.sha256(action["receipt_text"].encode()).digest()
     head = chain.head()
     assert head is not None
     assert heads["chain_head"] == head.hex()
@@ -104,7 +104,7 @@ async def test_every_answer_is_as_the_description_says(api: RestApi, pool: Pool,
     conformance = Conformance((await api.client.get("/openapi.json")).json())
     intent = (await accept(pool, tenant.submission(a_limit_create())))[0].intent_id
     accepted = (await api.submit(tenant, create_body())).json()["receipt_id"]
-    refused = await refuse(pool, tenant, a_refusal("door"), intent, 1)
+    refused = await refuse(pool, tenant, a_refusal("DOOR"), intent, 1)
     account = f"/v1/accounts/{tenant.account.id}"
     answers = [
         await get(api, tenant, f"{account}/{path}")

@@ -20,7 +20,7 @@ def a_price(price: object = "187.50", **more: object) -> dict[str, object]:
 
 
 def a_rate(rate: object = "1.0842", **more: object) -> dict[str, object]:
-    return {"from": "EUR", "to": "USD", "rate": rate, **more}
+    return {"from_currency": "EUR", "to_currency": "USD", "rate": rate, **more}
 
 
 async def give(api: RestApi, tenant: Tenant, body: object, headers: Headers | None = None) -> httpx.Response:
@@ -39,8 +39,8 @@ async def test_what_is_given_is_told_and_read_back(api: RestApi, tenant: Tenant)
     (price,), (rate,) = answer.json()["prices"], answer.json()["rates"]
     assert set(price) == {"broker", "symbol", "price", "as_of", "source"}
     assert (price["symbol"], price["price"], price["source"]) == ("AAPL", "187.50", "given")
-    assert rate == {"from": "EUR", "to": "USD", "rate": "1.0842", "as_of": as_of}
-    assert (await shown(api, tenant)).json() == {"data": [price]}
+    assert rate == {"from_currency": "EUR", "to_currency": "USD", "rate": "1.0842", "as_of": as_of}
+    assert (await shown(api, tenant)).json()["data"] == [price]
 
 
 async def test_the_newer_price_stays_and_is_told(api: RestApi, tenant: Tenant) -> None:
@@ -80,8 +80,8 @@ WRONG = [
     ({"prices": [a_price(as_of="2026-01-05T12:00:00")]}, "/prices/0/as_of"),
     ({"prices": [a_price(as_of="2126-01-05T12:00:00Z")]}, "/prices/0/as_of"),
     ({"prices": [a_price(as_of="0001-01-01T00:00:00+14:00")]}, "/prices/0/as_of"),
-    ({"rates": [a_rate(to="EUR")]}, "/rates/0/to"),
-    ({"rates": [{"from": "eur", "to": "USD", "rate": "1"}]}, "/rates/0/from"),
+    ({"rates": [a_rate(to_currency="EUR")]}, "/rates/0/to_currency"),
+    ({"rates": [{"from_currency": "eur", "to_currency": "USD", "rate": "1"}]}, "/rates/0/from_currency"),
     ({"rates": [a_rate("1e3")]}, "/rates/0/rate"),
 ]
 
@@ -92,7 +92,7 @@ async def test_what_is_wrong_is_refused_whole_and_said_where(
 ) -> None:
     refused = problem(await give(api, tenant, body), 422, "invalid_command")
     assert pointers(refused) == [pointer]
-    assert (await shown(api, tenant)).json() == {"data": []}
+    assert (await shown(api, tenant)).json() == {"data": [], "next_cursor": None, "last_cursor": None}
 
 
 async def test_a_time_that_a_clock_may_be_ahead_by_is_taken_for_now(api: RestApi, tenant: Tenant) -> None:
@@ -113,7 +113,7 @@ async def test_only_the_symbols_that_are_named_are_shown(api: RestApi, tenant: T
 
 async def test_prices_of_one_organization_are_no_other_ones(api: RestApi, pool: Pool, tenant: Tenant) -> None:
     await give(api, tenant, {"prices": [a_price()]})
-    assert (await shown(api, await a_tenant(pool))).json() == {"data": []}
+    assert (await shown(api, await a_tenant(pool))).json() == {"data": [], "next_cursor": None, "last_cursor": None}
 
 
 async def test_a_disabled_organization_gives_nothing(api: RestApi, pool: Pool, tenant: Tenant) -> None:

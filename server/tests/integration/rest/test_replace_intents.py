@@ -31,7 +31,7 @@ async def test_a_replace_is_the_next_action_of_its_intent_and_echoes_what_the_or
     assert answer.status_code == 202
     assert answer.headers["location"] == f"{intents_of(tenant)}/{intent}"
     action = answer.json()
-    assert (action["intent_id"], action["seq"], action["action_type"], action["state"]) == (
+    assert (action["intent_id"], action["seq"], action["action_type"], action["status"]) == (
         intent,
         2,
         "REPLACE",

@@ -27,7 +27,7 @@ def rule_of(tenant: Tenant, scope: Scope = Scope.ACCOUNT, code: str = "QTY_MAX")
 
 
 def wanted(quantity: object = "5", **more: object) -> dict[str, object]:
-    return {"mode": "hard", "parameters": {"quantity": quantity}, "reason": "fat fingers", **more}
+    return {"mode": "HARD", "parameters": {"quantity": quantity}, "reason": "fat fingers", **more}
 
 
 async def put(
@@ -46,11 +46,11 @@ async def test_a_rule_is_set_shown_listed_and_removed_at_every_scope(
     api: RestApi, tenant: Tenant, scope: Scope
 ) -> None:
     path = rule_of(tenant, scope)
-    answer = await put(api, tenant, wanted(on_missing="deny"), path)
+    answer = await put(api, tenant, wanted(on_missing="DENY"), path)
     body = answer.json()
     assert (answer.status_code, answer.headers["etag"]) == (200, '"1"')
     assert set(body) == RULE_FIELDS
-    terms = {"mode": "hard", "on_missing": "deny", "parameters": {"quantity": "5"}}
+    terms = {"mode": "HARD", "on_missing": "DENY", "parameters": {"quantity": "5"}}
     assert (body["terms"], body["in_force"], body["reason"]) == (terms, terms, "fat fingers")
     assert body["principal_type"] == "USER"
     assert body["address"] == {
@@ -62,11 +62,11 @@ async def test_a_rule_is_set_shown_listed_and_removed_at_every_scope(
     }
     shown = await get(api, tenant, path)
     assert (shown.json(), shown.headers["etag"]) == (body, '"1"')
-    assert (await get(api, tenant, f"{place_of(tenant, scope)}/rules")).json() == {"data": [body]}
+    assert (await get(api, tenant, f"{place_of(tenant, scope)}/rules")).json()["data"] == [body]
     removed = await api.client.delete(path, headers=as_user(tenant), params={"reason": "no longer needed"})
     assert (removed.status_code, removed.content) == (204, b"")
     assert problem(await get(api, tenant, path), 404, "not_found")["detail"] == "no rule QTY_MAX is set here"
-    assert (await get(api, tenant, f"{place_of(tenant, scope)}/rules")).json() == {"data": []}
+    assert (await get(api, tenant, f"{place_of(tenant, scope)}/rules")).json()["data"] == []
     again = await put(api, tenant, wanted(), path)
     assert again.json()["version"] == 3
 
@@ -75,11 +75,11 @@ async def test_a_rule_is_set_shown_listed_and_removed_at_every_scope(
 async def test_what_is_answered_is_what_the_document_says(api: RestApi, tenant: Tenant, scope: Scope) -> None:
     conformance = Conformance((await api.client.get("/openapi.json")).json())
     rule, place, later = rule_of(tenant, scope), place_of(tenant, scope), "2036-01-05T21:00:00Z"
-    halt = {"state": "HALTED", "reason": "r", "cancel_working": True}
+    halt = {"status": "HALTED", "reason": "r", "cancel_working": True}
     answers = [
         await get(api, tenant, f"{place}/switch"),
         await put(api, tenant, wanted(), rule),
-        await put(api, tenant, wanted("9", expires_at=later, on_missing="allow"), rule),
+        await put(api, tenant, wanted("9", expires_at=later, on_missing="ALLOW"), rule),
         await put(api, tenant, wanted(), rule, {"if-match": '"7"'}),
         await put(api, tenant, {}, rule),
         await put(api, tenant, halt, f"{place}/switch"),
@@ -103,7 +103,7 @@ async def test_every_spelling_of_a_symbol_is_the_one_symbol(api: RestApi, tenant
 
 
 REFUSED: list[tuple[dict[str, object], str]] = [
-    ({"mode": "hard", "parameters": {"quantity": "5"}}, "/reason"),
+    ({"mode": "HARD", "parameters": {"quantity": "5"}}, "/reason"),
     ({"parameters": {"quantity": "5"}, "reason": "r"}, "/mode"),
     (wanted(mode="soft"), "/mode"),
     (wanted(on_missing="maybe"), "/on_missing"),
@@ -143,10 +143,10 @@ async def test_a_code_that_nobody_may_set_is_not_found(api: RestApi, tenant: Ten
 
 
 async def test_a_rule_that_its_scope_cannot_have_is_refused_with_where_it_can_be(api: RestApi, tenant: Tenant) -> None:
-    body = {"mode": "hard", "parameters": {"list": "deny", "symbols": ["AAPL"]}, "reason": "r"}
+    body = {"mode": "HARD", "parameters": {"list": "DENY", "symbols": ["AAPL"]}, "reason": "r"}
     refused = await put(api, tenant, body, rule_of(tenant, Scope.SYMBOL, "RESTRICTED"))
     told = problem(refused, 422, "invalid_command")
-    assert "cannot be set at the scope symbol" in str(told["detail"])
+    assert "cannot be set at the scope SYMBOL" in str(told["detail"])
     assert pointers(told) == ["/code"]
 
 
@@ -170,10 +170,10 @@ async def test_an_override_applies_until_it_expires_and_then_the_rule_is_as_befo
 ) -> None:
     base = (await put(api, tenant, wanted())).json()
     now: datetime = await pool.fetchval("select clock_timestamp()")
-    body = wanted("9", mode="shadow", expires_at=(now + timedelta(seconds=1)).isoformat())
+    body = wanted("9", mode="SHADOW", expires_at=(now + timedelta(seconds=1)).isoformat())
     set_ = (await put(api, tenant, body)).json()
     assert set_["in_force"] == set_["override"]
-    assert (set_["override"]["mode"], set_["override"]["parameters"]) == ("shadow", {"quantity": "9"})
+    assert (set_["override"]["mode"], set_["override"]["parameters"]) == ("SHADOW", {"quantity": "9"})
     assert datetime.fromisoformat(set_["override"]["expires_at"]) == now + timedelta(seconds=1)
     assert set_["terms"] == base["terms"]
 
@@ -256,7 +256,7 @@ async def test_what_is_another_organization_s_answers_as_what_is_not_there(
         ]
         problem(found[0], 404, "not_found")
         assert found[0].content == found[1].content
-    for below, body in (("/rules/QTY_MAX", wanted()), ("/switch", {"state": "HALTED", "reason": "r"})):
+    for below, body in (("/rules/QTY_MAX", wanted()), ("/switch", {"status": "HALTED", "reason": "r"})):
         refused = [await put(api, tenant, body, path + below, {"x-request-id": "same"}) for path in (theirs, nobody_s)]
         problem(refused[0], 404, "not_found")
         assert refused[0].content == refused[1].content

@@ -16,13 +16,13 @@ from support.rest.rest_api import SCOPES, RestApi, create_body, place_of
 
 
 async def put_rule(api: RestApi, tenant: Tenant, scope: Scope, **more: object) -> None:
-    body = {"mode": "hard", "parameters": {"quantity": "5"}, "reason": "fat fingers", **more}
+    body = {"mode": "HARD", "parameters": {"quantity": "5"}, "reason": "fat fingers", **more}
     path = f"{place_of(tenant, scope)}/rules/QTY_MAX"
     assert (await api.client.put(path, json=body, headers=as_user(tenant))).status_code == 200
 
 
 async def put_switch(api: RestApi, tenant: Tenant, scope: Scope, state: str) -> None:
-    body = {"state": state, "reason": "a runaway strategy"}
+    body = {"status": state, "reason": "a runaway strategy"}
     answer = await api.client.put(f"{place_of(tenant, scope)}/switch", json=body, headers=as_user(tenant))
     assert answer.status_code == 200
 
@@ -56,18 +56,18 @@ async def test_a_halt_refuses_the_next_command_until_it_is_lifted(api: RestApi, 
 async def test_a_rule_of_a_key_holds_that_key_and_no_other(api: RestApi, tenant: Tenant, pool: Pool) -> None:
     await put_rule(api, tenant, Scope.KEY)
     _, other = await a_key(pool, tenant.account.organization_id)
-    assert refusing(await api.submit(tenant, create_body())) == [("QTY_MAX", "key")]
+    assert refusing(await api.submit(tenant, create_body())) == [("QTY_MAX", "KEY")]
     assert (await api.submit(tenant, create_body(), headers={"x-api-key": other})).status_code == 202
 
 
 async def test_a_rule_of_a_symbol_holds_that_symbol_and_no_other(api: RestApi, tenant: Tenant) -> None:
     await put_rule(api, tenant, Scope.SYMBOL)
-    assert refusing(await api.submit(tenant, create_body())) == [("QTY_MAX", "symbol")]
+    assert refusing(await api.submit(tenant, create_body())) == [("QTY_MAX", "SYMBOL")]
     assert (await api.submit(tenant, create_body(symbol="MSFT"))).status_code == 202
 
 
 async def test_a_rule_in_shadow_mode_refuses_nothing(api: RestApi, tenant: Tenant) -> None:
-    await put_rule(api, tenant, Scope.ORGANIZATION, mode="shadow")
+    await put_rule(api, tenant, Scope.ORGANIZATION, mode="SHADOW")
     assert (await api.submit(tenant, create_body())).status_code == 202
 
 
@@ -96,11 +96,11 @@ async def test_a_rule_and_a_halt_of_the_platform_hold_every_organization(
         assert (await api.submit(each, create_body())).status_code == 202
     await operator.change("controls", "set", "QTY_MAX", '{"quantity": "5"}', "--reason", "fat fingers")
     for each in (tenant, other):
-        assert refusing(await api.submit(each, create_body())) == [("QTY_MAX", "platform")]
+        assert refusing(await api.submit(each, create_body())) == [("QTY_MAX", "PLATFORM")]
     await operator.change("controls", "remove", "QTY_MAX", "--reason", "over")
-    await operator.change("controls", "set", "SWITCH", '{"state": "HALTED"}', "--reason", "an incident")
+    await operator.change("controls", "set", "SWITCH", '{"status": "HALTED"}', "--reason", "an incident")
     for each in (tenant, other):
-        assert refusing(await api.submit(each, create_body())) == [("HALTED", "platform")]
+        assert refusing(await api.submit(each, create_body())) == [("HALTED", "PLATFORM")]
 
 
 async def test_paper_accounts_that_are_only_watched_are_refused_nothing(

@@ -24,7 +24,7 @@ async def test_a_submit_writes_an_action_a_receipt_and_an_outbox_record_and_queu
 ) -> None:
     answer = await api.submit(tenant, create_body())
     assert answer.status_code == 202
-    assert answer.json()["state"] == "QUEUED"
+    assert answer.json()["status"] == "QUEUED"
     assert [await rows(pool, table) for table in ("intent_actions", "receipts", "intent_outbox")] == [1, 1, 1]
     assert api.hints.rows == 1
 
@@ -157,7 +157,7 @@ async def test_stats_default_to_the_last_day(api: RestApi, tenant: Tenant) -> No
     named = await api.read(tenant, "/stats", time_window="last_day")
     assert (default.status_code, named.status_code) == (200, 200), default.text
     window = default.json().pop("window")
-    length = datetime.fromisoformat(window["to"]) - datetime.fromisoformat(window["from"])
+    length = datetime.fromisoformat(window["until"]) - datetime.fromisoformat(window["since"])
     assert 0.9 < length.total_seconds() / 86_400 < 1.1
     assert {**default.json(), "window": None} == {**named.json(), "window": None}
     problem(await api.read(tenant, "/stats", time_window="yesterday"), 400, "invalid_parameter")

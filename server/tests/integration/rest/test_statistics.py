@@ -49,7 +49,7 @@ async def refuse(pool: Pool, tenant: Tenant, count: int) -> None:
 
 async def test_an_account_without_intents_has_zeros(api: RestApi, tenant: Tenant) -> None:
     body = await read(api, tenant)
-    assert set(body.pop("window")) == {"from", "to"}
+    assert set(body.pop("window")) == {"since", "until"}
     assert body.pop("outcomes").keys() >= {"QUEUED", "ACKED", "REFUSED", "UNKNOWN"}
     assert body == {
         "intents": 0,
@@ -57,7 +57,7 @@ async def test_an_account_without_intents_has_zeros(api: RestApi, tenant: Tenant
         "symbols": [],
         "sides": {"BUY": 0, "SELL": 0, "SELL_SHORT": 0},
         "control_refusals": 0,
-        "dispatch_latency_ms": {"p50": None, "p95": None, "p99": None},
+        "dispatch_latency_millis": {"p50": None, "p95": None, "p99": None},
     }
 
 
@@ -86,7 +86,7 @@ async def test_every_window_counts_what_was_asked_just_now_and_what_came_of_it(
     assert some(body["sides"]) == {"BUY": 6, "SELL": 1}
     assert some(body["outcomes"]) == {"ACKED": 1, "REFUSED": 1, "UNKNOWN": 1, "SKIPPED": 2, "QUEUED": 2}
     assert body["control_refusals"] == 3
-    assert 1 <= body["dispatch_latency_ms"]["p50"] <= body["dispatch_latency_ms"]["p99"] < 60_000
+    assert 1 <= body["dispatch_latency_millis"]["p50"] <= body["dispatch_latency_millis"]["p99"] < 60_000
     assert await miscounted(pool) == []
 
 
@@ -113,7 +113,7 @@ async def test_a_window_begins_with_the_span_in_which_it_begins_and_says_so(
 ) -> None:
     await accept(pool, *(tenant.submission() for _ in range(COUNTED_AT_ONCE)))
     body = await read(api, tenant, time_window=window)
-    begin, end = (datetime.fromisoformat(body["window"][name]) for name in ("from", "to"))
+    begin, end = (datetime.fromisoformat(body["window"][name]) for name in ("since", "until"))
     assert abs(end - datetime.now(UTC)) < timedelta(seconds=30)
     assert reach <= end - begin < reach + step
     assert begin == begin.replace(second=0, microsecond=0, minute=begin.minute if window == "last_hour" else 0)
@@ -129,7 +129,7 @@ async def test_a_window_begins_with_the_span_in_which_it_begins_and_says_so(
 
 async def test_all_begins_with_the_account(api: RestApi, tenant: Tenant, pool: Pool) -> None:
     created = await pool.fetchval("select created_at from accounts where account_id = $1", tenant.account.id)
-    begin = (await read(api, tenant, time_window="all"))["window"]["from"]
+    begin = (await read(api, tenant, time_window="all"))["window"]["since"]
     assert datetime.fromisoformat(begin) == created
 
 

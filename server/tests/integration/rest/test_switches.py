@@ -26,7 +26,7 @@ async def set_switch(
     **more: Any,
 ) -> httpx.Response:
     sent = as_user(tenant) if headers is None else headers
-    body = {"state": state, "reason": "a runaway strategy", **more}
+    body = {"status": state, "reason": "a runaway strategy", **more}
     return await api.client.put(f"{place_of(tenant, scope)}/switch", json=body, headers=sent)
 
 
@@ -40,17 +40,17 @@ async def test_a_switch_is_active_until_it_is_set_and_has_its_history(
 ) -> None:
     untouched = await shown(api, tenant, scope)
     assert untouched.headers["etag"] == '"0"'
-    assert (untouched.json()["state"], untouched.json()["version"]) == ("ACTIVE", 0)
+    assert (untouched.json()["status"], untouched.json()["version"]) == ("ACTIVE", 0)
     halted = await set_switch(api, tenant, "HALTED", scope=scope, cancel_working=True)
     body = halted.json()
     assert (halted.status_code, halted.headers["etag"]) == (200, '"1"')
-    assert (body["state"], body["cancel_working"], body["reason"]) == ("HALTED", True, "a runaway strategy")
+    assert (body["status"], body["cancel_working"], body["reason"]) == ("HALTED", True, "a runaway strategy")
     assert (await shown(api, tenant, scope)).json() == body
     lifted = (await set_switch(api, tenant, "ACTIVE", scope=scope, reason="fixed")).json()
-    assert (lifted["state"], lifted["cancel_working"], lifted["version"]) == ("ACTIVE", False, 2)
+    assert (lifted["status"], lifted["cancel_working"], lifted["version"]) == ("ACTIVE", False, 2)
     changes, _ = await api.read_pages(f"{place_of(tenant, scope)}/switch/history", as_user(tenant), 1)
     assert [(change["version"], change["reason"]) for change in changes] == [(2, "fixed"), (1, "a runaway strategy")]
-    assert (await api.client.get(f"{place_of(tenant, scope)}/rules", headers=as_user(tenant))).json() == {"data": []}
+    assert (await api.client.get(f"{place_of(tenant, scope)}/rules", headers=as_user(tenant))).json()["data"] == []
 
 
 @pytest.mark.parametrize("scope", [Scope.ACCOUNT, Scope.SYMBOL])
@@ -62,9 +62,9 @@ async def test_a_key_makes_a_switch_stricter_and_never_lifts_it(
         assert (await set_switch(api, tenant, state, as_key(tenant), scope)).status_code == 200, state
     for state in ("ACTIVE", "REDUCE_ONLY"):
         refused = problem(await set_switch(api, tenant, state, as_key(tenant), scope), 403, "permission_denied")
-        assert "state of SWITCH would be less strict" in str(refused["detail"])
+        assert "status of SWITCH would be less strict" in str(refused["detail"])
         assert "control:loosen" in str(refused["detail"])
-    assert (await shown(api, tenant, scope)).json()["state"] == "HALTED"
+    assert (await shown(api, tenant, scope)).json()["status"] == "HALTED"
     assert (await set_switch(api, tenant, "REDUCE_ONLY", scope=scope)).status_code == 200
     problem(await set_switch(api, tenant, "ACTIVE", as_key(tenant), scope), 403, "permission_denied")
 
@@ -79,7 +79,7 @@ async def test_a_key_that_races_a_halt_never_lifts_it(api: RestApi, pool: Pool, 
         )
         assert answers[0].status_code == 200
         assert {answer.status_code for answer in answers[1:]} <= {200, 403}
-        assert (await shown(api, tenant)).json()["state"] == "HALTED"
+        assert (await shown(api, tenant)).json()["status"] == "HALTED"
 
 
 async def test_a_switch_is_set_only_from_the_version_that_was_read(api: RestApi, tenant: Tenant) -> None:
@@ -95,13 +95,13 @@ async def test_a_switch_is_set_only_from_the_version_that_was_read(api: RestApi,
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [
-        ({"state": "HALTED"}, "/reason"),
-        ({"reason": "r"}, "/state"),
-        ({"state": "OFF", "reason": "r"}, "/state"),
-        ({"state": "HALTED", "reason": ""}, "/reason"),
-        ({"state": "HALTED", "reason": "r", "cancel_working": "yes"}, "/cancel_working"),
-        ({"state": "ACTIVE", "reason": "r", "cancel_working": True}, "/cancel_working"),
-        ({"state": "HALTED", "reason": "r", "expires_at": "2036-01-05T21:00:00Z"}, "/expires_at"),
+        ({"status": "HALTED"}, "/reason"),
+        ({"reason": "r"}, "/status"),
+        ({"status": "OFF", "reason": "r"}, "/status"),
+        ({"status": "HALTED", "reason": ""}, "/reason"),
+        ({"status": "HALTED", "reason": "r", "cancel_working": "yes"}, "/cancel_working"),
+        ({"status": "ACTIVE", "reason": "r", "cancel_working": True}, "/cancel_working"),
+        ({"status": "HALTED", "reason": "r", "expires_at": "2036-01-05T21:00:00Z"}, "/expires_at"),
     ],
 )
 async def test_a_body_that_is_no_switch_is_refused(

@@ -73,7 +73,7 @@ async def test_a_patch_creates_then_changes_what_it_names_and_removes_what_it_cl
             trading_start=None,
             trading_end="16:00:00",
             timezone="America/New_York",
-            days=["fri", "mon"],
+            days=["FRI", "MON"],
             stale_order_millis=1500,
         )
     ).json()
@@ -83,7 +83,7 @@ async def test_a_patch_creates_then_changes_what_it_names_and_removes_what_it_cl
         "16:00:00",
         1500,
     )
-    assert (second["timezone"], second["days"], second["version"]) == ("America/New_York", ["mon", "fri"], 2)
+    assert (second["timezone"], second["days"], second["version"]) == ("America/New_York", ["MON", "FRI"], 2)
     third = (await patch(api, tenant, clear=["stale_order_millis", "trading_start", "days"])).json()
     assert set(third) == TIME_FIELDS | {"trading_end", "timezone"}
     assert (third["stale_order_millis"], third["created_at"], third["version"]) == (None, first["created_at"], 3)
@@ -137,14 +137,14 @@ WRONG_PATCHES: list[tuple[str, dict[str, Any]]] = [
     ("/stale_order_millis", {"stale_order_millis": True}),
     ("/max_resting_millis", {"max_resting_millis": 999}),
     ("/calendar", {"calendar": "XMOON"}),
-    ("/session", {"session": "regular"}),
+    ("/session", {"session": "REGULAR"}),
     ("/session", {"calendar": "XNYS", "session": "lunch"}),
-    ("/on_close", {"on_close": "cancel"}),
+    ("/on_close", {"on_close": "CANCEL"}),
     ("/on_close", {"on_close": "explode"}),
     ("/max_resting_millis", {"max_resting_millis": 30 * 86_400_000 + 1}),
     ("/trading_start", {"trading_start": "09:30:00", "clear": ["trading_start"]}),
     ("/clear/0", {"clear": ["manually_disabled"]}),
-    ("/on_close", {"on_close": "cancel"}),
+    ("/on_close", {"on_close": "CANCEL"}),
 ]
 
 
@@ -178,12 +178,12 @@ async def test_a_field_that_nobody_has_is_refused_and_the_answer_names_what_ther
 
 
 async def test_a_market_is_set_kept_and_cleared(api: RestApi, tenant: Tenant) -> None:
-    first = (await patch(api, tenant, calendar="XNYS", session="extended", on_close="cancel")).json()
-    assert (first["calendar"], first["session"], first["on_close"]) == ("XNYS", "extended", "cancel")
+    first = (await patch(api, tenant, calendar="XNYS", session="EXTENDED", on_close="CANCEL")).json()
+    assert (first["calendar"], first["session"], first["on_close"]) == ("XNYS", "EXTENDED", "CANCEL")
     assert first["timezone"] == "UTC"
     assert (first["next_open_at"], first["next_close_at"]) != (None, None)
     kept = (await patch(api, tenant, stale_order_millis=5)).json()
-    assert (kept["calendar"], kept["session"], kept["on_close"]) == ("XNYS", "extended", "cancel")
+    assert (kept["calendar"], kept["session"], kept["on_close"]) == ("XNYS", "EXTENDED", "CANCEL")
     problem(await patch(api, tenant, clear=["calendar"]), 422, "invalid_command")
     cleared = (await patch(api, tenant, clear=["calendar", "session", "on_close"])).json()
     assert not {"calendar", "session", "on_close"} & set(cleared)
@@ -220,7 +220,7 @@ async def test_a_disabled_symbol_is_refused_with_the_whole_receipt_and_nothing_i
 ) -> None:
     working = (await api.submit(tenant, create_body("Limit", price="1"))).json()
     await put(api, tenant, manual_reason="earnings")
-    await patch(api, tenant, days=["mon", "tue", "wed", "thu", "fri", "sat", "sun"])
+    await patch(api, tenant, days=["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"])
     hints, tables = api.hints.rows, ("intent_actions", "intent_outbox", "account_events", "idempotency_keys", "orders")
     before = [await pool.fetchval(f"select count(*) from {table}") for table in tables]
     said = problem(await api.submit(tenant, create_body(), key="k"), 422, "controls_refused")
@@ -229,10 +229,10 @@ async def test_a_disabled_symbol_is_refused_with_the_whole_receipt_and_nothing_i
     assert (receipt["verdict"], receipt["command"]["symbol"], receipt["account_epoch"]) == ("REFUSED", "AAPL", 3)
     assert receipt["rules"][0] == {
         "code": "SYMBOL_DISABLED",
-        "scope": "symbol",
-        "mode": "hard",
+        "scope": "SYMBOL",
+        "mode": "HARD",
         "verdict": "REFUSED",
-        "comparison": "equals",
+        "comparison": "EQUALS",
         "limit": "enabled",
         "observed": "disabled: earnings",
         "control_version": 1,

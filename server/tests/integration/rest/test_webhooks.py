@@ -22,7 +22,7 @@ from support.identity.bearers import as_service, as_user
 from support.rest.rest_api import WEBHOOK_KEY, RestApi, pointers, problem, rest_api
 
 URL = "/v1/webhooks"
-FILLS = {"url": "https://example.com/openbell", "types": ["broker_trade", "broker_order"]}
+FILLS = {"url": "https://example.com/openbell", "types": ["BROKER_TRADE", "BROKER_ORDER"]}
 
 
 async def create(api: RestApi, tenant: Tenant, **fields: object) -> httpx.Response:
@@ -69,12 +69,12 @@ async def test_a_webhook_is_made_and_its_secret_told_once(api: RestApi, tenant: 
     assert (answer.headers["cache-control"], answer.headers["etag"]) == ("no-store", '"1"')
     organization_id = tenant.account.organization_id
     assert body.pop("secret") == secret_of(WEBHOOK_KEY, organization_id, UUID(body["id"]), 1).text
-    assert body["types"] == ["broker_order", "broker_trade"]
+    assert body["types"] == ["BROKER_ORDER", "BROKER_TRADE"]
     assert (body["url"], body["description"], body["status"]) == (FILLS["url"], "order desk", "ACTIVE")
     shown = (await api.client.get(f"{URL}/{body['id']}", headers=as_user(tenant))).json()
     assert shown == body | {"lanes": {"accounts": 1, "behind": 0, "failing": 0, "parked": 0}}
     listed = (await api.client.get(URL, headers=as_user(tenant))).json()
-    assert listed == {"data": [shown]}
+    assert listed["data"] == [shown]
     stored = await pool.fetchval("select string_agg(w::text, '') from webhooks w")
     assert "whsec" not in stored
 
@@ -111,9 +111,9 @@ async def test_a_change_needs_the_version_that_was_read_and_one_of_nothing_keeps
     api: RestApi, tenant: Tenant, pool: Pool
 ) -> None:
     webhook = await created(api, tenant)
-    paused = await change(api, tenant, webhook["id"], '"1"', status="PAUSED", types=["broker_trade"])
+    paused = await change(api, tenant, webhook["id"], '"1"', status="PAUSED", types=["BROKER_TRADE"])
     assert (paused.status_code, paused.headers["etag"]) == (200, '"2"')
-    assert (paused.json()["status"], paused.json()["types"]) == ("PAUSED", ["broker_trade"])
+    assert (paused.json()["status"], paused.json()["types"]) == ("PAUSED", ["BROKER_TRADE"])
     problem(await change(api, tenant, webhook["id"], '"1"', status="ACTIVE"), 412, "version_mismatch")
     same = await change(api, tenant, webhook["id"], status="PAUSED")
     assert same.headers["etag"] == '"2"'
@@ -193,7 +193,7 @@ async def test_parked_lanes_are_told_and_resumed_where_they_stood(api: RestApi, 
         ({"url": "https://user:secret@example.com/"}, "/url"),
         ({"url": "https://127.0.0.1/"}, "/url"),
         ({"types": []}, "/types"),
-        ({"types": ["broker_trade", "weather"]}, "/types/1"),
+        ({"types": ["BROKER_TRADE", "weather"]}, "/types/1"),
         ({"account_ids": []}, "/account_ids"),
         ({"account_ids": [str(uuid4())]}, "/account_ids"),
         ({"account_ids": [str(uuid4())] * (ACCOUNTS_MAX + 1)}, "/account_ids"),
@@ -275,19 +275,19 @@ async def test_a_test_message_is_signed_sent_at_once_and_changes_no_lane(
         sent = json.loads(body)
         assert told == {
             "message_id": headers["webhook-id"],
-            "is_taken": False,
+            "delivered": False,
             "status": 503,
-            "error": "not_taken",
+            "error": "NOT_TAKEN",
             "message": "it answered 503",
         }
         assert (url, sent["type"], sent["event_id"]) == (webhook["url"], "webhook.test", headers["webhook-id"])
         assert millis >= 0
         posts.answer = NotDelivered(Trouble.TIMED_OUT, "no whole answer within 10 s")
         told = (await act(sending, tenant, webhook["id"], "test")).json()
-        assert (told["error"], "status" in told) == ("timed_out", False)
+        assert (told["error"], "status" in told) == ("TIMED_OUT", False)
         posts.answer = Answer(204)
         told = (await act(sending, tenant, webhook["id"], "test")).json()
-        assert (told["is_taken"], told["status"], "error" in told) == (True, 204, False)
+        assert (told["delivered"], told["status"], "error" in told) == (True, 204, False)
         assert await lanes(api, tenant, webhook["id"]) == before
 
 

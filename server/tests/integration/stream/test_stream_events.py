@@ -100,7 +100,7 @@ async def test_every_frame_has_the_label_of_its_subscription(pool: Pool, line: L
     def told(label: str) -> list[tuple[str, int, int]]:
         """In the order of each account."""
         mine = [frame for frame in frames if frame.subscription_id == label]
-        return sorted(((frame.trading_account_id, frame.account_seq, frame.prev_seq) for frame in mine), key=str)
+        return sorted(((frame.account_id, frame.account_seq, frame.prev_seq) for frame in mine), key=str)
 
     assert told("one") == [(one, 2, 1), (one, 3, 2)]
     assert told("two") == [(two, 2, 0)]
@@ -247,7 +247,7 @@ async def test_who_follows_a_server_that_goes_away_is_told_for_every_subscriptio
     line.stopping.set()
     frames, code, _ = await ending(call.call)
     assert {frame.subscription_id: frame.resume_token for frame in frames} == tokens
-    assert {(frame.error.code, frame.error.retryable) for frame in frames} <= {("GOING_AWAY", True)}
+    assert {(frame.error.code, frame.error.retryable) for frame in frames} <= {("going_away", True)}
     assert (len(frames), code) == (len(labels), grpc.StatusCode.UNAVAILABLE)
 
 

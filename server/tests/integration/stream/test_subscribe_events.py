@@ -88,7 +88,7 @@ async def test_a_live_stream_begins_with_subscribed_and_tells_what_follows(pool:
     (accepted,) = await accept(pool, tenant.submission())
     (event,) = await take(frames, 1)
     assert (event.account_seq, event.prev_seq, event.intent_action.intent_id) == (2, 1, str(accepted.intent_id))
-    assert (event.intent_action.state, event.intent_action.action_type) == ("QUEUED", "CREATE")
+    assert (event.intent_action.status, event.intent_action.action_type) == ("QUEUED", "CREATE")
 
 
 async def test_opening_streams_is_counted_as_reading_and_following_them_is_not(pool: Pool) -> None:
@@ -160,7 +160,7 @@ async def test_a_changed_account_is_told_of_to_those_who_asked_and_leaves_no_gap
     assert [(e.account_seq, e.prev_seq) for e in (renamed, refused, last)] == [(2, 1), (3, 2), (4, 3)]
     change = renamed.account_changed
     assert (list(change.changed), change.version) == (["name", "timezone"], 1)
-    assert (change.credential_status, change.HasField("expires_at")) == ("not_required", False)
+    assert (change.credential_status, change.HasField("expires_at")) == ("NOT_REQUIRED", False)
     assert not change.HasField("reason")
     told = refused.account_changed.reason
     assert (told.code, told.broker_code, told.broker_text) == ("SIGN_IN_REFUSED", "401", "no such key")

@@ -236,7 +236,7 @@ async def test_who_follows_a_server_that_goes_away_is_told_where_to_resume(pool:
     await take(call, 1)
     client.stopping.set()
     frames, code, told = await ending(call)
-    assert [frame.error.code for frame in frames] == ["GOING_AWAY"]
+    assert [frame.error.code for frame in frames] == ["going_away"]
     assert frames[0].error.retryable
     assert (code, told["openbell-resume-token"]) == (grpc.StatusCode.UNAVAILABLE, frames[0].resume_token)
 
@@ -249,18 +249,16 @@ async def test_one_stream_follows_all_accounts_of_its_key_and_those_that_come_la
     call = client.subscribe(tenant, account="", subscription_id="all")
     (subscribed,) = await take(call, 1)
     assert subscribed.subscribed.organization
-    assert (subscribed.trading_account_id, bool(subscribed.resume_token)) == ("", True)
+    assert (subscribed.account_id, bool(subscribed.resume_token)) == ("", True)
     third = replace(tenant, account=await an_account(pool, tenant.account.organization_id))
     for each in (other_organization, live, tenant, second, third, tenant):
         await write_events(pool, each, ["AAPL"])
-    seen = {(event.trading_account_id, event.account_seq, event.prev_seq) for event in await take(call, 4)}
+    seen = {(event.account_id, event.account_seq, event.prev_seq) for event in await take(call, 4)}
     first = str(tenant.account.id)
     expected = {(first, 2, 1), (first, 3, 2), (str(second.account.id), 1, 0), (str(third.account.id), 1, 0)}
     assert seen == expected
     again = client.subscribe(tenant, account="", resume_token=subscribed.resume_token)
-    assert {
-        (event.trading_account_id, event.account_seq, event.prev_seq) for event in (await take(again, 5))[1:]
-    } == expected
+    assert {(event.account_id, event.account_seq, event.prev_seq) for event in (await take(again, 5))[1:]} == expected
     _, code, told = await ending(client.subscribe(other_organization, account="", resume_token=subscribed.resume_token))
     assert (code, told["openbell-code"]) == (grpc.StatusCode.INVALID_ARGUMENT, "invalid_cursor")
 
@@ -285,9 +283,7 @@ async def test_a_stream_of_an_organization_ends_with_its_key_and_is_primed_accou
     empty = await an_account(pool, harness.account.organization_id)
     call = client.subscribe(harness.tenant, account="", start=pb.START_PRIMED)
     frames = await take(call, 4)
-    primed = {
-        frame.trading_account_id: frame.primed.orders for frame in frames if frame.WhichOneof("event") == "primed"
-    }
+    primed = {frame.account_id: frame.primed.orders for frame in frames if frame.WhichOneof("event") == "primed"}
     assert primed == {str(harness.tenant.account.id): 1, str(empty.id): 0}
     assert [bool(frame.resume_token) for frame in frames] == [False, False, False, True]
     await pool.execute("update api_keys set disabled = true")

@@ -143,18 +143,18 @@ BODIES: dict[str, dict[str, object]] = {
     "put credential": {"fields": {"key_id": "made by a test", "secret": "of a test"}},
     "put fault plan": {"seed": 7, "faults": {"hang": 0.5}},
     "put control": {"manually_disabled": False},
-    "give prices": {"rates": [{"from": "EUR", "to": "USD", "rate": "1.1"}]},
+    "give prices": {"rates": [{"from_currency": "EUR", "to_currency": "USD", "rate": "1.1"}]},
     "patch time control": {"trading_start": "00:00:00"},
     **{
-        f"put {whose} rule": {"mode": "shadow", "parameters": {"quantity": "1"}, "reason": "tests"}
+        f"put {whose} rule": {"mode": "SHADOW", "parameters": {"quantity": "1"}, "reason": "tests"}
         for whose in ("organization", "account", "symbol", "key")
     },
     **{
-        f"put {whose} switch": {"state": "ACTIVE", "reason": "tests"}
+        f"put {whose} switch": {"status": "ACTIVE", "reason": "tests"}
         for whose in ("organization", "account", "symbol", "key")
     },
-    "create webhook": {"url": "https://example.com/", "types": ["broker_trade"]},
-    "change webhook": {"types": ["broker_order"]},
+    "create webhook": {"url": "https://example.com/", "types": ["BROKER_TRADE"]},
+    "change webhook": {"types": ["BROKER_ORDER"]},
     "replay webhook": {"after_seq": 0},
     "resume webhook": {},
     "create key": {"name": "made by a test", "environment": "paper", "permissions": ["intent:read"]},

@@ -31,8 +31,8 @@ CONTROLS = (
 RULE = (
     "insert into control_rules (organization_id, scope, subject, code, of_account, terms, created_at, updated_at,"
     " principal_type, principal_id) select $1, $2::text, $3, $4,"
-    " case when $2::text in ('account', 'symbol') then split_part($3, ' ', 1)::uuid end,"
-    """ '{"mode": "shadow", "on_missing": null, "parameters": {"quantity": "1"}}', now(), now(), 'SYSTEM', 'tests'"""
+    " case when $2::text in ('ACCOUNT', 'SYMBOL') then split_part($3, ' ', 1)::uuid end,"
+    """ '{"mode": "SHADOW", "on_missing": null, "parameters": {"quantity": "1"}}', now(), now(), 'SYSTEM', 'tests'"""
     " on conflict (organization_id, scope, subject, code) do update set terms = excluded.terms"
 )
 READ_CODE, REMOVED_CODE = "QTY_MAX", "QTY_MIN"
@@ -167,14 +167,14 @@ class World:
             for control in CONTROLS:
                 await self.owner.execute(control, organization, account.id, SYMBOL)
             await self.owner.execute(CREDENTIAL, organization, account.id)
-            for scope, subject in (("account", f"{account.id}"), ("symbol", f"{account.id} {SYMBOL}")):
+            for scope, subject in (("ACCOUNT", f"{account.id}"), ("SYMBOL", f"{account.id} {SYMBOL}")):
                 await self.owner.execute(RULE, organization, scope, subject, READ_CODE)
             await self.owner.execute(
-                RULE, organization, "key", harnesses[environment, disabled].tenant.principal.id, READ_CODE
+                RULE, organization, "KEY", harnesses[environment, disabled].tenant.principal.id, READ_CODE
             )
             if disabled:
                 await self.owner.execute("update accounts set disabled = true where account_id = $1", account.id)
-        await self.owner.execute(RULE, organization, "organization", "", READ_CODE)
+        await self.owner.execute(RULE, organization, "ORGANIZATION", "", READ_CODE)
         webhooks = {environment: await self.a_webhook(organization, environment) for environment in (PAPER, LIVE)}
         return Place(organization, external_id, harnesses, webhooks)
 
@@ -188,7 +188,7 @@ class World:
     async def a_rule_to_remove(self, place: Place, scope: str, subject: str) -> None:
         """One that nobody else's call is about."""
         async with transaction(self.pool, Role.TENANT, place.organization_id) as connection:
-            await connection.execute(RULE, place.organization_id, scope, subject, REMOVED_CODE)
+            await connection.execute(RULE, place.organization_id, scope.upper(), subject, REMOVED_CODE)
 
     async def an_intent(self, tenant: Tenant) -> IntentId:
         """One more intent that waits; made below the transport, so that nothing of the table is asked."""

@@ -98,7 +98,7 @@ def _sent(books: Books) -> Iterator[tuple[Action, set[str]]]:
         if action.action_type == ActionType.CREATE:
             orders[action.intent_id].add(client_order_id(ActionId(UUID(action.id))))
     for action in books.actions:
-        if action.state not in _UNSENT:
+        if action.status not in _UNSENT:
             yield action, _names(action, orders[action.intent_id])
 
 

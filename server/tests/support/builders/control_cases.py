@@ -31,7 +31,7 @@ from support.builders.control_time_cases import TIME_CASES
 
 def _switches() -> Iterator[Case]:
     def switch(state: str) -> dict[str, Any]:
-        return {"state": state, "cancel_working": False}
+        return {"status": state, "cancel_working": False}
 
     halted, reduce = {"found_as": "HALTED"}, {"found_as": "REDUCE_ONLY"}
     yield from cases_of("SWITCH", switch("ACTIVE"), ("pass", "active", asks(), knows(), True), **halted)
@@ -78,7 +78,7 @@ def _lists() -> Iterator[Case]:
         ("edge", "switched off for a SELL", asks(SELL), holds("10"), False),
         ("pass", "switched on again", asks(), knows(), True, {"parameters": {"manually_disabled": False}}),
     )
-    deny, allow = {"list": "deny", "symbols": ["AAPL", "MSFT"]}, {"list": "allow_only", "symbols": ["AAPL"]}
+    deny, allow = {"list": "DENY", "symbols": ["AAPL", "MSFT"]}, {"list": "ALLOW_ONLY", "symbols": ["AAPL"]}
     other = asks(symbol=Symbol("AAPLX"))
     yield from cases_of(
         "RESTRICTED",
@@ -208,7 +208,7 @@ def _exposure() -> Iterator[Case]:
     for per, key in (("account", "open_orders"), ("symbol", "open_orders_of_symbol"), ("side", "open_orders_of_side")):
         yield from cases_of(
             "OPEN_ORDERS_MAX",
-            {"count": 20, "per": per},
+            {"count": 20, "per": per.upper()},
             ("pass", f"none of the {per}", asks(), opened(), True, {"limit": 20, "observed": 1}),
             ("edge", f"the last of the {per}", asks(), opened(**{key: 19}), True, {"observed": 20}),
             ("refuse", f"one more of the {per}", asks(), opened(**{key: 20}), False, {"observed": 21}),

@@ -179,9 +179,9 @@ def spelled_around(broker: BrokerDefinition) -> tuple[int, list[str]]:
                 continue
             deny, allow = (
                 CATALOGUE["RESTRICTED"].decode({"list": kind, "symbols": [listed]}).respelled(broker.canonical_symbol)
-                for kind in ("deny", "allow_only")
+                for kind in ("DENY", "ALLOW_ONLY")
             )
-            denied = replace(a_rule("RESTRICTED", {"list": "deny", "symbols": []}), parameters=deny)
+            denied = replace(a_rule("RESTRICTED", {"list": "DENY", "symbols": []}), parameters=deny)
             disabled = a_rule("SYMBOL_DISABLED", {"manually_disabled": True}, scope=Scope.SYMBOL, symbol=other)
             for rule, passes in ((denied, False), (replace(denied, parameters=allow), True), (disabled, False)):
                 tried += 1

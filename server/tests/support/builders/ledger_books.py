@@ -37,17 +37,17 @@ def create(
         principal_id="key",
         receipt_id=str(UUID(int=3)),
         created_at=NOON,
-        state=state,
+        status=state,
         reason=reason,
     )
 
 
 def shown(action: Action, state: str, **changes: Any) -> Action:
     execution = Execution(
-        state=state,
+        status=state,
         filled_quantity=Decimal(0),
         leaves_quantity=Decimal(0),
-        certainty="confirmed",
+        certainty="CONFIRMED",
         updated_at=NOON,
     )
     return msgspec.structs.replace(action, execution=msgspec.structs.replace(execution, **changes))

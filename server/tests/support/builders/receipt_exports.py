@@ -18,10 +18,10 @@ def a_rule(**changes: Any) -> Line:
     """A line that passes, or as changed."""
     line = {
         "code": "QTY_MAX",
-        "scope": "account",
-        "mode": "hard",
+        "scope": "ACCOUNT",
+        "mode": "HARD",
         "verdict": "PASSED",
-        "comparison": "at_most",
+        "comparison": "AT_MOST",
         "limit": "1000",
         "observed": "10",
         "control_version": 3,
@@ -36,7 +36,7 @@ A_REFUSAL = {"verdict": "REFUSED", "observed": "5000", "headroom": "-4000", "wou
 def a_body(*rules: Line, **changes: Any) -> Line:
     body = {
         "version": 2,
-        "gate": "accept",
+        "gate": "ACCEPT",
         "verdict": "REFUSED" if any(rule["verdict"] == "REFUSED" for rule in rules) else "PASSED",
         "organization_epoch": 1,
         "account_epoch": 4,
@@ -58,6 +58,11 @@ def a_body(*rules: Line, **changes: Any) -> Line:
 def sealed(body: Line) -> Line:
     text = json.dumps(body, separators=(",", ":"))
     return {"hash": hashlib.sha256(text.encode()).hexdigest(), "text": text}
+
+
+def sealed_receipt(body: Line) -> Line:
+    """A receipt as the line of its action has it."""
+    return {f"receipt_{name}": value for name, value in sealed(body).items()}
 
 
 def an_action(number: int, chained_from: int, body: Line, **changes: Any) -> Line:
@@ -83,7 +88,7 @@ def an_action(number: int, chained_from: int, body: Line, **changes: Any) -> Lin
         "principal_id": an_id(7),
         "receipt_id": an_id(200 + number),
         "created_at": f"2026-01-05T12:00:{number:02}.000250Z",
-        "receipt": sealed(body),
+        **sealed_receipt(body),
     }
     return hashed(action | changes)
 
@@ -107,9 +112,9 @@ def hashed(action: Line) -> Line:
 
 def an_export() -> list[Line]:
     """Five actions in sets of one, three and one, and three refusals, one of them at a door; one receipt is old."""
-    shadow = a_rule(mode="shadow", verdict="WOULD_REFUSE", observed="5000", would_pass="at most 1000")
+    shadow = a_rule(mode="SHADOW", verdict="WOULD_REFUSE", observed="5000", would_pass="at most 1000")
     window = a_rule(
-        code="OUTSIDE_TRADING_WINDOW", comparison="within", limit=[["09:30:00", "16:00:00"]], observed="12:00:00.000000"
+        code="OUTSIDE_TRADING_WINDOW", comparison="WITHIN", limit=[["09:30:00", "16:00:00"]], observed="12:00:00.000000"
     )
     cancel = a_body(exempt="CANCEL", command={"action_type": "CANCEL", "symbol": "AAPL"})
     actions = [
@@ -124,7 +129,7 @@ def an_export() -> list[Line]:
         for number, body in enumerate(
             (
                 a_body(a_rule(**A_REFUSAL), shadow),
-                a_body(a_rule(**A_REFUSAL), gate="door"),
+                a_body(a_rule(**A_REFUSAL), gate="DOOR"),
                 a_body(a_rule(**A_REFUSAL | {"missing": "a price", "observed": None})),
             ),
             1,
@@ -138,7 +143,7 @@ def headed(actions: list[Line], refusals: list[Line]) -> Line:
     head, refusal_head = bytes(32), bytes(32)
     for start in sorted({action["chained_from"] for action in actions}):
         chained = [action for action in actions if action["chained_from"] == start]
-        joined = b"".join(bytes.fromhex(each["hash"] + each["receipt"]["hash"]) for each in chained)
+        joined = b"".join(bytes.fromhex(each["hash"] + each["receipt_hash"]) for each in chained)
         head = hashlib.sha256(head + joined).digest()
     for refusal in refusals:
         refusal_head = hashlib.sha256(refusal_head + bytes.fromhex(refusal["hash"])).digest()
@@ -157,9 +162,7 @@ def headed(actions: list[Line], refusals: list[Line]) -> Line:
 def rechained(lines: list[Line]) -> list[Line]:
     """With every hash made again, as one would who wants to hide a change."""
     actions = [
-        hashed(line | {"receipt": sealed(json.loads(line["receipt"]["text"]))})
-        for line in lines
-        if line["kind"] == "action"
+        hashed(line | sealed_receipt(json.loads(line["receipt_text"]))) for line in lines if line["kind"] == "action"
     ]
     refusals = [line | sealed(json.loads(line["text"])) for line in lines if line["kind"] == "refusal"]
     return [headed(actions, refusals), *actions, *refusals]

@@ -25,21 +25,18 @@ def a_refusal(reason: str = "QTY_MAX", **changes: Any) -> str:
     """The text of a receipt that refuses."""
     line = {
         "code": "QTY_MAX",
-        "scope": "account",
-        "mode": "hard",
+        "scope": "ACCOUNT",
+        "mode": "HARD",
         "verdict": "REFUSED",
-        "comparison": "at_most",
+        "comparison": "AT_MOST",
         "limit": "1000",
         "observed": "5000",
         "control_version": 3,
         "would_pass": f"a quantity of at most 1000, {reason}",
-        "headroom": None,
-        "missing": None,
-        "inputs": {},
     }
     body = {
         "version": 2,
-        "gate": "door" if reason == "door" else "accept",
+        "gate": "DOOR" if reason == "DOOR" else "ACCEPT",
         "verdict": "REFUSED",
         "organization_epoch": 1,
         "account_epoch": 4,

@@ -196,7 +196,8 @@ class Tenant:
             command=command,
             command_hash=hashed,
             idempotency_key=key,
-            receipt=receipt or receipt_of(self.account, Evaluation(command={}, evaluated_at=self.account.now)),
+            receipt=receipt
+            or receipt_of(self.account, Evaluation(command={"action_type": "CREATE"}, evaluated_at=self.account.now)),
         )
 
 

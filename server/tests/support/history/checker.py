@@ -210,7 +210,7 @@ def _check_steps(history: History) -> Iterator[Finding]:
     for event in _in_order(history):
         if event.seq is not None:
             states[event.intent_id, event.seq].append(event.state)
-    shown = {(action.intent_id, action.seq): action.state for action in history.books.actions}
+    shown = {(action.intent_id, action.seq): action.status for action in history.books.actions}
     for (intent_id, seq), steps in states.items():
         wrong = [f"{before} → {after}" for before, after in pairwise(["", *steps]) if not _may_follow(before, after)]
         if wrong:
@@ -234,7 +234,7 @@ def _check_logged_orders(history: History) -> Iterator[Finding]:
                 yield Finding(Kind.ILLEGAL_STEP, f"the order of intent {intent_id} filled {before}, then {after}")
         latest = history.books.intents.get(intent_id)
         if latest is not None and latest.execution is not None:
-            last, ours = events[-1], (latest.execution.state, latest.execution.filled_quantity)
+            last, ours = events[-1], (latest.execution.status, latest.execution.filled_quantity)
             if (last.state, last.filled_quantity) != ours:
                 yield Finding(Kind.LOG_DISAGREES, f"the order of {intent_id} ends as {last}, shown as {ours}")
 

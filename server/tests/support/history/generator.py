@@ -173,7 +173,7 @@ def _books(intents: list[_Intent], recorded: list[Action], orders: list[LedgerOr
     for action in recorded:
         intent = by_name[action.intent_id]
         state = intent.states[action.seq]
-        actions.append(msgspec.structs.replace(action, state=state, reason=reasons.get(state)))
+        actions.append(msgspec.structs.replace(action, status=state, reason=reasons.get(state)))
         latest[intent.name] = shown(
             actions[-1],
             intent.order_state,

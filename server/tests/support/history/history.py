@@ -40,7 +40,7 @@ class Sight:
     def of(cls, action: Action) -> "Sight":
         """What an answer with an execution shows."""
         assert action.execution is not None
-        return cls(action.seq, action.state, action.execution.state, action.execution.filled_quantity)
+        return cls(action.seq, action.status, action.execution.status, action.execution.filled_quantity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

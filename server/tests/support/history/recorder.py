@@ -139,7 +139,7 @@ def _stored_event(row: asyncpg.Record) -> LoggedEvent:
         return LoggedEvent(row["event_no"], kind, "", None, body["change"], None)
     if kind is EventKind.INTENT_ACTION:
         # An event without a body is an action just recorded.
-        state = body.get("state", ActionState.QUEUED)
+        state = body.get("status", ActionState.QUEUED)
         return LoggedEvent(row["event_no"], kind, str(row["intent_id"]), row["seq"], state, None)
     filled = Decimal(body["filled_quantity"])
     return LoggedEvent(row["event_no"], kind, str(row["intent_id"]), None, body["status"], filled)
@@ -163,7 +163,9 @@ def told_event(frame: pb.TradingEvent) -> LoggedEvent:
         return LoggedEvent(frame.account_seq, EventKind.CONTROL_CHANGED, "", None, change, None)
     if frame.WhichOneof("event") == "intent_action":
         action = frame.intent_action
-        return LoggedEvent(frame.account_seq, EventKind.INTENT_ACTION, action.intent_id, action.seq, action.state, None)
+        return LoggedEvent(
+            frame.account_seq, EventKind.INTENT_ACTION, action.intent_id, action.seq, action.status, None
+        )
     order = frame.broker_order
     filled = Decimal(order.filled_quantity)
     return LoggedEvent(frame.account_seq, EventKind.BROKER_ORDER, order.intent_id, None, order.status, filled)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from openbell import GivenPrice, Market
 
 Call = Callable[[Any], Any]
-RULES: Final[list[Mapping[str, Any]]] = [{"scope": "account", "code": "QTY_MAX", "parameters": {"quantity": "1"}}]
+RULES: Final[list[Mapping[str, Any]]] = [{"scope": "ACCOUNT", "code": "QTY_MAX", "parameters": {"quantity": "1"}}]
 PRICE: Final = GivenPrice(broker="paper", symbol="AAPL", price=1)  # type: ignore[arg-type]
 
 

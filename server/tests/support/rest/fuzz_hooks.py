@@ -25,11 +25,11 @@ HONEST = (
     "must be later than now",
     "must not be in the future",
     "must be in the years 1 to 9999 of UTC",
-    "must be later than created_after",
+    "must be later than since",
     "must be another currency than from",
     "must have 1 to 500 prices and rates",
     # How dates stand to each other, and to what is known of a market.
-    "days after from",
+    "days after since",
     "is known",
     # What a broker asks for is its own form.
     "/fields",
@@ -40,8 +40,8 @@ HONEST = (
     "cannot be set at the scope",
     "must be given for the scope",
     # How the ends of a back-test stand to each other, to now and to what is on record.
-    "must be before to",
-    "days before to",
+    "must be before until",
+    "days before until",
     "is only for a switch that stops something",
     # Whether a host is everybody's, and which accounts are whose.
     "url must name a host",
@@ -148,10 +148,10 @@ def map_body(context: HookContext, body: Any) -> Any:
         ):
             rule["parameters"] = {"quantity": "1000000"}
     # The whole organization trades on.
-    if isinstance(body, dict) and body.get("mode") == "hard" and _operation_id(context) == "putOrganizationRule":
-        body["mode"] = "shadow"
-    if isinstance(body, dict) and "state" in body and _operation_id(context) == "putOrganizationSwitch":
-        body["state"] = "ACTIVE" if body["state"] in ("HALTED", "REDUCE_ONLY") else body["state"]
+    if isinstance(body, dict) and body.get("mode") == "HARD" and _operation_id(context) == "putOrganizationRule":
+        body["mode"] = "SHADOW"
+    if isinstance(body, dict) and "status" in body and _operation_id(context) == "putOrganizationSwitch":
+        body["status"] = "ACTIVE" if body["status"] in ("HALTED", "REDUCE_ONLY") else body["status"]
     if isinstance(body, dict) and isinstance(body.get("account_ids"), list):
         body["account_ids"] = [_often(each, WORLD["ids"]["account_id"]) for each in body["account_ids"]]
     key = body.get("api_key") if isinstance(body, dict) else None

@@ -6,6 +6,8 @@ from typing import Any
 import httpx
 import jsonschema
 
+from openbell_server.transport.rest.openapi.references import resolved
+
 METHODS = {"get", "post", "put", "patch", "delete"}
 
 
@@ -35,13 +37,15 @@ class Conformance:
         what = f"{request.method} {path} {response.status_code}"
         if operation is None:
             return [f"{what}: no such operation"]
-        described = operation["responses"].get(str(response.status_code))
-        if described is None:
+        reference = operation["responses"].get(str(response.status_code))
+        if reference is None:
             return [f"{what}: the status is not described: {response.text}"]
+        described = resolved({"components": self._components}, reference)
         missing = [
             name
             for name, header in described["headers"].items()
-            if header.get("required") and name.lower() not in response.headers
+            if resolved({"components": self._components}, header).get("required")
+            and name.lower() not in response.headers
         ]
         return [f"{what}: header {name} is missing" for name in missing] + self._body(what, described, response)
 

@@ -216,10 +216,10 @@ LISTS = [
     Mistake(
         what="A time without an offset",
         method="GET",
-        path=f"{INTENTS}?created_after=2026-01-31",
+        path=f"{INTENTS}?since=2026-01-31",
         status=400,
         code="invalid_parameter",
-        pointer="/created_after",
+        pointer="/since",
         says=("RFC 3339", "such as 2026-01-31T09:30:00Z"),
     ),
     Mistake(

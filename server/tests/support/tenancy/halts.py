@@ -36,7 +36,7 @@ OLGA = Principal(
 
 
 def switch_terms(state: str = "HALTED", *, cancel_working: bool = False) -> RuleTerms:
-    return RuleTerms(parameters={"state": state, "cancel_working": cancel_working})
+    return RuleTerms(parameters={"status": state, "cancel_working": cancel_working})
 
 
 @dataclass(frozen=True, slots=True)

@@ -292,11 +292,11 @@ def _plain_values() -> dict[str, Any]:
             "is_valid": True,
             "refusal_code": None,
         }
-        | {"external_account_id": None, "base_currency": "USD", "credential_status": "missing"}
-        | {"status": "valid", "credential_version": 1, "kind": "paper_key", "hint": "K7Q2"}
+        | {"external_account_id": None, "base_currency": "USD", "credential_status": "MISSING"}
+        | {"status": "VALID", "credential_version": 1, "kind": "paper_key", "hint": "K7Q2"}
         | {"kinds": [2], "seqs": [1], "bodies": ["{}"], "body": "{}", "changed": ["name"]}
-        | {"last": 1000, "action_type": "CANCEL", "client_reference_id": REFERENCE, "created_after": None}
-        | {"created_before": None, "moment": now, "later_seconds": -60.0}
+        | {"last": 1000, "action_type": "CANCEL", "client_reference_id": REFERENCE, "since": None}
+        | {"until": None, "moment": now, "later_seconds": -60.0}
         | {"span": "HOUR", "window_seconds": 3600.0, "in_flight_max": 10, "symbols_max": 10}
         | {"version": 1, "wrapped_key": b"w", "sealed": b"s"}
         | {"wrapping_key_id": "new", "after_organization_id": UUID(int=0), "after_account_id": UUID(int=0)}
@@ -304,7 +304,7 @@ def _plain_values() -> dict[str, Any]:
         | {"earlier_key_ids": ["old"], "wrapping_key_ids": ["new"], "wrapped_keys": [b"n"]}
         | _values_of_the_accept_step()
         | _values_of_reconciliation()
-        | {"calendar": "XNYS", "trade_date": now.date(), "session": "regular", "on_close": None}
+        | {"calendar": "XNYS", "trade_date": now.date(), "session": "REGULAR", "on_close": None}
         | values_of_markets()
         | values_of_rules(now)
         | values_of_lanes()

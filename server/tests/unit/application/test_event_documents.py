@@ -24,7 +24,7 @@ BODIES: Final[Mapping[EventKind, Mapping[str, object]]] = {
     EventKind.INTENT_ACTION: {
         "action_id": "a",
         "action_type": "CREATE",
-        "state": "UNKNOWN",
+        "status": "UNKNOWN",
         "reason": REASON,
         "client_reference_id": None,
         "unknown": {"since": "2026-11-02T13:00:00.5+01:00", "flagged_at": None, "writes": 2, "settles_by": "asking"},
@@ -87,14 +87,15 @@ BODIES: Final[Mapping[EventKind, Mapping[str, object]]] = {
         "fee": None,
     },
     EventKind.CONTROL_CHANGED: {
-        "scope": "symbol",
+        "scope": "SYMBOL",
         "subject": "AAPL",
         "code": "MAX_ORDER_QUANTITY",
         "change": "CREATED",
         "version": 1,
-        "state": "",
+        "status": "",
         "reason": "because",
-        "changed_by": "user u",
+        "principal_type": "USER",
+        "principal_id": "u",
     },
 }
 OF_INTENTS: Final = {EventKind.INTENT_ACTION, EventKind.BROKER_ORDER, EventKind.BROKER_TRADE}
@@ -133,7 +134,7 @@ def test_a_document_has_the_words_of_the_message(kind: EventKind) -> None:
 @pytest.mark.parametrize("kind", EventKind)
 def test_a_document_reads_as_the_message_and_loses_nothing(kind: EventKind) -> None:
     document = event_document(an_event(kind))
-    assert document["type"] == kind.name.lower()
+    assert document["type"] == kind.name
     parsed = json_format.ParseDict({name: document[name] for name in document if name != "type"}, pb.TradingEvent())
     assert json_format.MessageToDict(parsed, preserving_proto_field_name=True) == as_protobuf_spells(document)
 

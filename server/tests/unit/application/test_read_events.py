@@ -87,7 +87,7 @@ async def test_asking_below_what_is_kept_says_what_is_missing(
 
 async def test_who_names_no_place_begins_with_the_oldest_and_misses_nothing() -> None:
     page = await reading(KeptLog(7, [5])).page(CALLER, ACCOUNT, None, None, EVERY)
-    assert ([listed.event.number for listed in page.events], page.gap, page.next_token) == ([6, 7], None, None)
+    assert ([listed.event.number for listed in page.events], page.gap, page.next_cursor) == ([6, 7], None, None)
 
 
 async def test_what_is_pruned_after_a_page_began_is_reported_by_that_page() -> None:
@@ -115,7 +115,7 @@ async def test_pages_report_events_that_were_deleted_without_pruning_as_gaps(log
         page = await reading(log).page(CALLER, ACCOUNT, after, None, EVERY)
         found += [page.gap[:2] + page.gap[3:]] if page.gap else []
         found += [listed.event.number for listed in page.events]
-        after = page.next_token
+        after = page.next_cursor
         if after is None:
             break
     assert (found, after) == (seen, None)

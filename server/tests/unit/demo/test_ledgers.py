@@ -33,7 +33,7 @@ def true_books() -> Books:
             FILLED: shown(filled, "FILLED", **fill),
             CANCELED: shown(cancel, "CANCELED", broker_order_ids=("P2",)),
             ABSENT: shown(absent, "FAILED"),
-            DOUBTED: shown(doubted, "UNKNOWN", certainty="unknown", unknown=evidence),
+            DOUBTED: shown(doubted, "UNKNOWN", certainty="UNKNOWN", unknown=evidence),
             UNSENT: shown(unsent, "SKIPPED"),
             REFUSED: shown(refused, "REJECTED"),
         },
@@ -77,7 +77,7 @@ def replaced_books(state: str, quantity: str) -> Books:
     """The order that filled was to be replaced by 12, and the broker has this much."""
     books = true_books()
     replacing = msgspec.structs.replace(
-        books.actions[0], id=str(UUID(int=31)), seq=2, action_type="REPLACE", quantity=Decimal(12), state=state
+        books.actions[0], id=str(UUID(int=31)), seq=2, action_type="REPLACE", quantity=Decimal(12), status=state
     )
     return replace(with_first_order(books, quantity=quantity), actions=[*books.actions, replacing])
 
@@ -159,7 +159,7 @@ FORGERIES: dict[str, tuple[Finding, Callable[[Books], Books]]] = {
         Finding.DISAGREEING,
         lambda books: with_execution(books, FILLED, average_price=Decimal("99.4")),
     ),
-    "other state": (Finding.DISAGREEING, lambda books: with_execution(books, CANCELED, state="NEW")),
+    "other state": (Finding.DISAGREEING, lambda books: with_execution(books, CANCELED, status="NEW")),
     "other side": (Finding.DISAGREEING, lambda books: with_first_order(books, side=OrderSide.SELL)),
     "other limit price": (Finding.DISAGREEING, lambda books: with_first_order(books, limit_price="1.5")),
     "other symbol": (Finding.DISAGREEING, lambda books: with_first_order(books, symbol="MSFT")),
@@ -171,7 +171,7 @@ FORGERIES: dict[str, tuple[Finding, Callable[[Books], Books]]] = {
             books, actions=[msgspec.structs.replace(action, reason=None) for action in books.actions]
         ),
     ),
-    "still queued": (Finding.UNFINISHED, lambda books: with_execution(books, FILLED, state="PENDING_NEW")),
+    "still queued": (Finding.UNFINISHED, lambda books: with_execution(books, FILLED, status="PENDING_NEW")),
 }
 
 

@@ -26,19 +26,19 @@ VALUE = {"value": "1", "currency": "USD"}
 COLLAR = {"up_percent": "1", "down_percent": "1"}
 WRONG: list[tuple[str, dict[str, Any]]] = [
     ("SWITCH", {}),
-    ("SWITCH", {"state": "active"}),
-    ("SWITCH", {"state": ["ACTIVE"]}),
-    ("SWITCH", {"state": "ACTIVE", "cancel_working": 1}),
+    ("SWITCH", {"status": "active"}),
+    ("SWITCH", {"status": ["ACTIVE"]}),
+    ("SWITCH", {"status": "ACTIVE", "cancel_working": 1}),
     ("SYMBOL_DISABLED", {"manually_disabled": "true"}),
     ("SYMBOL_DISABLED", {"manually_disabled": True, "manual_reason": 1}),
-    ("RESTRICTED", {"list": "deny"}),
+    ("RESTRICTED", {"list": "DENY"}),
     ("RESTRICTED", {"list": "allow", "symbols": []}),
-    ("RESTRICTED", {"list": "deny", "symbols": "AAPL"}),
-    ("RESTRICTED", {"list": "deny", "symbols": [1]}),
-    ("RESTRICTED", {"list": "deny", "symbols": [" "]}),
-    ("RESTRICTED", {"list": "deny", "symbols": ["A" * 33]}),
-    ("RESTRICTED", {"list": "deny", "symbols": ["ſ"]}),
-    ("RESTRICTED", {"list": "deny", "symbols": ["A"] * 10_001}),
+    ("RESTRICTED", {"list": "DENY", "symbols": "AAPL"}),
+    ("RESTRICTED", {"list": "DENY", "symbols": [1]}),
+    ("RESTRICTED", {"list": "DENY", "symbols": [" "]}),
+    ("RESTRICTED", {"list": "DENY", "symbols": ["A" * 33]}),
+    ("RESTRICTED", {"list": "DENY", "symbols": ["ſ"]}),
+    ("RESTRICTED", {"list": "DENY", "symbols": ["A"] * 10_001}),
     ("SIDE_NOT_ALLOWED", {}),
     ("SIDE_NOT_ALLOWED", {"sides": []}),
     ("SIDE_NOT_ALLOWED", {"sides": ["BUY", "buy"]}),
@@ -80,8 +80,8 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("code", "parameters", "meant"),
     [
-        ("SWITCH", {"state": "HALTED"}, Switch(SwitchState.HALTED, cancel_working=False)),
-        ("SWITCH", {"state": "ACTIVE", "cancel_working": True}, Switch(SwitchState.ACTIVE, cancel_working=True)),
+        ("SWITCH", {"status": "HALTED"}, Switch(SwitchState.HALTED, cancel_working=False)),
+        ("SWITCH", {"status": "ACTIVE", "cancel_working": True}, Switch(SwitchState.ACTIVE, cancel_working=True)),
         ("SIDE_NOT_ALLOWED", {"sides": ["BUY"]}, Sides(frozenset({OrderSide.BUY}), no_short=False)),
         ("SIDE_NOT_ALLOWED", {"no_short": False}, Sides(frozenset(OrderSide), no_short=False)),
         ("NOTIONAL_MAX", VALUE, OrderValue(Decimal(1), "USD", Decimal(5), 15_000)),
@@ -142,10 +142,10 @@ def test_a_long_list_is_in_the_receipt_by_what_decided_its_length_and_its_digest
     symbols = [f"S{number}" for number in range(SYMBOLS_SHOWN_MAX + 1)]
     digests = set()
     for kind, symbol, limit, refuses in (
-        ("deny", "S7", ["S7"], True),
-        ("deny", "AAPL", [], False),
-        ("allow_only", "S7", ["S7"], False),
-        ("allow_only", "AAPL", [], True),
+        ("DENY", "S7", ["S7"], True),
+        ("DENY", "AAPL", [], False),
+        ("ALLOW_ONLY", "S7", ["S7"], False),
+        ("ALLOW_ONLY", "AAPL", [], True),
     ):
         rule = a_rule("RESTRICTED", {"list": kind, "symbols": symbols})
         [line] = evaluate(a_book(rule), asks(symbol=Symbol(symbol)), Facts(now=NOW), Gate.ACCEPT)

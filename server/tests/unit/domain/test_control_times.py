@@ -116,7 +116,7 @@ def repeats(finding: Finding) -> bool:
 
 
 def test_a_window_refuses_with_the_spans_the_local_time_and_the_next_opening() -> None:
-    window = {"trading_start": "20:00:00", "trading_end": "04:00:00", "timezone": "America/New_York", "days": ["fri"]}
+    window = {"trading_start": "20:00:00", "trading_end": "04:00:00", "timezone": "America/New_York", "days": ["FRI"]}
     (inside,) = judged([rule("OUTSIDE_TRADING_WINDOW", window)], asked(), at(date(2026, 11, 28), 1))
     assert not inside.refuses
     assert inside.limit == [["5T20:00:00", "5T24:00:00"], ["6T00:00:00", "6T04:00:00"]]
@@ -143,21 +143,21 @@ def test_a_zone_that_is_not_known_here_refuses_on_paper_too() -> None:
 
 
 SESSIONS = [
-    ("before the open", "regular", "DAY", at(FRIDAY, 9, 29), False),
-    ("at the open", "regular", "DAY", at(FRIDAY, 9, 30), True),
-    ("at the early close", "regular", "DAY", at(FRIDAY, 13), False),
-    ("before the early close", "regular", "DAY", at(FRIDAY, 13) - timedelta(microseconds=1), True),
-    ("after hours without opting in", "extended", "DAY", at(FRIDAY, 15), False),
-    ("after hours", "extended", "EXT", at(FRIDAY, 15), True),
-    ("after hours that are not allowed", "regular", "EXT", at(FRIDAY, 15), False),
-    ("after the early end of after hours", "extended", "EXT", at(FRIDAY, 17), False),
-    ("Sunday night", "overnight", "EXT", at(date(2026, 11, 29), 23), True),
-    ("Sunday night, any session", "any", "EXT", at(date(2026, 11, 29), 23), True),
-    ("Sunday night without opting in", "any", "DAY", at(date(2026, 11, 29), 23), False),
-    ("Sunday night without opting in to it", "overnight", "DAY", at(date(2026, 11, 29), 23), False),
-    ("Sunday night, extended only", "extended", "EXT", at(date(2026, 11, 29), 23), False),
-    ("regular hours, overnight only", "overnight", "EXT", at(MONDAY, 10), False),
-    ("regular hours, any session", "any", "DAY", at(MONDAY, 10), True),
+    ("before the open", "REGULAR", "DAY", at(FRIDAY, 9, 29), False),
+    ("at the open", "REGULAR", "DAY", at(FRIDAY, 9, 30), True),
+    ("at the early close", "REGULAR", "DAY", at(FRIDAY, 13), False),
+    ("before the early close", "REGULAR", "DAY", at(FRIDAY, 13) - timedelta(microseconds=1), True),
+    ("after hours without opting in", "EXTENDED", "DAY", at(FRIDAY, 15), False),
+    ("after hours", "EXTENDED", "EXT", at(FRIDAY, 15), True),
+    ("after hours that are not allowed", "REGULAR", "EXT", at(FRIDAY, 15), False),
+    ("after the early end of after hours", "EXTENDED", "EXT", at(FRIDAY, 17), False),
+    ("Sunday night", "OVERNIGHT", "EXT", at(date(2026, 11, 29), 23), True),
+    ("Sunday night, any session", "ANY", "EXT", at(date(2026, 11, 29), 23), True),
+    ("Sunday night without opting in", "ANY", "DAY", at(date(2026, 11, 29), 23), False),
+    ("Sunday night without opting in to it", "OVERNIGHT", "DAY", at(date(2026, 11, 29), 23), False),
+    ("Sunday night, extended only", "EXTENDED", "EXT", at(date(2026, 11, 29), 23), False),
+    ("regular hours, overnight only", "OVERNIGHT", "EXT", at(MONDAY, 10), False),
+    ("regular hours, any session", "ANY", "DAY", at(MONDAY, 10), True),
 ]
 
 
@@ -173,7 +173,7 @@ def test_an_order_is_sent_in_the_hours_that_the_rule_allows_and_the_order_asks_f
 
 
 def test_a_closed_market_says_when_it_opens_and_an_open_one_for_which_day_it_trades() -> None:
-    any_session = rule("MARKET_CLOSED", {"calendar": "XNYS", "session": "any"})
+    any_session = rule("MARKET_CLOSED", {"calendar": "XNYS", "session": "ANY"})
     (shut,) = judged([any_session], asked(), at(FRIDAY, 14))
     assert shut.inputs["next_open_at"] == "2026-11-30T14:30:00.000000Z"
     assert shut.would_pass == "from 2026-11-30T14:30:00.000000Z on, when XNYS opens (regular)"
@@ -278,8 +278,8 @@ WRONG = [
     ("OUTSIDE_TRADING_WINDOW", {"trading_start": "09:30:00", "timezone": None}),
     ("OUTSIDE_TRADING_WINDOW", {"days": []}),
     ("OUTSIDE_TRADING_WINDOW", {"days": ["monday"]}),
-    ("OUTSIDE_TRADING_WINDOW", {"days": "mon"}),
-    ("OUTSIDE_TRADING_WINDOW", {"days": [["mon"]]}),
+    ("OUTSIDE_TRADING_WINDOW", {"days": "MON"}),
+    ("OUTSIDE_TRADING_WINDOW", {"days": [["MON"]]}),
     ("MARKET_CLOSED", {}),
     ("MARKET_CLOSED", {"calendar": "XMOON"}),
     ("MARKET_CLOSED", {"calendar": ["XNYS"]}),

@@ -23,12 +23,12 @@ from openbell_server.domain.orders.order_terms import TimeInForce
 from support.builders.control_cases import CASES
 from support.builders.control_commands import BUY, NOW, SELL, SHORT, a_book, a_rule, asks, changes, holds, judge, knows
 
-HALTED = {"state": "HALTED"}
+HALTED = {"status": "HALTED"}
 # One that refuses the command below, of every kind that refuses without knowing more than it.
 REFUSING: Mapping[str, Mapping[str, Any]] = {
     "SWITCH": HALTED,
     "SYMBOL_DISABLED": {"manually_disabled": True},
-    "RESTRICTED": {"list": "allow_only", "symbols": []},
+    "RESTRICTED": {"list": "ALLOW_ONLY", "symbols": []},
     "SIDE_NOT_ALLOWED": {"sides": ["SELL"]},
     "OUTSIDE_TRADING_WINDOW": {"trading_end": "00:00:01", "timezone": "UTC"},
     "QTY_MAX": {"quantity": "1"},
@@ -88,7 +88,7 @@ def test_no_rule_loosens_another(rules: list[Rule], data: st.DataObject) -> None
 
 
 def test_an_active_switch_below_does_not_open_what_is_halted_above() -> None:
-    rules = [a_rule("SWITCH", HALTED, scope=Scope.PLATFORM), a_rule("SWITCH", {"state": "ACTIVE"}, scope=Scope.KEY)]
+    rules = [a_rule("SWITCH", HALTED, scope=Scope.PLATFORM), a_rule("SWITCH", {"status": "ACTIVE"}, scope=Scope.KEY)]
     lines = evaluate(a_book(*rules), COMMAND, knows(), Gate.DOOR)
     assert [(line.scope, line.refuses) for line in lines] == [(Scope.PLATFORM, True), (Scope.KEY, False)]
 
@@ -147,7 +147,7 @@ def test_a_rule_asks_for_no_more_than_it_needs() -> None:
     def needed(code: str, parameters: Mapping[str, Any], command: CommandFacts = COMMAND) -> set[Need]:
         return set(needs([a_rule(code, parameters)], command))
 
-    reduce_only = {"state": "REDUCE_ONLY"}
+    reduce_only = {"status": "REDUCE_ONLY"}
     assert needed("SWITCH", HALTED) == set()
     assert needed("SWITCH", reduce_only) == {Need.EXPOSURE}
     assert needed("SIDE_NOT_ALLOWED", {"no_short": True}) == set()
@@ -244,7 +244,7 @@ def test_what_cannot_be_set_as_a_rule_or_not_there_is_refused_with_what_can() ->
     for code in ("SWITCH", "SYMBOL_DISABLED", "NO_SUCH"):
         with pytest.raises(InvalidCommand, match="QTY_MAX"):
             checked_parameters(code, Scope.ACCOUNT, {})
-    deny, allow = {"list": "deny", "symbols": ["A"]}, {"list": "allow_only", "symbols": ["A"]}
+    deny, allow = {"list": "DENY", "symbols": ["A"]}, {"list": "ALLOW_ONLY", "symbols": ["A"]}
     for scope, parameters in ((Scope.SYMBOL, deny), (Scope.KEY, deny), (Scope.PLATFORM, allow)):
         with pytest.raises(InvalidCommand, match=str(scope)):
             checked_parameters("RESTRICTED", scope, parameters)
@@ -263,7 +263,7 @@ def test_what_cannot_be_set_as_a_rule_or_not_there_is_refused_with_what_can() ->
 def test_reduce_only_lets_no_position_grow_however_orders_fill(
     side: Any, position: int, buys: int, sells: int, quantity: int
 ) -> None:
-    rule = a_rule("SWITCH", {"state": "REDUCE_ONLY"})
+    rule = a_rule("SWITCH", {"status": "REDUCE_ONLY"})
     facts = holds(str(position), buys=str(buys), sells=str(sells))
     [line] = evaluate(a_book(rule), asks(side, str(quantity)), facts, Gate.ACCEPT)
     working = buys if side is BUY else sells

@@ -41,7 +41,7 @@ def statistics(latency_steps: dict[int, int]) -> IntentStatistics:
 def test_a_percentile_is_the_end_of_the_first_step_that_reaches_it(
     steps: dict[int, int], percent: int, milliseconds: float | None
 ) -> None:
-    assert statistics(steps).dispatch_latency_ms(percent) == milliseconds
+    assert statistics(steps).dispatch_latency_millis(percent) == milliseconds
 
 
 def test_there_are_as_many_intents_as_creates() -> None:

@@ -131,7 +131,7 @@ def test_adding_a_rule_tightens_and_removing_or_only_watching_it_loosens() -> No
     assert effect("QTY_MAX", rule, shadow) is LOOSEN
     assert effect("QTY_MAX", rule, none) is LOOSEN
     assert effect("QTY_MAX", shadow, none) is LOOSEN
-    assert effect("SWITCH", none, state({"state": "ACTIVE"})) is NEITHER
+    assert effect("SWITCH", none, state({"status": "ACTIVE"})) is NEITHER
 
 
 def test_on_missing_loosens_toward_allow() -> None:
@@ -260,7 +260,7 @@ ACCOUNT = AccountRecord(
     disabled=False,
     disabled_reason=None,
     credential_status=CredentialStatus.NOT_REQUIRED,
-    session_state=SessionState.READY,
+    session_status=SessionState.READY,
     closed_at=None,
     created_at=NOW,
     updated_at=NOW,

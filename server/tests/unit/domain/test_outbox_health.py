@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from openbell_server.domain.events.outbox import Queue
-from openbell_server.domain.events.outbox_health import QueueStanding, Verdict, judge, worst
+from openbell_server.domain.events.outbox_health import QueueStanding, QueueVerdict, judge, worst
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 IDLE = QueueStanding(
@@ -39,24 +39,24 @@ def claimed(seconds: float) -> QueueStanding:
 @pytest.mark.parametrize(
     ("standing", "verdict"),
     [
-        (IDLE, Verdict.HEALTHY),
-        (due(0), Verdict.HEALTHY),
-        (due(5), Verdict.HEALTHY),
-        (due(5.1), Verdict.SLOW),
-        (due(60), Verdict.SLOW),
-        (due(60.1), Verdict.STUCK),
-        (claimed(10), Verdict.HEALTHY),
-        (claimed(10.1), Verdict.STUCK),
-        (replace(IDLE, failed=3), Verdict.HEALTHY),
-        (replace(IDLE, failed=3, unacknowledged=1), Verdict.FAILING),
-        (replace(due(6), failed=1, unacknowledged=1), Verdict.FAILING),
-        (replace(due(61), failed=1, unacknowledged=1), Verdict.STUCK),
+        (IDLE, QueueVerdict.HEALTHY),
+        (due(0), QueueVerdict.HEALTHY),
+        (due(5), QueueVerdict.HEALTHY),
+        (due(5.1), QueueVerdict.SLOW),
+        (due(60), QueueVerdict.SLOW),
+        (due(60.1), QueueVerdict.STUCK),
+        (claimed(10), QueueVerdict.HEALTHY),
+        (claimed(10.1), QueueVerdict.STUCK),
+        (replace(IDLE, failed=3), QueueVerdict.HEALTHY),
+        (replace(IDLE, failed=3, unacknowledged=1), QueueVerdict.FAILING),
+        (replace(due(6), failed=1, unacknowledged=1), QueueVerdict.FAILING),
+        (replace(due(61), failed=1, unacknowledged=1), QueueVerdict.STUCK),
         # One that waits for its next try is old, and not due.
-        (replace(IDLE, pending=1, oldest_pending_at=ago(3600)), Verdict.HEALTHY),
+        (replace(IDLE, pending=1, oldest_pending_at=ago(3600)), QueueVerdict.HEALTHY),
     ],
 )
 def test_a_queue_is_judged_by_what_waits_too_long_and_what_was_given_up(
-    standing: QueueStanding, verdict: Verdict
+    standing: QueueStanding, verdict: QueueVerdict
 ) -> None:
     assert judge(standing)[0] is verdict
 
@@ -87,7 +87,7 @@ def test_a_time_just_after_the_reading_is_no_negative_age() -> None:
 
 
 def test_the_verdict_on_all_is_the_worst_of_each() -> None:
-    order = [Verdict.HEALTHY, Verdict.SLOW, Verdict.FAILING, Verdict.STUCK]
-    assert worst([]) is Verdict.HEALTHY
+    order = [QueueVerdict.HEALTHY, QueueVerdict.SLOW, QueueVerdict.FAILING, QueueVerdict.STUCK]
+    assert worst([]) is QueueVerdict.HEALTHY
     for one, other in product(order, order):
         assert worst([one, other]) is order[max(order.index(one), order.index(other))]

@@ -54,7 +54,7 @@ def test_a_receipt_says_what_was_asked_and_a_replace_beside_what_the_order_was()
     receipt = receipt_of(Epochs(), evaluation)
     assert json.loads(receipt.text) == {
         "version": 2,
-        "gate": "door",
+        "gate": "DOOR",
         "verdict": "PASSED",
         "organization_epoch": 3,
         "account_epoch": 5,

@@ -9,7 +9,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from openbell_server.domain.events.webhook_signatures import signed_headers
 
 NEW, OLD, OTHER = b"n" * 32, b"o" * 32, b"x" * 32
-BODY = '{"type":"broker_order","symbol":"Ä"}'.encode()
+BODY = '{"type":"BROKER_ORDER","symbol":"Ä"}'.encode()
 
 
 def verify(headers: dict[str, str], key: bytes, body: bytes = BODY) -> None:

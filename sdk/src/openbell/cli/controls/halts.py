@@ -46,10 +46,10 @@ def _show_halt(out: "Console", halt: "Halt") -> None:
     from openbell.cli.tables import facts_table
 
     of = halt.symbol or halt.key_id
-    cancels, in_flight = halt.cancels, [f"{c.action_type} {c.intent_id} {c.state}" for c in halt.in_flight_commands]
+    cancels, in_flight = halt.cancels, [f"{c.action_type} {c.intent_id} {c.status}" for c in halt.in_flight_commands]
     facts: dict[str, object] = {
         "since": f"{halt.since:%Y-%m-%d %H:%M:%S.%f} UTC, version {halt.version}",
-        "set by": " ".join(filter(None, (halt.set_by.type, halt.set_by.id))),
+        "set by": " ".join(filter(None, (halt.principal_type, halt.principal_id))),
         "reason": halt.reason,
         "doors opened after": halt.doors_opened_after,
         "doors of commands that reduce": halt.reducing_doors_after or None,
@@ -61,7 +61,7 @@ def _show_halt(out: "Console", halt: "Halt") -> None:
         else "none: working orders are not cancelled",
         "last cancel confirmed": cancels.last_confirmed_at and f"{cancels.last_confirmed_at:%Y-%m-%d %H:%M:%S.%f} UTC",
     }
-    out.print(Text(f"\n{halt.state} {halt.scope}{f' {printable(of)}' if of else ''}", style="bold"))
+    out.print(Text(f"\n{halt.status} {halt.scope}{f' {printable(of)}' if of else ''}", style="bold"))
     table = facts_table()
     for name, value in facts.items():
         if value is not None:

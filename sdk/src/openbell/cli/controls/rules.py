@@ -11,7 +11,7 @@ from openbell.cli.options import Account, AccountArgument, Yes, group, moment_of
 from openbell.cli.plain_text import printable, time_text
 
 if TYPE_CHECKING:
-    from openbell.controls.rule_requests import Mode, OnMissing, State
+    from openbell.controls.rule_requests import Mode, OnMissing, SwitchStatus
     from openbell.controls.rules import Rule, RuleChange, RuleTerms, Switch
 
 rules_app = group("Set and read rules.")
@@ -49,10 +49,10 @@ def set_rule(
     parameters: Annotated[str, typer.Argument(metavar="PARAMETERS", help='JSON, such as {"quantity": "500"}.')],
     reason: Reason,
     mode: Annotated[
-        str, typer.Option("--mode", help="hard refuses; shadow only records what it would refuse.")
-    ] = "hard",
+        str, typer.Option("--mode", help="HARD refuses; SHADOW only records what it would refuse.")
+    ] = "HARD",
     on_missing: Annotated[
-        str | None, typer.Option("--on-missing", help="deny or allow, if an input is missing.")
+        str | None, typer.Option("--on-missing", help="DENY or ALLOW, if an input is missing.")
     ] = None,
     expires_at: Annotated[
         str | None, typer.Option("--expires-at", help="Only until then, such as 2026-01-31T21:00:00Z.")
@@ -61,7 +61,7 @@ def set_rule(
 ) -> None:
     """Set a rule, permanently or until a time."""
     # The platform checks both values.
-    values: tuple[Mode, OnMissing | None] = (mode, on_missing)  # type: ignore[assignment]
+    values: tuple[Mode, OnMissing | None] = (mode.upper(), on_missing and on_missing.upper())  # type: ignore[assignment]
     rule = call.client.set_rule(
         code,
         _object(parameters),
@@ -109,13 +109,13 @@ def show_switch(call: Call) -> None:
 @_about_scope
 def set_switch(
     call: Call,
-    state: Annotated[str, typer.Argument(metavar="STATE", help="ACTIVE, REDUCE_ONLY or HALTED.")],
+    status: Annotated[str, typer.Argument(metavar="STATUS", help="ACTIVE, REDUCE_ONLY or HALTED.")],
     reason: Reason,
     cancel_working: CancelWorking = False,
     if_version: IfVersion = None,
 ) -> None:
-    """Set the switch of one scope. A less strict state takes an admin's access token."""
-    wanted: State = state.upper()  # type: ignore[assignment]  # the platform checks it
+    """Set the switch of one scope. A less strict status takes an admin's access token."""
+    wanted: SwitchStatus = status.upper()  # type: ignore[assignment]  # the platform checks it
     _show_switch(
         call,
         call.client.set_switch(
@@ -182,7 +182,7 @@ def _show_changes(call: Call, changes: "Iterable[RuleChange]") -> None:
 def _show_switch(call: Call, switch: "Switch") -> None:
     why = "" if switch.reason is None else f": {switch.reason}"
     cancels = ", working orders are cancelled" if switch.cancel_working else ""
-    call.show_line(switch, f"{switch.address} is {switch.state}{cancels}{why} (version {switch.version})")
+    call.show_line(switch, f"{switch.address} is {switch.status}{cancels}{why} (version {switch.version})")
 
 
 def _dated_terms(terms: "RuleTerms") -> str:

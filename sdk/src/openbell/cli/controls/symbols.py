@@ -67,12 +67,12 @@ def window(
         trading_start=start,
         trading_end=end,
         timezone=timezone,
-        days=None if days is None else days.split(","),
+        days=None if days is None else days.upper().split(","),
         stale_order_millis=stale_millis,
         max_resting_millis=resting_millis,
         calendar=calendar,
-        session=session,
-        on_close=on_close,
+        session=session and session.upper(),
+        on_close=on_close and on_close.upper(),
         clear=clear or [],
     )
     _show_times(call, times)
@@ -108,13 +108,13 @@ def _show_times(call: Call, times: "SymbolTime") -> None:
         f"until {times.trading_end}" if times.trading_end else "",
         # The zone is that of the window and its days; sessions are in the time of their market.
         (times.timezone or "UTC") if has_window or not times.calendar else "",
-        f"on {', '.join(times.days)}" if times.days else "",
+        f"on {', '.join(day.capitalize() for day in times.days)}" if times.days else "",
         f"not older than {times.stale_order_millis} ms" if times.stale_order_millis else "",
         f"in orders of at most {times.max_resting_millis} ms" if times.max_resting_millis else "",
     ]
     if times.calendar:
-        parts.append(f"in {times.session or 'regular'} sessions of {times.calendar}")
-    if times.on_close == "cancel":
+        parts.append(f"in {(times.session or 'REGULAR').lower()} sessions of {times.calendar}")
+    if times.on_close == "CANCEL":
         parts.append("and cancels working orders at the close")
     text = f"{times.symbol} trades {' '.join(part for part in parts if part)}{_now(times)} (version {times.version})"
     call.show_line(times, text)

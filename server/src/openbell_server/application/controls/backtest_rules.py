@@ -109,7 +109,7 @@ class BacktestRules:
                 f"must be later: with the hour before it there are {stretch.commands} commands, and at most "
                 f"{COMMANDS_MAX} are replayed at once; from {fits} on they fit"
             )
-            raise InvalidCommand("/from", message)
+            raise InvalidCommand("/since", message)
         replay = Replay(
             book,
             await self.history.state_before(account, stretch),
@@ -189,9 +189,9 @@ def _window(request: BacktestRequest, now: datetime, forgotten: datetime | None)
     if request.since is None and forgotten is not None:
         since = max(since, _kept_since(forgotten))
     if since >= until:
-        raise InvalidCommand("/from", "must be before to, and in the past")
+        raise InvalidCommand("/since", "must be before until, and in the past")
     if until - since > WINDOW_MAX:
-        raise InvalidCommand("/from", f"must be at most {WINDOW_MAX.days} days before to")
+        raise InvalidCommand("/since", f"must be at most {WINDOW_MAX.days} days before until")
     _require_kept(since, forgotten)
     return since, until
 
@@ -207,7 +207,7 @@ def _require_kept(since: datetime, forgotten: datetime | None) -> None:
             "must be later: events are kept for a time, and with the hour before it, some are gone;"
             f" from {_kept_since(forgotten).isoformat()} on none is"
         )
-        raise InvalidCommand("/from", message)
+        raise InvalidCommand("/since", message)
 
 
 def _place(rule: Rule) -> tuple[Scope, str, Symbol | None, str | None]:

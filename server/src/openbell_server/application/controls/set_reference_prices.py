@@ -126,13 +126,13 @@ class SetReferencePrices:
 
 
 def _rate(place: int, given: GivenRate, latest: datetime) -> tuple[str, str, Decimal, datetime | None]:
-    for name, currency in (("from", given.from_currency), ("to", given.to_currency)):
+    for name, currency in (("from_currency", given.from_currency), ("to_currency", given.to_currency)):
         if not _CURRENCY.fullmatch(currency):
             raise InvalidCommand(
                 f"/rates/{place}/{name}", "must be the three capital letters of a currency, such as USD"
             )
     if given.from_currency == given.to_currency:
-        raise InvalidCommand(f"/rates/{place}/to", "must be another currency than from")
+        raise InvalidCommand(f"/rates/{place}/to_currency", "must be another currency than from_currency")
     rate = exact_decimal(given.rate, f"/rates/{place}/rate")
     return given.from_currency, given.to_currency, rate, _moment(given.as_of, latest, f"/rates/{place}/as_of")
 

@@ -150,7 +150,7 @@ class SetRules:
         check_reason("reason", wanted.reason)
         if wanted.cancel_working and wanted.state is SwitchState.ACTIVE:
             raise InvalidCommand("cancel_working", "is only for a switch that stops something")
-        parameters = {"state": wanted.state, "cancel_working": wanted.cancel_working}
+        parameters = {"status": wanted.state, "cancel_working": wanted.cancel_working}
         saved = await self._save(address, SWITCH, RuleTerms(parameters=parameters), wanted.reason, caller, expected)
         assert saved is not None, "a switch that was just set exists"
         return saved
@@ -201,7 +201,7 @@ class SetRules:
 
 def switch_state(rule: StoredRule) -> SwitchState:
     assert rule.terms is not None, "a switch has permanent terms only"
-    return SwitchState(rule.terms.parameters["state"])
+    return SwitchState(rule.terms.parameters["status"])
 
 
 def _require_code(code: str) -> None:

@@ -25,7 +25,7 @@ def log_action(
     body: dict[str, object] = {
         "action_id": str(action.action_id),
         "action_type": action.action_type,
-        "state": state,
+        "status": state,
         "reason": _reason(reason),
         "client_reference_id": action.terms.client_reference_id,
     }

@@ -11,7 +11,7 @@ from openbell_server.domain.identifiers import AccountId, Symbol
 
 # The body of the last frame of a server that stops.
 GOING_AWAY: Final = {
-    "code": "GOING_AWAY",
+    "code": "going_away",
     "message": "this server is going away; resume with your token",
     "retryable": True,
 }

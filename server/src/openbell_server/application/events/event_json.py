@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from openbell_server.domain.events.account_events import AccountEvent
+from openbell_server.domain.events.account_events import AccountEvent, EventKind
 
 _MOMENTS: Final = frozenset({"accepted_at", "executed_at", "expires_at", "flagged_at", "since", "updated_at"})
 
@@ -19,16 +19,16 @@ def event_document(event: AccountEvent) -> dict[str, object]:
     fields: dict[str, object] = {}
     if event.intent_id is not None:
         fields["intent_id"] = str(event.intent_id)
-    kind = event.kind.name.lower()
-    if kind == "intent_action":
+    name = event.kind.name.lower()
+    if event.kind is EventKind.INTENT_ACTION:
         fields["seq"] = event.seq
     return {
         "event_id": event.event_id,
-        "trading_account_id": str(event.account_id),
+        "account_id": str(event.account_id),
         "account_seq": event.number,
-        "type": kind,
+        "type": event.kind.name,
         "occurred_at": moment_text(event.occurred_at),
-        kind: known_fields(fields | json.loads(event.body)),
+        name: known_fields(fields | json.loads(event.body)),
     }
 
 

@@ -53,8 +53,8 @@ class EventPage:
     # First and last number of requested events that were deleted, the token to resume after them, and the reason.
     gap: tuple[int, int, str, str] | None
     # None on the last page.
-    next_token: str | None
-    last_token: str
+    next_cursor: str | None
+    last_cursor: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,8 @@ class ReadEvents:
             oldest=floor + 1,
             newest=newest,
             gap=gap,
-            next_token=token if position < newest else None,
-            last_token=token,
+            next_cursor=token if position < newest else None,
+            last_cursor=token,
         )
 
     def _position(self, account_id: AccountId, after: int | str) -> int:

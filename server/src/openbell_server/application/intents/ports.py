@@ -133,13 +133,13 @@ class RecordedAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionFilter:
-    """Which actions of an account are listed; None matches all, and both times are excluded."""
+    """Which actions of an account are listed; None matches all; `since` is included, `until` is not."""
 
     symbol: str | None = None
     action_type: ActionType | None = None
     client_reference_id: str | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,7 +69,7 @@ class ReadIntents:
         self, account: TradingAccount, scope: str, after: int, rows: int, wanted: ActionFilter
     ) -> Page[RecordedAction]:
         where = (account.organization_id, account.id)
-        there = await self.intents.numbers_between(*where, wanted.created_after, wanted.created_before)
+        there = await self.intents.numbers_between(*where, wanted.since, wanted.until)
         start = max(after + 1, there.start)
         stop = max(start, there.stop if _is_led_to(wanted) else min(there.stop, start + NUMBERS_MAX))
         found = await self.intents.list_some_actions(*where, wanted, range(start, stop), rows + 1)

@@ -21,10 +21,10 @@ class ReplaceSupport(StrEnum):
     """How a broker replaces an order; a replace is never emulated by a cancel and a new order."""
 
     # The broker's quantity is the total, as ours is.
-    NATIVE_TOTAL = "native_total"
+    NATIVE_TOTAL = "NATIVE_TOTAL"
     # The broker's quantity is what may still fill: the session converts both ways.
-    NATIVE_REMAINING = "native_remaining"
-    NONE = "none"
+    NATIVE_REMAINING = "NATIVE_REMAINING"
+    NONE = "NONE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

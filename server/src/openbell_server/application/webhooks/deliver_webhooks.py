@@ -103,9 +103,9 @@ def backoff_seconds(failures: int) -> float:
 def gap_document(account_id: AccountId, first: int, last: int, reason: str) -> dict[str, object]:
     """The message sent in place of events that were deleted."""
     return {
-        "trading_account_id": str(account_id),
+        "account_id": str(account_id),
         "account_seq": last,
-        "type": "gap",
+        "type": "GAP",
         "gap": {"first_seq": first, "last_seq": last, "reason": reason},
     }
 

@@ -49,15 +49,15 @@ class Sight:
         if self.is_in_doubt:
             return "unknown"
         execution = None if self.latest is None else self.latest.execution
-        if execution is not None and execution.state in _ENDS:
-            return _ENDS[execution.state]
-        return _BEFORE_THE_BROKER.get(self.create.state, "working")
+        if execution is not None and execution.status in _ENDS:
+            return _ENDS[execution.status]
+        return _BEFORE_THE_BROKER.get(self.create.status, "working")
 
     @property
     def is_in_doubt(self) -> bool:
         """Whether it is unknown if the last command reached the broker."""
         # The newest action is read after the list, so it takes precedence.
-        return not self.is_final and "UNKNOWN" in (self.create.state, self.latest.state if self.latest else "")
+        return not self.is_final and "UNKNOWN" in (self.create.status, self.latest.status if self.latest else "")
 
     @property
     def is_final(self) -> bool:
@@ -66,7 +66,7 @@ class Sight:
     @property
     def is_cancel_absent(self) -> bool:
         """Whether its cancel provably never reached the broker, so that the order continues."""
-        return self.latest is not None and (self.latest.action_type, self.latest.state) == ("CANCEL", "FAILED")
+        return self.latest is not None and (self.latest.action_type, self.latest.status) == ("CANCEL", "FAILED")
 
     @property
     def since(self) -> datetime:
@@ -76,7 +76,7 @@ class Sight:
 
     @property
     def why_in_doubt(self) -> str:
-        action = self.latest if self.latest and self.latest.state == "UNKNOWN" else self.create
+        action = self.latest if self.latest and self.latest.status == "UNKNOWN" else self.create
         reason = (action.reason.broker_text if action.reason else None) or "no answer"
         return _PLAIN_TEXTS.get(reason.partition(":")[0], reason)
 

@@ -81,7 +81,7 @@ def compare(books: Books) -> Comparison:
     """Match orders by client order id, which is derived from the action, and check every intent and order."""
     creates = {action.intent_id: action for action in books.actions if action.action_type == "CREATE"}
     # The current terms: the last acknowledged replace, because actions are in order.
-    replaced = {a.intent_id: a for a in books.actions if a.action_type == "REPLACE" and a.state == "ACKED"}
+    replaced = {a.intent_id: a for a in books.actions if a.action_type == "REPLACE" and a.status == "ACKED"}
     intents = {client_order_id(ActionId(UUID(action.id))): action.intent_id for action in books.actions}
     # After a restore an order may have the id of an unknown action; then its broker's id identifies the intent.
     adopted = {
@@ -112,7 +112,7 @@ def compare(books: Books) -> Comparison:
 
 
 def _is_unknown(latest: Action | None) -> bool:
-    return latest is not None and latest.execution is not None and latest.execution.certainty == "unknown"
+    return latest is not None and latest.execution is not None and latest.execution.certainty == "UNKNOWN"
 
 
 def _terms(create: Action) -> tuple[object, ...]:
@@ -133,14 +133,14 @@ def _judge(
         return
     if len(orders) > 1 or len(execution.broker_order_ids) > 1:
         yield Finding.DOUBLED, f"the broker has it {len(orders)} times, we name {len(execution.broker_order_ids)}"
-    elif execution.certainty == "unknown":
+    elif execution.certainty == "UNKNOWN":
         yield Finding.UNKNOWN, _evidence(execution)
-    elif execution.state in _NO_ORDER:
+    elif execution.status in _NO_ORDER:
         yield from _judge_absent(create, execution, orders)
-    elif execution.state not in _SAME:
-        yield Finding.UNFINISHED, f"it is still {execution.state}"
+    elif execution.status not in _SAME:
+        yield Finding.UNFINISHED, f"it is still {execution.status}"
     elif not orders:
-        yield Finding.LOST, f"it is {execution.state} here, and the broker has no such order"
+        yield Finding.LOST, f"it is {execution.status} here, and the broker has no such order"
     else:
         differences = list(_differences(asked, execution, orders[0]))
         if differences:
@@ -152,11 +152,11 @@ def _judge_absent(
 ) -> Iterator[tuple[Finding, str]]:
     reason = create.reason.code if create.reason else "no reason"
     if orders:
-        yield Finding.LOST, f"it is {execution.state} here, and the broker has {orders[0].broker_order_id}"
-    elif execution.state == "FAILED":
+        yield Finding.LOST, f"it is {execution.status} here, and the broker has {orders[0].broker_order_id}"
+    elif execution.status == "FAILED":
         yield (Finding.PROVEN_ABSENT if reason in _PROOFS else Finding.DISAGREEING), f"FAILED: {reason}"
     else:
-        yield (Finding.REFUSED if execution.state == "REJECTED" else Finding.UNSENT), reason
+        yield (Finding.REFUSED if execution.status == "REJECTED" else Finding.UNSENT), reason
 
 
 def _differences(asked: Action, execution: Execution, order: LedgerOrderBody) -> Iterator[str]:
@@ -176,8 +176,8 @@ def _differences(asked: Action, execution: Execution, order: LedgerOrderBody) ->
     for name, (ours, theirs) in pairs.items():
         if ours != theirs:
             yield f"{name}: {ours} here, {theirs} there"
-    if order.status not in _SAME[execution.state]:
-        yield f"state: {execution.state} here, {order.status} there"
+    if order.status not in _SAME[execution.status]:
+        yield f"state: {execution.status} here, {order.status} there"
 
 
 def _evidence(execution: Execution) -> str:
@@ -188,9 +188,9 @@ def _evidence(execution: Execution) -> str:
 
 def _our_side(books: Books) -> Side:
     executions = [latest.execution for latest in books.intents.values() if latest.execution is not None]
-    shown = [e for e in executions if e.state in _SAME]
+    shown = [e for e in executions if e.status in _SAME]
     names = {"NEW": "WORKING", "PARTIALLY_FILLED": "WORKING", "PENDING_CANCEL": "WORKING"}
-    states = Counter(names.get(e.state, e.state) for e in shown)
+    states = Counter(names.get(e.status, e.status) for e in shown)
     return Side(len(shown), states, sum((e.filled_quantity for e in executions), Decimal(0)))
 
 

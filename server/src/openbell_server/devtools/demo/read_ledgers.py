@@ -26,8 +26,8 @@ async def look(client: AsyncClient, accounts: Sequence[str], board: Board) -> No
     final = {intent_id for intent_id, sight in board.sights.items() if sight.is_final}
     still_open = [create for create in creates.values() if create.intent_id not in final]
     # An unsent order has no execution, and only some doubts fit on the screen.
-    sent = [create for create in still_open if create.state not in _BEFORE_AN_ANSWER]
-    doubts = [create for create in still_open if create.state == "UNKNOWN"]
+    sent = [create for create in still_open if create.status not in _BEFORE_AN_ANSWER]
+    doubts = [create for create in still_open if create.status == "UNKNOWN"]
     latest = await read_intents(client, sent + doubts[:DOUBTS_SHOWN])
     board.see(Sight(create, latest.get(intent_id)) for intent_id, create in creates.items() if intent_id not in final)
 

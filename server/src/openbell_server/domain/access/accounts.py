@@ -33,18 +33,18 @@ class SessionState(StrEnum):
     """The state of an account at the executors: only in `ready` commands are sent to the broker at once."""
 
     # Final.
-    CLOSED = "closed"
+    CLOSED = "CLOSED"
     # The credential is missing or not valid.
-    BLOCKED = "blocked"
+    BLOCKED = "BLOCKED"
     # No executor holds it, or it is not signed in at its broker yet.
-    CONNECTING = "connecting"
+    CONNECTING = "CONNECTING"
     # Our orders are being compared with the broker's.
-    RECONCILING = "reconciling"
+    RECONCILING = "RECONCILING"
     # The broker cannot be reached, or its feed sends nothing although it should.
-    DEGRADED = "degraded"
+    DEGRADED = "DEGRADED"
     # Halted by the platform: only cancels are sent until an operator resumes it.
-    HALTED = "halted"
-    READY = "ready"
+    HALTED = "HALTED"
+    READY = "READY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class AccountRecord:
     disabled: bool
     disabled_reason: str | None
     credential_status: CredentialStatus
-    session_state: SessionState
+    session_status: SessionState
     closed_at: datetime | None
     created_at: datetime
     updated_at: datetime
@@ -160,7 +160,7 @@ def require_version(version: int, expected: Collection[int] | None) -> None:
         raise Problem("version_mismatch", f"it is at version {version}")
 
 
-def session_state(
+def session_status(
     *,
     closed: bool,
     credential_status: CredentialStatus,

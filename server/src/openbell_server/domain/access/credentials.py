@@ -20,13 +20,13 @@ CREDENTIAL_EXPIRED: Final = "CREDENTIAL_EXPIRED"
 class CredentialStatus(StrEnum):
     """The status of an account's credential at its broker."""
 
-    NOT_REQUIRED = "not_required"
-    MISSING = "missing"
+    NOT_REQUIRED = "NOT_REQUIRED"
+    MISSING = "MISSING"
     # The broker has not answered yet.
-    UNVERIFIED = "unverified"
-    VALID = "valid"
-    INVALID = "invalid"
-    EXPIRED = "expired"
+    UNVERIFIED = "UNVERIFIED"
+    VALID = "VALID"
+    INVALID = "INVALID"
+    EXPIRED = "EXPIRED"
 
 
 # With these statuses nothing new is sent.

@@ -17,8 +17,8 @@ from openbell_server.domain.orders.order_terms import OrderSide, OrderType, Term
 class Gate(StrEnum):
     """When a command is evaluated: when it is accepted, and just before it is written to the broker."""
 
-    ACCEPT = "accept"
-    DOOR = "door"
+    ACCEPT = "ACCEPT"
+    DOOR = "DOOR"
 
 
 class Need(StrEnum):

@@ -9,21 +9,21 @@ from typing import Protocol
 class Scope(StrEnum):
     """Where a rule is set, from widest to narrowest. All rules that apply are evaluated, so the strictest wins."""
 
-    PLATFORM = "platform"
-    ORGANIZATION = "organization"
-    ACCOUNT = "account"
+    PLATFORM = "PLATFORM"
+    ORGANIZATION = "ORGANIZATION"
+    ACCOUNT = "ACCOUNT"
     # One symbol of one account.
-    SYMBOL = "symbol"
+    SYMBOL = "SYMBOL"
     # One API key.
-    KEY = "key"
+    KEY = "KEY"
 
 
 class Mode(StrEnum):
     """Whether a rule refuses commands."""
 
-    HARD = "hard"
+    HARD = "HARD"
     # Only records in the receipt that it would refuse.
-    SHADOW = "shadow"
+    SHADOW = "SHADOW"
 
 
 class Verdict(StrEnum):
@@ -40,15 +40,15 @@ class Verdict(StrEnum):
 class Comparison(StrEnum):
     """How the observed value is compared with the limit; both are in the receipt."""
 
-    EQUALS = "equals"
-    AT_MOST = "at_most"
-    AT_LEAST = "at_least"
-    MULTIPLE_OF = "multiple_of"
+    EQUALS = "EQUALS"
+    AT_MOST = "AT_MOST"
+    AT_LEAST = "AT_LEAST"
+    MULTIPLE_OF = "MULTIPLE_OF"
     # The limit is a list.
-    ONE_OF = "one_of"
-    NONE_OF = "none_of"
+    ONE_OF = "ONE_OF"
+    NONE_OF = "NONE_OF"
     # The limit is a list of pairs [from, to): the start is inclusive, the end exclusive.
-    WITHIN = "within"
+    WITHIN = "WITHIN"
 
 
 Value = str | int | list[str] | list[list[str]] | None

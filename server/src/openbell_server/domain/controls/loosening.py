@@ -201,7 +201,7 @@ def _terms_part(change: RuleChanged, before: RuleTerms | None, after: RuleTerms 
 
 
 def _absent(code: str, after: RuleTerms) -> Effect:
-    is_idle = code == SWITCH and after.parameters.get("state") == SwitchState.ACTIVE
+    is_idle = code == SWITCH and after.parameters.get("status") == SwitchState.ACTIVE
     return Effect.NEITHER if is_idle else Effect.TIGHTEN
 
 

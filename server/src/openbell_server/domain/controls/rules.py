@@ -19,8 +19,8 @@ SWITCH: Final = "SWITCH"
 class OnMissing(StrEnum):
     """The decision of a rule when an input is missing."""
 
-    DENY = "deny"
-    ALLOW = "allow"
+    DENY = "DENY"
+    ALLOW = "ALLOW"
 
 
 class SwitchState(StrEnum):

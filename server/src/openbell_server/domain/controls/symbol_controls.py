@@ -36,8 +36,8 @@ T = TypeVar("T")
 class OnClose(StrEnum):
     """What happens to working orders when the trading window of their symbol closes."""
 
-    LEAVE = "leave"
-    CANCEL = "cancel"
+    LEAVE = "LEAVE"
+    CANCEL = "CANCEL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

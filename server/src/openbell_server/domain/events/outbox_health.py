@@ -36,15 +36,15 @@ def oldest_claim(counts: Iterable[OutboxCount]) -> datetime | None:
     return min((entry.oldest_claimed_at for entry in counts if entry.oldest_claimed_at is not None), default=None)
 
 
-class Verdict(StrEnum):
+class QueueVerdict(StrEnum):
     """The health of a queue, the best first."""
 
-    HEALTHY = "healthy"
-    SLOW = "slow"
+    HEALTHY = "HEALTHY"
+    SLOW = "SLOW"
     # Rows failed, and no operator has acknowledged them.
-    FAILING = "failing"
+    FAILING = "FAILING"
     # No relay works on it.
-    STUCK = "stuck"
+    STUCK = "STUCK"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class QueueStanding:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    verdict: Verdict
+    verdict: QueueVerdict
     applies: Callable[[QueueStanding], bool]
     # Why, and what to do; a format string for the queue's facts.
     explanation: str
@@ -90,33 +90,33 @@ class _Rule:
 # The first rule that applies decides: without a running relay, nothing else can be fixed.
 _RULES: Final = (
     _Rule(
-        Verdict.STUCK,
+        QueueVerdict.STUCK,
         lambda queue: queue.claim_seconds > CLAIM_SECONDS_MAX,
         "A claim is {claim:.0f} s old, but a running relay releases one after 5 s: check that a relay runs and reaches"
         " PostgreSQL and NATS.",
     ),
     _Rule(
-        Verdict.STUCK,
+        QueueVerdict.STUCK,
         lambda queue: queue.lag_seconds > STUCK_SECONDS,
         "A row that is due has waited {lag:.0f} s: check that a relay runs and reaches PostgreSQL and NATS, then its"
         " attempts with `openbell-server outbox list --queue {name} --status pending`.",
     ),
     _Rule(
-        Verdict.FAILING,
+        QueueVerdict.FAILING,
         lambda queue: queue.unacknowledged > 0,
         "{unacknowledged} given up after the last attempt: run `openbell-server outbox list --queue {name}`, fix the"
         " cause, then requeue or acknowledge each.",
     ),
     _Rule(
-        Verdict.SLOW,
+        QueueVerdict.SLOW,
         lambda queue: queue.lag_seconds > SLOW_SECONDS,
         "A row that is due has waited {lag:.0f} s: check again in a minute, and start more relays if it keeps growing.",
     ),
-    _Rule(Verdict.HEALTHY, lambda queue: True, "No row waits longer than it should: nothing to do."),
+    _Rule(QueueVerdict.HEALTHY, lambda queue: True, "No row waits longer than it should: nothing to do."),
 )
 
 
-def judge(queue: QueueStanding) -> tuple[Verdict, str]:
+def judge(queue: QueueStanding) -> tuple[QueueVerdict, str]:
     """The verdict on a queue, and a sentence with the reason and what to do."""
     rule = next(rule for rule in _RULES if rule.applies(queue))
     rows = f"{queue.unacknowledged} rows were" if queue.unacknowledged != 1 else "1 row was"
@@ -125,5 +125,5 @@ def judge(queue: QueueStanding) -> tuple[Verdict, str]:
     )
 
 
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    return max(verdicts, key=list(Verdict).index, default=Verdict.HEALTHY)
+def worst(verdicts: Iterable[QueueVerdict]) -> QueueVerdict:
+    return max(verdicts, key=list(QueueVerdict).index, default=QueueVerdict.HEALTHY)

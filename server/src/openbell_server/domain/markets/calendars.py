@@ -32,11 +32,11 @@ _DAY: Final = 86_400
 class Session(StrEnum):
     """Which hours of a market count."""
 
-    REGULAR = "regular"
+    REGULAR = "REGULAR"
     # Regular, pre-market and post-market hours; some markets have regular hours only.
-    EXTENDED = "extended"
-    OVERNIGHT = "overnight"
-    ANY = "any"
+    EXTENDED = "EXTENDED"
+    OVERNIGHT = "OVERNIGHT"
+    ANY = "ANY"
 
     @property
     def kinds(self) -> tuple["Session", ...]:

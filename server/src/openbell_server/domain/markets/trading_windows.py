@@ -14,13 +14,13 @@ from openbell_server.domain.time_zones import DEFAULT_ZONE, zone_of
 class Day(StrEnum):
     """A day of the week, in the order of the standard library."""
 
-    MONDAY = "mon"
-    TUESDAY = "tue"
-    WEDNESDAY = "wed"
-    THURSDAY = "thu"
-    FRIDAY = "fri"
-    SATURDAY = "sat"
-    SUNDAY = "sun"
+    MONDAY = "MON"
+    TUESDAY = "TUE"
+    WEDNESDAY = "WED"
+    THURSDAY = "THU"
+    FRIDAY = "FRI"
+    SATURDAY = "SAT"
+    SUNDAY = "SUN"
 
 
 DAYS: Final = tuple(Day)

@@ -23,11 +23,11 @@ class LookUp(StrEnum):
     """Which orders a broker's look-up can find."""
 
     # By our id, ended orders too: a missing order is evidence.
-    EVERY_ORDER = "every_order"
+    EVERY_ORDER = "EVERY_ORDER"
     # Open orders only: a missing order may have ended.
-    OPEN_ORDERS = "open_orders"
+    OPEN_ORDERS = "OPEN_ORDERS"
     # By the broker's id only, which is known once the broker accepted the order.
-    BROKER_ID = "broker_id"
+    BROKER_ID = "BROKER_ID"
 
 
 # How many resends are allowed, where a broker enforces the id.

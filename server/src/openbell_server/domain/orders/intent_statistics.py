@@ -43,7 +43,7 @@ class IntentStatistics:
     def intents(self) -> int:
         return self.actions[ActionType.CREATE]
 
-    def dispatch_latency_ms(self, percent: int) -> float | None:
+    def dispatch_latency_millis(self, percent: int) -> float | None:
         """The percentile of the dispatch latency, rounded up to the end of its step; None if none was sent."""
         left = -(-sum(self.latency_steps.values()) * percent // 100)
         for step, count in sorted(self.latency_steps.items()):

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from openbell_server.domain.events.outbox_health import Verdict, judge
+from openbell_server.domain.events.outbox_health import QueueVerdict, judge
 from openbell_server.domain.identifiers import SLOTS
 from openbell_server.processes.doctor.findings import PLATFORM, Check, Result, Target, fine, problem, warning
 
@@ -72,11 +72,11 @@ async def _webhooks(target: Target) -> Result:
 
 async def _queues(target: Target) -> Result:
     judged = {queue.queue: judge(queue) for queue in await target.database.queues()}
-    bad = [queue for queue, (verdict, _) in judged.items() if verdict in {Verdict.FAILING, Verdict.STUCK}]
+    bad = [queue for queue, (verdict, _) in judged.items() if verdict in {QueueVerdict.FAILING, QueueVerdict.STUCK}]
     if bad:
         text = ", ".join(f"that of {queue} is {judged[queue][0]}" for queue in bad)
         return problem(f"A queue is not healthy: {text}.", judged[bad[0]][1])
-    slow = [queue for queue, (verdict, _) in judged.items() if verdict is Verdict.SLOW]
+    slow = [queue for queue, (verdict, _) in judged.items() if verdict is QueueVerdict.SLOW]
     if slow:
         return warning(f"The queue of {slow[0]} is slow.", judged[slow[0]][1])
     return fine("No row of a queue has failed, and none waits for long.")

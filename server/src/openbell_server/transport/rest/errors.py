@@ -11,6 +11,8 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException
 from litestar.utils.path import normalize_path
 from msgspec import UNSET, Struct, UnsetType
 
+from openbell_server.domain.controls.facts import Gate
+from openbell_server.domain.controls.findings import Comparison, Mode, Scope, Verdict
 from openbell_server.domain.errors import CODES, ControlsRefused, FieldProblem, Problem, RateLimited
 
 _FROM_STATUS = {400: "malformed_body", 404: "not_found", 413: "body_too_large"}
@@ -23,10 +25,10 @@ class FindingBody(Struct, frozen=True):
     """The result of one rule for a command; comparison states how observed is compared with limit."""
 
     code: str
-    scope: str
-    mode: str
-    verdict: str
-    comparison: str
+    scope: Scope
+    mode: Mode
+    verdict: Verdict
+    comparison: Comparison
     limit: str | int | list[str | list[str]] | None
     observed: str | int | list[str | list[str]] | None
     control_version: int | None
@@ -67,10 +69,9 @@ class CommandBody(Struct, frozen=True):
 class ReceiptBody(Struct, frozen=True):
     """The full explanation of one evaluation of the controls."""
 
-    id: UUID
     version: int
-    gate: str
-    verdict: str
+    gate: Gate
+    verdict: Verdict
     organization_epoch: int
     account_epoch: int
     evaluated_at: str
@@ -78,6 +79,8 @@ class ReceiptBody(Struct, frozen=True):
     rules: list[FindingBody]
     exempt: str | UnsetType = UNSET
     watched_only: bool | UnsetType = UNSET
+    # Absent in a stored text, and in a dry run.
+    id: UUID | UnsetType = UNSET
 
 
 class ProblemBody(Struct, frozen=True):

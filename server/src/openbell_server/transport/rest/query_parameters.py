@@ -46,8 +46,8 @@ def filter_of(request: AnyRequest) -> ActionFilter:
         symbol=sole(request, "symbol"),
         action_type=_choice(request, "action_type", ActionType),
         client_reference_id=reference,
-        created_after=_moment(request, "created_after"),
-        created_before=_moment(request, "created_before"),
+        since=_moment(request, "since"),
+        until=_moment(request, "until"),
     )
 
 

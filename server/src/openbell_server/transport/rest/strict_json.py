@@ -1,13 +1,16 @@
 """Decodes a JSON body strictly into a type; an error points at the wrong field and describes valid values."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import cache
-from typing import Any, TypeVar
+from itertools import islice
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from litestar import Request
 from litestar.exceptions.http_exceptions import InternalServerException, RequestEntityTooLarge
+from msgspec import structs
 
 from openbell_server.domain import strict_json
 from openbell_server.domain.errors import FieldProblem, Problem, escaped
@@ -25,6 +28,9 @@ _KINDS = {bool: "a boolean", int: "a number", float: "a number", str: "a string"
 _BOUNDS = {"minimum": "from", "maximum": "to"}
 _LENGTHS = {"minItems": "at least", "maxItems": "at most"}
 Schema = Mapping[str, Any]
+Steps = list[str | int]
+# How many wrong fields one response reports.
+WRONG_MAX: Final = 20
 
 
 async def read_body(request: Request[Any, Any, Any], shape: type[T]) -> T:
@@ -77,24 +83,101 @@ def read_shape(decoded: object, shape: type[T]) -> T:
     """The decoded body as the shape: 422 if it does not match."""
     try:
         return msgspec.convert(decoded, shape)
+    except msgspec.ValidationError:
+        wrong = tuple(islice(_wrong_fields(decoded, shape, _Whole(shape, decoded), []), WRONG_MAX))
+        detail = "; ".join(f"{each.pointer or 'the body'} {each.message}" for each in wrong)
+        raise Problem("invalid_command", detail, wrong) from None
+
+
+class _Whole(NamedTuple):
+    shape: type
+    decoded: object
+
+
+def _wrong_fields(found: object, kind: Any, whole: _Whole, steps: Steps) -> Iterator[FieldProblem]:  # noqa: ANN401 - a type, of any form
+    """Every wrong field at or below these steps; msgspec reports only the first, so each field is converted alone."""
+    is_wrong = False
+    for each in _wrong_parts(found, kind, whole, steps):
+        is_wrong = True
+        yield each
+    if is_wrong:
+        return
+    try:
+        msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
-        wrong = _explain(str(error), shape, decoded)
-        detail = f"{wrong.pointer or 'the body'} {wrong.message}"
-        raise Problem("invalid_command", detail, (wrong,)) from None
+        yield _explain(str(error), *whole, steps)
 
 
-def _explain(error: str, shape: type, decoded: object) -> FieldProblem:
-    """Translate msgspec's error into a pointer, a code and a description of valid values."""
+def _wrong_parts(found: object, kind: Any, whole: _Whole, steps: Steps) -> Iterator[FieldProblem]:  # noqa: ANN401 - a type, of any form
+    """The wrong fields of an object, or of the objects in a list."""
+    struct, item = _struct_of(kind, found), _item_of(kind)
+    if isinstance(found, dict) and struct is not None:
+        fields = structs.fields(struct)
+        names = [field.encode_name for field in fields]
+        for name in found:
+            if name not in (*names, _tag_field(struct)):
+                message = f"is not a field here; the fields are {', '.join(names)}"
+                yield FieldProblem(_pointer([*steps, name]), "unknown_field", message)
+        for field in fields:
+            there = [*steps, field.encode_name]
+            if field.encode_name in found:
+                yield from _wrong_fields(found[field.encode_name], field.type, whole, there)
+            elif field.required:
+                yield _missing(whole, there)
+    elif isinstance(found, list) and item is not None:
+        for number, each in enumerate(found):
+            yield from _wrong_fields(each, item, whole, [*steps, number])
+
+
+def _kinds_of(kind: Any) -> list[Any]:  # noqa: ANN401 - a type, of any form
+    """The types of a union or of an annotated type, without None and the type of absent fields."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    plain = [get_args(each)[0] if get_origin(each) is Annotated else each for each in kinds]
+    return [each for each in plain if each not in (NoneType, msgspec.UnsetType)]
+
+
+def _struct_of(kind: Any, found: object) -> type[msgspec.Struct] | None:  # noqa: ANN401 - a type, of any form
+    """The struct that an object must have the fields of; of several the one that the object's tag selects."""
+    kinds = [each for each in _kinds_of(kind) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+    if len(kinds) == 1:
+        return kinds[0]
+    tagged = [each for each in kinds if isinstance(found, dict) and found.get(_tag_field(each)) == _tag(each)]
+    return tagged[0] if len(tagged) == 1 else None
+
+
+def _tag_field(struct: type[msgspec.Struct]) -> str | None:
+    return struct.__struct_config__.tag_field
+
+
+def _tag(struct: type[msgspec.Struct]) -> object:
+    return struct.__struct_config__.tag
+
+
+def _item_of(kind: Any) -> Any:  # noqa: ANN401 - a type, of any form
+    """The type of a list's items, or None if they are not objects."""
+    lists = [each for each in _kinds_of(kind) if get_origin(each) is list]
+    item = get_args(lists[0])[0] if len(lists) == 1 else None
+    return item if item is not None and _struct_of(item, None) is not None else None
+
+
+def _missing(whole: _Whole, steps: Steps) -> FieldProblem:
+    passes = _passes(_schema_at(whole.shape, steps, whole.decoded))
+    return FieldProblem(_pointer(steps), "missing", f"is missing; it must be {passes}")
+
+
+def _explain(error: str, shape: type, decoded: object, above: Steps) -> FieldProblem:
+    """Translate msgspec's error about a value into a pointer, a code and a description of valid values."""
     match = _AT.match(error)
     what, path = (match["what"], match["path"]) if match else (error, "")
-    steps: list[str | int] = [int(number) if number else name for number, name in _STEP.findall(path)]
+    steps: Steps = [*above, *(int(number) if number else name for number, name in _STEP.findall(path))]
     missing = _MISSING.fullmatch(what)
     if missing:
-        passes = _passes(_schema_at(shape, [*steps, missing[1]], decoded))
-        return FieldProblem(_pointer([*steps, missing[1]]), "missing", f"is missing; it must be {passes}")
+        return _missing(_Whole(shape, decoded), [*steps, missing[1]])
     if what.startswith(_UNKNOWN) and not isinstance(_found_at(decoded, steps), dict):
         # The caller's field name looks like a path; it is a field of the body itself.
-        steps = []
+        steps = above
     schema, found = _schema_at(shape, steps, decoded), _found_at(decoded, steps)
     if what.startswith(_UNKNOWN) and isinstance(found, dict):
         fields = schema.get("properties", {})
@@ -108,7 +191,7 @@ def _explain(error: str, shape: type, decoded: object) -> FieldProblem:
     return FieldProblem(_pointer(steps), "invalid", f"must be {_passes(schema)}{instead}")
 
 
-def _pointer(steps: list[str | int]) -> str:
+def _pointer(steps: Steps) -> str:
     """A JSON pointer (RFC 6901)."""
     return "".join("/" + escaped(str(step)) for step in steps)
 
@@ -118,7 +201,7 @@ def _schema_of(shape: type) -> Schema:
     return msgspec.json.schema(shape)
 
 
-def _schema_at(shape: type, steps: list[str | int], decoded: object) -> Schema:
+def _schema_at(shape: type, steps: Steps, decoded: object) -> Schema:
     """The schema of the field at these steps; the tag in the body selects among tagged types."""
     whole = _schema_of(shape)
     schema, found = _plain(whole, whole, decoded), decoded
@@ -157,7 +240,8 @@ def _passes(schema: Schema) -> str:
         case "string":
             return _text_that_passes(schema)
         case "object":
-            return f"an object with the fields {', '.join(schema.get('properties', ()))}"
+            fields = ", ".join(schema.get("properties", ()))
+            return f"an object with the fields {fields}" if fields else "an object"
         case "array":
             return _list_that_passes(schema)
         case "boolean":
@@ -189,7 +273,7 @@ def _text_that_passes(schema: Schema) -> str:
     return text
 
 
-def _found_at(decoded: object, steps: list[str | int]) -> object:
+def _found_at(decoded: object, steps: Steps) -> object:
     for step in steps:
         if isinstance(decoded, dict):
             decoded = decoded.get(step)

@@ -41,11 +41,14 @@ ReasonText = Annotated[
 
 
 class PageOf(Struct, Generic[Row], frozen=True):
-    """One page of a list; next_cursor is null on the last page."""
+    """One page of a list, the shape of every list.
+
+    next_cursor is null on the last page, and last_cursor where a list cannot be continued with later rows.
+    """
 
     data: list[Row]
-    next_cursor: str | None
-    last_cursor: str | None
+    next_cursor: str | None = None
+    last_cursor: str | None = None
 
 
 def body_from(kind: type[Body], record: object, /, **others: object) -> Body:

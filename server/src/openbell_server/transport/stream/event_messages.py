@@ -37,7 +37,7 @@ def timestamp(instant: datetime) -> Timestamp:
 def encode_event(event: AccountEvent) -> bytes:
     """Encode the part that all subscribers share; the part of one subscriber is appended, because protobuf merges."""
     message = pb.TradingEvent(
-        trading_account_id=str(event.account_id),
+        account_id=str(event.account_id),
         account_seq=event.number,
         event_id=event.event_id,
         occurred_at=timestamp(event.occurred_at),
@@ -50,7 +50,7 @@ def encode_frame(frame: Frame, request: pb.Subscribe, now: Callable[[], datetime
     if frame.entry is not None:
         return _encoded_event(frame, frame.entry, request.subscription_id)
     message = pb.TradingEvent(
-        trading_account_id="" if frame.account_id is None else str(frame.account_id),
+        account_id="" if frame.account_id is None else str(frame.account_id),
         account_seq=frame.position,
         prev_seq=frame.previous,
         resume_token=frame.resume_token,
@@ -91,7 +91,7 @@ def encode_error(problem: Problem, request: pb.Subscribe, token: str = "") -> by
     wait = f"; wait {problem.wait_seconds} s" if isinstance(problem, RateLimited) else ""
     error = pb.Error(code=problem.code, message=problem.detail + wait, retryable=is_retryable(problem))
     return pb.TradingEvent(
-        trading_account_id=request.trading_account_id,
+        account_id=request.trading_account_id,
         resume_token=token,
         subscription_id=request.subscription_id,
         error=error,

@@ -13,7 +13,7 @@ from openbell_server.domain.orders.broker_reports import NotSent, Refused, Unkno
 from support.brokers.paper_broker import resting
 
 STATUSES = [status.value for status in HTTPStatus if status.value >= 300]
-CODES = [*REFUSALS, "", "no_such_code", "timed_out", "throttled"]
+CODES = [*REFUSALS, "", "no_such_code", "TIMED_OUT", "throttled"]
 TABLE = list(product(STATUSES, CODES))
 
 

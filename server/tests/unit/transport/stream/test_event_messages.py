@@ -27,7 +27,7 @@ def test_a_doubt_arrives_with_its_writes_its_flag_and_what_would_settle_it(flagg
         "writes": 2,
         "settles_by": "a sentence",
     }
-    body = {"action_id": "a", "action_type": "CREATE", "state": "UNKNOWN", "reason": {"code": "NEEDS_ATTENTION"}}
+    body = {"action_id": "a", "action_type": "CREATE", "status": "UNKNOWN", "reason": {"code": "NEEDS_ATTENTION"}}
     account_id = AccountId(uuid4())
     event = AccountEvent(
         account_id=account_id,
@@ -51,7 +51,7 @@ def test_followers_who_are_sent_the_same_frame_each_have_their_own_label() -> No
         kind=EventKind.CONTROL_CHANGED,
         intent_id=None,
         seq=None,
-        body=json.dumps({"scope": "account", "code": "QTY_MAX", "change": "CREATED"}),
+        body=json.dumps({"scope": "ACCOUNT", "code": "QTY_MAX", "change": "CREATED"}),
         occurred_at=NOON,
     )
     shared = Frame(FrameKind.EVENT, event.account_id, 2, 1, "token", Entry(event, encode_event(event)))

@@ -21,7 +21,7 @@ from openbell_server.domain.access.accounts import (
     NewAccount,
     changed,
     require_version,
-    session_state,
+    session_status,
 )
 from openbell_server.domain.access.caps import CAPS, Cap
 from openbell_server.domain.access.credentials import CredentialStatus
@@ -32,9 +32,9 @@ from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId, OrganizationId, slot_of
 
 # Left out of the list of changed fields: ids, fields that every change sets, and derived fields.
-_NOT_LISTED: Final = frozenset({"id", "account_id", "organization_id", "session_state", "updated_at", "version"})
+_NOT_LISTED: Final = frozenset({"id", "account_id", "organization_id", "session_status", "updated_at", "version"})
 # Left out of the audit log: derived fields, and halts, which are audited separately.
-_NOT_AUDITED: Final = frozenset({"session_state", "halt_code", "halt_detail", "halted_at"})
+_NOT_AUDITED: Final = frozenset({"session_status", "halt_code", "halt_detail", "halted_at"})
 _queries = named_queries.load("accounts")
 _organizations = named_queries.load("organizations")
 
@@ -236,7 +236,7 @@ def _record(row: asyncpg.Record) -> AccountRecord:
         disabled=row["disabled"],
         disabled_reason=row["disabled_reason"],
         credential_status=status,
-        session_state=session_state(
+        session_status=session_status(
             closed=row["closed_at"] is not None,
             credential_status=status,
             has_executor=row["has_executor"],

@@ -6,12 +6,12 @@ select pg_advisory_xact_lock(hashtextextended(:whose::uuid::text, 1));
 -- A value if an account that is not closed is disabled, or halted by its switch or by the platform.
 select true from accounts a
 join account_counters c on c.organization_id = a.organization_id and c.account_id = a.account_id
-left join control_rules r on r.organization_id = a.organization_id and r.scope = 'account'
+left join control_rules r on r.organization_id = a.organization_id and r.scope = 'ACCOUNT'
     and r.subject = a.account_id::text and r.code = 'SWITCH'
 where a.organization_id = :organization_id and a.environment = :environment and a.closed_at is null and (
     a.disabled or c.halt_code is not null
     or (case when r.override_expires_at > clock_timestamp() then r.override_terms else r.terms end)::json
-        #>> '{parameters,state}' <> 'ACTIVE'
+        #>> '{parameters,status}' <> 'ACTIVE'
 )
 limit 1;
 
@@ -64,7 +64,7 @@ update accounts
 set name = :name, external_account_id = :external_account_id, timezone = :timezone,
     disabled = :disabled::boolean or :closed::boolean, disabled_reason = :disabled_reason,
     closed_at = case when :closed::boolean then t.now end, updated_at = t.now,
-    credential_status = case when :closed::boolean then 'not_required' else credential_status end,
+    credential_status = case when :closed::boolean then 'NOT_REQUIRED' else credential_status end,
     credential_version = case when :closed::boolean then null else credential_version end,
     version = version + 1
 from clock_timestamp() t (now)

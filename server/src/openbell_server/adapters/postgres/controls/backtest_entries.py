@@ -49,7 +49,7 @@ class _EventOrder(msgspec.Struct):
 
 class _EventAction(msgspec.Struct):
     action_type: str
-    state: str
+    status: str
 
 
 class _EventPosition(msgspec.Struct):
@@ -104,7 +104,7 @@ def entry_of(row: asyncpg.Record, environment: Environment) -> Entry | None:
         if body is None:
             return _accepted(row, environment)
         action = _action.decode(body)
-        if action.action_type == ActionType.REPLACE and action.state in SETTLED:
+        if action.action_type == ActionType.REPLACE and action.status in SETTLED:
             return ReplaceSettled(row["intent_id"], row["seq"])
         return None
     return adjusted(body) if kind == EventKind.POSITION_ADJUSTED else order_of_event(kind, row["intent_id"], body)

@@ -23,7 +23,8 @@ async def append_control_changed(
     version: int,
     state: SwitchState | None = None,
     reason: str | None = None,
-    changed_by: str | None = None,
+    principal_type: str,
+    principal_id: str | None,
 ) -> None:
     """Append the event after the change is written; the subject is a symbol or a key id, or None for other scopes."""
     body = {
@@ -32,9 +33,10 @@ async def append_control_changed(
         "code": code,
         "change": change,
         "version": version,
-        "state": state,
+        "status": state,
         "reason": reason,
-        "changed_by": changed_by,
+        "principal_type": principal_type,
+        "principal_id": principal_id,
     }
     await _queries.append_control_changed(
         connection,
@@ -67,7 +69,8 @@ async def append_rule_changed(
         version=rule.version,
         state=state or switch_state(rule),
         reason=rule.reason,
-        changed_by=f"{kind} {who}" if is_named else kind,
+        principal_type=kind,
+        principal_id=who if is_named else None,
     )
 
 
@@ -76,4 +79,4 @@ def switch_state(rule: StoredRule) -> SwitchState | None:
     if rule.code != SWITCH:
         return None
     terms = rule.terms if rule.override is None else rule.override.terms
-    return SwitchState.ACTIVE if terms is None else SwitchState(terms.parameters["state"])
+    return SwitchState.ACTIVE if terms is None else SwitchState(terms.parameters["status"])

@@ -28,7 +28,7 @@ touched as materialized (
 -- name: halts_of_account(organization_id, account_id, row_limit)
 -- Customers do not see the names of the platform's operators.
 select s.scope, s.subject, s.version, s.state, s.cancel_working, coalesce(h.halted_at, s.halted_at) as halted_at, r.reason,
-    r.principal_type, case when s.scope <> 'platform' then r.principal_id end as principal_id, h.noticed_at
+    r.principal_type, case when s.scope <> 'PLATFORM' then r.principal_id end as principal_id, h.noticed_at
 from switches_in_force s
 join control_rules r on r.organization_id = s.organization_id and r.scope = s.scope and r.subject = s.subject
     and r.code = 'SWITCH'
@@ -135,7 +135,7 @@ select clock_timestamp() as as_of, c.reconciled_at as compared_at,
     (
         select min(s.halted_at) from switches_in_force s
         where s.organization_id in (:organization_id, '00000000-0000-0000-0000-000000000000') and s.state = 'HALTED'
-            and (s.scope in ('platform', 'organization') or (s.scope = 'account' and s.of_account = :account_id))
+            and (s.scope in ('PLATFORM', 'ORGANIZATION') or (s.scope = 'ACCOUNT' and s.of_account = :account_id))
     ) as halted_at,
     not i.is_this or c.recovered_epoch <> i.epoch as is_held,
     a.environment = 'paper' and g.paper_enforcement = 'shadow' as is_watched_only

@@ -3,7 +3,7 @@
 select a.organization_id, a.account_id, a.broker, a.slot, s.scope, s.subject, s.version, s.state
 from switches_in_force s
 join accounts a on a.slot = any(:slots::smallint[])
-    and (s.scope = 'platform' or a.organization_id = s.organization_id)
+    and (s.scope = 'PLATFORM' or a.organization_id = s.organization_id)
     and (s.of_account is null or a.account_id = s.of_account)
 where not exists (
     select 1 from account_halts h
@@ -21,7 +21,7 @@ join accounts a on a.organization_id = h.organization_id and a.account_id = h.ac
 where h.lifted_at is null and a.slot = any(:slots::smallint[])
     and not exists (
         select 1 from switches_in_force s
-        where (s.scope = 'platform' or s.organization_id = h.organization_id) and s.scope = h.scope
+        where (s.scope = 'PLATFORM' or s.organization_id = h.organization_id) and s.scope = h.scope
             and s.subject = h.subject and s.version = h.version and s.state = h.state
     )
 order by h.account_id
@@ -91,8 +91,8 @@ cross join lateral (
         and s.state = h.state and s.organization_id in (h.organization_id, '00000000-0000-0000-0000-000000000000')
     where h.organization_id = o.organization_id and h.account_id = o.account_id and h.lifted_at is null
         and h.cancel_working
-        and (h.scope <> 'symbol' or h.subject = h.account_id::text || ' ' || o.symbol)
-        and (h.scope <> 'key' or exists (
+        and (h.scope <> 'SYMBOL' or h.subject = h.account_id::text || ' ' || o.symbol)
+        and (h.scope <> 'KEY' or exists (
             select 1 from intent_actions i
             where i.organization_id = o.organization_id and i.account_id = o.account_id and i.intent_id = o.order_id
                 and i.seq = 1 and i.principal_type = 'API_KEY' and i.principal_id = h.subject

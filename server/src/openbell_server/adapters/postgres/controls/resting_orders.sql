@@ -33,7 +33,7 @@ limit :row_limit;
 -- Accounts with a control that cancels orders at close, and with an open order of any symbol.
 select distinct a.organization_id, a.account_id from symbol_time_controls w
 join accounts a on a.organization_id = w.organization_id and a.account_id = w.account_id
-where w.on_close = 'cancel' and a.slot = any(:slots::smallint[])
+where w.on_close = 'CANCEL' and a.slot = any(:slots::smallint[])
     and exists (
         select 1 from orders o
         where o.organization_id = w.organization_id and o.account_id = w.account_id and o.standing <> 'CLOSED'
@@ -51,7 +51,7 @@ cross join lateral (
     where i.organization_id = :organization_id and i.account_id = :account_id and i.intent_id = o.order_id
         and i.action_type = 'CANCEL' and i.principal_type = 'SYSTEM' and i.principal_id = 'on_close'
 ) k
-where w.organization_id = :organization_id and w.account_id = :account_id and w.on_close = 'cancel'
+where w.organization_id = :organization_id and w.account_id = :account_id and w.on_close = 'CANCEL'
     and o.standing <> 'CLOSED' and o.standing = 'WORKING' and o.certainty = 'CONFIRMED' and o.pending in ('NONE', 'REPLACE')
 order by k.cancels, o.created_at
 limit :row_limit;

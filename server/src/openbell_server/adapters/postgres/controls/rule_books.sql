@@ -28,7 +28,7 @@ limit :row_limit;
 union all
 (
     select scope, subject, code, of_account, terms, override_terms, override_expires_at, version from control_rules
-    where organization_id = :organization_id and scope in ('organization', 'key')
+    where organization_id = :organization_id and scope in ('ORGANIZATION', 'KEY')
         and (terms is not null or override_terms is not null)
 )
 union all

@@ -175,7 +175,8 @@ class _Change:
             change=ControlChange.CREATED if before is None else ControlChange.CHANGED,
             version=after.version,
             reason=reason,
-            changed_by=f"{self.principal.kind} {self.principal.id}",
+            principal_type=self.principal.kind,
+            principal_id=self.principal.id,
         )
 
 

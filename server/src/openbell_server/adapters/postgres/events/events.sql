@@ -10,7 +10,7 @@ where organization_id = :organization_id and account_id = any(:account_ids::uuid
 -- An event without a body is of an action just recorded: its body is built from the action. The symbol is the order's.
 select e.event_no, e.kind, e.intent_id, e.seq, e.occurred_at, o.symbol,
     coalesce(e.body, json_build_object(
-        'action_id', a.action_id, 'action_type', a.action_type, 'state', 'QUEUED', 'reason', null,
+        'action_id', a.action_id, 'action_type', a.action_type, 'status', 'QUEUED', 'reason', null,
         'client_reference_id', a.client_reference_id
     )::text) as body
 from account_events e

@@ -236,7 +236,7 @@ def _facts(webhook: Webhook) -> Facts:
     return {
         "url": webhook.url,
         "description": webhook.description,
-        "types": sorted(kind.name.lower() for kind in webhook.kinds),
+        "types": sorted(kind.name for kind in webhook.kinds),
         "account_ids": None if webhook.account_ids is None else sorted(map(str, webhook.account_ids)),
         "environment": webhook.environment,
         "status": webhook.status,

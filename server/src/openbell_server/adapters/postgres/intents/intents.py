@@ -130,8 +130,8 @@ class PostgresIntentStore(PostgresStore):
     ) -> list[RecordedAction]:
         facts: dict[str, object] = {
             "action_type": wanted.action_type,
-            "created_after": wanted.created_after,
-            "created_before": wanted.created_before,
+            "since": wanted.since,
+            "until": wanted.until,
         }
         if wanted.client_reference_id is not None:
             query = _queries.list_actions_of_reference

@@ -1,8 +1,8 @@
 -- part: numbers_and_times
 a.organization_id = :organization_id and a.account_id = :account_id
     and a.action_no > :after and a.action_no <= :last
-    and (:created_after::timestamptz is null or a.created_at > :created_after)
-    and (:created_before::timestamptz is null or a.created_at < :created_before)
+    and (:since::timestamptz is null or a.created_at >= :since)
+    and (:until::timestamptz is null or a.created_at < :until)
 
 -- part: states
 -- The lateral join with offset 0 forces a look-up by key: a generic plan does not know the limit and would join whole tables.
@@ -77,7 +77,7 @@ from (
 {states}
 order by a.action_no;
 
--- name: list_some_actions(organization_id, account_id, after, last, action_type, created_after, created_before, row_limit)
+-- name: list_some_actions(organization_id, account_id, after, last, action_type, since, until, row_limit)
 -- The caller bounds the numbers, because rows that do not match are read too.
 select a.*, s.*
 from (
@@ -90,7 +90,7 @@ from (
 {states}
 order by a.action_no;
 
--- name: list_actions_of_type(organization_id, account_id, after, last, action_type, created_after, created_before, row_limit)
+-- name: list_actions_of_type(organization_id, account_id, after, last, action_type, since, until, row_limit)
 select a.*, s.*
 from (
     select a.* from intent_actions a
@@ -102,7 +102,7 @@ from (
 {states}
 order by a.action_no;
 
--- name: list_actions_of_symbol(organization_id, account_id, after, last, symbol, action_type, created_after, created_before, row_limit)
+-- name: list_actions_of_symbol(organization_id, account_id, after, last, symbol, action_type, since, until, row_limit)
 select a.*, s.*
 from (
     select a.* from intent_actions a
@@ -115,7 +115,7 @@ from (
 {states}
 order by a.action_no;
 
--- name: list_actions_of_reference(organization_id, account_id, after, last, client_reference_id, symbol, action_type, created_after, created_before, row_limit)
+-- name: list_actions_of_reference(organization_id, account_id, after, last, client_reference_id, symbol, action_type, since, until, row_limit)
 select a.*, s.*
 from (
     select a.* from intent_actions a

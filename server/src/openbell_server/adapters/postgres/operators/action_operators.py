@@ -71,7 +71,7 @@ class PostgresActionOperators(OperatorStore):
 
 def _facts(action: TrackedAction) -> Facts:
     return {
-        "state": action.state,
+        "status": action.state,
         "order": action.order.standing,
         "order_closed_as": action.order.close_reason,
         "broker_order_ids": list(action.order.broker_order_ids),

@@ -1,5 +1,5 @@
 -- name: list_in_doubt_across_organizations(states, row_limit)
-select s.organization_id, s.account_id, a.broker, s.action_id, s.intent_id, s.seq, s.action_type, s.state,
+select s.organization_id, s.account_id, a.broker, s.action_id, s.intent_id, s.seq, s.action_type, s.state as status,
     s.send_started_at, s.unknown_since, s.flagged_at, 1 + s.resends as writes, jsonb_array_length(s.probes) as look_ups,
     extract(epoch from statement_timestamp() - coalesce(s.unknown_since, s.send_started_at))::double precision as age_seconds
 from action_states s

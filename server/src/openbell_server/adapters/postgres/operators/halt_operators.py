@@ -39,7 +39,7 @@ class PostgresHaltOperators(OperatorStore):
         state_before = SwitchState.ACTIVE if before is None else switch_state(before)
         if state is SwitchState.ACTIVE and state_before is SwitchState.ACTIVE:
             raise OperatorError("This scope is not halted: see `openbell-server halt status`.")
-        terms = RuleTerms(parameters={"state": state, "cancel_working": cancel_working})
+        terms = RuleTerms(parameters={"status": state, "cancel_working": cancel_working})
         try:
             who = operator_principal(self.operator, address.organization_id)
             after = await rules.save_rule(address, SWITCH, terms, reason, who, None)
@@ -50,7 +50,7 @@ class PostgresHaltOperators(OperatorStore):
             "scope": str(address.scope),
             "organization_id": None if address.scope is Scope.PLATFORM else str(address.organization_id),
             "account_id": None if address.account_id is None else str(address.account_id),
-            "state": str(state),
+            "status": str(state),
             "before": str(state_before),
             "cancel_working": cancel_working,
             "version": after.version,

@@ -11,12 +11,12 @@ _TAKEN: Final = range(200, 300)
 class Trouble(StrEnum):
     """Why a delivery failed."""
 
-    TARGET_REFUSED = "target_refused"
-    NOT_REACHED = "not_reached"
-    TIMED_OUT = "timed_out"
-    BROKEN_ANSWER = "broken_answer"
+    TARGET_REFUSED = "TARGET_REFUSED"
+    NOT_REACHED = "NOT_REACHED"
+    TIMED_OUT = "TIMED_OUT"
+    BROKEN_ANSWER = "BROKEN_ANSWER"
     # The target answered, but not with 2xx.
-    NOT_TAKEN = "not_taken"
+    NOT_TAKEN = "NOT_TAKEN"
 
 
 class NotDelivered(Exception):

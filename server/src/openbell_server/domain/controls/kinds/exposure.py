@@ -19,16 +19,16 @@ from openbell_server.domain.orders.order_terms import EXACT, OrderSide
 
 OPEN_ORDERS_MOST: Final = 1_000_000
 _EXPOSURE: Final = frozenset({Need.EXPOSURE})
-_OPEN_SHAPE: Final = '{"count": 1 to 1000000, "per"?: "account" | "symbol" | "side"}, per account if it is left out'
+_OPEN_SHAPE: Final = '{"count": 1 to 1000000, "per"?: "ACCOUNT" | "SYMBOL" | "SIDE"}, per account if it is left out'
 _POSITION_SHAPE: Final = '{"quantity": "…"}, a decimal string'
 
 
 class Per(StrEnum):
     """Which open orders are counted: of the account, of the symbol, or of the symbol on one side."""
 
-    ACCOUNT = "account"
-    SYMBOL = "symbol"
-    SIDE = "side"
+    ACCOUNT = "ACCOUNT"
+    SYMBOL = "SYMBOL"
+    SIDE = "SIDE"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from openbell_server.domain.orders.order_terms import OrderSide
 SYMBOLS_MAX: Final = 10_000
 # A receipt shows up to 50 symbols; of a longer list it shows the symbol that decided, the length and a digest.
 SYMBOLS_SHOWN_MAX: Final = 50
-_LIST_SHAPE: Final = '{"list": "deny" | "allow_only", "symbols": ["AAPL", …]}, at most 10000 of up to 32 characters'
+_LIST_SHAPE: Final = '{"list": "DENY" | "ALLOW_ONLY", "symbols": ["AAPL", …]}, at most 10000 of up to 32 characters'
 _SIDE_SHAPE: Final = '{"sides"?: ["BUY" | "SELL" | "SELL_SHORT", …], "no_short"?: true | false}, at least one of them'
 _SYMBOL_LENGTH_MAX: Final = 32
 
@@ -28,8 +28,8 @@ _SYMBOL_LENGTH_MAX: Final = 32
 class ListKind(StrEnum):
     """Whether listed symbols are denied or the only ones allowed."""
 
-    DENY = "deny"
-    ALLOW_ONLY = "allow_only"
+    DENY = "DENY"
+    ALLOW_ONLY = "ALLOW_ONLY"
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,7 +258,7 @@ def _judge_collar(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
         shown(bound.observed),
         passes=not failed,
         would_pass=" and ".join(
-            f"a {each.what} of {each.comparison.replace('_', ' ')} {shown(each.limit)}" for each in failed
+            f"a {each.what} of {each.comparison.lower().replace('_', ' ')} {shown(each.limit)}" for each in failed
         ),
         headroom=bound.headroom,
         inputs=inputs,

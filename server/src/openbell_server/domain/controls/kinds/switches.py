@@ -16,7 +16,7 @@ from openbell_server.domain.orders.order_terms import OrderSide
 
 HALTED: Final = "HALTED"
 REDUCE_ONLY: Final = "REDUCE_ONLY"
-_SHAPE: Final = '{"state": "ACTIVE" | "REDUCE_ONLY" | "HALTED", "cancel_working"?: true | false}'
+_SHAPE: Final = '{"status": "ACTIVE" | "REDUCE_ONLY" | "HALTED", "cancel_working"?: true | false}'
 _MANUAL_SHAPE: Final = '{"manually_disabled": true | false, "manual_reason"?: "…"}'
 _REDUCING: Final = "a SELL of no more than is held, or a BUY of no more than is short"
 _REDUCING_SIDES: Final = [str(OrderSide.BUY), str(OrderSide.SELL)]
@@ -35,12 +35,12 @@ def _compare(before: Switch, after: Switch) -> tuple[Effect, tuple[str, ...]]:
     old, new = ((tuple(SwitchState).index(each.state), each.cancel_working) for each in (before, after))
     if old == new:
         return Effect.NEITHER, ()
-    return (Effect.TIGHTEN, ()) if new > old else (Effect.LOOSEN, ("state",))
+    return (Effect.TIGHTEN, ()) if new > old else (Effect.LOOSEN, ("status",))
 
 
 def _decode(parameters: Mapping[str, Any]) -> Switch:
-    read = Parameters(parameters, _SHAPE).only({"state"}, {"cancel_working"})
-    return Switch(read.one_of("state", SwitchState), read.optional("cancel_working", read.flag, default=False))
+    read = Parameters(parameters, _SHAPE).only({"status"}, {"cancel_working"})
+    return Switch(read.one_of("status", SwitchState), read.optional("cancel_working", read.flag, default=False))
 
 
 def _needs(switch: Switch, command: CommandFacts) -> frozenset[Need]:

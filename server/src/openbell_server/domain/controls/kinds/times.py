@@ -293,7 +293,7 @@ def _session_finding(rule: Rule, market: Market, session: Session, now: datetime
         opens = market.next_changes(now, session)[0]
         if opens is not None:
             inputs["next_open_at"] = utc_text(opens)
-            would_pass = f"from {utc_text(opens)} on, when {market.name} opens ({session})"
+            would_pass = f"from {utc_text(opens)} on, when {market.name} opens ({session.lower()})"
     spans = [
         [utc_text(datetime.fromtimestamp(row.opens, UTC)), utc_text(datetime.fromtimestamp(row.closes, UTC))]
         for row in sorted(market.around(now, session))

@@ -90,7 +90,7 @@ class AccountBody(Struct, frozen=True):
     timezone: str
     disabled: bool
     credential_status: CredentialStatus
-    session_state: SessionState
+    session_status: SessionState
     created_at: Moment
     updated_at: Moment
     version: int

@@ -15,7 +15,7 @@ from openbell_server.domain.orders.broker_guarantees import IdClass, LookUp
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_terms import OrderType, RouteStrategy, TimeInForce
 from openbell_server.transport.rest.entry import AnyRequest, Enter
-from openbell_server.transport.rest.wire_types import body_from
+from openbell_server.transport.rest.wire_types import PageOf, body_from
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -83,10 +83,8 @@ class BrokerBody(Struct, frozen=True):
     credentials: BrokerCredentialsBody | None
 
 
-class BrokersBody(Struct, frozen=True):
+class BrokersBody(PageOf[BrokerBody], frozen=True):
     """All brokers, by name."""
-
-    data: list[BrokerBody]
 
 
 def broker_route(enter: Enter, brokers: Mapping[str, BrokerDefinition]) -> HTTPRouteHandler:

@@ -5,7 +5,6 @@ from uuid import UUID
 
 from litestar import Router, post
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
-from msgspec import field as shaped
 
 from openbell_server.application.controls.backtest_rules import (
     EXAMPLES_MAX,
@@ -59,12 +58,12 @@ class ProposedRuleBody(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class BacktestRequestBody(Struct, forbid_unknown_fields=True, frozen=True):
-    """The rules and the account whose commands are tested; from and to default to the last seven days."""
+    """The rules and the account whose commands are tested; since and until default to the last seven days."""
 
     account_id: UUID
     rules: Annotated[list[ProposedRuleBody], Meta(max_length=RULES_MAX)]
-    since: Moment | None = shaped(name="from", default=None)
-    until: Moment | None = shaped(name="to", default=None)
+    since: Moment | None = None
+    until: Moment | None = None
     replace: Annotated[
         bool, Meta(description="false: the rules in force stay, except those of the same scope and code")
     ] = True

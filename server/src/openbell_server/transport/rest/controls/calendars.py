@@ -15,7 +15,7 @@ from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.errors import InvalidParameter, Problem
 from openbell_server.domain.markets.calendars import Hours, Market, MarketCalendars, Session
 from openbell_server.transport.rest.entry import AnyRequest, Enter
-from openbell_server.transport.rest.wire_types import Moment
+from openbell_server.transport.rest.wire_types import Moment, PageOf
 
 DAYS_MAX: Final = 366
 DAYS_DEFAULT: Final = 7
@@ -41,10 +41,8 @@ class CalendarBody(Struct, frozen=True):
     valid_until: DateText | UnsetType = UNSET
 
 
-class CalendarsBody(Struct, frozen=True):
+class CalendarsBody(PageOf[CalendarBody], frozen=True):
     """All calendars."""
-
-    data: list[CalendarBody]
 
 
 class MarketSessionBody(Struct, frozen=True):
@@ -60,12 +58,11 @@ class MarketSessionBody(Struct, frozen=True):
     changed: str | UnsetType = UNSET
 
 
-class MarketSessionsBody(Struct, frozen=True):
+class MarketSessionsBody(PageOf[MarketSessionBody], frozen=True, kw_only=True):
     """The sessions of a calendar, by time."""
 
     calendar: str
     timezone: str
-    data: list[MarketSessionBody]
     valid_until: DateText | UnsetType = UNSET
 
 
@@ -127,14 +124,16 @@ def _session_body(kind: Session, hours: Hours) -> MarketSessionBody:
 
 def _days(request: AnyRequest, market: Market, now: datetime) -> tuple[date, date]:
     """The first and the last requested trade date; raises if the calendar does not cover them."""
-    first = _date(request, "from") or now.astimezone(market.zone).date()
-    last = _date(request, "to") or min(first + timedelta(days=DAYS_DEFAULT), market.valid_until or date.max)
+    first, until = _date(request, "since") or now.astimezone(market.zone).date(), _date(request, "until")
+    last = min(first + timedelta(days=DAYS_DEFAULT), market.valid_until or date.max)
+    if until is not None:
+        last = max(until, date(1, 1, 2)) - timedelta(days=1)
     if market.valid_until is not None and not market.valid_from <= first <= market.valid_until:
-        raise InvalidParameter("from", f"must be from {market.valid_from} to {market.valid_until}, which is known")
+        raise InvalidParameter("since", f"must be from {market.valid_from} to {market.valid_until}, which is known")
     if market.valid_until is not None and last > market.valid_until:
-        raise InvalidParameter("to", f"must be {market.valid_until} or earlier: no later day is known")
+        raise InvalidParameter("until", f"must be at most one day after {market.valid_until}: no later day is known")
     if not timedelta(0) <= last - first < timedelta(days=DAYS_MAX):
-        raise InvalidParameter("to", f"must be from 0 to {DAYS_MAX - 1} days after from")
+        raise InvalidParameter("until", f"must be 1 to {DAYS_MAX} days after since")
     return first, last
 
 

@@ -19,13 +19,6 @@ from openbell_server.transport.rest.entry import AnyRequest, Enter
 from openbell_server.transport.rest.wire_types import Moment, body_from
 
 
-class SetByBody(Struct, frozen=True):
-    """Who set a switch; an operator of the platform has no id here."""
-
-    type: str
-    id: str | UnsetType = UNSET
-
-
 class InFlightBody(Struct, frozen=True):
     """A command that passed its door before the halt; it was sent within two seconds after it, or not at all."""
 
@@ -34,7 +27,7 @@ class InFlightBody(Struct, frozen=True):
     action_id: UUID
     action_type: ActionType
     symbol: str
-    state: ActionState
+    status: ActionState
     door_opened_at: Moment
     settled_at: Moment | None
 
@@ -53,11 +46,11 @@ class HaltBody(Struct, frozen=True):
     """A switch that stops all or part of the account, and the state of the commands in its scope."""
 
     scope: Scope
-    state: SwitchState
+    status: SwitchState
     version: int
     since: Moment
     cancel_working: bool
-    set_by: SetByBody
+    principal_type: str
     noticed_at: Moment | None
     doors_opened_after: int | None
     reducing_doors_after: int
@@ -66,6 +59,8 @@ class HaltBody(Struct, frozen=True):
     in_flight: int
     in_flight_commands: list[InFlightBody]
     cancels: CancelsBody
+    # An operator of the platform has no id here.
+    principal_id: str | UnsetType = UNSET
     symbol: str | UnsetType = UNSET
     key_id: str | UnsetType = UNSET
     reason: str | UnsetType = UNSET
@@ -118,7 +113,7 @@ def _body(account_id: AccountId, report: HaltReport) -> HaltReportBody:
         no_working_orders=confirmed,
         why=why,
         halts=[
-            _halt_body(halt, figures, [body_from(InFlightBody, command) for command in listed])
+            _halt_body(halt, figures, [body_from(InFlightBody, command, status=command.state) for command in listed])
             for halt, figures, listed in report.halts
         ],
         orders=[body_from(OpenOrderBody, order) for order in report.open_orders],
@@ -133,11 +128,12 @@ def _halt_body(halt: Halt, figures: HaltFigures, in_flight: list[InFlightBody]) 
         HaltBody,
         figures,
         scope=switch.scope,
-        state=switch.state,
+        status=switch.state,
         version=switch.version,
         since=halt.halted_at,
         cancel_working=halt.cancel_working,
-        set_by=SetByBody(principal_type, principal_id or UNSET),
+        principal_type=principal_type,
+        principal_id=principal_id or None,
         noticed_at=halt.noticed_at,
         in_flight_commands=in_flight,
         cancels=CancelsBody(

@@ -6,7 +6,7 @@ from uuid import UUID
 from litestar import get, put
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from openbell_server.application.controls.set_reference_prices import (
     ENTRIES_MAX,
@@ -23,7 +23,7 @@ from openbell_server.transport.rest.entry import AnyRequest, Enter
 from openbell_server.transport.rest.intents.bodies import DecimalText, SymbolText
 from openbell_server.transport.rest.query_parameters import symbols_of
 from openbell_server.transport.rest.strict_json import body_reader
-from openbell_server.transport.rest.wire_types import Moment, body_from
+from openbell_server.transport.rest.wire_types import Moment, PageOf, body_from
 
 
 class GivenPriceBody(Struct, forbid_unknown_fields=True, frozen=True):
@@ -38,8 +38,8 @@ class GivenPriceBody(Struct, forbid_unknown_fields=True, frozen=True):
 class GivenRateBody(Struct, forbid_unknown_fields=True, frozen=True):
     """The price of one unit of a currency in another; as_of defaults to now."""
 
-    from_currency: CurrencyText = field(name="from")
-    to_currency: CurrencyText = field(name="to")
+    from_currency: CurrencyText
+    to_currency: CurrencyText
     rate: DecimalText
     as_of: Moment | None = None
 
@@ -72,8 +72,8 @@ class PriceBody(Struct, frozen=True):
 class RateBody(Struct, frozen=True):
     """The price of one unit of a currency in another."""
 
-    from_currency: str = field(name="from")
-    to_currency: str = field(name="to")
+    from_currency: str
+    to_currency: str
     rate: str
     as_of: Moment
 
@@ -85,10 +85,8 @@ class ReferencesBody(Struct, frozen=True):
     rates: list[RateBody]
 
 
-class PricesBody(Struct, frozen=True):
+class PricesBody(PageOf[PriceBody], frozen=True):
     """Prices by symbol; symbols without a price are omitted."""
-
-    data: list[PriceBody]
 
 
 def reference_routes(enter: Enter, references: SetReferencePrices) -> list[HTTPRouteHandler]:

@@ -32,14 +32,14 @@ class RuleRequest(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class SwitchRequest(Struct, forbid_unknown_fields=True, frozen=True):
-    """Set a switch; cancel_working also cancels working orders, and needs a state that stops trading."""
+    """Set a switch; cancel_working also cancels working orders, and needs a status that stops trading."""
 
-    state: SwitchState
+    status: SwitchState
     reason: ReasonText
     cancel_working: bool = False
 
     def to_wanted(self) -> WantedSwitch:
-        return WantedSwitch(state=self.state, cancel_working=self.cancel_working, reason=self.reason)
+        return WantedSwitch(state=self.status, cancel_working=self.cancel_working, reason=self.reason)
 
 
 class TermsBody(Struct, frozen=True):
@@ -77,10 +77,8 @@ class RuleBody(Struct, frozen=True):
     reason: str | UnsetType = UNSET
 
 
-class RuleListBody(Struct, frozen=True):
+class RuleListBody(PageOf[RuleBody], frozen=True):
     """All rules at one address."""
-
-    data: list[RuleBody]
 
 
 class RuleChangeBody(Struct, frozen=True):
@@ -104,7 +102,7 @@ class SwitchBody(Struct, frozen=True):
     """A switch; one that was never set is ACTIVE at version 0."""
 
     address: AddressBody
-    state: SwitchState
+    status: SwitchState
     cancel_working: bool
     version: int
     reason: str | UnsetType = UNSET
@@ -146,7 +144,7 @@ def switch_body(address: Address, switch: StoredRule | None) -> SwitchBody:
         SwitchBody,
         switch,
         address=_address_body(address),
-        state=switch_state(switch),
+        status=switch_state(switch),
         cancel_working=switch.terms.parameters.get("cancel_working", False),
         principal_type=principal_type,
         principal_id=principal_id,

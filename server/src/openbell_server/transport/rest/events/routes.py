@@ -19,14 +19,24 @@ from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.http_protocol import delay_response
 from openbell_server.transport.rest.entry import AnyRequest, Enter, credential_of, end_read, organization_header_of
+from openbell_server.transport.rest.events.payloads import (
+    AccountChangedBody,
+    BrokerOrderBody,
+    BrokerTradeBody,
+    ControlChangedBody,
+    IntentActionBody,
+    PositionAdjustedBody,
+)
 from openbell_server.transport.rest.events.server_sent_events import EventStreams
+from openbell_server.transport.rest.intents.external_orders import ExternalOrderBody
 from openbell_server.transport.rest.query_parameters import page_of, sole, symbols_of, whole_number
+from openbell_server.transport.rest.wire_types import PageOf
 
-TYPES: Final = {kind.name.lower(): kind for kind in EventKind}
-STARTS: Final = {"live": Start.LIVE, "primed": Start.PRIMED, "beginning": Start.BEGINNING}
+TYPES: Final = {kind.name: kind for kind in EventKind}
+STARTS: Final = {start.value: start for start in Start}
+EventType = Annotated[str, Meta(extra_json_schema={"enum": list(TYPES)})]
 MEDIA_TYPE: Final = "text/event-stream"
 _LAST_EVENT_ID: Final = "last-event-id"
-Details = dict[str, Any]
 MomentText = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
 
@@ -34,19 +44,19 @@ class EventBody(Struct, frozen=True, kw_only=True):
     """An event, with its details in the field named after its type."""
 
     event_id: str
-    trading_account_id: str
+    account_id: str
     account_seq: int
     prev_seq: int
     resume_token: str
-    type: str
+    type: EventType
     occurred_at: MomentText
-    broker_order: Details | UnsetType = UNSET
-    intent_action: Details | UnsetType = UNSET
-    account_changed: Details | UnsetType = UNSET
-    external_order: Details | UnsetType = UNSET
-    position_adjusted: Details | UnsetType = UNSET
-    broker_trade: Details | UnsetType = UNSET
-    control_changed: Details | UnsetType = UNSET
+    broker_order: BrokerOrderBody | UnsetType = UNSET
+    intent_action: IntentActionBody | UnsetType = UNSET
+    account_changed: AccountChangedBody | UnsetType = UNSET
+    external_order: ExternalOrderBody | UnsetType = UNSET
+    position_adjusted: PositionAdjustedBody | UnsetType = UNSET
+    broker_trade: BrokerTradeBody | UnsetType = UNSET
+    control_changed: ControlChangedBody | UnsetType = UNSET
 
 
 class GapBody(Struct, frozen=True):
@@ -58,14 +68,11 @@ class GapBody(Struct, frozen=True):
     reason: str = "RETENTION"
 
 
-class EventPageBody(Struct, frozen=True, kw_only=True):
+class EventPageBody(PageOf[EventBody], frozen=True, kw_only=True):
     """A page of the log; oldest_seq and newest_seq are the bounds of the stored events."""
 
-    events: list[EventBody]
     oldest_seq: int
     newest_seq: int
-    next_token: str | None
-    last_token: str
     gap: GapBody | UnsetType = UNSET
 
 
@@ -81,7 +88,7 @@ def event_route(enter: Enter, read: ReadEvents, streams: EventStreams) -> HTTPRo
         if not is_stream:
             _refuse(request, "start", "is for streams: send Accept: text/event-stream")
             if _LAST_EVENT_ID in request.headers:
-                raise _wrong_header("is for streams: send Accept: text/event-stream, or resume_token instead of it")
+                raise _wrong_header("is for streams: send Accept: text/event-stream, or next_cursor instead of it")
             page = await read.page(caller, account, _after(request), page_of(request)[1], wanted)
             return Response(_page(page))
         return await _stream(request, caller, account, wanted)
@@ -96,16 +103,16 @@ def event_route(enter: Enter, read: ReadEvents, streams: EventStreams) -> HTTPRo
     async def _stream(
         request: AnyRequest, caller: Principal, account_id: AccountId, wanted: EventFilter
     ) -> Response[Any]:
-        for name in ("after_seq", "resume_token", "limit"):
+        for name in ("after_seq", "next_cursor", "limit"):
             _refuse(request, name, "is for pages: a stream continues after the header Last-Event-ID")
         start, token = _start(request)
         subscription = Subscription(
             account_id=account_id, kinds=wanted.kinds, symbols=wanted.symbols, start=start, resume_token=token
         )
         settings = {
-            "subscriptions": sorted(kind.name.lower() for kind in wanted.kinds),
+            "subscriptions": sorted(kind.name for kind in wanted.kinds),
             "symbols": sorted(wanted.symbols),
-            "start": sole(request, "start") or "live",
+            "start": sole(request, "start") or "LIVE",
         }
         entrance = Entrance(enter.authenticate, credential_of(request), organization_header_of(request))
         opened = await streams.open(caller, entrance, subscription, settings)
@@ -127,11 +134,11 @@ def _kinds(request: AnyRequest) -> frozenset[EventKind]:
 
 
 def _after(request: AnyRequest) -> int | str | None:
-    seq, token = sole(request, "after_seq"), sole(request, "resume_token")
+    seq, token = sole(request, "after_seq"), sole(request, "next_cursor")
     if seq is None:
         return token
     if token is not None:
-        raise InvalidParameter("after_seq", "and resume_token both set where to begin: send one of them")
+        raise InvalidParameter("after_seq", "and next_cursor both set where to begin: send one of them")
     after = whole_number(seq)
     if after is None:
         raise InvalidParameter("after_seq", "must be the account_seq of an event, or 0")
@@ -163,11 +170,11 @@ def _refuse(request: AnyRequest, name: str, message: str) -> None:
 
 def _page(page: EventPage) -> EventPageBody:
     return EventPageBody(
-        events=[_event(listed) for listed in page.events],
+        data=[_event(listed) for listed in page.events],
         oldest_seq=page.oldest,
         newest_seq=page.newest,
-        next_token=page.next_token,
-        last_token=page.last_token,
+        next_cursor=page.next_cursor,
+        last_cursor=page.last_cursor,
         gap=UNSET if page.gap is None else GapBody(*page.gap),
     )
 

@@ -56,7 +56,7 @@ def encode_frame(frame: Frame, settings: dict[str, Any], now: Callable[[], datet
     elif frame.kind is FrameKind.HEARTBEAT:
         body = {"sent_at": moment_text(now())}
     document = {
-        "trading_account_id": str(frame.account_id),
+        "account_id": str(frame.account_id),
         "account_seq": frame.position,
         "prev_seq": frame.previous,
         frame.kind.value: body,

@@ -25,7 +25,7 @@ from openbell_server.domain.events.webhooks import (
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.transport.rest.wire_types import Moment, PageOf, ReasonText, body_from
 
-_KINDS: Final = {kind.name.lower(): kind for kind in EventKind}
+_KINDS: Final = {kind.name: kind for kind in EventKind}
 # The JSON schema describes these formats; the domain checks them.
 UrlText = Annotated[
     str,
@@ -143,10 +143,8 @@ class WebhookBody(Struct, frozen=True):
     secret: str | UnsetType = UNSET
 
 
-class WebhookListBody(Struct, frozen=True):
+class WebhookListBody(PageOf[WebhookBody], frozen=True):
     """All webhooks of the organization."""
-
-    data: list[WebhookBody]
 
 
 class LaneBody(Struct, frozen=True):
@@ -178,7 +176,7 @@ class WebhookTestBody(Struct, frozen=True):
     """The target's response to a test message and its duration, or why there was no response."""
 
     message_id: str
-    is_taken: bool
+    delivered: bool
     duration_millis: int
     status: int | UnsetType = UNSET
     error: Trouble | UnsetType = UNSET
@@ -192,7 +190,7 @@ def webhook_body(
     return body_from(
         WebhookBody,
         webhook,
-        types=[kind.name.lower() for kind in sorted(webhook.kinds)],
+        types=[kind.name for kind in sorted(webhook.kinds)],
         principal_type=principal_type,
         principal_id=principal_id,
         account_ids=None if webhook.account_ids is None else sorted(webhook.account_ids),
@@ -202,7 +200,7 @@ def webhook_body(
 
 
 def webhook_test_body(tried: Tried) -> WebhookTestBody:
-    return body_from(WebhookTestBody, tried, is_taken=tried.trouble is None, error=tried.trouble)
+    return body_from(WebhookTestBody, tried, delivered=tried.trouble is None, error=tried.trouble)
 
 
 def lane_page_body(page: Page[DeliveryQueue]) -> LanePageBody:

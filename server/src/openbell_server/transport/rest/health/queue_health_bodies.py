@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from openbell_server.domain.events.outbox import Queue
-from openbell_server.domain.events.outbox_health import QueueStanding, Verdict, judge, worst
+from openbell_server.domain.events.outbox_health import QueueStanding, QueueVerdict, judge, worst
 from openbell_server.transport.rest.wire_types import Moment, body_from
 
 
@@ -13,7 +13,7 @@ class OutboxBody(Struct, frozen=True):
     """One queue, across organizations; without organization or content of its rows."""
 
     name: Queue
-    verdict: Verdict
+    verdict: QueueVerdict
     explanation: str
     pending: int
     processing: int
@@ -28,7 +28,7 @@ class OutboxBody(Struct, frozen=True):
 class OutboxesBody(Struct, frozen=True):
     """All queues at one moment; the verdict is the worst of them."""
 
-    verdict: Verdict
+    verdict: QueueVerdict
     read_at: Moment
     queues: list[OutboxBody]
 

@@ -22,7 +22,7 @@ from openbell_server.domain.orders.intents import (
     ReplaceIntent,
     plain,
 )
-from openbell_server.domain.orders.order_aggregate import status
+from openbell_server.domain.orders.order_aggregate import Certainty, status
 from openbell_server.domain.orders.order_terms import (
     DECIMAL_PATTERN,
     OrderSide,
@@ -266,11 +266,11 @@ class UnknownBody(Struct, frozen=True):
 class ExecutionBody(Struct, frozen=True):
     """The state of the order."""
 
-    state: str
+    status: str
     filled_quantity: str
     leaves_quantity: str
     broker_order_ids: list[str]
-    certainty: str
+    certainty: Certainty
     updated_at: Moment
     average_price: str | UnsetType = UNSET
     unknown: UnknownBody | UnsetType = UNSET
@@ -295,7 +295,7 @@ class ActionBody(Struct, frozen=True):
     principal_id: str
     receipt_id: UUID
     created_at: Moment
-    state: ActionState
+    status: ActionState
     limit_price: str | UnsetType = UNSET
     stop_price: str | UnsetType = UNSET
     client_reference_id: str | UnsetType = UNSET
@@ -328,11 +328,11 @@ def unknown_body(unknown: UnknownEvidence | None, brokers: Mapping[str, BrokerDe
 def execution_body(execution: Execution, brokers: Mapping[str, BrokerDefinition]) -> ExecutionBody:
     order = execution.order
     return ExecutionBody(
-        state=status(order),
+        status=status(order),
         filled_quantity=format(order.filled_quantity, "f"),
         leaves_quantity=format(order.leaves_quantity, "f"),
         broker_order_ids=list(order.broker_order_ids),
-        certainty=order.certainty.lower(),
+        certainty=order.certainty,
         updated_at=execution.updated_at,
         average_price=plain(order.average_price) or UNSET,
         unknown=unknown_body(execution.unknown, brokers),
@@ -359,7 +359,7 @@ def action_body(recorded: RecordedAction, execution: ExecutionBody | UnsetType =
         principal_id=action.principal_id,
         receipt_id=action.receipt_id,
         created_at=action.created_at,
-        state=recorded.state,
+        status=recorded.state,
         limit_price=plain(action.limit_price) or UNSET,
         stop_price=plain(action.stop_price) or UNSET,
         client_reference_id=UNSET if action.client_reference_id is None else action.client_reference_id,

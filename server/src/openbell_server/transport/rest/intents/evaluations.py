@@ -1,17 +1,18 @@
 """The dry-run route: evaluates the controls for a command without recording it."""
 
-import json
-from typing import Any
 from uuid import UUID
 
+import msgspec
 from litestar import post
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
 from openbell_server.application.intents.evaluate_command import EvaluateCommand
 from openbell_server.domain.access.authorization import Operation
+from openbell_server.domain.controls.findings import Verdict
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.transport.rest.entry import AnyRequest, Enter
+from openbell_server.transport.rest.errors import ReceiptBody
 from openbell_server.transport.rest.intents.bodies import SubmitBody
 from openbell_server.transport.rest.strict_json import read_body
 
@@ -25,9 +26,9 @@ class EvaluateBody(SubmitBody, frozen=True, kw_only=True):
 class EvaluationBody(Struct, frozen=True):
     """The result that the controls would have now."""
 
-    verdict: str
+    verdict: Verdict
     # As a submit would store it, except for its time.
-    receipt: dict[str, Any]
+    receipt: ReceiptBody
 
 
 def evaluation_route(enter: Enter, evaluate: EvaluateCommand) -> HTTPRouteHandler:
@@ -36,6 +37,6 @@ def evaluation_route(enter: Enter, evaluate: EvaluateCommand) -> HTTPRouteHandle
         caller = await enter(request, Operation.READ_CONTROLS)
         body = await read_body(request, EvaluateBody)
         receipt = await evaluate(caller, AccountId(body.account_id), body.to_request)
-        return EvaluationBody(receipt.verdict, json.loads(receipt.text))
+        return EvaluationBody(Verdict(receipt.verdict), msgspec.json.decode(receipt.text, type=ReceiptBody))
 
     return evaluate_command

@@ -60,16 +60,13 @@ class ExecutionRowBody(Struct, frozen=True):
     executed_at: Moment
     recorded_at: Moment
     # Only if the broker busted or corrected it: the first reported values, and the time of the change.
-    told_quantity: str | UnsetType = UNSET
-    told_price: str | UnsetType = UNSET
+    reported_quantity: str | UnsetType = UNSET
+    reported_price: str | UnsetType = UNSET
     changed_at: Moment | UnsetType = UNSET
 
 
-class ExecutionPageBody(Struct, frozen=True):
+class ExecutionPageBody(PageOf[ExecutionRowBody], frozen=True):
     """A page of executions."""
-
-    data: list[ExecutionRowBody]
-    next_cursor: str | None
 
 
 class PositionBody(Struct, frozen=True):
@@ -80,13 +77,12 @@ class PositionBody(Struct, frozen=True):
     updated_at: Moment
 
 
-class PositionsBody(Struct, frozen=True):
+class PositionsBody(PageOf[PositionBody], frozen=True, kw_only=True):
     """All positions of the account, as of the event account_seq."""
 
-    data: list[PositionBody]
     account_seq: int
     source: str
-    is_complete: bool
+    complete: bool
     as_of: Moment | UnsetType = UNSET
 
 
@@ -149,8 +145,8 @@ def _execution(listed: ListedExecution) -> ExecutionRowBody:
         kind="NORMAL" if now is None else "CORRECTION" if now else "BUST",
         quantity=listed.reported_quantity if now is None else now,
         price=listed.reported_price if price is None else price,
-        told_quantity=None if now is None else listed.reported_quantity,
-        told_price=None if now is None else listed.reported_price,
+        reported_quantity=None if now is None else listed.reported_quantity,
+        reported_price=None if now is None else listed.reported_price,
     )
 
 
@@ -160,6 +156,6 @@ def _positions(held: ListedPositions) -> PositionsBody:
         data=[PositionBody(each.symbol, format(each.quantity, "f"), each.updated_at) for each in shown],
         account_seq=held.event_no,
         source="EXECUTIONS" if held.as_of is None else "BROKER",
-        is_complete=len(shown) == len(held.positions),
+        complete=len(shown) == len(held.positions),
         as_of=held.as_of or UNSET,
     )

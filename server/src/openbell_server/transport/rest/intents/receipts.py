@@ -14,10 +14,12 @@ from openbell_server.application.intents.read_receipts import ReadReceipts
 from openbell_server.application.paging import Page
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.controls.facts import Gate
+from openbell_server.domain.controls.findings import Verdict
 from openbell_server.domain.identifiers import AccountId, IntentId, ReceiptId
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, RouteStrategy, TimeInForce
 from openbell_server.transport.rest.entry import AnyRequest, Enter
+from openbell_server.transport.rest.errors import ReceiptBody
 from openbell_server.transport.rest.query_parameters import page_of, require_refused
 from openbell_server.transport.rest.wire_types import Moment, PageOf, body_from
 
@@ -29,12 +31,12 @@ class StoredReceiptBody(Struct, frozen=True):
 
     id: UUID
     account_id: UUID
-    verdict: str
+    verdict: Verdict
     gate: Gate
     created_at: Moment
     hash: Annotated[Sha256, Meta(description="SHA-256 of text as UTF-8")]
-    body: dict[str, Any]
-    text: Annotated[str, Meta(description="the body byte for byte as it was stored")]
+    receipt: ReceiptBody
+    text: Annotated[str, Meta(description="the receipt byte for byte as it was stored")]
     # Absent for a command that was not recorded.
     intent_id: UUID | UnsetType = UNSET
     seq: int | UnsetType = UNSET
@@ -55,13 +57,6 @@ class ChainHeadsBody(Struct, frozen=True):
     chain_head: Sha256
     refusals: Annotated[int, Meta(description="number of refusals in their chain")]
     refusal_head: Sha256
-
-
-class ReceiptTextBody(Struct, frozen=True):
-    """A receipt as it is hashed into the chain."""
-
-    hash: Sha256
-    text: str
 
 
 class ChainedActionBody(Struct, frozen=True):
@@ -86,7 +81,8 @@ class ChainedActionBody(Struct, frozen=True):
     receipt_id: UUID
     created_at: Moment
     hash: Sha256
-    receipt: ReceiptTextBody
+    receipt_hash: Sha256
+    receipt_text: str
     limit_price: str | UnsetType = UNSET
     stop_price: str | UnsetType = UNSET
     client_reference_id: str | UnsetType = UNSET
@@ -140,15 +136,15 @@ def receipt_routes(enter: Enter, read: ReadReceipts) -> list[HTTPRouteHandler]:
 
 
 def receipt_body(receipt: StoredReceipt) -> StoredReceiptBody:
-    body = msgspec.json.decode(receipt.body, type=dict[str, Any])
+    # Not checked: a text that was tampered with is shown as it is.
+    decoded: Any = msgspec.json.decode(receipt.body)
     return body_from(
         StoredReceiptBody,
         receipt,
         id=receipt.receipt_id,
-        # The first receipts have no gate; all of them were written at acceptance.
-        gate=Gate(body.get("gate", Gate.ACCEPT)),
+        gate=decoded["gate"],
         hash=receipt.hash.hex(),
-        body=body,
+        receipt=decoded,
         text=receipt.body,
     )
 
@@ -163,5 +159,6 @@ def _chained(chained: ChainedAction) -> ChainedActionBody:
         chained.action,
         chained_from=chained.chained_from,
         hash=chained.hash.hex(),
-        receipt=ReceiptTextBody(chained.receipt_hash.hex(), chained.receipt_text),
+        receipt_hash=chained.receipt_hash.hex(),
+        receipt_text=chained.receipt_text,
     )

@@ -11,7 +11,7 @@ from openbell_server.domain.orders.order_terms import OrderSide
 from openbell_server.transport.rest.wire_types import Moment
 
 
-class WindowBody(Struct, frozen=True, rename={"since": "from", "until": "to"}):
+class WindowBody(Struct, frozen=True):
     """The time range of the counted actions."""
 
     since: Moment
@@ -43,7 +43,7 @@ class StatisticsBody(Struct, frozen=True):
     sides: Mapping[OrderSide, int]
     control_refusals: int
     outcomes: Mapping[ActionState, int]
-    dispatch_latency_ms: LatencyBody
+    dispatch_latency_millis: LatencyBody
 
 
 def statistics_body(statistics: IntentStatistics) -> StatisticsBody:
@@ -55,5 +55,5 @@ def statistics_body(statistics: IntentStatistics) -> StatisticsBody:
         sides=statistics.sides,
         control_refusals=statistics.control_refusals,
         outcomes=statistics.outcomes,
-        dispatch_latency_ms=LatencyBody(*(statistics.dispatch_latency_ms(percent) for percent in (50, 95, 99))),
+        dispatch_latency_millis=LatencyBody(*(statistics.dispatch_latency_millis(percent) for percent in (50, 95, 99))),
     )

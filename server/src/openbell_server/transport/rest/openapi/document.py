@@ -27,10 +27,14 @@ from openbell_server.transport.rest.openapi.operation import (
     header,
 )
 from openbell_server.transport.rest.openapi.operation_table import OPERATIONS, TAG_OF, TAGS, UNDESCRIBED
+from openbell_server.transport.rest.openapi.references import share_parameters
 
 VERSION: Final = "0.1.0"
 ACCOUNTS: Final = "/v1/accounts"
 _SCHEMAS: Final = "#/components/schemas/"
+# Names of error responses begin with one of these, and end with the status.
+_PROBLEM: Final = "Problem"
+_PLAIN: Final = "PlainError"
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _DESCRIPTION: Final = (
     "One API for every broker: submit, replace and cancel orders; follow orders and fills. A retried request never "
@@ -63,6 +67,8 @@ _BEYOND: Final[dict[str, Json]] = {
 _REQUEST_ID: Final = header(
     "The id of this request, also in our logs.", {"type": "string", "pattern": "^[0-9A-Za-z_-]{1,64}$"}
 )
+_REQUEST_ID_REFERENCE: Final = {"$ref": "#/components/headers/X-Request-Id"}
+_RETRY: Final = {"Retry-After": {"$ref": "#/components/headers/Retry-After"}}
 _RETRY_AFTER: Final = header("Seconds to wait before the next request.", {"type": "integer", "minimum": 1})
 
 
@@ -74,7 +80,7 @@ def openapi_document(app: Litestar, *, below: str = "/") -> Json:
     paths: dict[str, Json] = {}
     for row in shown:
         paths.setdefault(row.path, {})[row.method.lower()] = _operation(row)
-    return {
+    document: Json = {
         "openapi": "3.1.0",
         "info": {
             "title": "Openbell" if below == "/" else "Openbell accounts",
@@ -86,8 +92,15 @@ def openapi_document(app: Litestar, *, below: str = "/") -> Json:
         "servers": [{"url": "/"}],
         "tags": [{"name": name, "description": text} for name, text in TAGS.items() if name in shown_tags],
         "paths": paths,
-        "components": {"schemas": schemas, "securitySchemes": _SECURITY_SCHEMES},
+        "components": {
+            "schemas": schemas,
+            "responses": _error_responses(shown),
+            "headers": {"X-Request-Id": _REQUEST_ID, "Retry-After": _RETRY_AFTER},
+            "securitySchemes": _SECURITY_SCHEMES,
+        },
     }
+    share_parameters(document)
+    return document
 
 
 def codes_of(row: Described) -> list[str]:
@@ -146,6 +159,7 @@ def _operation(row: Described) -> Json:
         "responses": {str(row.status): _success(row), **_errors(row)},
         "security": [{scheme: []} for scheme in row.schemes],
         "x-openbell-callers": row.callers,
+        "x-openbell-codes": {str(status): codes for status, codes in _codes_by_status(row).items()},
     }
     if row.operation is not None:
         operation["x-openbell-operation"] = row.operation.name
@@ -179,7 +193,7 @@ def _parameter(parameter: Parameter) -> Json:
 def _success(row: Described) -> Json:
     response: dict[str, Any] = {
         "description": http.HTTPStatus(row.status).phrase,
-        "headers": {**row.answer_headers, "X-Request-Id": _REQUEST_ID},
+        "headers": {**row.answer_headers, "X-Request-Id": _REQUEST_ID_REFERENCE},
     }
     if row.answer is not None:
         content = {"schema": _reference(row.answer), "example": msgspec.to_builtins(row.answer_example)}
@@ -191,36 +205,40 @@ def _success(row: Described) -> Json:
 
 
 def _errors(row: Described) -> Json:
+    kind = _PLAIN if row.path in PLAIN_PATHS else _PROBLEM
+    return {str(status): {"$ref": f"#/components/responses/{kind}{status}"} for status in _codes_by_status(row)}
+
+
+def _codes_by_status(row: Described) -> dict[int, list[str]]:
     by_status: dict[int, list[str]] = {}
     for code in codes_of(row):
         by_status.setdefault(CODES[code].status, []).append(code)
-    return {
-        str(status): {
-            "description": "; ".join(CODES[code].title for code in codes),
-            "headers": {"X-Request-Id": _REQUEST_ID, **({"Retry-After": _RETRY_AFTER} if status in {429, 503} else {})},
-            "content": _plain_errors(codes) if row.path in PLAIN_PATHS else _problems(status, codes),
-        }
-        for status, codes in sorted(by_status.items())
-    }
+    return dict(sorted(by_status.items()))
 
 
-def _problems(status: int, codes: list[str]) -> Json:
-    """The problem schema limited to this response's codes, with an example of each."""
-    only = {"properties": {"status": {"const": status}, "code": {"enum": codes}}}
-    examples = {
-        code: {"value": msgspec.to_builtins(problem_body(Problem(code, CODES[code].title), "4f6b"))} for code in codes
-    }
-    return {
-        "application/problem+json": {
-            "schema": {"allOf": [_reference(ProblemBody), only]},
-            "examples": examples,
-        }
-    }
+def _error_responses(rows: Iterable[Described]) -> Json:
+    """One response for each status; an operation lists its own codes in x-openbell-codes."""
+    responses: Json = {}
+    for row in rows:
+        is_plain = row.path in PLAIN_PATHS
+        for status in _codes_by_status(row):
+            code = next(code for code in CODES if CODES[code].status == status)
+            problem = Problem(code, CODES[code].title)
+            schema, example = (
+                ({"type": "string"}, problem.detail)
+                if is_plain
+                else (_reference(ProblemBody), msgspec.to_builtins(problem_body(problem, "4f6b")))
+            )
+            responses[f"{_PLAIN if is_plain else _PROBLEM}{status}"] = {
+                "description": http.HTTPStatus(status).phrase,
+                "headers": {"X-Request-Id": _REQUEST_ID_REFERENCE, **(_RETRY if status in {429, 503} else {})},
+                "content": {_media_type(is_plain=is_plain): {"schema": schema, "example": example}},
+            }
+    return dict(sorted(responses.items()))
 
 
-def _plain_errors(codes: list[str]) -> Json:
-    examples = {code: {"value": CODES[code].title} for code in codes}
-    return {"text/plain": {"schema": {"type": "string"}, "examples": examples}}
+def _media_type(*, is_plain: bool) -> str:
+    return "text/plain" if is_plain else "application/problem+json"
 
 
 def _reference(shape: type) -> Json:
@@ -247,6 +265,8 @@ def _renamed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
         return {
             key: _name(value) if key == "title" and isinstance(value, str) else _renamed(value)
             for key, value in schema.items()
+            # Generators take a field with this default for required.
+            if not (key == "default" and value is None)
         }
     if isinstance(schema, list):
         return [_renamed(each) for each in schema]

@@ -147,8 +147,8 @@ FILTERS: Final = (
         schema={"type": "string", "minLength": 1, "maxLength": REFERENCE_LENGTH_MAX, "format": "printable"},
         example="rebalance-0042",
     ),
-    moment("created_after", "Only actions recorded after this time", "2026-01-05T09:30:00Z"),
-    moment("created_before", "Only actions recorded before this time", "2036-01-05T16:00:00Z"),
+    moment("since", "Only actions recorded at this time or later", "2026-01-05T09:30:00Z"),
+    moment("until", "Only actions recorded before this time", "2036-01-05T16:00:00Z"),
 )
 TIME_WINDOW: Final = Parameter(
     name="time_window",

@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from openbell_server.domain.errors import CODES
+from openbell_server.transport.rest.openapi.references import resolved
 
 _STYLE: Final = files("openbell_server.transport.rest.openapi").joinpath("page.css").read_text()
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
@@ -51,7 +52,7 @@ _RULES: Final = {
 }
 
 
-def render(document: Mapping[str, Any]) -> str:
+def render(document: dict[str, Any]) -> str:
     info, schemas = document["info"], document["components"]["schemas"]
     operations = [
         (method.upper(), path, operation)
@@ -104,7 +105,7 @@ def _credentials(schemes: Mapping[str, Schema]) -> str:
     return f'<h2 id="credentials">Credentials</h2><p>Send exactly one.</p>{_table(("Header", "What it is"), rows)}'
 
 
-def _operation(method: str, path: str, operation: Schema, document: Mapping[str, Any]) -> str:
+def _operation(method: str, path: str, operation: Schema, document: dict[str, Any]) -> str:
     identifier = escape(operation["operationId"])
     parts = [
         f'<section id="{identifier}"><h3><a href="#{identifier}">{escape(operation["summary"])}</a></h3>',
@@ -112,39 +113,40 @@ def _operation(method: str, path: str, operation: Schema, document: Mapping[str,
         f"<p>{escape(operation['description'])}</p>",
         f'<p class="security">{operation["x-openbell-callers"]}</p>',
     ]
-    if operation["parameters"]:
+    parameters = [resolved(document, each) for each in operation["parameters"]]
+    if parameters:
         rows = [
             (
                 f"<code>{escape(each['name'])}</code>",
                 escape(each["in"]) + (" <em>required</em>" if each.get("required") else ""),
                 f"{escape(each['description'])} <small>{_type(each['schema'])}</small>",
             )
-            for each in operation["parameters"]
+            for each in parameters
         ]
         parts += ["<h4>Parameters</h4>", _table(("Name", "In", "Meaning"), rows)]
-    parts += _request(method, path, operation)
+    parts += _request(method, path, operation, parameters)
     for status, response in operation["responses"].items():
         if status.startswith("2"):
             parts += _success(status, response)
-    parts += ["<h4>Errors</h4>", _errors(operation["responses"]), "</section>"]
+    parts += ["<h4>Errors</h4>", _errors(operation, document), "</section>"]
     return "\n".join(parts)
 
 
-def _request(method: str, path: str, operation: Schema) -> list[str]:
+def _request(method: str, path: str, operation: Schema, parameters: list[dict[str, Any]]) -> list[str]:
     """The schema of the body, and a curl command for each example."""
     content = operation.get("requestBody", {}).get("content", {}).get("application/json")
     if content is None:
-        return ["<h4>Example</h4>", _code(_curl(method, path, operation, None))]
+        return ["<h4>Example</h4>", _code(_curl(method, path, operation, parameters, None))]
     parts = [f"<h4>Body</h4><p>{_type(content['schema'])}</p>"]
     for number, (name, example) in enumerate(content["examples"].items()):
-        text = _code(_curl(method, path, operation, example["value"]))
+        text = _code(_curl(method, path, operation, parameters, example["value"]))
         parts.append(
             f"<details{' open' if number == 0 else ''}><summary>Example: {escape(name)}</summary>{text}</details>"
         )
     return parts
 
 
-def _curl(method: str, path: str, operation: Schema, body: object) -> str:
+def _curl(method: str, path: str, operation: Schema, parameters: list[dict[str, Any]], body: object) -> str:
     address = path.replace("{account_id}", "$OPENBELL_ACCOUNT")
     address = re.sub(r"\{(\w+)\}", lambda name: f"${name[1].upper()}", address)
     lines = [f'curl{"" if method == "GET" else f" -X {method}"} "$OPENBELL_URL{address}"']
@@ -153,9 +155,7 @@ def _curl(method: str, path: str, operation: Schema, body: object) -> str:
         headers = {"apiKey": "x-api-key: $OPENBELL_API_KEY", "bearer": "authorization: Bearer $ACCESS_TOKEN"}
         lines.append(f'  -H "{headers[schemes[0]]}"')
     lines += [
-        f'  -H "{each["name"].lower()}: {each["example"]}"'
-        for each in operation["parameters"]
-        if each["name"] == "Idempotency-Key"
+        f'  -H "{each["name"].lower()}: {each["example"]}"' for each in parameters if each["name"] == "Idempotency-Key"
     ]
     if body is not None:
         lines += ["  -H 'content-type: application/json'", f"  -d '{json.dumps(body, indent=2)}'"]
@@ -178,16 +178,19 @@ def _success(status: str, response: Schema) -> list[str]:
     return parts
 
 
-def _errors(responses: Mapping[str, Schema]) -> str:
+def _errors(operation: Schema, document: dict[str, Any]) -> str:
     rows = []
-    for status, response in responses.items():
-        for kind, content in response.get("content", {}).items():
-            if status >= "4":
-                rows += [
-                    (escape(status), f'<a href="#error-{escape(code)}"><code>{escape(code)}</code></a>',
-                     escape(CODES[code].title) + (" <small>(plain text)</small>" if kind == "text/plain" else ""))
-                    for code in content["examples"]
-                ]  # fmt: skip
+    for status, codes in operation["x-openbell-codes"].items():
+        is_plain = "text/plain" in resolved(document, operation["responses"][status])["content"]
+        note = " <small>(plain text)</small>" if is_plain else ""
+        rows += [
+            (
+                escape(status),
+                f'<a href="#error-{escape(code)}"><code>{escape(code)}</code></a>',
+                escape(CODES[code].title) + note,
+            )
+            for code in codes
+        ]
     return _table(("Status", "Code", "Meaning"), rows)
 
 

@@ -114,8 +114,8 @@ create table accounts (
     disabled boolean not null default false,
     disabled_reason text,
     -- Here and not in credentials, so that the accept step and the door read it with the account.
-    credential_status text not null default 'not_required' check (
-        credential_status in ('not_required', 'missing', 'unverified', 'valid', 'invalid', 'expired')
+    credential_status text not null default 'NOT_REQUIRED' check (
+        credential_status in ('NOT_REQUIRED', 'MISSING', 'UNVERIFIED', 'VALID', 'INVALID', 'EXPIRED')
     ),
     -- The version of the credential that must be used; null while there is none.
     credential_version integer,

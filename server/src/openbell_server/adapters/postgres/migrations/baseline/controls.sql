@@ -30,10 +30,10 @@ create table symbol_time_controls (
     trading_start time(0),
     trading_end time(0),
     timezone text,
-    days text[] check (days <@ '{mon,tue,wed,thu,fri,sat,sun}' and days <> '{}'),
+    days text[] check (days <@ '{MON,TUE,WED,THU,FRI,SAT,SUN}' and days <> '{}'),
     calendar text,
-    session text check (session in ('regular', 'extended', 'overnight', 'any')),
-    on_close text check (on_close in ('leave', 'cancel')),
+    session text check (session in ('REGULAR', 'EXTENDED', 'OVERNIGHT', 'ANY')),
+    on_close text check (on_close in ('LEAVE', 'CANCEL')),
     stale_order_millis integer check (stale_order_millis between 1 and 86400000),
     max_resting_millis bigint check (max_resting_millis between 1000 and 2592000000),
     created_at timestamptz not null,
@@ -49,7 +49,7 @@ create table symbol_time_controls (
 );
 comment on table symbol_time_controls is 'When a symbol may be traded on an account, and how long its orders may wait or rest.';
 create index symbol_time_controls_resting on symbol_time_controls (account_id) where max_resting_millis is not null;
-create index symbol_time_controls_closing on symbol_time_controls (account_id) where on_close = 'cancel';
+create index symbol_time_controls_closing on symbol_time_controls (account_id) where on_close = 'CANCEL';
 call protect_tenant_table('symbol_time_controls');
 grant select, insert, update on symbol_time_controls to openbell_tenant;
 grant select on symbol_time_controls to openbell_execution;
@@ -59,7 +59,7 @@ create policy find_work on symbol_time_controls for select to openbell_executor 
 
 create table control_rules (
     organization_id uuid not null,
-    scope text not null check (scope in ('platform', 'organization', 'account', 'symbol', 'key')),
+    scope text not null check (scope in ('PLATFORM', 'ORGANIZATION', 'ACCOUNT', 'SYMBOL', 'KEY')),
     -- Depends on the scope: empty, an account, an account and a symbol, or a key.
     subject text not null,
     code text not null check (code ~ '^[A-Z][A-Z0-9_]{1,39}$'),
@@ -77,8 +77,8 @@ create table control_rules (
     principal_type text not null check (principal_type in ('API_KEY', 'USER', 'SERVICE', 'SYSTEM', 'OPERATOR')),
     principal_id text not null,
     primary key (organization_id, scope, subject, code),
-    check ((organization_id = '00000000-0000-0000-0000-000000000000') = (scope = 'platform')),
-    check ((of_account is not null) = (scope in ('account', 'symbol'))),
+    check ((organization_id = '00000000-0000-0000-0000-000000000000') = (scope = 'PLATFORM')),
+    check ((of_account is not null) = (scope in ('ACCOUNT', 'SYMBOL'))),
     check ((override_terms is null) = (override_expires_at is null))
 );
 comment on table control_rules is
@@ -97,7 +97,7 @@ create policy platform on control_rules for select to openbell_reader
     using (organization_id = '00000000-0000-0000-0000-000000000000');
 -- A transaction may name the organization of all zeros; only an operator's writes there.
 create policy not_operators on control_rules as restrictive to openbell_tenant
-    using (true) with check (scope <> 'platform' and principal_type <> 'OPERATOR');
+    using (true) with check (scope <> 'PLATFORM' and principal_type <> 'OPERATOR');
 -- An operator changes the rules of the platform in a transaction that names the organization of all zeros.
 create policy operator on control_rules to openbell_operator
     using (organization_id = nullif(current_setting('openbell.organization_id', true), '')::uuid);
@@ -135,7 +135,7 @@ call protect_tenant_table('control_changes');
 grant select, insert on control_changes to openbell_tenant, openbell_operator;
 grant select on control_changes to openbell_execution;
 create policy not_operators on control_changes as restrictive to openbell_tenant
-    using (true) with check (scope <> 'platform' and principal_type <> 'OPERATOR');
+    using (true) with check (scope <> 'PLATFORM' and principal_type <> 'OPERATOR');
 create policy platform on control_changes for select to openbell_reader
     using (organization_id = '00000000-0000-0000-0000-000000000000');
 create policy operator on control_changes to openbell_operator
@@ -155,7 +155,7 @@ grant select, insert, update on control_rates to openbell_tenant;
 
 -- Switches that stop something now. A switch that is in force because an override expired is in force since then.
 create view switches_in_force with (security_invoker = true) as
-select r.organization_id, r.scope, r.subject, r.of_account, r.version, t.terms #>> '{parameters,state}' as state,
+select r.organization_id, r.scope, r.subject, r.of_account, r.version, t.terms #>> '{parameters,status}' as state,
     coalesce((t.terms #>> '{parameters,cancel_working}')::boolean, false) as cancel_working,
     case when t.is_override then r.updated_at else greatest(r.updated_at, r.override_expires_at) end as halted_at
 from control_rules r
@@ -163,7 +163,7 @@ cross join lateral (
     select coalesce(r.override_expires_at > clock_timestamp(), false) as is_override,
         case when r.override_expires_at > clock_timestamp() then r.override_terms else r.terms end::jsonb as terms
 ) t
-where r.code = 'SWITCH' and t.terms ->> 'mode' = 'hard' and t.terms #>> '{parameters,state}' in ('REDUCE_ONLY', 'HALTED');
+where r.code = 'SWITCH' and t.terms ->> 'mode' = 'HARD' and t.terms #>> '{parameters,status}' in ('REDUCE_ONLY', 'HALTED');
 grant select on switches_in_force
     to openbell_tenant, openbell_execution, openbell_executor, openbell_operator, openbell_health;
 
@@ -171,7 +171,7 @@ create table account_halts (
     organization_id uuid not null,
     account_id uuid not null,
     -- The switch. An override may differ in the state under the same version.
-    scope text not null check (scope in ('platform', 'organization', 'account', 'symbol', 'key')),
+    scope text not null check (scope in ('PLATFORM', 'ORGANIZATION', 'ACCOUNT', 'SYMBOL', 'KEY')),
     subject text not null,
     version integer not null,
     state text not null check (state in ('REDUCE_ONLY', 'HALTED')),
@@ -197,7 +197,7 @@ create table calendar_overrides (
     change_no bigint generated always as identity primary key,
     calendar text not null check (calendar ~ '^[A-Z0-9_]{2,16}$'),
     trade_date date not null,
-    session text not null check (session in ('regular', 'extended', 'overnight')),
+    session text not null check (session in ('REGULAR', 'EXTENDED', 'OVERNIGHT')),
     -- The calendar's own hours apply again.
     is_reset boolean not null,
     -- Both null: closed that day.

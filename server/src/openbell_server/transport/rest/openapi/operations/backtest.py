@@ -68,7 +68,7 @@ BACKTEST_OPERATIONS: Final = (
         body_examples={
             "smaller orders": {
                 "account_id": str(_ACCOUNT),
-                "rules": [{"scope": "account", "code": "QTY_MAX", "parameters": {"quantity": "500"}}],
+                "rules": [{"scope": "ACCOUNT", "code": "QTY_MAX", "parameters": {"quantity": "500"}}],
             },
         },
         answer_example=_EXAMPLE,

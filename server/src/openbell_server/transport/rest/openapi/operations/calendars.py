@@ -60,17 +60,17 @@ CALENDAR_OPERATIONS: Final = (
         answer_example=_SESSIONS,
         parameters=(
             Parameter(
-                name="from",
+                name="since",
                 description="The first trade date. Default: today in the market's time zone.",
                 schema={"type": "string", "format": "date"},
                 example="2026-11-27",
             ),
             Parameter(
-                name="to",
-                description=f"The last trade date, less than {DAYS_MAX} days later. Default: {DAYS_DEFAULT} days "
-                "later.",
+                name="until",
+                description=f"The day after the last trade date, at most {DAYS_MAX} days later. "
+                f"Default: {DAYS_DEFAULT + 1} days later.",
                 schema={"type": "string", "format": "date"},
-                example="2026-11-30",
+                example="2026-12-01",
             ),
         ),
     ),

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.events.outbox import OutboxStatus, Queue
-from openbell_server.domain.events.outbox_health import Verdict
+from openbell_server.domain.events.outbox_health import QueueVerdict
 from openbell_server.transport.rest.access.api_keys import (
     ApiKeyBody,
     ApiKeyChangeBody,
@@ -178,12 +178,12 @@ QUEUE_OPERATIONS: Final = (
         "works on the queue. The overall verdict is the worst of them.",
         operation=Operation.READ_OPERATIONS,
         answer_example=OutboxesBody(
-            verdict=Verdict.HEALTHY,
+            verdict=QueueVerdict.HEALTHY,
             read_at=_NOON,
             queues=[
                 OutboxBody(
                     name=queue,
-                    verdict=Verdict.HEALTHY,
+                    verdict=QueueVerdict.HEALTHY,
                     explanation="No row waits longer than it should: nothing to do.",
                     pending=0,
                     processing=0,

@@ -3,36 +3,38 @@
 from typing import Final
 
 from openbell_server.application.events.follow_events import SYMBOLS_MAX
+from openbell_server.application.execution.adopt_broker_positions import Cause
 from openbell_server.domain.access.authorization import Operation
+from openbell_server.transport.rest.events.payloads import PositionAdjustedBody
 from openbell_server.transport.rest.events.routes import STARTS, TYPES, EventBody, EventPageBody, GapBody
 from openbell_server.transport.rest.openapi.operation import LIMIT, Described, Parameter
 
 _ACCOUNT_ID: Final = "01981d3c-7a00-7000-8000-000000000002"
 _TOKEN: Final = "AAAAAAAAACpTb3B1YmJsaWNfa2V"  # noqa: S105 - an example
 _PAGE: Final = EventPageBody(
-    events=[
+    data=[
         EventBody(
             event_id=f"{_ACCOUNT_ID}.42",
-            trading_account_id=_ACCOUNT_ID,
+            account_id=_ACCOUNT_ID,
             account_seq=42,
             prev_seq=41,
             resume_token=_TOKEN,
-            type="position_adjusted",
+            type="POSITION_ADJUSTED",
             occurred_at="2026-01-05T14:30:00.250Z",
-            position_adjusted={"symbol": "AAPL", "before": "0", "after": "25", "cause": "OPENING"},
+            position_adjusted=PositionAdjustedBody("AAPL", before="0", after="25", cause=Cause.OPENING),
         )
     ],
     oldest_seq=42,
     newest_seq=42,
-    next_token=None,
-    last_token=_TOKEN,
+    next_cursor=None,
+    last_cursor=_TOKEN,
     gap=GapBody(17, 41, _TOKEN),
 )
 _STREAM: Final = (
     f"retry: 1000\n\nid: {_TOKEN}\nevent: subscribed\n"
-    f'data: {{"trading_account_id":"{_ACCOUNT_ID}","account_seq":41,"prev_seq":41,"subscribed":{{"start":"live"}}}}\n\n'
+    f'data: {{"account_id":"{_ACCOUNT_ID}","account_seq":41,"prev_seq":41,"subscribed":{{"start":"LIVE"}}}}\n\n'
     f"id: {_TOKEN}\nevent: position_adjusted\n"
-    f'data: {{"event_id":"{_ACCOUNT_ID}.42","account_seq":42,"type":"position_adjusted","prev_seq":41}}\n\n'
+    f'data: {{"event_id":"{_ACCOUNT_ID}.42","account_seq":42,"type":"POSITION_ADJUSTED","prev_seq":41}}\n\n'
 )
 
 EVENT_OPERATIONS: Final = (
@@ -40,8 +42,8 @@ EVENT_OPERATIONS: Final = (
         path="/v1/accounts/{account_id}/events",
         operation_id="listEvents",
         summary="Read or follow the account's events",
-        description="Events in order: from the oldest stored one, or after after_seq or resume_token. Requested "
-        "events that are no longer stored are reported in gap. A filtered page can be short or even empty; next_token "
+        description="Events in order: from the oldest stored one, or after after_seq or next_cursor. Requested "
+        "events that are no longer stored are reported in gap. A filtered page can be short or even empty; next_cursor "
         "shows that there are more.\n\nWith Accept: text/event-stream the response does not end. It continues after "
         "the header Last-Event-ID, or begins as start defines, and sends a subscribed frame, events and, if nothing "
         "else is sent, a heartbeat every ten seconds; an error frame contains the reason for the end. The id of a "
@@ -59,8 +61,8 @@ EVENT_OPERATIONS: Final = (
                 example=41,
             ),
             Parameter(
-                name="resume_token",
-                description="Only events after the one with this token; for pages, instead of after_seq.",
+                name="next_cursor",
+                description="Only events after this cursor or resume_token; for pages, instead of after_seq.",
                 schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{27}$"},
                 example=_TOKEN,
             ),
@@ -68,7 +70,7 @@ EVENT_OPERATIONS: Final = (
                 name="types",
                 description=f"Only events of these types, separated by commas: {', '.join(TYPES)}.",
                 schema={"type": "string", "pattern": f"^({'|'.join(TYPES)})(,({'|'.join(TYPES)}))*$"},
-                example="broker_order,broker_trade",
+                example="BROKER_ORDER,BROKER_TRADE",
             ),
             Parameter(
                 name="symbols",
@@ -82,10 +84,10 @@ EVENT_OPERATIONS: Final = (
             ),
             Parameter(
                 name="start",
-                description="Where a stream without Last-Event-ID begins. live: with the next event; primed: with a "
-                "frame of the current state, then the events after it; beginning: with the oldest stored event.",
+                description="Where a stream without Last-Event-ID begins. LIVE: with the next event; PRIMED: with a "
+                "frame of the current state, then the events after it; BEGINNING: with the oldest stored event.",
                 schema={"type": "string", "enum": list(STARTS)},
-                example="beginning",
+                example="BEGINNING",
             ),
             LIMIT,
             Parameter(

@@ -14,7 +14,6 @@ from openbell_server.transport.rest.controls.halt_reports import (
     HaltBody,
     HaltReportBody,
     InFlightBody,
-    SetByBody,
 )
 from openbell_server.transport.rest.openapi.operation import Described
 
@@ -28,11 +27,12 @@ _REPORT: Final = HaltReportBody(
     halts=[
         HaltBody(
             scope=Scope.ACCOUNT,
-            state=SwitchState.HALTED,
+            status=SwitchState.HALTED,
             version=3,
             since=_NOON,
             cancel_working=True,
-            set_by=SetByBody("API_KEY", "01981d3c-7a00-7000-8000-000000000003"),
+            principal_type="API_KEY",
+            principal_id="01981d3c-7a00-7000-8000-000000000003",
             noticed_at=_NOON + timedelta(milliseconds=300),
             doors_opened_after=0,
             reducing_doors_after=0,
@@ -46,7 +46,7 @@ _REPORT: Final = HaltReportBody(
                     action_id=UUID("01981d3c-7a00-7000-8000-000000000005"),
                     action_type=ActionType.CREATE,
                     symbol="AAPL",
-                    state=ActionState.ACKED,
+                    status=ActionState.ACKED,
                     door_opened_at=_NOON - timedelta(milliseconds=200),
                     settled_at=_NOON + timedelta(milliseconds=100),
                 )

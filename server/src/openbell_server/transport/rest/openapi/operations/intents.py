@@ -8,6 +8,7 @@ from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.orders.action_lifecycle import ActionState
 from openbell_server.domain.orders.external_orders import ExternalStatus
 from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_aggregate import Certainty
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, RouteStrategy, TimeInForce
 from openbell_server.transport.rest.intents.bodies import ActionBody, ExecutionBody, PageBody, SubmitBody
 from openbell_server.transport.rest.intents.external_orders import ExternalOrderBody, ExternalOrderPageBody
@@ -42,15 +43,15 @@ _ACTION: Final = ActionBody(
     principal_id="01981d3c-7a00-7000-8000-000000000007",
     receipt_id=UUID("01981d3c-7a00-7000-8000-000000000005"),
     created_at=_NOON,
-    state=ActionState.QUEUED,
+    status=ActionState.QUEUED,
     limit_price="187.50",
     client_reference_id="rebalance-0042",
     execution=ExecutionBody(
-        state="PENDING_NEW",
+        status="PENDING_NEW",
         filled_quantity="0",
         leaves_quantity="10",
         broker_order_ids=[],
-        certainty="confirmed",
+        certainty=Certainty.CONFIRMED,
         updated_at=_NOON,
     ),
 )
@@ -63,7 +64,7 @@ _STATISTICS: Final = StatisticsBody(
     sides={OrderSide.BUY: 3, OrderSide.SELL: 0, OrderSide.SELL_SHORT: 0},
     control_refusals=0,
     outcomes={ActionState.ACKED: 3},
-    dispatch_latency_ms=LatencyBody(p50=8.0, p95=13.5, p99=16.0),
+    dispatch_latency_millis=LatencyBody(p50=8.0, p95=13.5, p99=16.0),
 )
 
 

@@ -58,15 +58,15 @@ _EXECUTION: Final = ExecutionRowBody(
     price="187.45",
     executed_at=_OPEN,
     recorded_at=_OPEN,
-    told_quantity="4",
-    told_price="187.54",
+    reported_quantity="4",
+    reported_price="187.54",
     changed_at=_OPEN,
 )
 _POSITIONS: Final = PositionsBody(
     data=[PositionBody("AAPL", "4", _OPEN), PositionBody("TSLA", "-20", _OPEN)],
     account_seq=1207,
     source="BROKER",
-    is_complete=True,
+    complete=True,
     as_of=_OPEN,
 )
 _SYMBOL: Final = Parameter(

@@ -6,17 +6,20 @@ from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
 
+import msgspec
+
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.controls.facts import Gate
+from openbell_server.domain.controls.findings import Verdict
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, RouteStrategy, TimeInForce
+from openbell_server.transport.rest.errors import ReceiptBody
 from openbell_server.transport.rest.intents.evaluations import EvaluateBody, EvaluationBody
 from openbell_server.transport.rest.intents.receipts import (
     ChainedActionBody,
     ChainHeadsBody,
     ChainPageBody,
     ReceiptPageBody,
-    ReceiptTextBody,
     StoredReceiptBody,
 )
 from openbell_server.transport.rest.openapi.operation import LIMIT, NEXT_CURSOR, Described, Parameter
@@ -28,7 +31,7 @@ _ORGANIZATION_ID: Final = UUID("01981d3c-7a00-7000-8000-000000000001")
 _RECEIPT_ID: Final = UUID("01981d3c-7a00-7000-8000-000000000005")
 _BODY: Final[dict[str, object]] = {
     "version": 2,
-    "gate": "accept",
+    "gate": "ACCEPT",
     "verdict": "REFUSED",
     "organization_epoch": 1,
     "account_epoch": 4,
@@ -44,10 +47,10 @@ _BODY: Final[dict[str, object]] = {
     "rules": [
         {
             "code": "QTY_MAX",
-            "scope": "account",
-            "mode": "hard",
+            "scope": "ACCOUNT",
+            "mode": "HARD",
             "verdict": "REFUSED",
-            "comparison": "at_most",
+            "comparison": "AT_MOST",
             "limit": "1000",
             "observed": "5000",
             "control_version": 3,
@@ -56,16 +59,17 @@ _BODY: Final[dict[str, object]] = {
         }
     ],
 }
+_SHOWN: Final = msgspec.convert(_BODY, ReceiptBody)
 _TEXT: Final = json.dumps(_BODY, separators=(",", ":"))
 _HASH: Final = hashlib.sha256(_TEXT.encode()).hexdigest()
 _RECEIPT: Final = StoredReceiptBody(
     id=_RECEIPT_ID,
     account_id=_ACCOUNT_ID,
-    verdict="REFUSED",
+    verdict=Verdict.REFUSED,
     gate=Gate.ACCEPT,
     created_at=_NOON,
     hash=_HASH,
-    body=_BODY,
+    receipt=_SHOWN,
     text=_TEXT,
     refusal_no=1,
 )
@@ -81,7 +85,7 @@ _HEADS: Final = ChainHeadsBody(
     refusal_head=hashlib.sha256(_NOTHING + bytes.fromhex(_HASH)).hexdigest(),
 )
 _ACCEPTED: Final = json.dumps(
-    {"version": 2, "gate": "accept", "verdict": "PASSED", "organization_epoch": 1, "account_epoch": 1, "rules": []},
+    {"version": 2, "gate": "ACCEPT", "verdict": "PASSED", "organization_epoch": 1, "account_epoch": 1, "rules": []},
     separators=(",", ":"),
 )
 _CHAINED: Final = ChainedActionBody(
@@ -104,14 +108,15 @@ _CHAINED: Final = ChainedActionBody(
     receipt_id=_RECEIPT_ID,
     created_at=_NOON,
     hash="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-    receipt=ReceiptTextBody(hashlib.sha256(_ACCEPTED.encode()).hexdigest(), _ACCEPTED),
+    receipt_hash=hashlib.sha256(_ACCEPTED.encode()).hexdigest(),
+    receipt_text=_ACCEPTED,
     limit_price="187.50",
 )
 _REFUSED: Final = Parameter(
     name="refused",
     description="Must be true: receipts of accepted commands are listed with their intent.",
-    schema={"const": "true"},
-    example="true",
+    schema={"type": "boolean", "const": True},
+    example=True,
     required=True,
 )
 
@@ -135,7 +140,7 @@ RECEIPT_OPERATIONS: Final = (
                 },
             }
         },
-        answer_example=EvaluationBody("REFUSED", _BODY),
+        answer_example=EvaluationBody(Verdict.REFUSED, _SHOWN),
         codes=("not_found", "environment_mismatch", "concurrent_change"),
     ),
     Described(

@@ -28,7 +28,11 @@ REFERENCE_OPERATIONS: Final = (
         body=ReferencesRequest,
         body_examples={
             "a price": {"prices": [{"broker": "paper", "symbol": "AAPL", "price": "187.50"}]},
-            "a rate": {"rates": [{"from": "EUR", "to": "USD", "rate": "1.0842", "as_of": "2026-01-05T12:00:00Z"}]},
+            "a rate": {
+                "rates": [
+                    {"from_currency": "EUR", "to_currency": "USD", "rate": "1.0842", "as_of": "2026-01-05T12:00:00Z"}
+                ]
+            },
         },
         answer_example=ReferencesBody([_PRICE], [RateBody("EUR", "USD", "1.0842", _NOON)]),
         codes=("organization_disabled", "not_found"),

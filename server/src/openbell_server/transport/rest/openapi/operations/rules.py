@@ -92,7 +92,7 @@ def _rule_example(address: AddressBody) -> RuleBody:
 def _switch_example(address: AddressBody) -> SwitchBody:
     return SwitchBody(
         address=address,
-        state=SwitchState.HALTED,
+        status=SwitchState.HALTED,
         cancel_working=True,
         version=3,
         reason="a runaway strategy",
@@ -165,9 +165,9 @@ def _writes(name: str, path: str, whose: str, address: AddressBody, edit: Operat
         operation=edit,
         body=RuleRequest,
         body_examples={
-            "for good": {"mode": "hard", "parameters": {"quantity": "500"}, "reason": "fat fingers"},
+            "for good": {"mode": "HARD", "parameters": {"quantity": "500"}, "reason": "fat fingers"},
             "for a time": {
-                "mode": "hard",
+                "mode": "HARD",
                 "parameters": {"quantity": "2000"},
                 "expires_at": "2036-01-05T21:00:00Z",
                 "reason": "a large rebalance today",
@@ -200,8 +200,8 @@ def _writes(name: str, path: str, whose: str, address: AddressBody, edit: Operat
         operation=edit,
         body=SwitchRequest,
         body_examples={
-            "halt": {"state": "HALTED", "cancel_working": True, "reason": "a runaway strategy"},
-            "go on": {"state": "ACTIVE", "reason": "the strategy is fixed"},
+            "halt": {"status": "HALTED", "cancel_working": True, "reason": "a runaway strategy"},
+            "go on": {"status": "ACTIVE", "reason": "the strategy is fixed"},
         },
         answer_example=_switch_example(address),
         answer_headers={"ETag": ETAG},

@@ -91,7 +91,7 @@ CONTROL_OPERATIONS: Final = (
         body=TimeControlRequest,
         body_examples={
             "window": {"trading_start": "09:30:00", "trading_end": "16:00:00", "timezone": "America/New_York"},
-            "market": {"calendar": "XNYS", "session": "regular", "on_close": "cancel"},
+            "market": {"calendar": "XNYS", "session": "REGULAR", "on_close": "CANCEL"},
             "clear": {"clear": ["stale_order_millis"]},
         },
         answer_example=_TIME,

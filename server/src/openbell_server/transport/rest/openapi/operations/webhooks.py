@@ -39,7 +39,7 @@ _WEBHOOK: Final = WebhookBody(
     id=UUID("01981d3c-7a00-7000-8000-000000000009"),
     organization_id=UUID("01981d3c-7a00-7000-8000-000000000001"),
     url="https://example.com/openbell",
-    types=["broker_order", "broker_trade"],
+    types=["BROKER_ORDER", "BROKER_TRADE"],
     status=WebhookStatus.ACTIVE,
     version=1,
     created_at=_NOON,
@@ -54,8 +54,8 @@ _NOT_STORED: Final = header("The response contains a secret.", {"const": "no-sto
 _PARKED: Final = Parameter(
     name="parked",
     description="Only parked accounts, or only those that are not parked.",
-    schema={"type": "string", "enum": ["true", "false"]},
-    example="true",
+    schema={"type": "boolean"},
+    example=True,
 )
 _PATH: Final = "/v1/webhooks/{webhook_id}"
 _OPEN: Final = ("environment_mismatch", "organization_disabled")
@@ -73,10 +73,10 @@ WEBHOOK_OPERATIONS: Final = (
         status=201,
         body=NewWebhookBody,
         body_examples={
-            "fills": {"url": "https://example.com/openbell", "types": ["broker_trade"]},
+            "fills": {"url": "https://example.com/openbell", "types": ["BROKER_TRADE"]},
             "orders": {
                 "url": "https://example.com/openbell",
-                "types": ["broker_order", "intent_action"],
+                "types": ["BROKER_ORDER", "INTENT_ACTION"],
                 "description": "order desk",
             },
         },

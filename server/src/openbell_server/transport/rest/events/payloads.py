@@ -1,0 +1,129 @@
+"""What events of each type contain, as the OpenAPI document describes it; fields that are unknown or empty are absent.
+
+The names are those of proto/trading.proto. The payloads are stored as JSON and sent as they are stored.
+"""
+
+from uuid import UUID
+
+from msgspec import UNSET, Struct, UnsetType
+
+from openbell_server.application.execution.adopt_broker_positions import Cause
+from openbell_server.domain.access.credentials import CredentialStatus
+from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.controls.rules import ControlChange, SwitchState
+from openbell_server.domain.orders.action_lifecycle import ActionState
+from openbell_server.domain.orders.broker_trades import TradeKind
+from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_aggregate import Certainty, Pending
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
+from openbell_server.transport.rest.wire_types import Moment
+
+
+class EventReasonBody(Struct, frozen=True):
+    """Why: our code, and the broker's own code and text."""
+
+    code: str
+    broker_code: str | UnsetType = UNSET
+    broker_text: str | UnsetType = UNSET
+
+
+class EventUnknownBody(Struct, frozen=True):
+    """What is known of an unknown outcome."""
+
+    since: Moment
+    writes: int
+    settles_by: str
+    flagged_at: Moment | UnsetType = UNSET
+
+
+class BrokerOrderBody(Struct, frozen=True):
+    """The order of an intent after a change."""
+
+    intent_id: UUID
+    client_order_id: str
+    symbol: str
+    order_side: OrderSide
+    order_type: OrderType
+    quantity: str
+    time_in_force: TimeInForce
+    status: str
+    pending: Pending
+    certainty: Certainty
+    filled_quantity: str
+    leaves_quantity: str
+    broker_order_ids: list[str] | UnsetType = UNSET
+    client_reference_id: str | UnsetType = UNSET
+    limit_price: str | UnsetType = UNSET
+    stop_price: str | UnsetType = UNSET
+    average_price: str | UnsetType = UNSET
+    reason: EventReasonBody | UnsetType = UNSET
+    notices: list[str] | UnsetType = UNSET
+
+
+class IntentActionBody(Struct, frozen=True):
+    """An action when it was recorded (QUEUED), when its outcome is known, and when it is unknown."""
+
+    action_id: UUID
+    intent_id: UUID
+    seq: int
+    action_type: ActionType
+    status: ActionState
+    reason: EventReasonBody | UnsetType = UNSET
+    client_reference_id: str | UnsetType = UNSET
+    unknown: EventUnknownBody | UnsetType = UNSET
+
+
+class AccountChangedBody(Struct, frozen=True):
+    """The account or its credential after a change, or a warning of one to come, with the reason."""
+
+    version: int
+    credential_status: CredentialStatus | UnsetType = UNSET
+    changed: list[str] | UnsetType = UNSET
+    expires_at: Moment | UnsetType = UNSET
+    reason: EventReasonBody | UnsetType = UNSET
+
+
+class PositionAdjustedBody(Struct, frozen=True):
+    """A position was set to the broker's; negative if it is short."""
+
+    symbol: str
+    before: str
+    after: str
+    cause: Cause
+
+
+class BrokerTradeBody(Struct, frozen=True):
+    """An execution, its bust or its correction, with the totals after it."""
+
+    intent_id: UUID
+    execution_id: str
+    client_order_id: str
+    symbol: str
+    order_side: OrderSide
+    kind: TradeKind
+    quantity: str
+    price: str
+    executed_at: Moment
+    cumulative_quantity: str
+    leaves_quantity: str
+    position: str
+    broker_order_ids: list[str] | UnsetType = UNSET
+    client_reference_id: str | UnsetType = UNSET
+    fee: str | UnsetType = UNSET
+
+
+class ControlChangedBody(Struct, frozen=True):
+    """A rule, a switch or a symbol control was changed for the account."""
+
+    scope: Scope
+    code: str
+    change: ControlChange
+    version: int
+    principal_type: str
+    # The symbol or the key, if the scope is one.
+    subject: str | UnsetType = UNSET
+    # Of a switch.
+    status: SwitchState | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    # Absent for an operator of the platform.
+    principal_id: str | UnsetType = UNSET
