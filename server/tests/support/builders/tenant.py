@@ -184,6 +184,7 @@ class Tenant:
         self, command: Command | None = None, key: str | None = None, receipt: Receipt | None = None
     ) -> Submission:
         command = command or a_market_create()
+        facts = {"action_type": type(command).__name__.removesuffix("Intent").upper()}
         action_id, hashed = ActionId(new_id()), command_hash(command)
         if key is not None:
             action_id = keyed_action_id(action_id, self.account.id, key, hashed)
@@ -196,8 +197,7 @@ class Tenant:
             command=command,
             command_hash=hashed,
             idempotency_key=key,
-            receipt=receipt
-            or receipt_of(self.account, Evaluation(command={"action_type": "CREATE"}, evaluated_at=self.account.now)),
+            receipt=receipt or receipt_of(self.account, Evaluation(command=facts, evaluated_at=self.account.now)),
         )
 
 
