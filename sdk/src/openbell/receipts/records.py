@@ -124,7 +124,6 @@ class RefusalLine(Record, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
     hash: str
     text: str
-
     refusal_no: int
 
 

@@ -49,7 +49,7 @@ def set_rule(
     parameters: Annotated[str, typer.Argument(metavar="PARAMETERS", help='JSON, such as {"quantity": "500"}.')],
     reason: ReasonOption,
     mode: Annotated[str, typer.Option("--mode", help="HARD refuses; SHADOW only reports in the receipt.")] = "HARD",
-    on_missing: Annotated[str, typer.Option("--on-missing", help="deny or allow if an input is missing.")] = "",
+    on_missing: Annotated[str, typer.Option("--on-missing", help="DENY or ALLOW if an input is missing.")] = "",
     expires_at: Annotated[str, typer.Option("--expires-at", help="Only until this time: 2026-01-31T21:00:00Z.")] = "",
     if_version: IfVersion = None,
     acting_as: ActingAs = "",

@@ -107,6 +107,7 @@ async def test_heads_that_were_read_before_still_hold_while_more_is_added(
         "update openbell.intent_actions set quantity = 11 where action_no = 2",
         "update openbell.receipts set body = replace(body, 'PASSED', 'passed') where seq = 1",
         "update openbell.receipts set body = replace(body, '500', '501') where refusal_no = 1",
+        "update openbell.receipts set body = replace(body, '\"gate\"', '\"gone\"') where refusal_no = 1",
         "delete from openbell.receipts where refusal_no = 2",
         "update openbell.account_counters set refusal_head = sha256(refusal_head)",
         "update openbell.account_counters set chain_head = sha256(chain_head)",

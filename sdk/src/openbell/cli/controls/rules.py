@@ -61,7 +61,7 @@ def set_rule(
 ) -> None:
     """Set a rule, permanently or until a time."""
     # The platform checks both values.
-    values: tuple[Mode, OnMissing | None] = (mode.upper(), on_missing and on_missing.upper())  # type: ignore[assignment]
+    values: tuple[Mode, OnMissing | None] = (mode.upper(), on_missing and on_missing.upper())  # type: ignore[assignment]  # the platform checks them
     rule = call.client.set_rule(
         code,
         _object(parameters),

@@ -30,7 +30,7 @@ class Environment(StrEnum):
 
 
 class SessionState(StrEnum):
-    """The state of an account at the executors: only in `ready` commands are sent to the broker at once."""
+    """The state of an account at the executors: only in READY commands are sent to the broker at once."""
 
     # Final.
     CLOSED = "CLOSED"

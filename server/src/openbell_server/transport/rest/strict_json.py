@@ -22,7 +22,6 @@ _COMMON_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-
 _AT = re.compile(r"^(?P<what>.*) - at `\$(?P<path>[^`]*)`$", re.DOTALL)
 _STEP = re.compile(r"\[(\d+)\]|\.([^.\[]+)")
 _MISSING = re.compile(r"Object missing required field `(.+)`")
-_UNKNOWN = "Object contains unknown field"
 _MSGSPEC_PREFIXES = ("Expected", "Invalid", "Object")
 _KINDS = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list", dict: "an object"}
 _BOUNDS = {"minimum": "from", "maximum": "to"}
@@ -175,15 +174,7 @@ def _explain(error: str, shape: type, decoded: object, above: Steps) -> FieldPro
     missing = _MISSING.fullmatch(what)
     if missing:
         return _missing(_Whole(shape, decoded), [*steps, missing[1]])
-    if what.startswith(_UNKNOWN) and not isinstance(_found_at(decoded, steps), dict):
-        # The caller's field name looks like a path; it is a field of the body itself.
-        steps = above
     schema, found = _schema_at(shape, steps, decoded), _found_at(decoded, steps)
-    if what.startswith(_UNKNOWN) and isinstance(found, dict):
-        fields = schema.get("properties", {})
-        extra = next((name for name in found if name not in fields), "")
-        message = f"is not a field here; the fields are {', '.join(fields)}"
-        return FieldProblem(_pointer([*steps, extra]), "unknown_field", message)
     if not what.startswith(_MSGSPEC_PREFIXES):
         return FieldProblem(_pointer(steps), "invalid", what)
     kind = "null" if found is None else _KINDS[type(found)]

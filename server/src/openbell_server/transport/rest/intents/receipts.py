@@ -142,7 +142,7 @@ def receipt_body(receipt: StoredReceipt) -> StoredReceiptBody:
         StoredReceiptBody,
         receipt,
         id=receipt.receipt_id,
-        gate=decoded["gate"],
+        gate=decoded.get("gate", Gate.ACCEPT),
         hash=receipt.hash.hex(),
         receipt=decoded,
         text=receipt.body,
