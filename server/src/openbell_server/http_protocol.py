@@ -6,6 +6,7 @@ again for each piece of it that arrives.
 """
 
 import asyncio
+import weakref
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -210,7 +211,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._awaits, self._since = _Awaits.BODY, self.loop.time()
         super().on_headers_complete()
-        self.scope["extensions"][CONNECTION]["cycle"] = self.cycle
+        # An upgrade to another protocol has none. Weak, so that a request's memory is free when its response is sent,
+        # without the garbage collector.
+        if self.cycle is not None:
+            self.scope["extensions"][CONNECTION]["cycle"] = weakref.ref(self.cycle)
 
     def on_message_complete(self) -> None:
         self._awaits = _Awaits.NOTHING
@@ -294,7 +298,9 @@ def keep_connection(scope: Mapping[str, Any], owner: Hashable) -> None:
 def delay_response(scope: Mapping[str, Any], seconds: float) -> None:
     """Send the response, which must be short, so much later, and end the connection after it."""
     if connection := _connection_of(scope):
-        connection.delay_response(scope["extensions"][CONNECTION]["cycle"], seconds)
+        cycle = scope["extensions"][CONNECTION]["cycle"]()
+        assert cycle is not None, "a request that is being answered is in memory"
+        connection.delay_response(cycle, seconds)
 
 
 def cut_connection(scope: Mapping[str, Any]) -> None:

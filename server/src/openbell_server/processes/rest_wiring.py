@@ -93,14 +93,14 @@ from openbell_server.transport.rest.access.credentials import credential_routes
 from openbell_server.transport.rest.access.fault_plans import fault_plan_routes
 from openbell_server.transport.rest.access.organizations import organization_route
 from openbell_server.transport.rest.access.users import user_route
-from openbell_server.transport.rest.app import ObserveRequest, build_app
+from openbell_server.transport.rest.app import build_app
 from openbell_server.transport.rest.controls.backtest import backtest_route
 from openbell_server.transport.rest.controls.calendars import calendar_routes
 from openbell_server.transport.rest.controls.halt_reports import halt_report_route
 from openbell_server.transport.rest.controls.reference_prices import reference_routes
 from openbell_server.transport.rest.controls.rules import rule_routes
 from openbell_server.transport.rest.controls.symbol_controls import control_routes
-from openbell_server.transport.rest.entry import Enter
+from openbell_server.transport.rest.entry import Enter, ObserveRequest
 from openbell_server.transport.rest.errors import error_renderer
 from openbell_server.transport.rest.events.routes import event_route
 from openbell_server.transport.rest.events.server_sent_events import EventStreams, encode_document
@@ -170,7 +170,8 @@ class _Stores:
 
 def rest_app(given: RestDependencies) -> ASGIApp:
     shared = _Stores(given)
-    handle_submit = submit_handler(shared.enter, _submit(given, shared))
+    submit = _submit(given, shared)
+    handle_submit = submit_handler(shared.enter, submit)
     routes = [
         *_access_routes(given, shared),
         *_intent_routes(given, shared, handle_submit),
@@ -180,7 +181,8 @@ def rest_app(given: RestDependencies) -> ASGIApp:
         operations_route(shared.enter, lambda: read_queues(given.pool, Role.HEALTH)),
     ]
     check = partial(check_writing, shared.commands)
-    return build_app(routes, check, error_renderer(UNAVAILABLE, OUTDATED), given.observe, handle_submit)
+    errors = error_renderer(UNAVAILABLE, OUTDATED)
+    return build_app(routes, check, errors, given.observe, handle_submit, lambda: submit.accept.is_crowded)
 
 
 def _submit(given: RestDependencies, shared: _Stores) -> SubmitIntent:

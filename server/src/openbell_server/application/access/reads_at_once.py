@@ -7,9 +7,9 @@ from typing import Final
 from openbell_server.domain.access.caps import Cap
 
 # A burst of requests waits this long; those that are not begun by then are refused.
-WAIT_SECONDS: Final = 1.0
+WAIT_SECONDS: Final = 2.0
 # Requests of one organization that wait, as a multiple of the cap.
-WAITING_FACTOR: Final = 16
+WAITING_FACTOR: Final = 32
 
 
 class _Places:

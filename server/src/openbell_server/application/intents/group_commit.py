@@ -68,7 +68,7 @@ class GroupCommit:
     def require_room(self, *, cancels: bool) -> None:
         """Raises Problem if the queue is full."""
         if len(self._cancels) >= CANCELS_WAITING_MAX if cancels else self.is_crowded:
-            raise Problem("overloaded", "more commands wait than can be accepted soon; nothing was recorded")
+            raise overload()
 
     async def __call__(self, submission: Submission) -> Acceptance:
         """The result of the accept step; an error of another command in the batch does not affect this one."""
@@ -186,3 +186,7 @@ def _names(submission: Submission) -> tuple[Hashable, ...]:
 def _fail(answer: asyncio.Future[Acceptance], error: Exception) -> None:
     if not answer.done():
         answer.set_exception(error)
+
+
+def overload() -> Problem:
+    return Problem("overloaded", "more commands wait than can be accepted soon; nothing was recorded")

@@ -55,7 +55,8 @@ _ROWS: Final = (
     ),
     Cap(
         name="reads_at_once",
-        limit=8,
+        # Large pages that are ready at once delay the commands of others, one after the other.
+        limit=4,
         bounds="requests at once that are neither commands nor changes of controls",
         counted=_EACH_API,
         code="too_many_reads",

@@ -5,16 +5,16 @@ import time
 from collections.abc import Awaitable, Callable, Collection, MutableMapping, Sequence
 from functools import partial
 from typing import Any, cast
-from uuid import uuid4
 
 import structlog
 from litestar import Litestar
 from litestar.datastructures import State
 from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
 
-from openbell_server.transport.rest.entry import end_read
+from openbell_server.transport.rest.entry import NO_SNIFF, NO_STORE, ObserveRequest, end_read, request_id_of
 from openbell_server.transport.rest.errors import ErrorRenderer
 from openbell_server.transport.rest.health.process_health import health_route
+from openbell_server.transport.rest.intents.crowds import refuse_crowds
 from openbell_server.transport.rest.intents.submit_fast_path import (
     BODY_BYTES_MAX,
     ServeFastPath,
@@ -25,13 +25,7 @@ from openbell_server.transport.rest.intents.submit_fast_path import (
 from openbell_server.transport.rest.openapi.operation_table import query_names
 from openbell_server.transport.rest.openapi.routes import description_routes
 
-# Method, route template (None if no route matched), status, and duration in seconds.
-ObserveRequest = Callable[[str, str | None, int, float], None]
 _OUR_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-# Browsers must not guess another type, and no cache may keep trading data.
-_NO_SNIFF = (b"x-content-type-options", b"nosniff")
-_NO_STORE = (b"cache-control", b"no-store")
-_REQUEST_ID = re.compile(rb"[0-9A-Za-z_-]{1,64}")
 
 
 def build_app(
@@ -40,6 +34,7 @@ def build_app(
     render_error: ErrorRenderer,
     observe: ObserveRequest,
     handle_submit: SubmitHandler,
+    is_crowded: Callable[[], bool],
 ) -> ASGIApp:
     app = Litestar(
         route_handlers=[*routes, health_route(check_database), *description_routes()],
@@ -50,7 +45,8 @@ def build_app(
         logging_config=None,
     )
 
-    return with_request_id(app, partial(serve_fast_path, app, handle_submit, render_error), observe)
+    served = with_request_id(app, partial(serve_fast_path, app, handle_submit, render_error), observe)
+    return refuse_crowds(served, is_crowded, observe)
 
 
 def with_request_id(app: Litestar, serve_fast_path: ServeFastPath, observe: ObserveRequest) -> ASGIApp:
@@ -62,17 +58,16 @@ def with_request_id(app: Litestar, serve_fast_path: ServeFastPath, observe: Obse
         if scope["type"] != "http":
             await app(cast("Scope", scope), receive, send)
             return
-        sent = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-        request_id = sent if _REQUEST_ID.fullmatch(sent) else uuid4().hex.encode()
+        request_id = request_id_of(scope["headers"])
         status = 0
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = [*message["headers"], (b"x-request-id", request_id), _NO_SNIFF]
+                headers = [*message["headers"], (b"x-request-id", request_id), NO_SNIFF]
                 if not any(name == b"cache-control" for name, _ in headers):
-                    headers.append(_NO_STORE)
+                    headers.append(NO_STORE)
                 message["headers"] = headers
             await send(message)
 

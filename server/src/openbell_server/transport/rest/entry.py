@@ -1,9 +1,10 @@
 """Checks that every route runs first (authentication, rate limit, authorization), and reads headers."""
 
 import re
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import uuid4
 
 from litestar import Request
 
@@ -17,10 +18,16 @@ from openbell_server.domain.identifiers import AccountId
 from openbell_server.http_protocol import keep_connection
 
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
+_REQUEST_ID = re.compile(rb"[0-9A-Za-z_-]{1,64}")
 _TAGS = re.compile(r'(W/)?"[\x21\x23-\x7e]*"(\s*,\s*(W/)?"[\x21\x23-\x7e]*")*')
 # Weak tags and version numbers in another spelling (such as "03") match no version.
 _VERSION_TAG = re.compile(r'(?<!/)"(0|[1-9][0-9]{0,9})"')
 AnyRequest = Request[Any, Any, Any]
+# Method, route template (None if no route matched), status, and duration in seconds.
+ObserveRequest = Callable[[str, str | None, int, float], None]
+# Browsers must not guess another type, and no cache may keep trading data.
+NO_SNIFF: Final = (b"x-content-type-options", b"nosniff")
+NO_STORE: Final = (b"cache-control", b"no-store")
 # No number of these at once is refused: orders, cancels and halts must work while their organization reads a lot.
 # Validations of keys are limited by address.
 UNCOUNTED: Final = frozenset(
@@ -101,6 +108,12 @@ def end_read(scope: Any) -> None:  # noqa: ANN401 - the framework's type does no
 def address_of(request: AnyRequest) -> str:
     client = request.scope.get("client")
     return str(client[0]) if client else ""
+
+
+def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The caller's id of the request if it is valid, else a new one."""
+    sent = next((value for name, value in headers if name == b"x-request-id"), b"")
+    return sent if _REQUEST_ID.fullmatch(sent) else uuid4().hex.encode()
 
 
 def credential_of(request: AnyRequest) -> Credential:

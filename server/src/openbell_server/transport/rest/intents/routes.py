@@ -35,9 +35,6 @@ def submit_handler(enter: Enter, submit: SubmitIntent) -> SubmitHandler:
 
     async def handle(request: AnyRequest, account_id: AccountId) -> Answer:
         body = _BodyReadOnce(request)
-        if submit.accept.is_crowded:
-            # First, so that under load a refusal costs as little as possible.
-            submit.accept.require_room(cancels=await body.is_cancel())
         caller = await enter.with_command(request, account_id, body.is_cancel)
 
         async def decode(broker: BrokerDefinition) -> CommandRequest:

@@ -19,7 +19,7 @@ from openbell_server.transport.rest.errors import ErrorRenderer
 
 BODY_BYTES_MAX: Final = 64 * 1024
 _PATH: Final = re.compile(rb"/v1/accounts/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/intents")
-_TEMPLATE: Final = "/v1/accounts/{account_id}/intents"
+TEMPLATE: Final = "/v1/accounts/{account_id}/intents"
 _LENGTH: Final = re.compile(rb"[0-9]{1,5}")
 
 
@@ -104,7 +104,7 @@ async def serve_fast_path(
     receive: Receive,
     send: Send,
 ) -> None:
-    scope["path_template"] = _TEMPLATE
+    scope["path_template"] = TEMPLATE
     # It implements what the handler and the error renderer use of Litestar's request.
     request: Any = _PlainRequest(app, scope, receive)
     media_type = b"application/json"
