@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from openbell_server.domain.errors import CODES
 from openbell_server.transport.rest.openapi.references import resolved
 
 Json = dict[str, Any]
@@ -23,8 +24,7 @@ def api_reference_page(document: Json) -> str:
     """docs/api-reference.md."""
     document = copy.deepcopy(document)
     operations = [(method, path, row) for path, row_of in document["paths"].items() for method, row in row_of.items()]
-    guarded = [codes for *_, row in operations if row.get("security") and (codes := _codes(row))]
-    shared = {code for code in guarded[0] if all(code in codes for codes in guarded)}
+    shared = [(CODES[code].status, code) for code in document["x-openbell-codes"]]
     for *_, row in operations:
         row["parameters"] = [resolved(document, each) for each in row["parameters"]]
     counts = Counter(_parameter(each) for *_, row in operations for each in row["parameters"])
@@ -35,23 +35,22 @@ def api_reference_page(document: Json) -> str:
         page += f"\n## {tag['name']}\n\n{tag['description']}\n"
         for method, path, row in operations:
             if tag["name"] in row["tags"]:
-                page += _operation(method.upper(), path, row, shared if row.get("security") else set(), set(often))
+                page += _operation(method.upper(), path, row, set(often))
     shapes = sorted(document["components"]["schemas"].items())
     return page + "\n## Shapes\n" + "".join(_shape(*shape) for shape in shapes)
 
 
-def _operation(method: str, path: str, row: Json, shared: set[tuple[str, str]], often: set[str]) -> str:
+def _operation(method: str, path: str, row: Json, often: set[str]) -> str:
     lines = [f"\n### {row['operationId']}\n", f"`{method} {path}`", ""]
     lines.append(f"{row['summary'].rstrip('.')}. {row['description']} {row['x-openbell-callers']}\n")
     lines += [told for each in row["parameters"] if (told := _parameter(each)) not in often]
     if "requestBody" in row:
         lines.append(f"- Body: {_content(row['requestBody'])}")
     lines += [f"- {status}: {_content(answer)}" for status, answer in row["responses"].items() if status < "400"]
-    refusals: dict[str, list[str]] = {}
-    for status, code in _codes(row):
-        if (status, code) not in shared:
-            refusals.setdefault(status, []).append(f"`{code}`")
-    lines += [f"- {status}: {', '.join(codes)}" for status, codes in refusals.items()]
+    refusals: dict[int, list[str]] = {}
+    for code in row["x-openbell-codes"]:
+        refusals.setdefault(CODES[code].status, []).append(f"`{code}`")
+    lines += [f"- {status}: {', '.join(codes)}" for status, codes in sorted(refusals.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -66,11 +65,6 @@ def _content(holder: Json) -> str:
         _type(body["schema"]) + ("" if kind == "application/json" else f" ({kind})") for kind, body in kinds.items()
     ]
     return ", or ".join(told) or holder.get("description") or "nothing"
-
-
-def _codes(row: Json) -> list[tuple[str, str]]:
-    """Every error code that the operation can answer, with its status."""
-    return [(status, code) for status, codes in row["x-openbell-codes"].items() for code in codes]
 
 
 def _shape(name: str, schema: Json) -> str:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from openbell.controls.references import ReferencePrice as ReferencePrice
     from openbell.controls.references import References as References
     from openbell.controls.rules import Rule as Rule
-    from openbell.controls.rules import RuleAddress as RuleAddress
     from openbell.controls.rules import RuleChange as RuleChange
     from openbell.controls.rules import RuleTerms as RuleTerms
     from openbell.controls.rules import Switch as Switch
@@ -115,7 +114,7 @@ _NAMES: Final = {
     "controls.calendars": "Calendar MarketSession MarketSessions",
     "controls.halts": "Halt HaltCancels HaltReport HaltedOrder InFlightCommand",
     "controls.references": "ExchangeRate GivenPrice GivenRate ReferencePrice References",
-    "controls.rules": "Rule RuleAddress RuleChange RuleTerms Switch",
+    "controls.rules": "Rule RuleChange RuleTerms Switch",
     "errors": (
         "ApiError Conflict EventMissed FieldProblem Invalid NotAuthenticated NotConfigured NotFinal NotFound "
         "OpenbellError OutcomeUnknown PermissionDenied RateLimited Unavailable UnexpectedReply Unreachable"

@@ -194,6 +194,8 @@ class Broker(Record, frozen=True, kw_only=True):
     """A broker: what it supports, and what it guarantees."""
 
     name: str
+    # Of the paper broker, which has one entry for each.
+    profile: str | None = None
     environments: tuple[str, ...]
     order_types: tuple[str, ...]
     times_in_force: tuple[str, ...]

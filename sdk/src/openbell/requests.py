@@ -38,6 +38,11 @@ def page(path: str, cursor: str | None = None, limit: int = PAGE_LIMIT, **filter
     return Request("GET", path, {"limit": str(limit), **({} if cursor is None else {"next_cursor": cursor}), **chosen})
 
 
+def narrowed(request: Request, parameters: Mapping[str, str]) -> Request:
+    """The same request with more parameters."""
+    return replace(request, parameters={**request.parameters, **parameters})
+
+
 def following_page(request: Request, next_cursor: str | None) -> Request | None:
     """The request for the page after this one, or None if this was the last."""
     if next_cursor is None:
@@ -47,10 +52,17 @@ def following_page(request: Request, next_cursor: str | None) -> Request | None:
     return replace(request, parameters={**request.parameters, "next_cursor": next_cursor})
 
 
-def change(method: str, path: str, body: Mapping[str, Any], *, if_version: int | None = None) -> Request:
+def change(
+    method: str,
+    path: str,
+    body: Mapping[str, Any],
+    *,
+    parameters: dict[str, str] | None = None,
+    if_version: int | None = None,
+) -> Request:
     """A request with a JSON body; with if_version the server rejects it unless the object has that version."""
-    request = Request(method, path, headers={"content-type": "application/json"}, body=msgspec.json.encode(body))
-    return if_match(request, if_version)
+    headers = {"content-type": "application/json"}
+    return if_match(Request(method, path, parameters or {}, headers, msgspec.json.encode(body)), if_version)
 
 
 def if_match(request: Request, version: int | None) -> Request:

@@ -104,12 +104,10 @@ def control() -> dict[str, Any]:
 def rule() -> dict[str, Any]:
     return {
         "code": "QTY_MAX",
-        "address": {
-            "organization_id": "0192f0c1-0000-7000-8000-0000000000bb",
-            "scope": "SYMBOL",
-            "account_id": "a",
-            "symbol": "BRK/B",
-        },
+        "organization_id": "0192f0c1-0000-7000-8000-0000000000bb",
+        "scope": "SYMBOL",
+        "account_id": "a",
+        "symbol": "BRK/B",
         "terms": {"mode": "HARD", "parameters": {"quantity": "500"}},
         "override": {"mode": "SHADOW", "parameters": {"quantity": "9"}, "expires_at": "2026-11-02T21:00:00Z"},
         "in_force": {"mode": "SHADOW", "parameters": {"quantity": "9"}, "expires_at": "2026-11-02T21:00:00Z"},
@@ -125,7 +123,9 @@ def rule() -> dict[str, Any]:
 @pytest.fixture
 def switch(rule: dict[str, Any]) -> dict[str, Any]:
     return {
-        "address": {"organization_id": rule["address"]["organization_id"], "scope": "ACCOUNT", "account_id": "a"},
+        "organization_id": rule["organization_id"],
+        "scope": "ACCOUNT",
+        "account_id": "a",
         "status": "HALTED",
         "cancel_working": True,
         "version": 3,

@@ -16,7 +16,7 @@ GivenPrice GivenRate Halt HaltCancels HaltReport HaltedOrder InFlightCommand Int
 InvalidSignature LaneCounts Latency Limit Market MarketSession MarketSessions Mirror
 NotAuthenticated NotConfigured NotFinal NotFound OpenbellError Order OrderPage Organization Outbox
 Outboxes OutcomeUnknown Page PermissionDenied Position PositionAdjusted Positions Primed Probe
-RateLimited Reason Receipt RecordedExecution ReferencePrice References Rule RuleAddress RuleChange
+RateLimited Reason Receipt RecordedExecution ReferencePrice References Rule RuleChange
 RuleTally RuleTerms Statistics Stop StopLimit Switch SymbolControl SymbolCount SymbolTime
 Unavailable UnexpectedReply Unknown Unreachable ValidKey Webhook WebhookLane WebhookTest Window
 webhooks

@@ -14,7 +14,10 @@ from openbell.cli import app
 
 RUN = CliRunner(env={"OPENBELL_API_KEY": "key-1", "OPENBELL_ACCOUNT": "a", "NO_COLOR": None})
 UNTIL = datetime(2026, 11, 2, 21, tzinfo=UTC)
-SYMBOL = "/v1/controls/accounts/a/symbols/BRK%2FB"
+RULE = "/v1/controls/rules/QTY_MAX"
+SWITCHES = "/v1/controls/switches"
+SYMBOL = "scope=SYMBOL&account_id=a&symbol=BRK%2FB"
+ACCOUNT = "scope=ACCOUNT&account_id=a"
 
 
 class Platform:
@@ -36,7 +39,7 @@ def answers(rule: dict[str, Any], switch: dict[str, Any]) -> list[httpx.Response
     who = {"principal_type": "USER", "principal_id": "olga", "changed_at": "2026-11-02T14:30:00Z"}
     changes = [{"code": "QTY_MAX", "version": version, "after": rule, **who} for version in (2, 1)]
     pages = [{"data": [changes[0]], "next_cursor": "c", "last_cursor": "c"}, {"data": [changes[1]]}]
-    bodies = [{"data": [rule]}, rule, rule, None, *pages, switch, switch]
+    bodies = [{"data": [rule]}, rule, rule, None, *pages, {"data": [switch]}, switch]
     return [httpx.Response(204) if body is None else httpx.Response(200, json=body) for body in bodies]
 
 
@@ -44,7 +47,7 @@ def test_both_clients_ask_for_the_same(rule: dict[str, Any], switch: dict[str, A
     plain, awaited = (Platform(*answers(rule, switch)) for _ in range(2))
     with Client("key-1", account_id="a", transport=httpx.MockTransport(plain)) as client:
         (kept,) = client.rules(symbol="BRK/B")
-        assert client.rule("QTY_MAX", key_id="k") == kept
+        assert client.rule("QTY_MAX", api_key_id="k") == kept
         options: Any = {"mode": "SHADOW", "on_missing": "DENY", "expires_at": UNTIL, "if_version": 1}
         assert client.set_rule("QTY_MAX", {"quantity": "9"}, reason="r", symbol="BRK/B", **options) == kept
         client.remove_rule("QTY_MAX", organization=True, reason="over", if_version=2)
@@ -55,7 +58,7 @@ def test_both_clients_ask_for_the_same(rule: dict[str, Any], switch: dict[str, A
     async def ask() -> None:
         async with AsyncClient("key-1", account_id="a", transport=httpx.MockTransport(awaited)) as client:
             assert await client.rules(symbol="BRK/B") == (kept,)
-            assert await client.rule("QTY_MAX", key_id="k") == kept
+            assert await client.rule("QTY_MAX", api_key_id="k") == kept
             assert await client.set_rule("QTY_MAX", {"quantity": "9"}, reason="r", symbol="BRK/B", **options) == kept
             await client.remove_rule("QTY_MAX", organization=True, reason="over", if_version=2)
             assert [change.version async for change in client.rule_history("QTY_MAX")] == [2, 1]
@@ -68,21 +71,21 @@ def test_both_clients_ask_for_the_same(rule: dict[str, Any], switch: dict[str, A
     assert kept.terms is not None
     assert kept.terms.parameters == {"quantity": "500"}
     body = {"mode": "SHADOW", "parameters": {"quantity": "9"}, "reason": "r", "on_missing": "DENY"}
-    history = "/v1/controls/accounts/a/rules/QTY_MAX/history?limit=100"
+    history = f"{RULE}/history?limit=100&{ACCOUNT}"
     assert (
         plain.sent
         == awaited.sent
         == [
-            ("GET", f"{SYMBOL}/rules", None, None),
-            ("GET", "/v1/controls/keys/k/rules/QTY_MAX", None, None),
-            ("PUT", f"{SYMBOL}/rules/QTY_MAX", body | {"expires_at": "2026-11-02T21:00:00+00:00"}, '"1"'),
-            ("DELETE", "/v1/controls/organization/rules/QTY_MAX?reason=over", None, '"2"'),
+            ("GET", f"/v1/controls/rules?limit=100&{SYMBOL}", None, None),
+            ("GET", f"{RULE}?scope=KEY&api_key_id=k", None, None),
+            ("PUT", f"{RULE}?{SYMBOL}", body | {"expires_at": "2026-11-02T21:00:00+00:00"}, '"1"'),
+            ("DELETE", f"{RULE}?scope=ORGANIZATION&reason=over", None, '"2"'),
             ("GET", history, None, None),
             ("GET", f"{history}&next_cursor=c", None, None),
-            ("GET", "/v1/controls/accounts/b/switch", None, None),
+            ("GET", f"{SWITCHES}?scope=ACCOUNT&account_id=b", None, None),
             (
                 "PUT",
-                "/v1/controls/accounts/a/switch",
+                f"{SWITCHES}?{ACCOUNT}",
                 {"status": "HALTED", "reason": "a runaway", "cancel_working": True},
                 None,
             ),
@@ -101,7 +104,11 @@ def test_a_version_that_was_overtaken_is_a_conflict() -> None:
 
 @pytest.mark.parametrize(
     "scope",
-    [{"organization": True, "key_id": "k"}, {"key_id": "k", "symbol": "A"}, {"organization": True, "account_id": "a"}],
+    [
+        {"organization": True, "api_key_id": "k"},
+        {"api_key_id": "k", "symbol": "A"},
+        {"organization": True, "account_id": "a"},
+    ],
 )
 def test_two_scopes_at_once_are_refused_before_anything_is_sent(scope: Any) -> None:
     with Client("key-1", account_id="a") as client, pytest.raises(ValueError, match="Name one scope"):
@@ -109,7 +116,7 @@ def test_two_scopes_at_once_are_refused_before_anything_is_sent(scope: Any) -> N
 
 
 def test_an_access_token_speaks_instead_of_the_key_and_never_shows(switch: dict[str, Any]) -> None:
-    platform = Platform(httpx.Response(200, json=switch))
+    platform = Platform(httpx.Response(200, json={"data": [switch]}))
     with Client("key-1", access_token="t0ken", account_id="a", transport=httpx.MockTransport(platform)) as client:
         client.switch()
         assert "t0ken" not in repr(client)
@@ -143,20 +150,22 @@ def test_rules_are_listed_with_what_is_in_force(platform: Platform, rule: dict[s
     assert "2026-11-02 21:00:00Z" in said
     assert 'HARD {"quantity": "500"}' in said
     assert json.loads(run("controls", "rules", "list", "--symbol", "BRK/B", "--json")) == rule
-    assert platform.sent[0][1] == f"{SYMBOL}/rules"
+    assert "SYMBOL a BRK/B:" in run("controls", "rules", "list", "--all")
+    assert platform.sent[0][1] == f"/v1/controls/rules?limit=100&{SYMBOL}"
+    assert platform.sent[2][1] == "/v1/controls/rules?limit=100"
 
 
 def test_a_rule_is_set_shown_and_removed_by_command(platform: Platform, rule: dict[str, Any]) -> None:
     platform.answers = [httpx.Response(200, json=rule)]
     given = ("controls", "rules", "set", "QTY_MAX", '{"quantity": "9"}', "--reason", "r", "--mode", "shadow")
     assert "QTY_MAX" in run(*given, "--expires-at", "2026-11-02T21:00:00Z", "--if-version", "1", "--organization")
-    assert "QTY_MAX" in run("controls", "rules", "show", "QTY_MAX", "--key-id", "k")
+    assert "QTY_MAX" in run("controls", "rules", "show", "QTY_MAX", "--api-key-id", "k")
     platform.answers = [httpx.Response(204)]
     assert run("controls", "rules", "remove", "QTY_MAX", "--reason", "over") == "QTY_MAX is removed\n"
     assert [sent[:2] for sent in platform.sent] == [
-        ("PUT", "/v1/controls/organization/rules/QTY_MAX"),
-        ("GET", "/v1/controls/keys/k/rules/QTY_MAX"),
-        ("DELETE", "/v1/controls/accounts/a/rules/QTY_MAX?reason=over"),
+        ("PUT", f"{RULE}?scope=ORGANIZATION"),
+        ("GET", f"{RULE}?scope=KEY&api_key_id=k"),
+        ("DELETE", f"{RULE}?{ACCOUNT}&reason=over"),
     ]
     assert platform.sent[0][3] == '"1"'
     run("controls", "rules", "set", "QTY_MAX", "500", "--reason", "r", code=2)
@@ -170,7 +179,7 @@ def test_history_is_shown_the_newest_first(platform: Platform, rule: dict[str, A
     assert "removed" in said
     assert "\x1b" not in said
     run("controls", "rules", "history", "SWITCH")
-    assert platform.sent[1][1] == "/v1/controls/accounts/a/switch/history?limit=100"
+    assert platform.sent[1][1] == f"{SWITCHES}/history?limit=100&{ACCOUNT}"
 
 
 def test_an_account_is_halted_by_a_key_and_resumed_by_a_person(platform: Platform, switch: dict[str, Any]) -> None:
@@ -178,18 +187,22 @@ def test_an_account_is_halted_by_a_key_and_resumed_by_a_person(platform: Platfor
     said = run("halt", "a", "--reason", "a runaway", "--cancel-working")
     assert said == "ACCOUNT a is HALTED, working orders are cancelled: a runaway (version 3)\n"
     run("resume", "--yes", "a", "--reason", "fixed", "--access-token", "t0ken")
+    platform.answers = [httpx.Response(200, json={"data": [switch]})]
     assert run("controls", "switch", "show", "--json").startswith("{")
+    assert "ACCOUNT a" in run("controls", "switch", "list")
+    platform.answers = [httpx.Response(200, json=switch)]
     run("controls", "switch", "set", "reduce_only", "--reason", "r", "--organization")
     assert platform.sent == [
         *(
-            ("PUT", "/v1/controls/accounts/a/switch", body, None)
+            ("PUT", f"{SWITCHES}?{ACCOUNT}", body, None)
             for body in (
                 {"status": "HALTED", "reason": "a runaway", "cancel_working": True},
                 {"status": "ACTIVE", "reason": "fixed"},
             )
         ),
-        ("GET", "/v1/controls/accounts/a/switch", None, None),
-        ("PUT", "/v1/controls/organization/switch", {"status": "REDUCE_ONLY", "reason": "r"}, None),
+        ("GET", f"{SWITCHES}?{ACCOUNT}", None, None),
+        ("GET", f"{SWITCHES}?limit=100", None, None),
+        ("PUT", f"{SWITCHES}?scope=ORGANIZATION", {"status": "REDUCE_ONLY", "reason": "r"}, None),
     ]
     assert platform.credentials[:2] == [("key-1", None), (None, "Bearer t0ken")]
 
@@ -206,7 +219,7 @@ def test_halt_and_resume_take_the_account_of_the_environment(
     platform.answers = [httpx.Response(200, json=switch)]
     run("halt", "--reason", "a runaway")
     run("resume", "--yes", "--reason", "fixed", "--access-token", "t0ken")
-    assert [path for _, path, *_ in platform.sent] == ["/v1/controls/accounts/a/switch"] * 2
+    assert [path for _, path, *_ in platform.sent] == [f"{SWITCHES}?{ACCOUNT}"] * 2
 
 
 def test_a_version_that_is_not_there_any_more_is_to_be_read_again(platform: Platform) -> None:

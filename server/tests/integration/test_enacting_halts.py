@@ -128,7 +128,7 @@ async def test_the_halt_of_a_key_ends_orders_that_the_key_asked_for_only(board: 
     other, _ = await a_key(harness.pool, harness.tenant.account.organization_id)
     (accepted,) = await accept(harness.pool, replace(harness.tenant, principal=other).submission(a_limit_create()))
     await harness.work()
-    await board.halt(Scope.KEY, key_id=other.id)
+    await board.halt(Scope.KEY, api_key_id=other.id)
     await board.sweep()
     assert [cancel["intent_id"] for cancel in await board.cancels()] == [accepted.intent_id]
     assert (await harness.order(ours))["pending"] == "NONE"

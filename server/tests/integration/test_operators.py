@@ -56,7 +56,7 @@ async def test_a_new_organization_may_use_controls_unless_the_operator_sells_pla
     operator: CommandLine, database: str, pool: Pool, api: RestApi
 ) -> None:
     tenant = await operator.tenant(pool)
-    rule = f"/v1/controls/accounts/{tenant.account.id}/rules/QTY_MAX"
+    rule = f"/v1/controls/rules/QTY_MAX?scope=ACCOUNT&account_id={tenant.account.id}"
     limit = {"mode": "HARD", "parameters": {"quantity": "5"}, "reason": "fat fingers"}
     answer = await api.client.put(rule, json=limit, headers={"x-api-key": tenant.key})
     assert answer.status_code == 200, answer.text

@@ -43,7 +43,7 @@ def place(tenant: Tenant, scope: Scope) -> Address:
         scope=scope,
         account_id=account.id if scope in {Scope.ACCOUNT, Scope.SYMBOL} else None,
         symbol=Symbol("AAPL") if scope is Scope.SYMBOL else None,
-        key_id=tenant.principal.id if scope is Scope.KEY else None,
+        api_key_id=tenant.principal.id if scope is Scope.KEY else None,
     )
 
 

@@ -133,7 +133,7 @@ def _change(pool: Pool, tenant: Tenant, way: str) -> Callable[[bool], Awaitable[
         scope=Scope(scope),
         account_id=account.id if scope in {Scope.ACCOUNT, Scope.SYMBOL} else None,
         symbol=AAPL if scope == Scope.SYMBOL else None,
-        key_id=principal.id if scope == Scope.KEY else None,
+        api_key_id=principal.id if scope == Scope.KEY else None,
     )
 
     async def set_rule(is_off: bool) -> None:

@@ -244,7 +244,7 @@ async def _halt(stage: Stage, scope: str) -> None:
         headers = {"x-api-key": settings["OPENBELL_API_KEY"]}
         async with httpx.AsyncClient(base_url=settings["OPENBELL_URL"], headers=headers, timeout=60) as http:
             body = {"status": "HALTED", "cancel_working": True, "reason": "a proof"}
-            paths = [f"/v1/controls/accounts/{account}/switch" for account in stage.accounts]
+            paths = [f"/v1/controls/switches?scope=ACCOUNT&account_id={account}" for account in stage.accounts]
             answers = await asyncio.gather(*(http.put(path, json=body) for path in paths))
         assert {answer.status_code for answer in answers} == {200}, [answer.text for answer in answers]
         return

@@ -32,11 +32,12 @@ PAIRS_LEAST = {"full": 300, "gate": 150}
 SAMPLE = 18
 EDITS = frozenset({"control:edit:paper", "account:edit", "control:read", "account:read", "intent:edit"})
 SCOPES = {
-    "organization": "/v1/controls/organization",
-    "account": "/v1/controls/accounts/{account}",
-    "symbol": "/v1/controls/accounts/{account}/symbols/AAPL",
-    "key": "/v1/controls/keys/{key}",
+    "organization": "?scope=ORGANIZATION",
+    "account": "?scope=ACCOUNT&account_id={account}",
+    "symbol": "?scope=SYMBOL&account_id={account}&symbol=AAPL",
+    "key": "?scope=KEY&api_key_id={key}",
 }
+SYMBOL = "/v1/controls/accounts/{account}/symbols/AAPL"
 CALLERS = (
     *("admin", "member", "read_only", "service", "key with edit", "key with edit and control:loosen"),
     *("key without edit", "foreign admin", "foreign key"),
@@ -74,7 +75,7 @@ def pairs() -> Iterator[Pair]:
     """Every changing operation."""
     for scope in SCOPES:
         yield from _rules(scope)
-        switch = f"{SCOPES[scope]}/switch"
+        switch = f"/v1/controls/switches{SCOPES[scope]}"
         for loose, strict in SWITCHES:
             yield Pair(
                 name=f"{scope} switch {loose['status']} {strict['status']}",
@@ -99,22 +100,22 @@ def _rules(scope: str) -> Iterator[Pair]:
             loose=loose,
             strict=strict,
             loosens=(True, not compared),
-            read=f"{SCOPES[scope]}/rules",
+            read=f"/v1/controls/rules{SCOPES[scope]}",
             is_unnamed=scope == "organization",
         )
 
     for compared, rows in ((True, RULES), (False, INCOMPARABLE)):
         for place, (code, one, other) in enumerate(rows):
-            path = f"{SCOPES[scope]}/rules/{code}"
+            path = f"/v1/controls/rules/{code}{SCOPES[scope]}"
             bodies = [{"mode": "HARD", "parameters": each, "reason": "tests"} for each in (one, other)]
             lists = {one.get("list"), other.get("list")}
-            if code == "RESTRICTED" and (scope == "symbol" or (scope == "key" and "deny" in lists)):
+            if code == "RESTRICTED" and (scope == "symbol" or (scope == "key" and "DENY" in lists)):
                 continue
             calls = [(Call("PUT", path, body),) for body in bodies]
             yield a_pair(f"{'parameters' if compared else 'incomparable'} {place}", code, *calls, compared=compared)
             if compared:
                 yield a_pair(f"removed {place}", code, (Call("DELETE", path),), calls[1], compared=True)
-    path = f"{SCOPES[scope]}/rules/QTY_MAX"
+    path = f"/v1/controls/rules/QTY_MAX{SCOPES[scope]}"
     permanent = Call("PUT", path, {"mode": "HARD", "parameters": {"quantity": "10"}, "reason": "tests"})
     for name, one, other in TERMS:
         loose, strict = ((permanent, Call("PUT", path, {**each, "reason": "tests"})) for each in (one, other))
@@ -122,7 +123,7 @@ def _rules(scope: str) -> Iterator[Pair]:
 
 
 def _symbols() -> Iterator[Pair]:
-    path = SCOPES["symbol"]
+    path = SYMBOL
     for by_key in (False, True):
         whose = "key's" if by_key else "admin's"
         off, on = (Call("PUT", path, {"manually_disabled": each}) for each in (True, False))
@@ -143,7 +144,7 @@ def _accounts() -> Iterator[Pair]:
     named = [(Call("PATCH", path, {"name": each}),) for each in ("one", "two")]
     yield Pair(name="account name", loose=named[0], strict=named[1], loosens=(False, False), read=path)
     new = Call("POST", "/v1/accounts", {"name": "fresh", "broker": "paper", "environment": "paper"})
-    switch = f"{SCOPES['account']}/switch"
+    switch = f"/v1/controls/switches{SCOPES['account']}"
     halted, resumed = (Call("PUT", switch, {"status": each, "reason": "tests"}) for each in ("HALTED", "ACTIVE"))
     for name, stop in (("disabled", off), ("halted", halted)):
         # The states are of another account: while it is stopped, opening loosens, and otherwise it does not.

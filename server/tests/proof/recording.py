@@ -253,7 +253,7 @@ class Recorder:
             order_type=created.spec.order_type,
             terms=terms,
             environment=self.tenant.account.environment,
-            key_id=self.tenant.principal.id,
+            api_key_id=self.tenant.principal.id,
             before=None if own is None else own.terms,
             filled_quantity=Decimal(0) if own is None else own.filled,
         )

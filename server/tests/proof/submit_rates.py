@@ -86,7 +86,7 @@ async def _with_rules(pool: Pool, rules: Rules) -> Tenant:
             scope=scope,
             account_id=account.id if scope in {Scope.ACCOUNT, Scope.SYMBOL} else None,
             symbol=Symbol("AAPL") if scope is Scope.SYMBOL else None,
-            key_id=tenant.principal.id if scope is Scope.KEY else None,
+            api_key_id=tenant.principal.id if scope is Scope.KEY else None,
         )
         await store.save_rule(address, code, RuleTerms(parameters=parameters), None, tenant.principal, None)
     if rules:

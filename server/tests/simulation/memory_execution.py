@@ -351,7 +351,7 @@ def _rules_of(account_id: AccountId, symbol: Symbol, found: SymbolControls) -> l
         scope=Scope.SYMBOL,
         subject=f"{account_id} {symbol}",
         symbol=symbol,
-        key_id=None,
+        api_key_id=None,
         parameters=found.manual.control,
         mode=Mode.HARD,
         on_missing=None,

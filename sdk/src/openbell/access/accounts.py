@@ -9,8 +9,9 @@ Environment = Literal["live", "paper"]
 
 
 class AccountOptions(TypedDict, total=False):
-    """Options of a new account."""
+    """Options of a new account; `profile` is only for the broker paper."""
 
+    profile: Literal["A", "W", "B", "C"] | None
     external_account_id: str | None
     base_currency: str
     timezone: str
@@ -43,6 +44,7 @@ class Account(Record, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     version: int
+    profile: str | None = None
     external_account_id: str | None = None
     disabled_reason: str | None = None
     closed_at: datetime | None = None

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,6 +32,9 @@ def create(
     call: Call,
     name: Name,
     broker: Annotated[str, typer.Option("--broker", help="The broker's name in `openbell brokers`.")] = "paper",
+    profile: Annotated[
+        str | None, typer.Option("--profile", help="Of the paper broker: A (default), W, B or C.", show_default=False)
+    ] = None,
     live: Annotated[bool, typer.Option("--live", help="Real money; without it, a paper account.")] = False,
     external_id: Annotated[
         str | None, typer.Option("--external-id", help="The account's id at the broker.", show_default=False)
@@ -41,8 +44,8 @@ def create(
 ) -> None:
     """Open an account at a broker."""
     environment: Environment = "live" if live else "paper"
-    given = {"external_account_id": external_id, "base_currency": currency, "timezone": timezone}
-    more = {field: value for field, value in given.items() if value is not None}
+    given = {"external_account_id": external_id, "base_currency": currency, "timezone": timezone, "profile": profile}
+    more: Any = {field: value for field, value in given.items() if value is not None}
     _show(call, [call.client.accounts.create(name, broker=broker, environment=environment, **more)])
 
 
@@ -159,7 +162,7 @@ def _show(call: Call, accounts: "Iterable[Account]") -> None:
         lambda account: (
             account.id,
             account.name,
-            account.broker,
+            account.broker + (f" {account.profile}" if account.profile else ""),
             account.environment,
             account.session_status + ("" if account.halt_code is None else f" ({account.halt_code})"),
             account.credential_status,

@@ -15,7 +15,7 @@ def show_brokers(call: Call) -> None:
         call.client.brokers(),
         ("broker", "environments", "order kinds", "decimals", "replace", "ids", "look-up", "credential"),
         lambda broker: (
-            broker.name,
+            broker.name + (f" {broker.profile}" if broker.profile else ""),
             ", ".join(broker.environments),
             ", ".join(broker.order_types),
             broker.quantity_decimals,

@@ -35,7 +35,7 @@ class Call:
         stream: str | None = None,
         token: str | None = None,
         as_json: bool = False,
-        **scope: Any,  # noqa: ANN401 - symbol, key_id and organization
+        **scope: Any,  # noqa: ANN401 - symbol, api_key_id and organization
     ) -> None:
         self.account, self.as_json, self._scope = account, as_json, scope
         self._stack, self._key, self._token = stack, api_key, token
@@ -49,7 +49,7 @@ class Call:
     @property
     def scope(self) -> "RuleScope":
         """The scope of a rule; OPENBELL_ACCOUNT is used only if no wider scope is named."""
-        is_wider = self._scope["organization"] or self._scope["key_id"]
+        is_wider = self._scope["organization"] or self._scope["api_key_id"]
         return cast("RuleScope", self._scope if is_wider else {"account_id": self.account, **self._scope})
 
     def confirm_live(self, what: str, *, yes: bool) -> None:
@@ -106,7 +106,7 @@ def connected(
     """
     kinds = {
         "symbol": OfSymbol if scope else None,
-        "key_id": OfKey if scope else None,
+        "api_key_id": OfKey if scope else None,
         "organization": OfOrganization if scope else None,
         "account": account,
         "stream": Stream if stream else None,

@@ -60,7 +60,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 IntentId = Annotated[str, typer.Argument(metavar="ID", help="The intent's id.")]
 Symbol = Annotated[str, typer.Argument(metavar="SYMBOL", help="For example AAPL.")]
 OfSymbol = Annotated[str | None, typer.Option("--symbol", help="One symbol on the account.")]
-OfKey = Annotated[str | None, typer.Option("--key-id", help="One API key, by its id.")]
+OfKey = Annotated[str | None, typer.Option("--api-key-id", help="One API key, by its id.")]
 OfOrganization = Annotated[bool, typer.Option("--organization", help="The whole organization.")]
 OnlySymbol = Annotated[str | None, typer.Option("--symbol", help="Only this symbol.")]
 AtMost = Annotated[int | None, typer.Option("--limit", min=1, help="The largest number of rows.")]

@@ -2,7 +2,7 @@
 """Calls about rules, switches, symbols, halts and back-tests."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from openbell.client.calls import Calls
 from openbell.controls.backtests import Backtest, BacktestOptions, backtest_request
@@ -14,25 +14,33 @@ from openbell.controls.rule_requests import (
     SwitchOptions,
     SwitchStatus,
     TimeOptions,
-    scope_path,
+    scope_parameters,
     symbol_path,
 )
 from openbell.controls.rules import Rule, RuleChange, Switch
 from openbell.models import PageOf, SymbolControl, SymbolTime
-from openbell.requests import Request, change, if_match, page, text_of, without_none
+from openbell.requests import Request, change, if_match, narrowed, page, path_of, text_of, without_none
+
+_RULES: Final = path_of("controls", "rules")
+_SWITCHES: Final = path_of("controls", "switches")
 
 
 class ControlCalls(Calls):
     """Set and read controls. Rules and switches take one scope: see RuleScope."""
 
     def rules(self, **scope: Unpack[RuleScope]) -> tuple[Rule, ...]:
-        """Read every rule of a scope, sorted by code, with the terms in force."""
-        found = self._session.get(PageOf[Rule], scope_path(self._connection, scope, "rules"))
-        return found.data
+        """Read every rule of a scope, with the terms in force."""
+        # There are fewer kinds of rules than rows on a page.
+        request = narrowed(page(_RULES), scope_parameters(self._connection, scope))
+        return (self._session.fetch(request, PageOf[Rule])).data
+
+    def all_rules(self) -> Iterator[Rule]:
+        """List the rules of every scope of the organization."""
+        return self._session.items(page(_RULES), PageOf[Rule])
 
     def rule(self, code: str, **scope: Unpack[RuleScope]) -> Rule:
         """Read one rule. Raises NotFound if it is not set."""
-        return self._session.get(Rule, scope_path(self._connection, scope, "rules", code))
+        return self._session.get(Rule, _rule(code), scope_parameters(self._connection, scope))
 
     def set_rule(
         self, code: str, parameters: Mapping[str, Any], *, reason: str, **options: Unpack[RuleOptions]
@@ -47,23 +55,28 @@ class ControlCalls(Calls):
             body["on_missing"] = on_missing
         if expires_at := options.get("expires_at"):
             body["expires_at"] = text_of("expires_at", expires_at)
-        path = scope_path(self._connection, options, "rules", code)
-        return self._session.fetch(change("PUT", path, body, if_version=options.get("if_version")), Rule)
+        parameters, version = scope_parameters(self._connection, options), options.get("if_version")
+        return self._session.fetch(change("PUT", _rule(code), body, parameters=parameters, if_version=version), Rule)
 
     def remove_rule(self, code: str, **options: Unpack[RemoveOptions]) -> None:
         """Remove a rule and its override. Its history stays."""
-        path = scope_path(self._connection, options, "rules", code)
-        request = Request("DELETE", path, without_none({"reason": options.get("reason")}))
+        parameters = scope_parameters(self._connection, options) | without_none({"reason": options.get("reason")})
+        request = Request("DELETE", _rule(code), parameters)
         self._session.request(if_match(request, options.get("if_version")))
 
     def rule_history(self, code: str, **scope: Unpack[RuleScope]) -> Iterator[RuleChange]:
         """List every change of a rule, the newest first."""
-        request = page(scope_path(self._connection, scope, "rules", code, "history"))
+        request = narrowed(page(_rule(code, "history")), scope_parameters(self._connection, scope))
         return self._session.items(request, PageOf[RuleChange])
 
     def switch(self, **scope: Unpack[RuleScope]) -> Switch:
         """Read the switch of one scope. The switch of a wider scope may be stricter."""
-        return self._session.get(Switch, scope_path(self._connection, scope, "switch"))
+        found = self._session.get(PageOf[Switch], _SWITCHES, scope_parameters(self._connection, scope))
+        return found.data[0]
+
+    def all_switches(self) -> Iterator[Switch]:
+        """List the switches of every scope of the organization that were ever set."""
+        return self._session.items(page(_SWITCHES), PageOf[Switch])
 
     def set_switch(self, status: SwitchStatus, *, reason: str, **options: Unpack[SwitchOptions]) -> Switch:
         """Set the switch of a scope to HALTED, REDUCE_ONLY or ACTIVE.
@@ -74,12 +87,12 @@ class ControlCalls(Calls):
         body: dict[str, Any] = {"status": status, "reason": reason}
         if options.get("cancel_working"):
             body["cancel_working"] = True
-        path = scope_path(self._connection, options, "switch")
-        return self._session.fetch(change("PUT", path, body, if_version=options.get("if_version")), Switch)
+        parameters, version = scope_parameters(self._connection, options), options.get("if_version")
+        return self._session.fetch(change("PUT", _SWITCHES, body, parameters=parameters, if_version=version), Switch)
 
     def switch_history(self, **scope: Unpack[RuleScope]) -> Iterator[RuleChange]:
         """List every change of a switch, the newest first."""
-        request = page(scope_path(self._connection, scope, "switch", "history"))
+        request = narrowed(page(f"{_SWITCHES}/history"), scope_parameters(self._connection, scope))
         return self._session.items(request, PageOf[RuleChange])
 
     def backtest(self, rules: Sequence[Mapping[str, Any]], **options: Unpack[BacktestOptions]) -> Backtest:
@@ -114,3 +127,7 @@ class ControlCalls(Calls):
     def symbol_time(self, symbol: str, *, account_id: str | None = None) -> SymbolTime:
         """Read when a symbol may be traded. Raises NotFound if that was never set."""
         return self._session.get(SymbolTime, symbol_path(self._connection, symbol, account_id, "time"))
+
+
+def _rule(code: str, *below: str) -> str:
+    return path_of("controls", "rules", code, *below)

@@ -32,7 +32,7 @@ class RuleTally(Record, frozen=True, kw_only=True):
     would_refuse: int
     undecided: int
     symbol: str | None = None
-    key_id: str | None = None
+    api_key_id: str | None = None
 
 
 class BacktestExample(Record, frozen=True, kw_only=True):

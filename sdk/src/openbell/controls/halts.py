@@ -50,7 +50,7 @@ class Halt(Record, frozen=True, kw_only=True):
     in_flight_commands: tuple[InFlightCommand, ...]
     cancels: HaltCancels
     symbol: str | None = None
-    key_id: str | None = None
+    api_key_id: str | None = None
     reason: str | None = None
 
 

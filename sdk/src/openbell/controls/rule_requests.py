@@ -1,4 +1,4 @@
-"""Options of the calls about rules, switches and symbols, and the paths of their scopes."""
+"""Options of the calls about rules, switches and symbols, and the parameters of their scopes."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -17,7 +17,7 @@ class RuleScope(TypedDict, total=False):
 
     account_id: str | None
     symbol: str | None
-    key_id: str | None
+    api_key_id: str | None
     organization: bool
 
 
@@ -60,19 +60,18 @@ class TimeOptions(TypedDict, total=False):
     clear: Sequence[str]
 
 
-def scope_path(connection: Connection, scope: RuleScope, *parts: str) -> str:
-    """The path of a scope; raises ValueError if more than one scope is named."""
-    account_id, symbol, key_id = scope.get("account_id"), scope.get("symbol"), scope.get("key_id")
+def scope_parameters(connection: Connection, scope: RuleScope) -> dict[str, str]:
+    """The query parameters of a scope; raises ValueError if more than one scope is named."""
+    account_id, symbol, api_key_id = scope.get("account_id"), scope.get("symbol"), scope.get("api_key_id")
     is_organization = bool(scope.get("organization"))
-    if is_organization + bool(key_id) + bool(account_id or symbol) > 1:
-        raise ValueError("Name one scope: organization, key_id, or an account with or without a symbol.")
+    if is_organization + bool(api_key_id) + bool(account_id or symbol) > 1:
+        raise ValueError("Name one scope: organization, api_key_id, or an account with or without a symbol.")
     if is_organization:
-        return path_of("controls", "organization", *parts)
-    if key_id:
-        return path_of("controls", "keys", key_id, *parts)
-    if symbol:
-        return symbol_path(connection, symbol, account_id, *parts)
-    return path_of("controls", "accounts", connection.account(account_id), *parts)
+        return {"scope": "ORGANIZATION"}
+    if api_key_id:
+        return {"scope": "KEY", "api_key_id": api_key_id}
+    account = {"account_id": connection.account(account_id)}
+    return {"scope": "SYMBOL", **account, "symbol": symbol} if symbol else {"scope": "ACCOUNT", **account}
 
 
 def symbol_path(connection: Connection, symbol: str, account_id: str | None, *parts: str) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 from openbell.models import Record
 
 
-class RuleAddress(Record, frozen=True, kw_only=True):
-    """Where a rule is set: on the organization, an account, a symbol on it, or an API key."""
+class Placed(Record, frozen=True, kw_only=True):
+    """What is set on the organization, an account, a symbol on it, or an API key."""
 
     organization_id: str
     scope: str
@@ -15,7 +15,9 @@ class RuleAddress(Record, frozen=True, kw_only=True):
     symbol: str | None = None
     api_key_id: str | None = None
 
-    def __str__(self) -> str:
+    @property
+    def place(self) -> str:
+        """Scope and ids as one text."""
         named = (self.account_id, self.symbol, self.api_key_id)
         return " ".join((self.scope, *(name for name in named if name is not None)))
 
@@ -29,11 +31,10 @@ class RuleTerms(Record, frozen=True, kw_only=True):
     expires_at: datetime | None = None
 
 
-class Rule(Record, frozen=True, kw_only=True):
+class Rule(Placed, frozen=True, kw_only=True):
     """A rule: its permanent terms, its override, and which of them are in force."""
 
     code: str
-    address: RuleAddress
     in_force: RuleTerms
     version: int
     created_at: datetime
@@ -58,10 +59,9 @@ class RuleChange(Record, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class Switch(Record, frozen=True, kw_only=True):
+class Switch(Placed, frozen=True, kw_only=True):
     """The state of a scope: ACTIVE, REDUCE_ONLY or HALTED; version 0 means that it was never set."""
 
-    address: RuleAddress
     status: str
     cancel_working: bool
     version: int

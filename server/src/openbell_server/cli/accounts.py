@@ -7,7 +7,14 @@ import typer
 
 from openbell_server.cli.operators import ActingAs, AsJson, known, operate, plain_name, show_list, show_one
 from openbell_server.cli.organizations import OrganizationArgument
-from openbell_server.domain.access.accounts import Environment, NewAccount
+from openbell_server.domain.access.accounts import (
+    PAPER,
+    Environment,
+    NewAccount,
+    PaperProfile,
+    broker_with_profile,
+    known_brokers,
+)
 
 COLUMNS = ("account_id", "name", "broker", "environment")
 LISTED = ("account_id", "organization_id", "name", "broker", "environment", "halt_code", "halted_at", "halt_detail")
@@ -21,6 +28,7 @@ def create(
     name: Annotated[str, typer.Option(help="The account's name.")],
     broker: Annotated[str, typer.Option(help="The broker that executes its orders.")],
     environment: Annotated[Environment, typer.Option(help="Cannot be changed later.")],
+    profile: Annotated[str, typer.Option(help="Of the paper broker: A (default), W, B or C.")] = "A",
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
@@ -29,7 +37,10 @@ def create(
     from openbell_server.brokers.registry import BROKERS
 
     plain_name(name, "--name")
-    known([broker], BROKERS, "broker")
+    known([broker], known_brokers(BROKERS), "broker")
+    (chosen,) = known([profile.upper()], PaperProfile, "profile")
+    if broker == PAPER:
+        broker = broker_with_profile(broker, PaperProfile(chosen))
     known([environment], BROKERS[broker].capabilities.environments, f"environment of {broker}")
     new, status = NewAccount(name=name, broker=broker, environment=environment), first_status(BROKERS[broker])
     created = operate(lambda store: store.create_account(organization, new, status), acting_as)

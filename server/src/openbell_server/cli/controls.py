@@ -22,12 +22,15 @@ from openbell_server.domain.errors import OperatorError, Problem
 
 if TYPE_CHECKING:
     from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
+    from openbell_server.application.controls.ports.rules import RuleFilter
     from openbell_server.domain.access.principals import Principal
     from openbell_server.domain.controls.rules import Address, Override, RuleTerms, StoredRule
 
 T = TypeVar("T")
 COLUMNS: Final = ("code", "in_force", "until", "otherwise", "version", "by", "updated_at", "reason")
 CHANGE_COLUMNS: Final = ("changed_at", "version", "before", "after", "by", "reason")
+# There are fewer kinds of control than this.
+RULES_MAX: Final = 100
 CodeArgument = Annotated[str, typer.Argument(metavar="CODE", help="Such as QTY_MAX, or SWITCH.")]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
 IfVersion = Annotated[
@@ -39,8 +42,9 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 @app.command("list")
 def show_all(as_json: AsJson = False) -> None:
     """List the platform's rules and its switch, with the terms in force."""
-    rules = _act(lambda store, address, _: store.list_rules(address))
-    show_list("rules", [_facts(rule, as_json=as_json) for rule in rules], COLUMNS, as_json=as_json)
+    rules = _act(lambda store, address, _: store.list_rules(_all_at(address), 0, RULES_MAX))
+    facts = [_facts(rule, as_json=as_json) for _, rule in rules]
+    show_list("rules", sorted(facts, key=lambda rule: str(rule["code"])), COLUMNS, as_json=as_json)
 
 
 @app.command("set")
@@ -109,6 +113,12 @@ def _act(act: "Callable[[PostgresRuleStore, Address, Principal], Awaitable[T]]",
         return operate(lambda store: act(PostgresRuleStore(store.pool), address, who), acting_as)
     except Problem as problem:
         raise OperatorError(f"Nothing was changed: {problem.detail}.") from problem
+
+
+def _all_at(address: "Address") -> "RuleFilter":
+    from openbell_server.application.controls.ports.rules import RuleFilter
+
+    return RuleFilter(organization_id=address.organization_id, scope=address.scope)
 
 
 def _wanted(code: str, parameters: str, mode: str, on_missing: str, expires_at: str) -> "RuleTerms | Override":

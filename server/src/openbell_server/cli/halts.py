@@ -10,7 +10,7 @@ from openbell_server.domain.errors import OperatorError
 from openbell_server.domain.names import REASON_LENGTH_MAX
 
 LISTED = (
-    *("scope", "status", "halted_at", "organization_id", "account_id", "symbol", "key_id"),
+    *("scope", "status", "halted_at", "organization_id", "account_id", "symbol", "api_key_id"),
     *("cancel_working", "version", "set_by", "reason"),
 )
 Organization = Annotated[UUID | None, typer.Option(help="Only this organization.")]

@@ -33,6 +33,7 @@ async def test_an_admin_opens_an_account_that_trades(api: RestApi, pool: Pool, t
         "organization_id": str(tenant.account.organization_id),
         "name": "Second",
         "broker": "paper",
+        "profile": "A",
         "environment": "paper",
         "external_account_id": "DU1",
         "base_currency": "EUR",

@@ -188,7 +188,7 @@ async def test_a_rule_that_cannot_be_is_refused_where_it_stands(api: RestApi, te
         (at_most("none"), "/rules/1/parameters/quantity"),
         (a_rule("NO_SUCH"), "/rules/1/code"),
         (at_most("5") | {"symbol": "AAPL"}, "/rules/1/symbol"),
-        (at_most("5") | {"scope": "KEY"}, "/rules/1/key_id"),
+        (at_most("5") | {"scope": "KEY"}, "/rules/1/api_key_id"),
     ):
         answer = await backtest(api, tenant, at_most("10"), rule)
         assert pointers(problem(answer, 422, "invalid_command")) == [pointer], rule

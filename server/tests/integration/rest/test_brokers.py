@@ -1,13 +1,14 @@
 """The brokers over REST: who may see them, what is told of them, and where accounts may be opened."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.application.ports.broker import ReplaceSupport
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.accounts import Environment, PaperProfile, broker_and_profile, broker_with_profile
 from openbell_server.domain.orders.intents import ActionType
 from support.builders.tenant import Tenant
 from support.identity.bearers import as_service, as_user, as_user_without_organization
@@ -29,7 +30,8 @@ async def test_whoever_is_somebody_sees_every_broker_by_name(api: RestApi, tenan
         )
     ]
     assert [answer.status_code for answer in answers] == [200] * 5
-    assert [broker["name"] for broker in answers[0].json()["data"]] == sorted(BROKERS)
+    listed = [(broker["name"], broker["profile"]) for broker in answers[0].json()["data"]]
+    assert listed == [broker_and_profile(name) for name in sorted(BROKERS)]
     assert len({answer.text for answer in answers}) == 1
     problem(await api.client.get(PATH), 401, "unauthenticated")
     problem(await api.client.get(PATH, params={"limit": 1}, headers=as_service()), 400, "invalid_parameter")
@@ -37,7 +39,7 @@ async def test_whoever_is_somebody_sees_every_broker_by_name(api: RestApi, tenan
 
 async def test_a_broker_is_told_as_it_is_defined(api: RestApi, tenant: Tenant) -> None:
     told = {
-        broker["name"]: broker
+        broker_with_profile(broker["name"], broker["profile"] and PaperProfile(broker["profile"])): broker
         for broker in (await api.client.get(PATH, headers={"x-api-key": tenant.key})).json()["data"]
     }
     for name, definition in BROKERS.items():
@@ -80,7 +82,7 @@ async def test_a_broker_that_cannot_replace_and_has_no_sign_in_is_told_without_e
     monkeypatch.setattr(BROKERS["paper"], "capabilities", replace(able, replace=ReplaceSupport.NONE))
     monkeypatch.setattr(BROKERS["paper"], "credentials", None)
     brokers = (await api.client.get(PATH, headers={"x-api-key": tenant.key})).json()["data"]
-    (paper,) = [broker for broker in brokers if broker["name"] == "paper"]
+    (paper,) = [broker for broker in brokers if (broker["name"], broker["profile"]) == ("paper", "A")]
     assert (paper["replace"], set(paper["commands"]), paper["credentials"]) == ("NONE", {"CREATE", "CANCEL"}, None)
 
 
@@ -94,3 +96,30 @@ async def test_an_account_is_opened_only_where_its_broker_trades(
     assert (pointers(refusal), refusal["detail"]) == (["/environment"], "environment must be paper at paper")
     assert await pool.fetchval("select count(*) from accounts") == before
     assert (await create(api, tenant, environment="paper")).status_code == 201
+
+
+@pytest.mark.parametrize(("profile", "name"), [(None, "paper"), ("A", "paper"), ("W", "paper-w"), ("C", "paper-c")])
+async def test_an_account_of_the_paper_broker_has_a_profile(
+    api: RestApi, tenant: Tenant, pool: Pool, profile: str | None, name: str
+) -> None:
+    fields: Any = {} if profile is None else {"profile": profile}
+    opened = await create(api, tenant, **fields)
+    assert opened.status_code == 201
+    assert (opened.json()["broker"], opened.json()["profile"]) == ("paper", profile or "A")
+    assert await pool.fetchval("select broker from accounts where account_id = $1", opened.json()["id"]) == name
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer", "message"),
+    [
+        ({"broker": "alpaca", "profile": "B"}, "/profile", "is only for the broker paper"),
+        ({"broker": "paper-b"}, "/broker", "must be paper with the profile B"),
+        ({"profile": "D"}, "/profile", "must be one of A, B, C, W"),
+        ({"broker": "none"}, "/broker", "must be one of alpaca, paper, tradier"),
+    ],
+)
+async def test_a_broker_or_profile_that_there_is_not_is_refused_with_what_there_is(
+    api: RestApi, tenant: Tenant, fields: Any, pointer: str, message: str
+) -> None:
+    told: Any = problem(await create(api, tenant, **fields), 422, "invalid_command")
+    assert [(error["pointer"], error["message"]) for error in told["errors"]] == [(pointer, message)]

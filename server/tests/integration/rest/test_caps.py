@@ -14,7 +14,7 @@ from openbell_server.domain.access.caps import CAPS, caps_with
 from support.brokers.paper_broker import until
 from support.builders.tenant import Tenant, a_tenant
 from support.identity.bearers import as_user
-from support.rest.rest_api import RestApi, cancel_body, create_body, intents_of, place_of, problem, rest_api
+from support.rest.rest_api import RestApi, cancel_body, control_path, create_body, intents_of, problem, rest_api
 
 Create = Callable[[RestApi, Tenant], Awaitable[httpx.Response]]
 
@@ -107,7 +107,7 @@ async def test_at_the_cap_on_reads_the_next_is_refused_and_commands_and_halts_ar
         cancelled = await api.submit(tenant, cancel_body(created.json()["intent_id"]))
         assert cancelled.status_code == 202, cancelled.text
         halt: dict[str, Any] = {"status": "HALTED", "reason": "test"}
-        halted = await api.client.put(f"{place_of(tenant)}/switch", json=halt, headers=as_user(tenant))
+        halted = await api.client.put(control_path("switches", tenant), json=halt, headers=as_user(tenant))
         assert halted.status_code == 200, halted.text
 
 
@@ -126,7 +126,7 @@ async def test_reads_that_hold_every_connection_do_not_delay_authentication_and_
         ).status_code == 202
         halted = await asyncio.wait_for(
             api.client.put(
-                f"{place_of(tenant)}/switch", json={"status": "HALTED", "reason": "test"}, headers=as_user(tenant)
+                control_path("switches", tenant), json={"status": "HALTED", "reason": "test"}, headers=as_user(tenant)
             ),
             60,
         )

@@ -11,7 +11,16 @@ from openbell_server.domain.access.accounts import TRADING_LIVE
 from openbell_server.domain.controls.findings import Scope
 from support.builders.tenant import Tenant, a_limit_create, a_tenant, accept, new_id
 from support.rest.openapi_conformance import Conformance
-from support.rest.rest_api import RestApi, cancel_body, create_body, place_of, pointers, problem, replace_body, rest_api
+from support.rest.rest_api import (
+    RestApi,
+    cancel_body,
+    control_path,
+    create_body,
+    pointers,
+    problem,
+    replace_body,
+    rest_api,
+)
 from support.tenancy.populated_tenant import PopulatedTenant, rows_of
 from support.tenancy.statements import Owner
 
@@ -26,7 +35,7 @@ async def evaluate(api: RestApi, tenant: Tenant, body: Json, **more: Any) -> htt
 async def set_rule(api: RestApi, tenant: Tenant, code: str, scope: Scope = Scope.ACCOUNT, **parameters: Any) -> None:
     mode = parameters.pop("mode", "HARD")
     answer = await api.client.put(
-        f"{place_of(tenant, scope)}/rules/{code}",
+        control_path(f"rules/{code}", tenant, scope),
         json={"mode": mode, "parameters": parameters, "reason": "a test"},
         headers={"x-api-key": tenant.key},
     )

@@ -1,6 +1,7 @@
 """Fault plans over REST: which accounts may have one, what a plan may say, and what is written down."""
 
 import json
+from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -11,6 +12,7 @@ from openbell_server.application.access.ports.fault_plans import FaultPlan, Plan
 from openbell_server.brokers.paper.fault_client import fault_plans
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.devtools.child_processes import free_port
+from openbell_server.domain.access.accounts import broker_and_profile
 from openbell_server.domain.identifiers import AccountId
 from support.builders.tenant import Tenant
 from support.rest.managed_accounts import create
@@ -88,5 +90,7 @@ async def test_a_paper_broker_that_does_not_answer_is_said_to_do_so(
 
 @pytest.mark.parametrize("broker", list(BROKERS))
 async def test_an_account_can_be_opened_at_every_broker(api: RestApi, tenant: Tenant, broker: str) -> None:
-    answer = await create(api, tenant, broker=broker)
-    assert (answer.status_code, answer.json()["broker"]) == (201, broker)
+    name, profile = broker_and_profile(broker)
+    more: Any = {} if profile is None else {"profile": profile}
+    answer = await create(api, tenant, broker=name, **more)
+    assert (answer.status_code, answer.json()["broker"], answer.json().get("profile")) == (201, name, profile)

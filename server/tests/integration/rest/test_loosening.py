@@ -12,7 +12,7 @@ from openbell_server.domain.access.accounts import TRADING_LIVE, Environment
 from openbell_server.domain.controls.findings import Scope
 from support.builders.tenant import Tenant, a_tenant, an_account, with_tightening_key
 from support.identity.bearers import Headers, as_user
-from support.rest.rest_api import RestApi, cancel_body, create_body, place_of, problem, replace_body
+from support.rest.rest_api import RestApi, cancel_body, control_path, create_body, problem, replace_body
 
 QTY = {"quantity": "10"}
 RACES = 20
@@ -26,12 +26,12 @@ async def put_rule(
     api: RestApi, tenant: Tenant, headers: Headers, parameters: object = None, code: str = "QTY_MAX", **more: Any
 ) -> httpx.Response:
     body = {"mode": "HARD", "parameters": QTY if parameters is None else parameters, "reason": "tests", **more}
-    return await api.client.put(f"{place_of(tenant)}/rules/{code}", json=body, headers=headers)
+    return await api.client.put(control_path(f"rules/{code}", tenant), json=body, headers=headers)
 
 
 async def halt(api: RestApi, tenant: Tenant, state: str = "HALTED", scope: Scope = Scope.ACCOUNT) -> httpx.Response:
     body = {"status": state, "reason": "tests"}
-    return await api.client.put(f"{place_of(tenant, scope)}/switch", json=body, headers=as_user(tenant))
+    return await api.client.put(control_path("switches", tenant, scope), json=body, headers=as_user(tenant))
 
 
 async def open_one(api: RestApi, headers: Headers, environment: str = "paper") -> httpx.Response:
@@ -64,13 +64,13 @@ async def test_a_key_tightens_a_rule_and_is_refused_every_way_to_loosen_it(
         detail = refusal_of(await put_rule(api, tenant, as_key(key), **way))
         assert "of QTY_MAX would be less strict" in detail
         assert "control:loosen" in detail
-    gone = await api.client.delete(f"{place_of(tenant)}/rules/QTY_MAX", headers=as_key(key))
+    gone = await api.client.delete(control_path("rules/QTY_MAX", tenant), headers=as_key(key))
     assert "QTY_MAX would no longer apply" in refusal_of(gone)
-    shown = await api.client.get(f"{place_of(tenant)}/rules/QTY_MAX", headers=admin)
+    shown = await api.client.get(control_path("rules/QTY_MAX", tenant), headers=admin)
     assert (shown.json()["version"], shown.json()["in_force"]["parameters"]) == (2, {"quantity": "9"})
     # The tenant's own key has control:loosen.
     assert (await put_rule(api, tenant, as_key(tenant), {"quantity": "20"})).status_code == 200
-    assert (await api.client.delete(f"{place_of(tenant)}/rules/QTY_MAX", headers=admin)).status_code == 204
+    assert (await api.client.delete(control_path("rules/QTY_MAX", tenant), headers=admin)).status_code == 204
 
 
 async def test_a_change_is_classified_against_the_rule_that_it_replaces_and_not_against_an_earlier_read(
@@ -88,17 +88,20 @@ async def test_a_change_is_classified_against_the_rule_that_it_replaces_and_not_
         assert by_admin.status_code == 200
         assert {answer.status_code for answer in by_key} <= {200, 403}
         refused += sum(answer.status_code == 403 for answer in by_key)
-        shown = await api.client.get(f"{place_of(tenant)}/rules/QTY_MAX", headers=admin)
+        shown = await api.client.get(control_path("rules/QTY_MAX", tenant), headers=admin)
         assert shown.json()["in_force"]["parameters"] == {"quantity": "5"}
     assert refused > 0
 
 
 async def put_symbol(api: RestApi, tenant: Tenant, headers: Headers, *, off: bool) -> httpx.Response:
-    return await api.client.put(place_of(tenant, Scope.SYMBOL), json={"manually_disabled": off}, headers=headers)
+    path = f"/v1/controls/accounts/{tenant.account.id}/symbols/AAPL"
+    return await api.client.put(path, json={"manually_disabled": off}, headers=headers)
 
 
 async def patch_time(api: RestApi, tenant: Tenant, headers: Headers, **body: object) -> httpx.Response:
-    return await api.client.patch(f"{place_of(tenant, Scope.SYMBOL)}/time", json=body, headers=headers)
+    return await api.client.patch(
+        f"/v1/controls/accounts/{tenant.account.id}/symbols/AAPL/time", json=body, headers=headers
+    )
 
 
 async def test_a_key_enables_a_symbol_that_a_key_disabled_and_not_one_that_a_user_disabled(
@@ -181,7 +184,7 @@ async def test_a_new_account_starts_under_every_halt_and_rule_of_its_organizatio
     api: RestApi, pool: Pool, tenant: Tenant
 ) -> None:
     admin = as_user(tenant)
-    path = f"{place_of(tenant, Scope.ORGANIZATION)}/rules/QTY_MAX"
+    path = control_path("rules/QTY_MAX", tenant, Scope.ORGANIZATION)
     body = {"mode": "HARD", "parameters": {"quantity": "5"}, "reason": "tests"}
     assert (await api.client.put(path, json=body, headers=admin)).status_code == 200
     assert (await halt(api, tenant, scope=Scope.ORGANIZATION)).status_code == 200

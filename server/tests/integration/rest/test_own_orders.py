@@ -9,7 +9,7 @@ import pytest
 from openbell_server.adapters.postgres.connection import Pool
 from support.builders.tenant import Tenant, a_key
 from support.identity.bearers import Headers, as_user
-from support.rest.rest_api import RestApi, cancel_body, create_body, problem, replace_body
+from support.rest.rest_api import RestApi, cancel_body, control_path, create_body, problem, replace_body
 
 PERMISSIONS = ["intent:edit", "intent:read", "control:read"]
 
@@ -69,7 +69,7 @@ async def test_a_refused_replace_of_another_s_order_leaves_no_receipt_even_if_a_
     api: RestApi, pool: Pool, tenant: Tenant
 ) -> None:
     own, theirs = of_key(tenant, await make_key(api, tenant, own_orders_only=True)), await created(api, tenant)
-    path = f"/v1/controls/accounts/{tenant.account.id}/switch"
+    path = control_path("switches", tenant)
     await api.client.put(path, json={"status": "HALTED", "reason": "tests"}, headers=as_user(tenant))
     before = await rows(pool)
     for command in commands_on(theirs):

@@ -14,7 +14,7 @@ from openbell.receipts.verification import Verification, verify_export, verify_r
 from openbell_server.adapters.postgres.operators.backup_check import check_backup
 from support.brokers.scripted_broker import Harness
 from support.builders.tenant import a_cancel, a_limit_create, accept
-from support.rest.rest_api import RestApi, cancel_body, create_body, place_of, replace_body
+from support.rest.rest_api import RestApi, cancel_body, control_path, create_body, replace_body
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ async def client(api: RestApi, harness: Harness) -> AsyncIterator[AsyncClient]:
 
 async def set_rule(api: RestApi, harness: Harness, code: str, mode: str = "HARD", **parameters: Any) -> None:
     answer = await api.client.put(
-        f"{place_of(harness.tenant)}/rules/{code}",
+        control_path(f"rules/{code}", harness.tenant),
         json={"mode": mode, "parameters": parameters, "reason": "a test"},
         headers={"x-api-key": harness.tenant.key},
     )

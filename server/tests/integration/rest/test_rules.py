@@ -8,22 +8,37 @@ import httpx
 import pytest
 
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.access.accounts import TRADING_LIVE
+from openbell_server.domain.access.accounts import TRADING_LIVE, Environment
 from openbell_server.domain.controls.findings import Scope
 from support.brokers.paper_broker import until
 from support.builders.tenant import Tenant, a_key, a_tenant, new_id
 from support.identity.bearers import Headers, as_service, as_user
 from support.rest.openapi_conformance import Conformance
-from support.rest.rest_api import SCOPES, RestApi, place_of, pointers, problem
+from support.rest.rest_api import SCOPES, RestApi, control_path, pointers, problem
 
 RULE_FIELDS = {
-    *("code", "address", "in_force", "version", "created_at", "updated_at", "principal_type", "principal_id"),
+    *(
+        "organization_id",
+        "scope",
+        "code",
+        "in_force",
+        "version",
+        "created_at",
+        "updated_at",
+        "principal_type",
+        "principal_id",
+    ),
     *("terms", "reason"),
 }
 
 
-def rule_of(tenant: Tenant, scope: Scope = Scope.ACCOUNT, code: str = "QTY_MAX") -> str:
-    return f"{place_of(tenant, scope)}/rules/{code}"
+READS = ("rules", "rules/QTY_MAX", "rules/QTY_MAX/history", "switches", "switches/history")
+
+
+def rule_of(
+    tenant: Tenant, scope: Scope = Scope.ACCOUNT, code: str = "QTY_MAX", below: str = "", **query: object
+) -> str:
+    return control_path(f"rules/{code}{below}", tenant, scope, **query)
 
 
 def wanted(quantity: object = "5", **more: object) -> dict[str, object]:
@@ -38,7 +53,8 @@ async def put(
 
 
 async def get(api: RestApi, tenant: Tenant, path: str | None = None, **query: Any) -> httpx.Response:
-    return await api.client.get(path or rule_of(tenant), headers=as_user(tenant, "read_only"), params=query)
+    url = httpx.URL(path or rule_of(tenant)).copy_merge_params(query)
+    return await api.client.get(url, headers=as_user(tenant, "read_only"))
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -49,24 +65,24 @@ async def test_a_rule_is_set_shown_listed_and_removed_at_every_scope(
     answer = await put(api, tenant, wanted(on_missing="DENY"), path)
     body = answer.json()
     assert (answer.status_code, answer.headers["etag"]) == (200, '"1"')
-    assert set(body) == RULE_FIELDS
     terms = {"mode": "HARD", "on_missing": "DENY", "parameters": {"quantity": "5"}}
     assert (body["terms"], body["in_force"], body["reason"]) == (terms, terms, "fat fingers")
     assert body["principal_type"] == "USER"
-    assert body["address"] == {
-        "organization_id": str(tenant.account.organization_id),
-        "scope": scope,
+    place = {
         **({"account_id": str(tenant.account.id)} if scope in (Scope.ACCOUNT, Scope.SYMBOL) else {}),
         **({"symbol": "AAPL"} if scope is Scope.SYMBOL else {}),
         **({"api_key_id": tenant.principal.id} if scope is Scope.KEY else {}),
     }
+    assert set(body) == RULE_FIELDS | place.keys()
+    assert {name: body[name] for name in place} == place
+    assert (body["organization_id"], body["scope"]) == (str(tenant.account.organization_id), scope)
     shown = await get(api, tenant, path)
     assert (shown.json(), shown.headers["etag"]) == (body, '"1"')
-    assert (await get(api, tenant, f"{place_of(tenant, scope)}/rules")).json()["data"] == [body]
-    removed = await api.client.delete(path, headers=as_user(tenant), params={"reason": "no longer needed"})
+    assert (await get(api, tenant, control_path("rules", tenant, scope))).json()["data"] == [body]
+    removed = await api.client.delete(rule_of(tenant, scope, reason="no longer needed"), headers=as_user(tenant))
     assert (removed.status_code, removed.content) == (204, b"")
     assert problem(await get(api, tenant, path), 404, "not_found")["detail"] == "no rule QTY_MAX is set here"
-    assert (await get(api, tenant, f"{place_of(tenant, scope)}/rules")).json()["data"] == []
+    assert (await get(api, tenant, control_path("rules", tenant, scope))).json()["data"] == []
     again = await put(api, tenant, wanted(), path)
     assert again.json()["version"] == 3
 
@@ -74,19 +90,22 @@ async def test_a_rule_is_set_shown_listed_and_removed_at_every_scope(
 @pytest.mark.parametrize("scope", SCOPES)
 async def test_what_is_answered_is_what_the_document_says(api: RestApi, tenant: Tenant, scope: Scope) -> None:
     conformance = Conformance((await api.client.get("/openapi.json")).json())
-    rule, place, later = rule_of(tenant, scope), place_of(tenant, scope), "2036-01-05T21:00:00Z"
+    rule, switch, later = rule_of(tenant, scope), control_path("switches", tenant, scope), "2036-01-05T21:00:00Z"
     halt = {"status": "HALTED", "reason": "r", "cancel_working": True}
     answers = [
-        await get(api, tenant, f"{place}/switch"),
+        await get(api, tenant, switch),
         await put(api, tenant, wanted(), rule),
         await put(api, tenant, wanted("9", expires_at=later, on_missing="ALLOW"), rule),
         await put(api, tenant, wanted(), rule, {"if-match": '"7"'}),
         await put(api, tenant, {}, rule),
-        await put(api, tenant, halt, f"{place}/switch"),
-        *[await get(api, tenant, place + below) for below in ("/rules", "/switch", "/switch/history")],
+        await put(api, tenant, halt, switch),
+        *[
+            await get(api, tenant, control_path(below, tenant, scope))
+            for below in ("rules", "switches", "switches/history")
+        ],
         await get(api, tenant, rule),
         await api.client.delete(rule, headers=as_user(tenant)),
-        await get(api, tenant, f"{rule}/history"),
+        await get(api, tenant, rule_of(tenant, scope, below="/history")),
         await get(api, tenant, rule),
         await api.client.delete(rule, headers=as_user(tenant)),
     ]
@@ -96,10 +115,9 @@ async def test_what_is_answered_is_what_the_document_says(api: RestApi, tenant: 
 
 
 async def test_every_spelling_of_a_symbol_is_the_one_symbol(api: RestApi, tenant: Tenant) -> None:
-    spelled = f"/v1/controls/accounts/{tenant.account.id}/symbols/brk%2fb/rules/QTY_MAX"
-    body = (await put(api, tenant, wanted(), spelled)).json()
-    assert (await get(api, tenant, spelled.replace("brk%2fb", "BRK%2FB"))).json() == body
-    assert body["address"]["symbol"] == "BRK/B"
+    body = (await put(api, tenant, wanted(), rule_of(tenant, Scope.SYMBOL, symbol="brk/b"))).json()
+    assert (await get(api, tenant, rule_of(tenant, Scope.SYMBOL, symbol="BRK/B"))).json() == body
+    assert body["symbol"] == "BRK/B"
 
 
 REFUSED: list[tuple[dict[str, object], str]] = [
@@ -127,7 +145,7 @@ async def test_a_body_that_is_no_rule_is_refused_and_changes_nothing(
 ) -> None:
     told = problem(await put(api, tenant, body), 422, "invalid_command")
     assert [found[: len(pointer)] for found in pointers(told)] == [pointer]
-    assert (await get(api, tenant, rule_of(tenant) + "/history")).json()["data"] == []
+    assert (await get(api, tenant, rule_of(tenant, below="/history"))).json()["data"] == []
 
 
 @pytest.mark.parametrize("code", ["NO_SUCH", "SWITCH", "SYMBOL_DISABLED", "qty_max"])
@@ -136,7 +154,7 @@ async def test_a_code_that_nobody_may_set_is_not_found(api: RestApi, tenant: Ten
     for answer in (
         await put(api, tenant, wanted(), path),
         await get(api, tenant, path),
-        await get(api, tenant, f"{path}/history"),
+        await get(api, tenant, rule_of(tenant, code=code, below="/history")),
         await api.client.delete(path, headers=as_user(tenant)),
     ):
         assert "QTY_MAX" in str(problem(answer, 404, "not_found")["detail"])
@@ -178,7 +196,7 @@ async def test_an_override_applies_until_it_expires_and_then_the_rule_is_as_befo
     assert set_["terms"] == base["terms"]
 
     async def it_reverted() -> bool:
-        (shown,) = (await get(api, tenant, f"{place_of(tenant)}/rules")).json()["data"]
+        (shown,) = (await get(api, tenant, control_path("rules", tenant))).json()["data"]
         return "override" not in shown and shown["in_force"] == base["terms"]
 
     await until(it_reverted, 60)
@@ -188,22 +206,22 @@ async def test_an_override_applies_until_it_expires_and_then_the_rule_is_as_befo
 
 async def test_history_tells_every_change_the_newest_first_page_by_page(api: RestApi, tenant: Tenant) -> None:
     bodies = [(await put(api, tenant, wanted(str(n), reason=f"because {n}"))).json() for n in (1, 2, 3)]
-    await api.client.delete(rule_of(tenant), headers=as_user(tenant), params={"reason": "over"})
-    changes, _ = await api.read_pages(rule_of(tenant) + "/history", as_user(tenant), 3)
+    await api.client.delete(rule_of(tenant, reason="over"), headers=as_user(tenant))
+    changes, _ = await api.read_pages(rule_of(tenant, below="/history"), as_user(tenant), 3)
     assert [(change["version"], change["reason"]) for change in changes] == [
         *((4, "over"), (3, "because 3"), (2, "because 2"), (1, "because 1")),
     ]
     assert [change.get("after") for change in changes] == [None, *reversed(bodies)]
     assert [change.get("before") for change in changes] == [*reversed(bodies), None]
-    problem(await get(api, tenant, rule_of(tenant) + "/history", next_cursor="x"), 400, "invalid_cursor")
-    assert len((await get(api, tenant, rule_of(tenant) + "/history", limit=2)).json()["data"]) == 2
+    problem(await get(api, tenant, rule_of(tenant, below="/history"), next_cursor="x"), 400, "invalid_cursor")
+    assert len((await get(api, tenant, rule_of(tenant, below="/history"), limit=2)).json()["data"]) == 2
 
 
 async def test_rules_are_kept_without_a_reason_for_their_removal_but_not_with_an_unreadable_one(
     api: RestApi, tenant: Tenant
 ) -> None:
     await put(api, tenant, wanted())
-    refused = await api.client.delete(rule_of(tenant), headers=as_user(tenant), params={"reason": "a\nb"})
+    refused = await api.client.delete(rule_of(tenant, reason="a\nb"), headers=as_user(tenant))
     problem(refused, 400, "invalid_parameter")
     assert (await api.client.delete(rule_of(tenant), headers=as_user(tenant))).status_code == 204
     problem(await api.client.delete(rule_of(tenant), headers=as_user(tenant)), 404, "not_found")
@@ -216,9 +234,9 @@ async def test_keys_edit_accounts_and_symbols_and_never_what_is_above_them(api: 
     for scope in (Scope.ORGANIZATION, Scope.KEY):
         problem(answers[scope], 403, "principal_kind_not_allowed")
         problem(await api.client.delete(rule_of(tenant, scope), headers=key), 403, "principal_kind_not_allowed")
-        assert (await api.client.get(f"{place_of(tenant, scope)}/rules", headers=key)).status_code == 200
+        assert (await api.client.get(control_path("rules", tenant, scope), headers=key)).status_code == 200
         as_machine = as_service("control:read", tenant=tenant)
-        assert (await api.client.get(f"{place_of(tenant, scope)}/rules", headers=as_machine)).status_code == 200
+        assert (await api.client.get(control_path("rules", tenant, scope), headers=as_machine)).status_code == 200
     for role in ("member", "read_only"):
         refused = await api.client.put(rule_of(tenant), json=wanted(), headers=as_user(tenant, role))
         problem(refused, 403, "permission_denied")
@@ -237,8 +255,8 @@ async def test_a_key_needs_the_permission_of_the_account_s_environment(
 async def test_without_the_entitlement_nothing_is_shown_or_set(api: RestApi, pool: Pool, scope: Scope) -> None:
     poor = await a_tenant(pool, entitlements=frozenset({TRADING_LIVE}))
     problem(await put(api, poor, wanted(), rule_of(poor, scope)), 403, "entitlement_required")
-    for below in ("/rules", "/rules/QTY_MAX", "/rules/QTY_MAX/history", "/switch", "/switch/history"):
-        problem(await get(api, poor, place_of(poor, scope) + below), 403, "entitlement_required")
+    for below in READS:
+        problem(await get(api, poor, control_path(below, poor, scope)), 403, "entitlement_required")
 
 
 @pytest.mark.parametrize("scope", [Scope.ACCOUNT, Scope.SYMBOL, Scope.KEY])
@@ -247,17 +265,18 @@ async def test_what_is_another_organization_s_answers_as_what_is_not_there(
 ) -> None:
     other = await a_tenant(pool)
     await put(api, other, wanted(), rule_of(other, scope))
-    theirs = place_of(other, scope)
-    nobody_s = theirs.replace(str(other.account.id), str(new_id())).replace(other.principal.id, str(new_id()))
-    for below in ("/rules", "/rules/QTY_MAX", "/rules/QTY_MAX/history", "/switch", "/switch/history"):
-        found = [
-            await api.client.get(path + below, headers=as_user(tenant) | {"x-request-id": "same"})
-            for path in (theirs, nobody_s)
-        ]
+
+    def both(below: str) -> tuple[str, str]:
+        theirs = control_path(below, other, scope)
+        nobody_s = theirs.replace(str(other.account.id), str(new_id())).replace(other.principal.id, str(new_id()))
+        return theirs, nobody_s
+
+    for below in READS:
+        found = [await api.client.get(path, headers=as_user(tenant) | {"x-request-id": "same"}) for path in both(below)]
         problem(found[0], 404, "not_found")
         assert found[0].content == found[1].content
-    for below, body in (("/rules/QTY_MAX", wanted()), ("/switch", {"status": "HALTED", "reason": "r"})):
-        refused = [await put(api, tenant, body, path + below, {"x-request-id": "same"}) for path in (theirs, nobody_s)]
+    for below, body in (("rules/QTY_MAX", wanted()), ("switches", {"status": "HALTED", "reason": "r"})):
+        refused = [await put(api, tenant, body, path, {"x-request-id": "same"}) for path in both(below)]
         problem(refused[0], 404, "not_found")
         assert refused[0].content == refused[1].content
     assert (await get(api, other, rule_of(other, scope))).json()["version"] == 1
@@ -269,3 +288,63 @@ async def test_a_disabled_organization_sets_nothing_and_reads_on(api: RestApi, t
     for scope in SCOPES:
         problem(await put(api, tenant, wanted(), rule_of(tenant, scope)), 409, "organization_disabled")
     assert (await get(api, tenant)).status_code == 200
+
+
+async def test_lists_cover_every_scope_and_each_parameter_narrows_them(api: RestApi, tenant: Tenant) -> None:
+    halt = {"status": "HALTED", "reason": "r"}
+    for scope in SCOPES:
+        await put(api, tenant, wanted(), rule_of(tenant, scope))
+        await put(api, tenant, halt, control_path("switches", tenant, scope))
+    everywhere, account, key = [*SCOPES], str(tenant.account.id), tenant.principal.id
+    assert everywhere == [Scope.ORGANIZATION, Scope.ACCOUNT, Scope.SYMBOL, Scope.KEY]
+    for what in ("rules", "switches"):
+        path = f"/v1/controls/{what}"
+        listed, _ = await api.read_pages(path, as_user(tenant), 3)
+        assert [each["scope"] for each in listed] == everywhere
+        for query, scopes in (
+            ({"account_id": account}, [Scope.ACCOUNT, Scope.SYMBOL]),
+            ({"account_id": account, "symbol": "aapl"}, [Scope.SYMBOL]),
+            ({"scope": Scope.ACCOUNT}, [Scope.ACCOUNT]),
+            ({"scope": Scope.KEY, "api_key_id": key}, [Scope.KEY]),
+            ({"scope": Scope.ORGANIZATION, "account_id": account}, []),
+        ):
+            found = (await get(api, tenant, path, **query)).json()["data"]
+            assert [each["scope"] for each in found] == scopes, (what, query)
+
+
+async def test_a_key_lists_no_rule_on_an_account_or_key_of_the_other_environment(
+    api: RestApi, tenant: Tenant, pool: Pool
+) -> None:
+    for scope in SCOPES:
+        await put(api, tenant, wanted(), rule_of(tenant, scope))
+    organization_id = tenant.account.organization_id
+    _, live = await a_key(pool, organization_id, environment=Environment.LIVE, permissions=frozenset({"control:read"}))
+    found = await api.client.get("/v1/controls/rules", headers={"x-api-key": live})
+    assert [each["scope"] for each in found.json()["data"]] == ["ORGANIZATION"]
+    ours = await api.client.get("/v1/controls/rules", headers={"x-api-key": tenant.key})
+    assert [each["scope"] for each in ours.json()["data"]] == [*SCOPES]
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [
+        ({}, "/scope"),
+        ({"scope": "PLATFORM"}, "/scope"),
+        ({"scope": "account"}, "/scope"),
+        ({"scope": "ACCOUNT"}, "/account_id"),
+        ({"scope": "ACCOUNT", "account_id": "a"}, "/account_id"),
+        ({"scope": "SYMBOL", "account_id": "01981d3c-7a00-7000-8000-000000000002"}, "/symbol"),
+        ({"scope": "ORGANIZATION", "symbol": "AAPL"}, "/symbol"),
+        ({"scope": "KEY", "api_key_id": "k"}, "/api_key_id"),
+    ],
+)
+async def test_a_query_that_names_no_place_is_refused_with_the_parameter(
+    api: RestApi, tenant: Tenant, query: dict[str, str], pointer: str
+) -> None:
+    answers = [
+        await get(api, tenant, "/v1/controls/rules/QTY_MAX", **query),
+        await api.client.put("/v1/controls/rules/QTY_MAX", params=query, json=wanted(), headers=as_user(tenant)),
+        await api.client.put("/v1/controls/switches", params=query, json={}, headers=as_user(tenant)),
+    ]
+    for answer in answers:
+        assert pointers(problem(answer, 400, "invalid_parameter")) == [pointer]

@@ -12,18 +12,18 @@ from support.brokers.paper_broker import until
 from support.builders.tenant import Tenant, a_key, a_tenant
 from support.environment.command_line import CommandLine
 from support.identity.bearers import as_user
-from support.rest.rest_api import SCOPES, RestApi, create_body, place_of
+from support.rest.rest_api import SCOPES, RestApi, control_path, create_body
 
 
 async def put_rule(api: RestApi, tenant: Tenant, scope: Scope, **more: object) -> None:
     body = {"mode": "HARD", "parameters": {"quantity": "5"}, "reason": "fat fingers", **more}
-    path = f"{place_of(tenant, scope)}/rules/QTY_MAX"
+    path = control_path("rules/QTY_MAX", tenant, scope)
     assert (await api.client.put(path, json=body, headers=as_user(tenant))).status_code == 200
 
 
 async def put_switch(api: RestApi, tenant: Tenant, scope: Scope, state: str) -> None:
     body = {"status": state, "reason": "a runaway strategy"}
-    answer = await api.client.put(f"{place_of(tenant, scope)}/switch", json=body, headers=as_user(tenant))
+    answer = await api.client.put(control_path("switches", tenant, scope), json=body, headers=as_user(tenant))
     assert answer.status_code == 200
 
 
@@ -40,7 +40,7 @@ async def test_a_rule_refuses_the_next_command_until_it_is_removed(api: RestApi,
     await put_rule(api, tenant, scope)
     assert refusing(await api.submit(tenant, create_body())) == [("QTY_MAX", scope)]
     assert (await api.submit(tenant, create_body(quantity="5"))).status_code == 202
-    await api.client.delete(f"{place_of(tenant, scope)}/rules/QTY_MAX", headers=as_user(tenant))
+    await api.client.delete(control_path("rules/QTY_MAX", tenant, scope), headers=as_user(tenant))
     assert (await api.submit(tenant, create_body())).status_code == 202
 
 

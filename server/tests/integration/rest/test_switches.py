@@ -10,7 +10,7 @@ from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.controls.findings import Scope
 from support.builders.tenant import Tenant, with_tightening_key
 from support.identity.bearers import Headers, as_user
-from support.rest.rest_api import SCOPES, RestApi, place_of, pointers, problem
+from support.rest.rest_api import SCOPES, RestApi, control_path, pointers, problem
 
 
 def as_key(tenant: Tenant) -> Headers:
@@ -27,11 +27,13 @@ async def set_switch(
 ) -> httpx.Response:
     sent = as_user(tenant) if headers is None else headers
     body = {"status": state, "reason": "a runaway strategy", **more}
-    return await api.client.put(f"{place_of(tenant, scope)}/switch", json=body, headers=sent)
+    return await api.client.put(control_path("switches", tenant, scope), json=body, headers=sent)
 
 
-async def shown(api: RestApi, tenant: Tenant, scope: Scope = Scope.ACCOUNT) -> httpx.Response:
-    return await api.client.get(f"{place_of(tenant, scope)}/switch", headers=as_user(tenant, "member"))
+async def shown(api: RestApi, tenant: Tenant, scope: Scope = Scope.ACCOUNT) -> Any:
+    answer = await api.client.get(control_path("switches", tenant, scope), headers=as_user(tenant, "member"))
+    (switch,) = answer.json()["data"]
+    return switch
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -39,18 +41,17 @@ async def test_a_switch_is_active_until_it_is_set_and_has_its_history(
     api: RestApi, tenant: Tenant, scope: Scope
 ) -> None:
     untouched = await shown(api, tenant, scope)
-    assert untouched.headers["etag"] == '"0"'
-    assert (untouched.json()["status"], untouched.json()["version"]) == ("ACTIVE", 0)
+    assert (untouched["status"], untouched["version"], untouched["scope"]) == ("ACTIVE", 0, scope)
     halted = await set_switch(api, tenant, "HALTED", scope=scope, cancel_working=True)
     body = halted.json()
     assert (halted.status_code, halted.headers["etag"]) == (200, '"1"')
     assert (body["status"], body["cancel_working"], body["reason"]) == ("HALTED", True, "a runaway strategy")
-    assert (await shown(api, tenant, scope)).json() == body
+    assert (await shown(api, tenant, scope)) == body
     lifted = (await set_switch(api, tenant, "ACTIVE", scope=scope, reason="fixed")).json()
     assert (lifted["status"], lifted["cancel_working"], lifted["version"]) == ("ACTIVE", False, 2)
-    changes, _ = await api.read_pages(f"{place_of(tenant, scope)}/switch/history", as_user(tenant), 1)
+    changes, _ = await api.read_pages(control_path("switches/history", tenant, scope), as_user(tenant), 1)
     assert [(change["version"], change["reason"]) for change in changes] == [(2, "fixed"), (1, "a runaway strategy")]
-    assert (await api.client.get(f"{place_of(tenant, scope)}/rules", headers=as_user(tenant))).json()["data"] == []
+    assert (await api.client.get(control_path("rules", tenant, scope), headers=as_user(tenant))).json()["data"] == []
 
 
 @pytest.mark.parametrize("scope", [Scope.ACCOUNT, Scope.SYMBOL])
@@ -64,7 +65,7 @@ async def test_a_key_makes_a_switch_stricter_and_never_lifts_it(
         refused = problem(await set_switch(api, tenant, state, as_key(tenant), scope), 403, "permission_denied")
         assert "status of SWITCH would be less strict" in str(refused["detail"])
         assert "control:loosen" in str(refused["detail"])
-    assert (await shown(api, tenant, scope)).json()["status"] == "HALTED"
+    assert (await shown(api, tenant, scope))["status"] == "HALTED"
     assert (await set_switch(api, tenant, "REDUCE_ONLY", scope=scope)).status_code == 200
     problem(await set_switch(api, tenant, "ACTIVE", as_key(tenant), scope), 403, "permission_denied")
 
@@ -79,7 +80,7 @@ async def test_a_key_that_races_a_halt_never_lifts_it(api: RestApi, pool: Pool, 
         )
         assert answers[0].status_code == 200
         assert {answer.status_code for answer in answers[1:]} <= {200, 403}
-        assert (await shown(api, tenant)).json()["status"] == "HALTED"
+        assert (await shown(api, tenant))["status"] == "HALTED"
 
 
 async def test_a_switch_is_set_only_from_the_version_that_was_read(api: RestApi, tenant: Tenant) -> None:
@@ -107,6 +108,6 @@ async def test_a_switch_is_set_only_from_the_version_that_was_read(api: RestApi,
 async def test_a_body_that_is_no_switch_is_refused(
     api: RestApi, tenant: Tenant, body: dict[str, object], pointer: str
 ) -> None:
-    answer = await api.client.put(f"{place_of(tenant)}/switch", json=body, headers=as_user(tenant))
+    answer = await api.client.put(control_path("switches", tenant), json=body, headers=as_user(tenant))
     assert pointers(problem(answer, 422, "invalid_command")) == [pointer]
-    assert (await shown(api, tenant)).json()["version"] == 0
+    assert (await shown(api, tenant))["version"] == 0

@@ -208,7 +208,7 @@ class Calls:
         if "api_key_id" in template:
             key_id = await self._key_to_manage(place, cell)
             return template.format(api_key_id=key_id, code=_code(name)), BODIES.get(name)
-        if "/controls/organization" in template:
+        if "scope=ORGANIZATION" in template:
             if name == "delete organization rule" and not expected(cell).refused:
                 await self.world.a_rule_to_remove(place, "organization", "")
             return template.format(code=_code(name)), BODIES.get(name)

@@ -173,15 +173,15 @@ def _rule_rows(whose: str, place: str, objects: tuple[Object, ...], *, by_keys: 
         (f"list {whose} rules", "/rules"),
         (f"show {whose} rule", "/rules/{code}"),
         (f"{whose} rule history", "/rules/{code}/history"),
-        (f"show {whose} switch", "/switch"),
-        (f"{whose} switch history", "/switch/history"),
+        (f"list {whose} switches", "/switches"),
+        (f"{whose} switch history", "/switches/history"),
     ):
-        yield replace(read, name=name, route=f"GET {place}{path}")
+        yield replace(read, name=name, route=f"GET /v1/controls{path}?{place}")
     write = replace(_control_write("", ""), objects=objects)
     write = write if by_keys else replace(write, api_key=None)
-    yield replace(write, name=f"put {whose} rule", route=f"PUT {place}/rules/{{code}}")
-    yield replace(write, name=f"delete {whose} rule", route=f"DELETE {place}/rules/{{code}}", success=204)
-    yield replace(write, name=f"put {whose} switch", route=f"PUT {place}/switch")
+    yield replace(write, name=f"put {whose} rule", route=f"PUT /v1/controls/rules/{{code}}?{place}")
+    yield replace(write, name=f"delete {whose} rule", route=f"DELETE /v1/controls/rules/{{code}}?{place}", success=204)
+    yield replace(write, name=f"put {whose} switch", route=f"PUT /v1/controls/switches?{place}")
 
 
 def _webhook_write(name: str, route: str, success: int = 200, objects: tuple[Object, ...] = KEYS) -> Row:
@@ -275,10 +275,10 @@ ROWS = (
     _control_read("show time control", f"GET {_SYMBOL}/time"),
     _control_read("halt report", f"GET {_ACCOUNT}/halt-report"),
     _control_read("backtest", "POST /v1/controls/backtest"),
-    *_rule_rows("organization", "/v1/controls/organization", NO_OBJECT, by_keys=False),
-    *_rule_rows("account", "/v1/controls/accounts/{account_id}", ACCOUNTS, by_keys=True),
-    *_rule_rows("symbol", _SYMBOL, ACCOUNTS, by_keys=True),
-    *_rule_rows("key", "/v1/controls/keys/{api_key_id}", KEYS, by_keys=False),
+    *_rule_rows("organization", "scope=ORGANIZATION", NO_OBJECT, by_keys=False),
+    *_rule_rows("account", "scope=ACCOUNT&account_id={account_id}", ACCOUNTS, by_keys=True),
+    *_rule_rows("symbol", "scope=SYMBOL&account_id={account_id}&symbol={symbol}", ACCOUNTS, by_keys=True),
+    *_rule_rows("key", "scope=KEY&api_key_id={api_key_id}", KEYS, by_keys=False),
     _control_read("show reference prices", f"GET {_ACCOUNT}/reference-prices"),
     Row(
         name="give prices",

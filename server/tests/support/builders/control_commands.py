@@ -137,7 +137,7 @@ def a_rule(code: str, parameters: Mapping[str, Any], **other: Any) -> Rule:
             "scope": Scope.ACCOUNT,
             "subject": SUBJECT,
             "symbol": None,
-            "key_id": None,
+            "api_key_id": None,
             "parameters": CATALOGUE[code].decode(parameters),
             "mode": Mode.HARD,
             "on_missing": None,

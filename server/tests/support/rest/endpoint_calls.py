@@ -10,33 +10,28 @@ RULES: Final[list[Mapping[str, Any]]] = [{"scope": "ACCOUNT", "code": "QTY_MAX",
 PRICE: Final = GivenPrice(broker="paper", symbol="AAPL", price=1)  # type: ignore[arg-type]
 
 
-def _of(name: str, scope: dict[str, Any], words: list[str]) -> dict[str, tuple[Call, list[str]]]:
-    """The eight calls about rules and the switch of one scope."""
-    made: dict[str, tuple[Call, list[str]]] = {
-        f"list{name}Rules": (lambda c: c.rules(**scope), ["rules", "list"]),
-        f"show{name}Rule": (lambda c: c.rule("QTY_MAX", **scope), ["rules", "show", "QTY_MAX"]),
-        f"put{name}Rule": (
-            lambda c: c.set_rule("QTY_MAX", {"quantity": "1"}, reason="r", **scope),
-            ["rules", "set", "QTY_MAX", '{"quantity": "1"}', "--reason", "r"],
-        ),
-        f"delete{name}Rule": (lambda c: c.remove_rule("QTY_MAX", **scope), ["rules", "remove", "QTY_MAX"]),
-        f"show{name}Switch": (lambda c: c.switch(**scope), ["switch", "show"]),
-        f"put{name}Switch": (
-            lambda c: c.set_switch("HALTED", reason="r", **scope),
-            ["switch", "set", "HALTED", "--reason", "r"],
-        ),
-        f"list{name}RuleChanges": (lambda c: c.rule_history("QTY_MAX", **scope), ["rules", "history", "QTY_MAX"]),
-        f"list{name}SwitchChanges": (lambda c: c.switch_history(**scope), ["rules", "history", "SWITCH"]),
-    }
-    return {operation: (call, ["controls", *argv, *words]) for operation, (call, argv) in made.items()}
-
-
 # How a client calls it, and the words of a command that does.
 CALLS: Final[dict[str, tuple[Call, list[str]]]] = {
-    **_of("Organization", {"organization": True}, ["--organization"]),
-    **_of("Account", {}, []),
-    **_of("Symbol", {"symbol": "AAPL"}, ["--symbol", "AAPL"]),
-    **_of("Key", {"key_id": "k"}, ["--key-id", "k"]),
+    "listRules": (lambda c: c.rules(symbol="AAPL"), ["controls", "rules", "list", "--symbol", "AAPL"]),
+    "showRule": (
+        lambda c: c.rule("QTY_MAX", organization=True),
+        ["controls", "rules", "show", "QTY_MAX", "--organization"],
+    ),
+    "putRule": (
+        lambda c: c.set_rule("QTY_MAX", {"quantity": "1"}, reason="r"),
+        ["controls", "rules", "set", "QTY_MAX", '{"quantity": "1"}', "--reason", "r"],
+    ),
+    "deleteRule": (
+        lambda c: c.remove_rule("QTY_MAX", api_key_id="k"),
+        ["controls", "rules", "remove", "QTY_MAX", "--api-key-id", "k"],
+    ),
+    "listRuleChanges": (lambda c: c.rule_history("QTY_MAX"), ["controls", "rules", "history", "QTY_MAX"]),
+    "listSwitches": (lambda c: c.switch(), ["controls", "switch", "show"]),
+    "putSwitch": (
+        lambda c: c.set_switch("HALTED", reason="r"),
+        ["controls", "switch", "set", "HALTED", "--reason", "r"],
+    ),
+    "listSwitchChanges": (lambda c: c.switch_history(), ["controls", "rules", "history", "SWITCH"]),
     "listBrokers": (lambda c: c.brokers(), ["brokers"]),
     "listCalendars": (lambda c: c.calendars(), ["calendars"]),
     "listMarketSessions": (lambda c: c.market_sessions("XNYS"), ["calendars", "XNYS"]),

@@ -50,6 +50,9 @@ HONEST = (
     "of yours only",
     # One path gives pages and streams, and each has its own parameters.
     "is for streams",
+    # How the parameters of a place stand to each other.
+    "is required with s",
+    "does not go with",
     "is for pages",
     "both set where to begin",
 )
@@ -57,8 +60,10 @@ HONEST = (
 # They disable, close or break accounts: those that others trade on are not theirs.
 CHANGING = {
     *("changeAccount", "closeAccount", "putFaultPlan"),
-    *("putAccountRule", "putAccountSwitch", "putSymbolRule", "putSymbolSwitch"),
+    *("putRule", "putSwitch"),
 }
+# What the place of a rule or switch is addressed by.
+NAMED_BY = {"ORGANIZATION": (), "ACCOUNT": ("account_id",), "SYMBOL": ("account_id", "symbol"), "KEY": ("api_key_id",)}
 # Only what has its shape is replaced by what exists: what is malformed on purpose stays so.
 PLAIN, CURSOR = re.compile(r"[ -~]+"), re.compile(r"[A-Za-z0-9_-]{27}")
 PRINTABLE = strategies.text(strategies.characters(codec="utf-8"), min_size=1, max_size=64).filter(str.isprintable)
@@ -112,6 +117,9 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
     named = str((case.path_parameters or {}).get("account_id", "")).lower()
     if operation_id in CHANGING and named in WORLD["kept_accounts"]:
         case.path_parameters["account_id"] = WORLD["spare_accounts"][0]
+    named = str((case.query or {}).get("account_id", "")).lower()
+    if operation_id in CHANGING and named in WORLD["kept_accounts"]:
+        case.query["account_id"] = WORLD["spare_accounts"][0]
 
 
 @schemathesis.hook
@@ -126,6 +134,19 @@ def map_query(context: HookContext, query: dict[str, Any]) -> dict[str, Any]:
     cursor = (query or {}).get("next_cursor")
     if isinstance(cursor, str) and CURSOR.fullmatch(cursor) and ord(cursor[0]) % 2:
         query["next_cursor"] = WORLD["cursor"]
+    known = WORLD["ids"] | {"account_id": WORLD["spare_accounts"]}
+    for name in ("account_id", "api_key_id"):
+        if name in (query or {}):
+            query[name] = _often(query[name], known.get(name, []))
+    needed = NAMED_BY.get(str((query or {}).get("scope")))
+    if needed is not None and len(json.dumps(query)) % 4:
+        values = {
+            "account_id": known["account_id"][0],
+            "symbol": "AAPL",
+            "api_key_id": (known.get("api_key_id") or [""])[0],
+        }
+        kept = {name: value for name, value in query.items() if name not in values or name in needed}
+        query = {**{name: values[name] for name in needed}, **kept}
     return query
 
 
@@ -148,9 +169,9 @@ def map_body(context: HookContext, body: Any) -> Any:
         ):
             rule["parameters"] = {"quantity": "1000000"}
     # The whole organization trades on.
-    if isinstance(body, dict) and body.get("mode") == "HARD" and _operation_id(context) == "putOrganizationRule":
+    if isinstance(body, dict) and body.get("mode") == "HARD" and _operation_id(context) == "putRule":
         body["mode"] = "SHADOW"
-    if isinstance(body, dict) and "status" in body and _operation_id(context) == "putOrganizationSwitch":
+    if isinstance(body, dict) and "status" in body and _operation_id(context) == "putSwitch":
         body["status"] = "ACTIVE" if body["status"] in ("HALTED", "REDUCE_ONLY") else body["status"]
     if isinstance(body, dict) and isinstance(body.get("account_ids"), list):
         body["account_ids"] = [_often(each, WORLD["ids"]["account_id"]) for each in body["account_ids"]]

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any, cast
+from urllib.parse import urlencode
 from uuid import UUID
 
 import httpx
@@ -24,7 +25,7 @@ from openbell_server.domain.access.credentials import SealedSecrets, SecretPlace
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.rest_wiring import RestDependencies, rest_app
-from openbell_server.transport.rest.app import ObserveRequest
+from openbell_server.transport.rest.entry import ObserveRequest
 from support.builders.tenant import Tenant
 from support.builders.webhook_targets import RememberedPosts
 from support.identity.identity_provider import Verifier
@@ -103,7 +104,7 @@ class RestApi:
         cursor = None
         while True:
             query = {"limit": limit} | ({"next_cursor": cursor} if cursor else {})
-            page = (await self.client.get(url, params=query, headers=headers)).json()
+            page = (await self.client.get(httpx.URL(url).copy_merge_params(query), headers=headers)).json()
             seen += page["data"]
             cursor = page["next_cursor"]
             if cursor is None:
@@ -183,17 +184,15 @@ def intents_of(tenant: Tenant) -> str:
     return f"/v1/accounts/{tenant.account.id}/intents"
 
 
-def place_of(tenant: Tenant, scope: Scope = Scope.ACCOUNT) -> str:
-    """Where the rules of a scope are."""
-    return (
-        "/v1/controls/"
-        + {
-            Scope.ORGANIZATION: "organization",
-            Scope.ACCOUNT: f"accounts/{tenant.account.id}",
-            Scope.SYMBOL: f"accounts/{tenant.account.id}/symbols/AAPL",
-            Scope.KEY: f"keys/{tenant.principal.id}",
-        }[scope]
-    )
+def control_path(below: str, tenant: Tenant, scope: Scope = Scope.ACCOUNT, **query: object) -> str:
+    """The path of what is below /v1/controls/, at a scope of the tenant."""
+    place: dict[Scope, dict[str, object]] = {
+        Scope.ORGANIZATION: {},
+        Scope.ACCOUNT: {"account_id": tenant.account.id},
+        Scope.SYMBOL: {"account_id": tenant.account.id, "symbol": "AAPL"},
+        Scope.KEY: {"api_key_id": tenant.principal.id},
+    }
+    return f"/v1/controls/{below}?{urlencode({'scope': scope, **place[scope], **query})}"
 
 
 def create_body(kind: str = "Market", symbol: str = "AAPL", **spec: object) -> dict[str, object]:

@@ -47,7 +47,7 @@ class Switchboard:
     heard: list[AccountId] = field(default_factory=list)
     compared: list[BrokerAccount] = field(default_factory=list)
 
-    def address(self, scope: Scope, symbol: str = "AAPL", key_id: str | None = None) -> Address:
+    def address(self, scope: Scope, symbol: str = "AAPL", api_key_id: str | None = None) -> Address:
         account, principal = self.harness.tenant.account, self.harness.tenant.principal
         organization_id = PLATFORM_ID if scope is Scope.PLATFORM else account.organization_id
         of: dict[str, Any] = {}
@@ -56,7 +56,7 @@ class Switchboard:
         if scope is Scope.SYMBOL:
             of["symbol"] = Symbol(symbol)
         if scope is Scope.KEY:
-            of["key_id"] = key_id or principal.id
+            of["api_key_id"] = api_key_id or principal.id
         return Address(organization_id=organization_id, scope=scope, **of)
 
     async def set(self, address: Address, change: RuleTerms | Override | None, reason: str = "a drill") -> StoredRule:

@@ -319,7 +319,7 @@ def _values_of_an_order(now: datetime) -> dict[str, Any]:
         | {"busted_quantity": Decimal(0), "executions_changed": False, "ended_filled": Decimal(0)}
         | {"attempt_before": uuid4(), "broker_order_id": "x1", "client_order_id": None, "status": "WORKING"}
         | {"order_side": "BUY", "order_type": "MARKET", "accepted_at": now, "code": "QTY_MAX", "detail": "d"}
-        | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1)}
+        | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1), "after_number": 0, "switches": None}
         | {"quantity": Decimal(10), "limit_price": None, "stop_price": None, "time_in_force": "DAY"}
         | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
         | {"calendar": "XNYS", "trade_date": now.date(), "is_reset": False, "opens_at": None, "closes_at": None}

@@ -76,7 +76,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "control_rules.begin_organization_epoch": {_T, _O},
     "control_rules.begin_epochs_across_organizations": {_O},
     "control_rules.find_rule": {_T, _E, _O},
-    "control_rules.list_rules": {_T, _E, _O},
+    "control_rules.list_rules": {_T, _O},
     "control_rules.save_rule": {_T, _O},
     "control_rules.add_change": {_T, _O},
     "control_rules.list_changes": {_T, _E, _O},

@@ -38,7 +38,7 @@ def a_rule(code: str, scope: Scope = Scope.ACCOUNT, mode: Mode = Mode.HARD, **pa
         scope=scope,
         subject="",
         symbol=AAPL if scope is Scope.SYMBOL else None,
-        key_id="k" if scope is Scope.KEY else None,
+        api_key_id="k" if scope is Scope.KEY else None,
         parameters=CATALOGUE[code].decode(parameters),
         mode=mode,
         on_missing=None,

@@ -80,7 +80,7 @@ def rule(code: str, parameters: dict[str, Any], **changes: Any) -> Rule:
         "scope": Scope.ORGANIZATION,
         "subject": "",
         "symbol": None,
-        "key_id": None,
+        "api_key_id": None,
         "parameters": CATALOGUE[code].decode(parameters),
         "mode": Mode.HARD,
         "on_missing": None,

@@ -96,7 +96,7 @@ def test_an_active_switch_below_does_not_open_what_is_halted_above() -> None:
 def test_rules_of_another_symbol_or_key_or_time_say_nothing() -> None:
     for other in (
         {"symbol": Symbol("MSFT")},
-        {"key_id": "ob_other"},
+        {"api_key_id": "ob_other"},
         {"applies_from": NOW + timedelta(microseconds=1)},
         {"applies_until": NOW},
     ):

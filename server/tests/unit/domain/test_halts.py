@@ -59,9 +59,9 @@ def test_it_is_not_said_while_anything_stands_against_it(change: dict[str, Any],
 def test_a_switch_knows_the_part_that_it_stops() -> None:
     of: dict[str, Any] = {"version": 1, "state": SwitchState.HALTED}
     assert Switch(scope=Scope.SYMBOL, subject="id BRK/B", **of).symbol == "BRK/B"
-    assert Switch(scope=Scope.KEY, subject="k", **of).key_id == "k"
+    assert Switch(scope=Scope.KEY, subject="k", **of).api_key_id == "k"
     account = Switch(scope=Scope.ACCOUNT, subject="id", **of)
-    assert (account.symbol, account.key_id) == (None, None)
+    assert (account.symbol, account.api_key_id) == (None, None)
 
 
 def test_whatever_passes_a_switch_that_lets_reductions_pass_counts_as_one() -> None:

@@ -64,7 +64,7 @@ def _show(result: "Backtest") -> None:
 
 
 def _line(line: "RuleTally") -> str:
-    of = f" of {line.symbol or line.key_id}" if line.symbol or line.key_id else ""
+    of = f" of {line.symbol or line.api_key_id}" if line.symbol or line.api_key_id else ""
     counts = [(line.refused, "refused"), (line.would_refuse, "in shadow mode"), (line.undecided, "undecided")]
     return f"  {line.code} ({line.scope}{of}): " + (
         ", ".join(f"{count:,} {what}" for count, what in counts if count) or "nothing"

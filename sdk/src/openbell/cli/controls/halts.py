@@ -45,7 +45,7 @@ def _show_halt(out: "Console", halt: "Halt") -> None:
 
     from openbell.cli.tables import facts_table
 
-    of = halt.symbol or halt.key_id
+    of = halt.symbol or halt.api_key_id
     cancels, in_flight = halt.cancels, [f"{c.action_type} {c.intent_id} {c.status}" for c in halt.in_flight_commands]
     facts: dict[str, object] = {
         "since": f"{halt.since:%Y-%m-%d %H:%M:%S.%f} UTC, version {halt.version}",

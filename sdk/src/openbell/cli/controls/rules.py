@@ -1,7 +1,7 @@
 """The commands under `openbell controls rules` and `openbell controls switch`, and `openbell halt` and `resume`."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -29,9 +29,11 @@ _about_scope = connected(account=Account, token=True, scope=True)
 
 @rules_app.command("list")
 @_about_scope
-def list_rules(call: Call) -> None:
+def list_rules(
+    call: Call, everywhere: Annotated[bool, typer.Option("--all", help="Of every scope of the organization.")] = False
+) -> None:
     """List the rules of a scope, with the terms in force."""
-    _show_rules(call, call.client.rules(**call.scope))
+    _show_rules(call, list(call.client.all_rules()) if everywhere else call.client.rules(**call.scope))
 
 
 @rules_app.command("show")
@@ -98,6 +100,23 @@ def history(
     _show_changes(call, client.switch_history(**scope) if code == "SWITCH" else client.rule_history(code, **scope))
 
 
+@switch_app.command("list")
+@connected(token=True)
+def list_switches(call: Call) -> None:
+    """List the switches of every scope that were ever set: what is halted, since when, by whom and why."""
+    call.show_table(
+        call.client.all_switches(),
+        ("place", "status", "since", "by", "reason"),
+        lambda switch: (
+            switch.place,
+            switch.status,
+            time_text(switch.updated_at),
+            f"{switch.principal_type} {switch.principal_id}",
+            switch.reason or "",
+        ),
+    )
+
+
 @switch_app.command("show")
 @_about_scope
 def show_switch(call: Call) -> None:
@@ -145,11 +164,17 @@ def _object(text: str) -> dict[str, Any]:
     return parameters
 
 
-def _show_rules(call: Call, rules: "list[Rule] | tuple[Rule, ...]") -> None:
-    if not call.as_json:
-        # All rules have one address; as a column its ids would take the width of the rules.
-        for address in sorted({str(rule.address) for rule in rules}):
-            typer.echo(printable(f"{address}:"))
+def _show_rules(call: Call, rules: "Sequence[Rule]") -> None:
+    if call.as_json or not rules:
+        _show_table(call, rules)
+        return
+    # As a column, the ids of their places would take the width of the rules.
+    for place in dict.fromkeys(rule.place for rule in rules):
+        typer.echo(printable(f"{place}:"))
+        _show_table(call, [rule for rule in rules if rule.place == place])
+
+
+def _show_table(call: Call, rules: "Sequence[Rule]") -> None:
     call.show_table(
         rules,
         ("rule", "in force", "until", "otherwise", "version", "reason"),
@@ -182,7 +207,7 @@ def _show_changes(call: Call, changes: "Iterable[RuleChange]") -> None:
 def _show_switch(call: Call, switch: "Switch") -> None:
     why = "" if switch.reason is None else f": {switch.reason}"
     cancels = ", working orders are cancelled" if switch.cancel_working else ""
-    call.show_line(switch, f"{switch.address} is {switch.status}{cancels}{why} (version {switch.version})")
+    call.show_line(switch, f"{switch.place} is {switch.status}{cancels}{why} (version {switch.version})")
 
 
 def _dated_terms(terms: "RuleTerms") -> str:

@@ -8,7 +8,7 @@ from openbell_server.application.access.ports.account_records import AccountReco
 from openbell_server.application.paging import Page, bounded, page_of, start_of
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.hints import Hints
-from openbell_server.domain.access.accounts import AccountChange, AccountRecord, NewAccount
+from openbell_server.domain.access.accounts import AccountChange, AccountRecord, NewAccount, known_brokers
 from openbell_server.domain.access.authorization import Operation, require_environment
 from openbell_server.domain.access.credentials import CredentialStatus
 from openbell_server.domain.access.principals import Principal
@@ -39,7 +39,7 @@ class ManageAccounts:
         require_environment(caller, new.environment)
         broker = self.brokers.get(new.broker)
         if broker is None:
-            raise InvalidCommand("broker", f"must be one of {', '.join(sorted(self.brokers))}")
+            raise InvalidCommand("broker", f"must be one of {', '.join(known_brokers(self.brokers))}")
         if new.environment not in broker.capabilities.environments:
             raise InvalidCommand(
                 "environment", f"must be {' or '.join(sorted(broker.capabilities.environments))} at {broker.name}"

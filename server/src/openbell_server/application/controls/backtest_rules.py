@@ -48,7 +48,7 @@ class ProposedRule:
     mode: Mode = Mode.HARD
     on_missing: OnMissing | None = None
     symbol: str | None = None
-    key_id: str | None = None
+    api_key_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,21 +151,21 @@ class BacktestRules:
         if Gate.ACCEPT not in CATALOGUE[proposed.code].gates:
             message = "is checked just before sending, and the record does not show what it would have decided there"
             raise InvalidCommand(f"/rules/{place}/code", message)
-        if (proposed.key_id is not None) != (proposed.scope is Scope.KEY):
-            raise InvalidCommand(f"/rules/{place}/key_id", "must be given for the scope key, and for no other")
+        if (proposed.api_key_id is not None) != (proposed.scope is Scope.KEY):
+            raise InvalidCommand(f"/rules/{place}/api_key_id", "must be given for the scope key, and for no other")
         address = Address(
             organization_id=account.organization_id,
             scope=proposed.scope,
             account_id=account.id if proposed.scope in {Scope.ACCOUNT, Scope.SYMBOL} else None,
             symbol=symbol,
-            key_id=proposed.key_id,
+            api_key_id=proposed.api_key_id,
         )
         return Rule(
             code=proposed.code,
             scope=proposed.scope,
             subject=address.subject,
             symbol=symbol,
-            key_id=proposed.key_id,
+            api_key_id=proposed.api_key_id,
             parameters=parameters,
             mode=proposed.mode,
             on_missing=proposed.on_missing,
@@ -211,4 +211,4 @@ def _require_kept(since: datetime, forgotten: datetime | None) -> None:
 
 
 def _place(rule: Rule) -> tuple[Scope, str, Symbol | None, str | None]:
-    return rule.scope, rule.code, rule.symbol, rule.key_id
+    return rule.scope, rule.code, rule.symbol, rule.api_key_id

@@ -167,7 +167,7 @@ class CheckCommand:
     async def _asked(self, account: TradingAccount, caller: Principal, request: CommandRequest) -> CommandFacts | None:
         command = request.command
         assert not isinstance(command, CancelIntent)
-        key_id = caller.id if caller.kind is PrincipalKind.API_KEY else None
+        api_key_id = caller.id if caller.kind is PrincipalKind.API_KEY else None
         if isinstance(command, CreateIntent):
             return CommandFacts(
                 action_type=ActionType.CREATE,
@@ -176,7 +176,7 @@ class CheckCommand:
                 order_type=command.spec.order_type,
                 terms=command.spec.terms,
                 environment=account.environment,
-                key_id=key_id,
+                api_key_id=api_key_id,
                 deadline=request.deadline,
                 allow_duplicate=request.allow_duplicate,
             )
@@ -197,7 +197,7 @@ class CheckCommand:
                 time_in_force=spec.time_in_force or order.terms.time_in_force,
             ),
             environment=account.environment,
-            key_id=key_id,
+            api_key_id=api_key_id,
             before=order.terms,
             filled_quantity=order.filled_quantity,
             deadline=request.deadline,

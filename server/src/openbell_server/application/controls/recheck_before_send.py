@@ -57,7 +57,7 @@ def _asked(action: TrackedAction, door: DoorFacts) -> CommandFacts:
         order_type=action.terms.order_type,
         terms=action.replacement or order.terms,
         environment=door.environment,
-        key_id=door.key_id,
+        api_key_id=door.api_key_id,
         before=None if action.replacement is None else order.terms,
         filled_quantity=order.filled_quantity,
         age=door.now - door.queued_at,

@@ -11,6 +11,7 @@ from openbell_server.application.access.find_account import find_account
 from openbell_server.application.access.ports.account_records import AccountRecords, AccountStore
 from openbell_server.application.controls.ports.markets import ReferenceStore
 from openbell_server.application.ports.broker import BrokerDefinition
+from openbell_server.domain.access.accounts import broker_and_profile, known_brokers, names_of_broker
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.controls.facts import Rate, ReferencePrice
@@ -91,12 +92,14 @@ class SetReferencePrices:
         for place, price in enumerate(given.prices):
             symbol, number = self._symbol(place, price), exact_decimal(price.price, f"/prices/{place}/price")
             moment = _moment(price.as_of, latest, f"/prices/{place}/as_of")
-            by_broker.setdefault(price.broker, []).append((symbol, number, moment))
+            for broker in names_of_broker(price.broker):
+                by_broker.setdefault(broker, []).append((symbol, number, moment))
         rates = [_rate(place, rate, latest) for place, rate in enumerate(given.rates)]
         prices: dict[tuple[str, Symbol], ReferencePrice] = {}
         for broker, some in by_broker.items():
             there = await self.references.give_prices(caller.organization_id, broker, some)
-            prices |= {(broker, symbol): price for symbol, price in there.items()}
+            for symbol, stored in there.items():
+                prices.setdefault((broker_and_profile(broker)[0], symbol), stored)
         return Kept(prices, await self.references.give_rates(caller.organization_id, rates) if rates else {})
 
     async def show(
@@ -113,13 +116,13 @@ class SetReferencePrices:
                     "symbols", f"must be 1 to {ENTRIES_MAX} symbols with commas between; each {_SPELLING}"
                 )
         found = await self.references.list_prices(caller.organization_id, account.broker, symbols, ENTRIES_MAX)
-        return account.broker, [*found.items()]
+        return broker_and_profile(account.broker)[0], [*found.items()]
 
     def _symbol(self, place: int, given: GivenPrice) -> Symbol:
-        broker = self.brokers.get(given.broker)
-        if broker is None:
-            raise InvalidCommand(f"/prices/{place}/broker", f"must be one of {', '.join(sorted(self.brokers))}")
-        symbol = broker.canonical_symbol(given.symbol)
+        known = known_brokers(self.brokers)
+        if given.broker not in known:
+            raise InvalidCommand(f"/prices/{place}/broker", f"must be one of {', '.join(known)}")
+        symbol = self.brokers[given.broker].canonical_symbol(given.symbol)
         if symbol is None:
             raise InvalidCommand(f"/prices/{place}/symbol", _SPELLING)
         return symbol

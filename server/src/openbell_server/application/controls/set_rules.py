@@ -7,7 +7,7 @@ from uuid import UUID
 from openbell_server.application.access.find_account import find_account
 from openbell_server.application.access.ports.account_records import AccountStore
 from openbell_server.application.access.ports.api_key_records import ApiKeyRecords
-from openbell_server.application.controls.ports.rules import RuleChange, RuleStore
+from openbell_server.application.controls.ports.rules import RuleChange, RuleFilter, RuleStore
 from openbell_server.application.paging import Page, bounded, page_of, start_of
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.hints import Hints
@@ -27,19 +27,13 @@ from openbell_server.domain.names import check_reason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The place that a request path names; not yet checked to exist."""
+    """The place that a request names; not yet checked to exist."""
 
     scope: Scope
     account_id: AccountId | None = None
     # As the caller spells it.
     symbol: str | None = None
-    key_id: UUID | None = None
-
-    @property
-    def edit(self) -> Operation:
-        """The operation that a change at this place needs."""
-        ours = self.scope in (Scope.ACCOUNT, Scope.SYMBOL)
-        return Operation.EDIT_CONTROLS if ours else Operation.EDIT_ORGANIZATION_CONTROLS
+    api_key_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +77,7 @@ class SetRules:
         expected: Collection[int] | None,
     ) -> StoredRule:
         """Set the rule's permanent terms, or terms for a time."""
-        address = await self._enter(caller, place, place.edit)
+        address = await self._enter(caller, place, edit_at(place.scope))
         _require_code(code)
         wanted = await decode()
         check_reason("reason", wanted.reason)
@@ -96,7 +90,7 @@ class SetRules:
         self, caller: Principal, place: Place, code: str, reason: str | None, expected: Collection[int] | None
     ) -> None:
         """Remove the rule, and its terms for a time."""
-        address = await self._enter(caller, place, place.edit)
+        address = await self._enter(caller, place, edit_at(place.scope))
         _require_code(code)
         await self._save(address, code, None, reason, caller, expected)
 
@@ -108,10 +102,29 @@ class SetRules:
             raise Problem("not_found", f"no rule {code} is set here")
         return found
 
-    async def list_all(self, caller: Principal, place: Place) -> list[StoredRule]:
-        """Every rule there, by code, without the switch."""
+    async def list_at(
+        self,
+        caller: Principal,
+        place: Place,
+        scope: Scope | None,
+        page: tuple[str | None, int | None],
+        *,
+        switches: bool,
+    ) -> tuple[Address, Page[StoredRule]]:
+        """The rules, or the switches that were ever set, of `scope` (None: of every scope) at `place` and below it."""
         address = await self._enter(caller, place, Operation.READ_CONTROLS)
-        return [rule for rule in await self.rules.list_rules(address) if rule.code != SWITCH]
+        wanted = RuleFilter(
+            organization_id=caller.organization_id,
+            scope=scope,
+            account_id=address.account_id,
+            subject=address.subject if address.symbol or address.api_key_id else None,
+            environment=caller.environment,
+            switches=switches,
+        )
+        cursor, limit = page
+        after, rows = start_of(self.cursor_key, repr(wanted), cursor), bounded(limit)
+        found = await self.rules.list_rules(wanted, after, rows + 1)
+        return address, page_of(self.cursor_key, repr(wanted), cursor, rows, found)
 
     async def history(
         self, caller: Principal, place: Place, code: str, cursor: str | None, limit: int | None
@@ -132,11 +145,6 @@ class SetRules:
         found = await self.rules.history(address, code, before or None, rows + 1)
         return page_of(self.cursor_key, scope, cursor, rows, [(change.version, change) for change in found])
 
-    async def show_switch(self, caller: Principal, place: Place) -> tuple[Address, StoredRule | None]:
-        """The switch; None if it was never set."""
-        address = await self._enter(caller, place, Operation.READ_CONTROLS)
-        return address, await self.rules.find_rule(address, SWITCH)
-
     async def put_switch(
         self,
         caller: Principal,
@@ -145,7 +153,7 @@ class SetRules:
         expected: Collection[int] | None,
     ) -> StoredRule:
         """Set the switch."""
-        address = await self._enter(caller, place, place.edit)
+        address = await self._enter(caller, place, edit_at(place.scope))
         wanted = await decode()
         check_reason("reason", wanted.reason)
         if wanted.cancel_working and wanted.state is SwitchState.ACTIVE:
@@ -175,16 +183,16 @@ class SetRules:
         standing = await self.rules.standing(caller.organization_id)
         if standing is None:
             raise Problem("not_found", "there is no such organization")
-        if place.key_id is not None:
-            key = await self.keys.find(caller.organization_id, place.key_id)
+        if place.api_key_id is not None:
+            key = await self.keys.find(caller.organization_id, place.api_key_id)
             if key is None:
                 raise Problem("not_found", "there is no such API key")
             require_environment(caller, key.environment)
         require_entitlement(operation, standing.entitlements)
         if operation is not Operation.READ_CONTROLS and standing.disabled:
             raise Problem("organization_disabled", "the organization is disabled")
-        key_id = None if place.key_id is None else str(place.key_id)
-        return Address(organization_id=caller.organization_id, scope=place.scope, key_id=key_id)
+        api_key_id = None if place.api_key_id is None else str(place.api_key_id)
+        return Address(organization_id=caller.organization_id, scope=place.scope, api_key_id=api_key_id)
 
     async def _enter_account(
         self, caller: Principal, place: Place, account_id: AccountId, operation: Operation
@@ -197,6 +205,12 @@ class SetRules:
                 message = "must be 1 to 32 of A-Z, 0-9 and . - / : _"
                 raise Problem("invalid_parameter", f"symbol {message}", (FieldProblem("/symbol", "invalid", message),))
         return Address(organization_id=caller.organization_id, scope=place.scope, account_id=account_id, symbol=symbol)
+
+
+def edit_at(scope: str | None) -> Operation:
+    """The operation that a change at this scope needs."""
+    is_of_account = scope in (Scope.ACCOUNT, Scope.SYMBOL)
+    return Operation.EDIT_CONTROLS if is_of_account else Operation.EDIT_ORGANIZATION_CONTROLS
 
 
 def switch_state(rule: StoredRule) -> SwitchState:

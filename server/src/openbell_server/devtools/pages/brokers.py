@@ -21,7 +21,8 @@ definitions; [adding a broker](guides/add-a-broker.md) takes a folder and a line
 
 An order type, time in force or route that the broker does not support is refused with 422 `not_supported`, and so is a
 quantity with more decimals than the broker accepts; an unsupported REPLACE with `replace_not_supported`. An account can
-be opened only in an environment of its broker.
+be opened only in an environment of its broker. The paper broker has four profiles; an account is opened with one of
+them (`profile`, by default A).
 
 """
 _IDS: Final = """
@@ -60,15 +61,20 @@ def brokers_page(brokers: Mapping[str, BrokerDefinition]) -> str:
 
 
 def _table(bodies: list[BrokerBody]) -> str:
-    head = f"| | {' | '.join(f'[{each.name}](#{each.name})' for each in bodies)} |\n|---|{'---|' * len(bodies)}\n"
+    links = [f"[{_title(each)}](#{_title(each).replace(' ', '-').lower()})" for each in bodies]
+    head = f"| | {' | '.join(links)} |\n|---|{'---|' * len(bodies)}\n"
     rows = [f"| {title} | {' | '.join(show(each) for each in bodies)} |\n" for title, show in _ROWS.items()]
     return head + "".join(rows)
+
+
+def _title(broker: BrokerBody) -> str:
+    return broker.name if broker.profile is None else f"{broker.name} {broker.profile}"
 
 
 def _section(broker: BrokerBody) -> str:
     commands = [f"- **{name}**, ids `{each.id_class}`. {each.settles_by}\n" for name, each in broker.commands.items()]
     return (
-        f"\n## {broker.name}\n\n{_sign_in(broker.credentials)}\n\nWhat settles an UNKNOWN command:\n\n"
+        f"\n## {_title(broker)}\n\n{_sign_in(broker.credentials)}\n\nWhat settles an UNKNOWN command:\n\n"
         f"{''.join(commands)}"
     )
 

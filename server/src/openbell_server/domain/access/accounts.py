@@ -47,6 +47,50 @@ class SessionState(StrEnum):
     READY = "READY"
 
 
+class PaperProfile(StrEnum):
+    """How strictly the paper broker treats client ids; each is an id class of brokers."""
+
+    A = "A"
+    W = "W"
+    B = "B"
+    C = "C"
+
+
+PAPER: Final = "paper"
+# The platform treats a profile like a broker of its own.
+_BROKER_OF: Final = {
+    profile: PAPER if profile is PaperProfile.A else f"{PAPER}-{profile.lower()}" for profile in PaperProfile
+}
+_PROFILE_OF: Final = {broker: profile for profile, broker in _BROKER_OF.items()}
+
+
+def broker_with_profile(broker: str, profile: PaperProfile | None) -> str:
+    """The name under which the platform has the broker; raises InvalidCommand for a profile of another broker."""
+    if broker != broker_and_profile(broker)[0]:
+        raise InvalidCommand("broker", f"must be {PAPER} with the profile {_PROFILE_OF[broker]}")
+    if profile is None:
+        return broker
+    if broker != PAPER:
+        raise InvalidCommand("profile", f"is only for the broker {PAPER}")
+    return _BROKER_OF[profile]
+
+
+def broker_and_profile(name: str) -> tuple[str, PaperProfile | None]:
+    """The broker as callers know it, and its profile; the inverse of broker_with_profile."""
+    profile = _PROFILE_OF.get(name)
+    return (name, None) if profile is None else (PAPER, profile)
+
+
+def known_brokers(names: Collection[str]) -> list[str]:
+    """The brokers as callers know them."""
+    return sorted({broker_and_profile(name)[0] for name in names})
+
+
+def names_of_broker(broker: str) -> list[str]:
+    """All names under which the platform has the broker."""
+    return list(_PROFILE_OF) if broker == PAPER else [broker]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TradingAccount:
     """An account with its organization's entitlements and the epochs of its controls."""

@@ -73,7 +73,7 @@ class RuleTally:
     scope: Scope
     code: str
     symbol: Symbol | None
-    key_id: str | None
+    api_key_id: str | None
     refused: int = 0
     would_refuse: int = 0
     undecided: int = 0
@@ -127,8 +127,8 @@ class Replay:
         self._judged: dict[tuple[str, str], deque[datetime]] = {}
         self._matching: dict[tuple[Symbol, str | None], list[Rule]] = {}
         for rule in book.rules:
-            line = RuleTally(rule.scope, rule.code, rule.symbol, rule.key_id)
-            self.tally.by_rule[rule.scope, rule.code, rule.symbol, rule.key_id] = line
+            line = RuleTally(rule.scope, rule.code, rule.symbol, rule.api_key_id)
+            self.tally.by_rule[rule.scope, rule.code, rule.symbol, rule.api_key_id] = line
 
     def take(self, entries: Iterable[Entry]) -> None:
         state = self._state
@@ -162,7 +162,7 @@ class Replay:
 
     def _applicable(self, asked: CommandFacts, now: datetime) -> list[Rule]:
         """The rules in force; which rules match a symbol and a key is cached."""
-        about = (asked.symbol, asked.key_id)
+        about = (asked.symbol, asked.api_key_id)
         rules = self._matching.get(about)
         if rules is None:
             rules = self._matching[about] = in_order(applicable_rules(self._book, asked, Gate.ACCEPT))
@@ -258,11 +258,11 @@ class Replay:
     def _line(self, finding: Finding, asked: CommandFacts) -> RuleTally:
         """The tally of the rule behind a finding; a switch is listed by its states."""
         symbol = asked.symbol if finding.scope is Scope.SYMBOL else None
-        key_id = asked.key_id if finding.scope is Scope.KEY else None
-        place = (finding.scope, finding.code, symbol, key_id)
+        api_key_id = asked.api_key_id if finding.scope is Scope.KEY else None
+        place = (finding.scope, finding.code, symbol, api_key_id)
         line = self.tally.by_rule.get(place)
         if line is None:
-            line = self.tally.by_rule[place] = RuleTally(finding.scope, finding.code, symbol, key_id)
+            line = self.tally.by_rule[place] = RuleTally(finding.scope, finding.code, symbol, api_key_id)
         return line
 
 

@@ -67,7 +67,7 @@ def applicable_rules(book: RuleBook, command: CommandFacts, gate: Gate) -> list[
     return [
         rule
         for rule in book.rules
-        if gate in CATALOGUE[rule.code].gates and rule.matches(command.symbol, command.key_id)
+        if gate in CATALOGUE[rule.code].gates and rule.matches(command.symbol, command.api_key_id)
     ]
 
 
@@ -99,7 +99,7 @@ def evaluate_rules(rules: Sequence[Rule], book: RuleBook, command: CommandFacts,
     results = [result for rule in rules if (result := CATALOGUE[rule.code].judge(rule, command, facts)) is not None]
     if book.unreadable and exemption(command) is None:
         results += [
-            _unread(rule) for rule in book.unreadable if rule.applies(command.symbol, command.key_id, facts.now)
+            _unread(rule) for rule in book.unreadable if rule.applies(command.symbol, command.api_key_id, facts.now)
         ]
     return results
 

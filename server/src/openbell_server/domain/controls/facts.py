@@ -46,7 +46,7 @@ class CommandFacts:
     terms: Terms
     environment: Environment
     # The API key's id; None for other callers.
-    key_id: str | None = None
+    api_key_id: str | None = None
     # Of the order that a REPLACE changes: its terms and its filled quantity.
     before: Terms | None = None
     filled_quantity: Decimal = Decimal(0)

@@ -27,7 +27,7 @@ class Switch:
         return Symbol(self.subject.split(" ", 1)[1]) if self.scope is Scope.SYMBOL else None
 
     @property
-    def key_id(self) -> str | None:
+    def api_key_id(self) -> str | None:
         """The only key that it stops, or None for all."""
         return self.subject if self.scope is Scope.KEY else None
 

@@ -73,8 +73,8 @@ def command_facts(command: CommandFacts) -> dict[str, Any]:
         facts["allow_duplicate"] = True
     if command.protects:
         facts["protects_position"] = True
-    if command.key_id is not None:
-        facts["key_id"] = command.key_id
+    if command.api_key_id is not None:
+        facts["api_key_id"] = command.api_key_id
     if command.before is not None:
         facts["before"] = _terms_facts(command.before) | {"filled_quantity": plain(command.filled_quantity)}
     return facts

@@ -47,12 +47,12 @@ class Address:
     scope: Scope
     account_id: AccountId | None = None
     symbol: Symbol | None = None
-    key_id: str | None = None
+    api_key_id: str | None = None
 
     @property
     def subject(self) -> str:
         """Account, symbol and key as one text; empty for an organization and for the platform."""
-        return " ".join(str(part) for part in (self.account_id, self.symbol, self.key_id) if part is not None)
+        return " ".join(str(part) for part in (self.account_id, self.symbol, self.api_key_id) if part is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class Rule:
     subject: str
     # Applies to commands of this symbol or by this key; None: to all.
     symbol: Symbol | None
-    key_id: str | None
+    api_key_id: str | None
     # Of the kind's own type (domain/controls/catalogue.py).
     parameters: object
     mode: Mode
@@ -113,17 +113,19 @@ class Rule:
     applies_from: datetime | None = None
     applies_until: datetime | None = None
 
-    def matches(self, symbol: Symbol, key_id: str | None) -> bool:
+    def matches(self, symbol: Symbol, api_key_id: str | None) -> bool:
         """Whether the rule applies to such a command while it is in force."""
-        return (self.symbol is None or self.symbol == symbol) and (self.key_id is None or self.key_id == key_id)
+        return (self.symbol is None or self.symbol == symbol) and (
+            self.api_key_id is None or self.api_key_id == api_key_id
+        )
 
     def is_in_force(self, now: datetime) -> bool:
         return (self.applies_from is None or self.applies_from <= now) and (
             self.applies_until is None or now < self.applies_until
         )
 
-    def applies(self, symbol: Symbol, key_id: str | None, now: datetime) -> bool:
-        return self.matches(symbol, key_id) and self.is_in_force(now)
+    def applies(self, symbol: Symbol, api_key_id: str | None, now: datetime) -> bool:
+        return self.matches(symbol, api_key_id) and self.is_in_force(now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,7 +108,7 @@ class DoorFacts:
     account_disabled: bool
     principal_revoked: bool
     # The API key that submitted it; None for other callers.
-    key_id: str | None = None
+    api_key_id: str | None = None
     deadline: datetime | None = None
 
 

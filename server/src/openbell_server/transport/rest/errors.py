@@ -62,7 +62,7 @@ class CommandBody(Struct, frozen=True):
     deadline: str | UnsetType = UNSET
     allow_duplicate: bool | UnsetType = UNSET
     protects_position: bool | UnsetType = UNSET
-    key_id: str | UnsetType = UNSET
+    api_key_id: str | UnsetType = UNSET
     before: OrderTermsBody | UnsetType = UNSET
 
 
@@ -98,6 +98,11 @@ class ProblemBody(Struct, frozen=True):
     receipt: ReceiptBody | UnsetType = UNSET
 
 
+def status_headers(status: int) -> Mapping[str, str]:
+    """The headers that every error of this status has."""
+    return _HEADERS.get(status, {})
+
+
 def problem_body(problem: Problem, request_id: str) -> ProblemBody:
     code = CODES[problem.code]
     return ProblemBody(
@@ -119,7 +124,7 @@ def problem_response(problem: Problem, request_id: str, headers: Mapping[str, st
         msgspec.json.encode(body),
         status_code=code.status,
         media_type="application/problem+json",
-        headers={**_HEADERS.get(code.status, {}), **(headers or {})},
+        headers={**status_headers(code.status), **(headers or {})},
     )
 
 
@@ -130,7 +135,7 @@ def plain_response(problem: Problem, headers: Mapping[str, str] | None = None) -
         status_code=status,
         # Litestar adds the charset.
         media_type="text/plain",
-        headers={**_HEADERS.get(status, {}), **(headers or {})},
+        headers={**status_headers(status), **(headers or {})},
     )
 
 

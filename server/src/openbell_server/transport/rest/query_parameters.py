@@ -44,7 +44,7 @@ def filter_of(request: AnyRequest) -> ActionFilter:
         raise InvalidParameter("client_reference_id", f"must be 1 to {REFERENCE_LENGTH_MAX} printable characters, once")
     return ActionFilter(
         symbol=sole(request, "symbol"),
-        action_type=_choice(request, "action_type", ActionType),
+        action_type=choice_of(request, "action_type", ActionType),
         client_reference_id=reference,
         since=_moment(request, "since"),
         until=_moment(request, "until"),
@@ -53,22 +53,16 @@ def filter_of(request: AnyRequest) -> ActionFilter:
 
 def order_filter_of(request: AnyRequest) -> OrderFilter:
     return OrderFilter(
-        status=_choice(request, "status", ListedStatus) or ListedStatus.ALL,
+        status=choice_of(request, "status", ListedStatus) or ListedStatus.ALL,
         symbol=sole(request, "symbol"),
-        order_side=_choice(request, "order_side", OrderSide),
+        order_side=choice_of(request, "order_side", OrderSide),
     )
 
 
 def execution_filter_of(request: AnyRequest) -> ExecutionFilter:
-    intent_id = sole(request, "intent_id")
-    try:
-        wanted = None if intent_id is None else IntentId(UUID(intent_id))
-    except ValueError:
-        wanted = None
-    if intent_id is not None and str(wanted) != intent_id.lower():
-        raise InvalidParameter("intent_id", "must be the UUID of an intent, once")
+    intent_id = uuid_of(request, "intent_id")
     return ExecutionFilter(
-        intent_id=wanted,
+        intent_id=None if intent_id is None else IntentId(intent_id),
         symbol=sole(request, "symbol"),
         since=_moment(request, "since"),
         until=_moment(request, "until"),
@@ -88,7 +82,7 @@ def symbols_of(request: AnyRequest) -> list[str] | None:
 
 
 def window_of(request: AnyRequest) -> TimeWindow:
-    return _choice(request, "time_window", TimeWindow) or TimeWindow.LAST_DAY
+    return choice_of(request, "time_window", TimeWindow) or TimeWindow.LAST_DAY
 
 
 def require_refused(request: AnyRequest) -> None:
@@ -104,7 +98,20 @@ def flag_of(request: AnyRequest, name: str) -> bool | None:
     return None if text is None else text == "true"
 
 
-def _choice(request: AnyRequest, name: str, kind: type[Choice]) -> Choice | None:
+def uuid_of(request: AnyRequest, name: str) -> UUID | None:
+    text = sole(request, name)
+    if text is None:
+        return None
+    try:
+        found = UUID(text)
+    except ValueError:
+        found = None
+    if str(found) != text.lower():
+        raise InvalidParameter(name, "must be one UUID, such as 01981d3c-7a00-7000-8000-000000000002")
+    return found
+
+
+def choice_of(request: AnyRequest, name: str, kind: type[Choice]) -> Choice | None:
     text = sole(request, name)
     if text is None:
         return None

@@ -21,7 +21,7 @@ from openbell_server.domain.controls.backtest import RuleTally, Tally
 from openbell_server.domain.controls.facts import ReferencePrice
 from openbell_server.domain.controls.findings import Finding
 from openbell_server.domain.controls.halts import HaltFigures, InFlight, OpenOrder, Quietness
-from openbell_server.domain.controls.rules import Address, RuleTerms, StoredRule
+from openbell_server.domain.controls.rules import RuleTerms, StoredRule
 from openbell_server.domain.controls.symbol_controls import Recorded, TimeControl
 from openbell_server.domain.events.outbox_health import OutboxCount, QueueStanding
 from openbell_server.domain.events.webhooks import DeliveryQueue, DeliveryQueueCounts, Webhook
@@ -33,7 +33,6 @@ from openbell_server.transport.rest.wire_types import body_from
 # The record that each body is copied from.
 RECORDS: dict[str, type] = {
     "AccountBody": AccountRecord,
-    "AddressBody": Address,
     "ApiKeyBody": ApiKeyRecord,
     "BacktestBody": Tally,
     "BacktestFindingBody": Finding,

@@ -77,7 +77,7 @@ class _ReceiptCommand(msgspec.Struct):
     time_in_force: TimeInForce | None = None
     limit_price: Decimal | None = None
     stop_price: Decimal | None = None
-    key_id: str | None = None
+    api_key_id: str | None = None
     before: _ReceiptTerms | None = None
     intent_id: UUID | None = None
     deadline: datetime | None = None
@@ -182,7 +182,7 @@ def _accepted(row: asyncpg.Record, environment: Environment) -> RecordedCommand:
             order_type=_KINDS[row["order_type"]],
             terms=_terms_of(row),
             environment=environment,
-            key_id=row["principal_id"] if row["principal_type"] == PrincipalKind.API_KEY else None,
+            api_key_id=row["principal_id"] if row["principal_type"] == PrincipalKind.API_KEY else None,
             deadline=None if command is None else command.deadline,
             allow_duplicate=command is not None and command.allow_duplicate,
         ),
@@ -213,7 +213,7 @@ def refused_command(row: asyncpg.Record, environment: Environment) -> RecordedCo
             order_type=command.order_type,
             terms=_terms(command),
             environment=environment,
-            key_id=command.key_id,
+            api_key_id=command.api_key_id,
             before=None if before is None else _terms(before),
             filled_quantity=Decimal(0) if before is None else before.filled_quantity,
             deadline=command.deadline,

@@ -63,7 +63,7 @@ async def append_rule_changed(
         organization_id,
         account_id,
         scope=rule.address.scope,
-        subject=rule.address.symbol or rule.address.key_id,
+        subject=rule.address.symbol or rule.address.api_key_id,
         code=rule.code,
         change=change,
         version=rule.version,

@@ -13,7 +13,7 @@ from openbell_server.adapters.postgres import audit_log, named_queries
 from openbell_server.adapters.postgres.access import account_changes
 from openbell_server.adapters.postgres.connection import Connection, DatabaseClock, PostgresStore, Role, transaction
 from openbell_server.adapters.postgres.controls.control_events import append_rule_changed
-from openbell_server.application.controls.ports.rules import OrganizationStanding, RuleChange
+from openbell_server.application.controls.ports.rules import OrganizationStanding, RuleChange, RuleFilter
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.controls import loosening
@@ -29,10 +29,8 @@ from openbell_server.domain.controls.rules import (
     StoredRule,
 )
 from openbell_server.domain.errors import InvalidCommand, Problem
-from openbell_server.domain.identifiers import OrganizationId
+from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
 
-# There are fewer kinds of control than this.
-RULES_MAX: Final = 100
 # Each attempt waits for the lock timeout (2 s). An executor that hangs loses its open door within ten seconds, so a
 # halt must retry for longer than that.
 TRIES_MAX: Final = 6
@@ -48,13 +46,23 @@ class PostgresRuleStore(PostgresStore):
         return None if row is None else OrganizationStanding(row["disabled"], frozenset(row["entitlements"]))
 
     async def find_rule(self, address: Address, code: str) -> StoredRule | None:
-        async with transaction(self.pool, self._role(address), address.organization_id) as connection:
+        async with transaction(self.pool, self._role(address.scope), address.organization_id) as connection:
             return _unless_removed(await find_with_removed(connection, address, code))
 
-    async def list_rules(self, address: Address) -> list[StoredRule]:
-        async with transaction(self.pool, self._role(address), address.organization_id) as connection:
-            rows = _queries.list_rules(connection, **_place(address), row_limit=RULES_MAX)
-            return [_rule(address, row) async for row in rows]
+    async def list_rules(self, wanted: RuleFilter, after: int, limit: int) -> list[tuple[int, StoredRule]]:
+        async with transaction(self.pool, self._role(wanted.scope), wanted.organization_id) as connection:
+            rows = _queries.list_rules(
+                connection,
+                organization_id=wanted.organization_id,
+                scope=wanted.scope,
+                account_id=wanted.account_id,
+                of_whom=wanted.subject,
+                environment=wanted.environment,
+                switches=wanted.switches,
+                after_number=after,
+                row_limit=limit,
+            )
+            return [(row["number"], _rule(_address(wanted.organization_id, row), row)) async for row in rows]
 
     async def save_rule(
         self,
@@ -84,7 +92,7 @@ class PostgresRuleStore(PostgresStore):
     ) -> StoredRule | None:
         # Before the transaction, because a task that holds a connection must not wait for another one.
         (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
-        async with transaction(self.pool, self._role(address), address.organization_id) as connection:
+        async with transaction(self.pool, self._role(address.scope), address.organization_id) as connection:
             await _begin(connection, address)
             before = _unless_removed(await find_with_removed(connection, address, code))
             _require_version(before, expected)
@@ -108,14 +116,14 @@ class PostgresRuleStore(PostgresStore):
         return _unless_removed(after)
 
     async def history(self, address: Address, code: str, before_version: int | None, limit: int) -> list[RuleChange]:
-        async with transaction(self.pool, self._role(address), address.organization_id) as connection:
+        async with transaction(self.pool, self._role(address.scope), address.organization_id) as connection:
             rows = _queries.list_changes(
                 connection, **_place(address), code=code, before_version=before_version, row_limit=limit
             )
             return [_change(address, row) async for row in rows]
 
-    def _role(self, address: Address) -> Role:
-        return Role.OPERATOR if address.scope is Scope.PLATFORM else self.role
+    def _role(self, scope: Scope | None) -> Role:
+        return Role.OPERATOR if scope is Scope.PLATFORM else self.role
 
 
 class OperatorRuleStore(PostgresRuleStore):
@@ -310,6 +318,17 @@ def _change(address: Address, row: asyncpg.Record) -> RuleChange:
         reason=row["reason"],
         principal=(row["principal_type"], row["principal_id"]),
         changed_at=row["changed_at"],
+    )
+
+
+def _address(organization_id: OrganizationId, row: asyncpg.Record) -> Address:
+    scope, subject = Scope(row["scope"]), row["subject"]
+    return Address(
+        organization_id=organization_id,
+        scope=scope,
+        account_id=None if row["of_account"] is None else AccountId(row["of_account"]),
+        symbol=Symbol(subject.partition(" ")[2]) if scope is Scope.SYMBOL else None,
+        api_key_id=subject if scope is Scope.KEY else None,
     )
 
 

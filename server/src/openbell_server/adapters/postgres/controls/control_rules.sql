@@ -36,14 +36,24 @@ select r.code, r.terms, r.version, r.reason, r.created_at, r.updated_at, r.princ
 from control_rules r, clock_timestamp() t (now)
 where r.organization_id = :organization_id and r.scope = :scope and r.subject = :of_whom and r.code = :code;
 
--- name: list_rules(organization_id, scope, of_whom, row_limit)
-select r.code, r.terms, r.version, r.reason, r.created_at, r.updated_at, r.principal_type, r.principal_id,
+-- name: list_rules(organization_id, scope, account_id, of_whom, environment, switches, after_number, row_limit)
+-- Values that are null do not filter. A caller of one environment does not see accounts and keys of the other.
+select r.number, r.scope, r.subject, r.of_account, r.code, r.terms, r.version, r.reason, r.created_at, r.updated_at,
+    r.principal_type, r.principal_id,
     case when r.override_expires_at > t.now then r.override_terms end as override_terms,
     case when r.override_expires_at > t.now then r.override_expires_at end as override_expires_at
-from control_rules r, clock_timestamp() t (now)
-where r.organization_id = :organization_id and r.scope = :scope and r.subject = :of_whom
+from control_rules r
+cross join clock_timestamp() t (now)
+left join accounts a on a.organization_id = r.organization_id and a.account_id = r.of_account
+left join api_keys k on r.scope = 'KEY' and k.organization_id = r.organization_id and k.api_key_id::text = r.subject
+where r.organization_id = :organization_id and r.number > :after_number
+    and (:scope::text is null or r.scope = :scope)
+    and (:account_id::uuid is null or r.of_account = :account_id)
+    and (:of_whom::text is null or r.subject = :of_whom)
+    and (:switches::boolean is null or (r.code = 'SWITCH') = :switches)
+    and (:environment::text is null or coalesce(a.environment, k.environment, :environment) = :environment)
     and (r.terms is not null or r.override_expires_at > t.now)
-order by r.code limit :row_limit;
+order by r.number limit :row_limit;
 
 -- name: save_rule(organization_id, scope, of_whom, code, account_id, terms, override_terms, override_expires_at, reason, principal_type, principal_id)^
 -- If the rule was removed before, its version continues and created_at is set again.

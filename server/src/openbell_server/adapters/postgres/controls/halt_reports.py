@@ -43,7 +43,7 @@ class PostgresHaltReports(PostgresStore):
 
 
 async def _effects(connection: Connection, where: dict[str, Any], halt: Halt) -> tuple[HaltFigures, list[InFlight]]:
-    scope = {"halted_at": halt.halted_at, "symbol": halt.switch.symbol, "of_key": halt.switch.key_id}
+    scope = {"halted_at": halt.halted_at, "symbol": halt.switch.symbol, "of_key": halt.switch.api_key_id}
     figures = HaltFigures(**await _queries.halt_figures(connection, **where, **scope))
     if halt.switch.state is SwitchState.REDUCE_ONLY:
         figures = figures.all_reducing()

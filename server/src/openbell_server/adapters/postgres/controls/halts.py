@@ -93,7 +93,7 @@ async def _append_switch_changed(
         scope=switch.scope,
         account_id=None if above else account.account_id,
         symbol=switch.symbol,
-        key_id=switch.subject if switch.scope is Scope.KEY else None,
+        api_key_id=switch.subject if switch.scope is Scope.KEY else None,
     )
     rule = await find_with_removed(connection, address, SWITCH)
     if rule is None:

@@ -150,14 +150,14 @@ def _rule(
     parameters: object,
     version: int | None,
     symbol: Symbol | None = None,
-    key_id: str | None = None,
+    api_key_id: str | None = None,
 ) -> Rule:
     return Rule(
         code=code,
         scope=scope,
         subject=subject,
         symbol=symbol,
-        key_id=key_id,
+        api_key_id=api_key_id,
         parameters=parameters,
         mode=Mode.HARD,
         on_missing=None,
@@ -219,7 +219,7 @@ def _addressed(row: asyncpg.Record) -> Rule:
         parameters=None,
         version=row["version"],
         symbol=Symbol(subject.rpartition(" ")[2]) if scope is Scope.SYMBOL else None,
-        key_id=subject if scope is Scope.KEY else None,
+        api_key_id=subject if scope is Scope.KEY else None,
     )
 
 

@@ -67,6 +67,6 @@ def door_facts_of(row: asyncpg.Record) -> DoorFacts:
         organization_disabled=row["organization_disabled"],
         account_disabled=row["account_disabled"],
         principal_revoked=row["principal_revoked"],
-        key_id=row["principal_id"] if row["principal_type"] == PrincipalKind.API_KEY else None,
+        api_key_id=row["principal_id"] if row["principal_type"] == PrincipalKind.API_KEY else None,
         deadline=row["deadline"],
     )

@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Protocol
 
 from openbell_server.application.ports.accept_step import Acceptance, Submission
-from openbell_server.domain.access.accounts import TradingAccount
+from openbell_server.domain.access.accounts import Environment, TradingAccount
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.controls.facts import CommandFacts, Exposure, Need, Rate, ReferencePrice
+from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.controls.receipts import Receipt
 from openbell_server.domain.controls.rules import Address, Override, Rule, RuleBook, RuleTerms, StoredRule
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, ReceiptId, Symbol
@@ -30,6 +31,20 @@ class RuleChange:
     changed_at: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFilter:
+    """Which rules of an organization to list; None: of every scope, account, key and environment."""
+
+    organization_id: OrganizationId
+    scope: Scope | None = None
+    account_id: AccountId | None = None
+    # The account and a symbol, or the key.
+    subject: str | None = None
+    environment: Environment | None = None
+    # None: rules and switches.
+    switches: bool | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class OrganizationStanding:
     disabled: bool
@@ -45,8 +60,8 @@ class RuleStore(Protocol):
     async def find_rule(self, address: Address, code: str) -> StoredRule | None:
         """None if there is no rule or it was removed."""
 
-    async def list_rules(self, address: Address) -> list[StoredRule]:
-        """Ordered by code."""
+    async def list_rules(self, wanted: RuleFilter, after: int, limit: int) -> list[tuple[int, StoredRule]]:
+        """Rules with their numbers, in the order in which they were first set, beginning after a number."""
 
     async def save_rule(
         self,

@@ -82,7 +82,7 @@ def rules_of_symbol(
             scope=Scope.SYMBOL,
             subject=f"{account_id} {symbol}",
             symbol=symbol,
-            key_id=None,
+            api_key_id=None,
             parameters=each,
             mode=Mode.HARD,
             on_missing=None,
@@ -105,7 +105,7 @@ def rules_by_default(environment: Environment, rules: Sequence[Rule]) -> list[Ru
             scope=Scope.PLATFORM,
             subject="",
             symbol=None,
-            key_id=None,
+            api_key_id=None,
             parameters=each,
             mode=Mode.HARD,
             on_missing=None,
@@ -322,7 +322,7 @@ def _judge_age(rule: Rule, command: CommandFacts, facts: Facts) -> Finding | Non
         return _judge_deadline(rule, command, facts)
     assert isinstance(parameters, MaxAge)
     if command.age is None or any(
-        each.applies(command.symbol, command.key_id, facts.now) for each in parameters.yields_to
+        each.applies(command.symbol, command.api_key_id, facts.now) for each in parameters.yields_to
     ):
         return None
     limit = parameters.max_age_millis

@@ -14,7 +14,10 @@ from openbell_server.domain.access.accounts import (
     AccountRecord,
     Environment,
     NewAccount,
+    PaperProfile,
     SessionState,
+    broker_and_profile,
+    broker_with_profile,
 )
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.access.credentials import CredentialStatus
@@ -54,12 +57,15 @@ class NewAccountBody(Struct, forbid_unknown_fields=True, frozen=True):
     name: NameText
     broker: BrokerText
     environment: Environment
+    profile: PaperProfile | None = None
     external_account_id: ExternalIdText | None = None
     base_currency: CurrencyText = "USD"
     timezone: ZoneText = "UTC"
 
     def to_new(self) -> NewAccount:
-        return NewAccount(**structs.asdict(self))
+        fields = structs.asdict(self)
+        broker = broker_with_profile(fields.pop("broker"), fields.pop("profile"))
+        return NewAccount(broker=broker, **fields)
 
 
 class AccountChangeBody(Struct, forbid_unknown_fields=True, frozen=True):
@@ -94,6 +100,7 @@ class AccountBody(Struct, frozen=True):
     created_at: Moment
     updated_at: Moment
     version: int
+    profile: PaperProfile | UnsetType = UNSET
     external_account_id: str | UnsetType = UNSET
     disabled_reason: str | UnsetType = UNSET
     closed_at: Moment | UnsetType = UNSET
@@ -117,7 +124,7 @@ def account_routes(enter: Enter, manage: ManageAccounts) -> Router:
     async def list_accounts(request: AnyRequest) -> AccountPageBody:
         caller = await enter(request, Operation.READ_ACCOUNTS)
         page = await manage.page(caller, *page_of(request))
-        data = [body_from(AccountBody, record) for record in page.rows]
+        data = [_body(record) for record in page.rows]
         return AccountPageBody(data, page.next_cursor, page.last_cursor)
 
     @get("/{account_id:uuid}")
@@ -143,5 +150,10 @@ def account_routes(enter: Enter, manage: ManageAccounts) -> Router:
     )
 
 
+def _body(record: AccountRecord) -> AccountBody:
+    broker, profile = broker_and_profile(record.broker)
+    return body_from(AccountBody, record, broker=broker, profile=profile)
+
+
 def _answer(record: AccountRecord, headers: dict[str, str] | None = None) -> Response[AccountBody]:
-    return Response(body_from(AccountBody, record), headers={**etag_of(record.version), **(headers or {})})
+    return Response(_body(record), headers={**etag_of(record.version), **(headers or {})})

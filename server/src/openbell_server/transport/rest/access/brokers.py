@@ -9,7 +9,7 @@ from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
 from openbell_server.application.ports.broker import BrokerDefinition, CredentialForm, ReplaceSupport
-from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.access.accounts import Environment, PaperProfile, broker_and_profile
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.orders.broker_guarantees import IdClass, LookUp
 from openbell_server.domain.orders.intents import ActionType
@@ -62,6 +62,8 @@ class BrokerBody(Struct, frozen=True):
     """A broker and its capabilities."""
 
     name: str
+    # Of the paper broker, which has one entry for each.
+    profile: PaperProfile | None
     environments: list[Environment]
     order_types: list[OrderType]
     times_in_force: list[TimeInForce]
@@ -98,10 +100,12 @@ def broker_route(enter: Enter, brokers: Mapping[str, BrokerDefinition]) -> HTTPR
 
 def broker_body(broker: BrokerDefinition) -> BrokerBody:
     can = broker.capabilities
+    name, profile = broker_and_profile(broker.name)
     return body_from(
         BrokerBody,
         can,
-        name=broker.name,
+        name=name,
+        profile=profile,
         environments=_in_order(Environment, can.environments),
         order_types=_in_order(OrderType, can.order_types),
         times_in_force=_in_order(TimeInForce, can.times_in_force),

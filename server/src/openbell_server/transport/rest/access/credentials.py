@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from openbell_server.application.access.manage_credentials import Filled, ManageCredentials, read_form
 from openbell_server.application.ports.broker import CredentialForm
+from openbell_server.domain.access.accounts import broker_and_profile
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.access.credentials import Credential, CredentialStatus
 from openbell_server.domain.errors import InvalidCommand, Problem
@@ -103,4 +104,5 @@ def _without_names(problem: Problem) -> Problem:
 
 
 def _answer(credential: Credential) -> Response[CredentialBody]:
-    return Response(body_from(CredentialBody, credential), headers=etag_of(credential.version))
+    broker, _ = broker_and_profile(credential.broker)
+    return Response(body_from(CredentialBody, credential, broker=broker), headers=etag_of(credential.version))

@@ -51,7 +51,7 @@ class ProposedRuleBody(Struct, forbid_unknown_fields=True, frozen=True):
     mode: Mode = Mode.HARD
     on_missing: OnMissing | None = None
     symbol: SymbolText | None = None
-    key_id: KeyText | None = None
+    api_key_id: KeyText | None = None
 
     def to_rule(self) -> ProposedRule:
         return ProposedRule(**structs.asdict(self))
@@ -89,7 +89,7 @@ class RuleTallyBody(Struct, frozen=True):
     would_refuse: int
     undecided: int
     symbol: str | UnsetType = UNSET
-    key_id: str | UnsetType = UNSET
+    api_key_id: str | UnsetType = UNSET
 
 
 class BacktestFindingBody(Struct, frozen=True):

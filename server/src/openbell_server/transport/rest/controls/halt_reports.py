@@ -62,7 +62,7 @@ class HaltBody(Struct, frozen=True):
     # An operator of the platform has no id here.
     principal_id: str | UnsetType = UNSET
     symbol: str | UnsetType = UNSET
-    key_id: str | UnsetType = UNSET
+    api_key_id: str | UnsetType = UNSET
     reason: str | UnsetType = UNSET
 
 
@@ -144,6 +144,6 @@ def _halt_body(halt: Halt, figures: HaltFigures, in_flight: list[InFlightBody]) 
             last_confirmed_at=figures.last_confirmed_at,
         ),
         symbol=switch.symbol,
-        key_id=switch.key_id,
+        api_key_id=switch.api_key_id,
         reason=halt.reason,
     )

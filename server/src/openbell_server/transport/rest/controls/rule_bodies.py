@@ -51,8 +51,8 @@ class TermsBody(Struct, frozen=True):
     expires_at: Moment | UnsetType = UNSET
 
 
-class AddressBody(Struct, frozen=True):
-    """Where a rule or switch is set."""
+class PlacedBody(Struct, frozen=True, kw_only=True):
+    """What rules and switches have in common: where they are set."""
 
     organization_id: UUID
     scope: Scope
@@ -61,11 +61,10 @@ class AddressBody(Struct, frozen=True):
     api_key_id: UUID | UnsetType = UNSET
 
 
-class RuleBody(Struct, frozen=True):
+class RuleBody(PlacedBody, frozen=True, kw_only=True):
     """A rule: its permanent terms, its override, and which of them is in force."""
 
     code: str
-    address: AddressBody
     in_force: TermsBody
     version: int
     created_at: Moment
@@ -78,7 +77,7 @@ class RuleBody(Struct, frozen=True):
 
 
 class RuleListBody(PageOf[RuleBody], frozen=True):
-    """All rules at one address."""
+    """A page of rules, in the order in which they were first set."""
 
 
 class RuleChangeBody(Struct, frozen=True):
@@ -98,10 +97,9 @@ class RuleChangePageBody(PageOf[RuleChangeBody], frozen=True):
     """A page of changes, newest first."""
 
 
-class SwitchBody(Struct, frozen=True):
+class SwitchBody(PlacedBody, frozen=True, kw_only=True):
     """A switch; one that was never set is ACTIVE at version 0."""
 
-    address: AddressBody
     status: SwitchState
     cancel_working: bool
     version: int
@@ -110,6 +108,10 @@ class SwitchBody(Struct, frozen=True):
     updated_at: Moment | UnsetType = UNSET
     principal_type: str | UnsetType = UNSET
     principal_id: str | UnsetType = UNSET
+
+
+class SwitchListBody(PageOf[SwitchBody], frozen=True):
+    """A page of switches, in the order in which they were first set."""
 
 
 def rule_body(rule: StoredRule) -> RuleBody:
@@ -122,7 +124,11 @@ def rule_body(rule: StoredRule) -> RuleBody:
     return body_from(
         RuleBody,
         rule,
-        address=_address_body(rule.address),
+        organization_id=rule.address.organization_id,
+        scope=rule.address.scope,
+        account_id=rule.address.account_id,
+        symbol=rule.address.symbol,
+        api_key_id=_key_id(rule.address),
         in_force=in_force,
         principal_type=principal_type,
         principal_id=principal_id,
@@ -135,15 +141,41 @@ def change_page_body(page: Page[RuleChange]) -> RuleChangePageBody:
     return RuleChangePageBody([_change_body(change) for change in page.rows], page.next_cursor, page.last_cursor)
 
 
-def switch_body(address: Address, switch: StoredRule | None) -> SwitchBody:
-    if switch is None:
-        return SwitchBody(_address_body(address), SwitchState.ACTIVE, cancel_working=False, version=0)
+def rule_list_body(page: Page[StoredRule]) -> RuleListBody:
+    return RuleListBody([rule_body(rule) for rule in page.rows], page.next_cursor, page.last_cursor)
+
+
+def switch_list_body(page: Page[StoredRule]) -> SwitchListBody:
+    return SwitchListBody([switch_body(switch) for switch in page.rows], page.next_cursor, page.last_cursor)
+
+
+def unset_switch_list_body(address: Address) -> SwitchListBody:
+    """The list of one switch that was never set."""
+    key_id = _key_id(address)
+    found = SwitchBody(
+        organization_id=address.organization_id,
+        scope=address.scope,
+        account_id=UNSET if address.account_id is None else address.account_id,
+        symbol=UNSET if address.symbol is None else address.symbol,
+        api_key_id=UNSET if key_id is None else key_id,
+        status=SwitchState.ACTIVE,
+        cancel_working=False,
+        version=0,
+    )
+    return SwitchListBody([found])
+
+
+def switch_body(switch: StoredRule) -> SwitchBody:
     assert switch.terms is not None, "a switch is never set for a time"
     principal_type, principal_id = switch.principal
     return body_from(
         SwitchBody,
         switch,
-        address=_address_body(address),
+        organization_id=switch.address.organization_id,
+        scope=switch.address.scope,
+        account_id=switch.address.account_id,
+        symbol=switch.address.symbol,
+        api_key_id=_key_id(switch.address),
         status=switch_state(switch),
         cancel_working=switch.terms.parameters.get("cancel_working", False),
         principal_type=principal_type,
@@ -157,8 +189,8 @@ def _terms_body(set_: RuleTerms | Override) -> TermsBody:
     return body_from(TermsBody, terms, parameters=dict(terms.parameters), expires_at=expires_at)
 
 
-def _address_body(address: Address) -> AddressBody:
-    return body_from(AddressBody, address, api_key_id=None if address.key_id is None else UUID(address.key_id))
+def _key_id(address: Address) -> UUID | None:
+    return None if address.api_key_id is None else UUID(address.api_key_id)
 
 
 def _change_body(change: RuleChange) -> RuleChangeBody:

@@ -1,7 +1,7 @@
 """Builds the OpenAPI 3.1 document from the application's routes and the table of operations."""
 
 import http
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -78,8 +78,9 @@ def openapi_document(app: Litestar, *, below: str = "/") -> Json:
     shown_tags = {TAG_OF[row.operation_id] for row in shown}
     schemas = _schemas(shown)
     paths: dict[str, Json] = {}
+    common = _common_codes()
     for row in shown:
-        paths.setdefault(row.path, {})[row.method.lower()] = _operation(row)
+        paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, common)
     document: Json = {
         "openapi": "3.1.0",
         "info": {
@@ -91,6 +92,8 @@ def openapi_document(app: Litestar, *, below: str = "/") -> Json:
         },
         "servers": [{"url": "/"}],
         "tags": [{"name": name, "description": text} for name, text in TAGS.items() if name in shown_tags],
+        # Of every operation with a credential; each operation has the others that it can answer.
+        "x-openbell-codes": common,
         "paths": paths,
         "components": {
             "schemas": schemas,
@@ -123,6 +126,11 @@ def codes_of(row: Described) -> list[str]:
     return [code for code in CODES if code in codes]
 
 
+def _common_codes() -> list[str]:
+    every = [codes_of(row) for row in OPERATIONS if row.rule is not None]
+    return [code for code in CODES if all(code in codes for codes in every)]
+
+
 def _codes_of_rule(rule: Rule) -> set[str]:
     codes = {"ambiguous_credentials", "unauthenticated", "permission_denied", "rate_limited", rule.wrong_kind_error}
     if rule.permissions is not None:
@@ -148,7 +156,7 @@ def _rows(app: Litestar) -> Iterator[Described]:
                 yield rows[method, route.path_format]
 
 
-def _operation(row: Described) -> Json:
+def _operation(row: Described, common: Collection[str]) -> Json:
     parameters = [*row.parameters, *([ORGANIZATION] if row.rule is not None and row.rule.scoped else [])]
     operation: Json = {
         "operationId": row.operation_id,
@@ -159,7 +167,7 @@ def _operation(row: Described) -> Json:
         "responses": {str(row.status): _success(row), **_errors(row)},
         "security": [{scheme: []} for scheme in row.schemes],
         "x-openbell-callers": row.callers,
-        "x-openbell-codes": {str(status): codes for status, codes in _codes_by_status(row).items()},
+        "x-openbell-codes": [code for code in codes_of(row) if row.rule is None or code not in common],
     }
     if row.operation is not None:
         operation["x-openbell-operation"] = row.operation.name

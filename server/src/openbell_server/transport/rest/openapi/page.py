@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from openbell_server.domain.errors import CODES
-from openbell_server.transport.rest.openapi.references import resolved
+from openbell_server.transport.rest.openapi.references import all_codes, resolved
 
 _STYLE: Final = files("openbell_server.transport.rest.openapi").joinpath("page.css").read_text()
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
@@ -180,17 +180,12 @@ def _success(status: str, response: Schema) -> list[str]:
 
 def _errors(operation: Schema, document: dict[str, Any]) -> str:
     rows = []
-    for status, codes in operation["x-openbell-codes"].items():
+    for code in all_codes(operation, document):
+        status = str(CODES[code].status)
         is_plain = "text/plain" in resolved(document, operation["responses"][status])["content"]
         note = " <small>(plain text)</small>" if is_plain else ""
-        rows += [
-            (
-                escape(status),
-                f'<a href="#error-{escape(code)}"><code>{escape(code)}</code></a>',
-                escape(CODES[code].title) + note,
-            )
-            for code in codes
-        ]
+        link = f'<a href="#error-{escape(code)}"><code>{escape(code)}</code></a>'
+        rows.append((status, link, escape(CODES[code].title) + note))
     return _table(("Status", "Code", "Meaning"), rows)
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 Json = dict[str, Any]
@@ -21,6 +21,12 @@ def share_parameters(document: Json) -> None:
             {"$ref": f"#/components/parameters/{names[_text(each)]}"} if _text(each) in names else each
             for each in holder["parameters"]
         ]
+
+
+def all_codes(operation: Mapping[str, Any], document: Json) -> list[str]:
+    """The error codes of an operation: its own, and with a credential those of all operations."""
+    common = document["x-openbell-codes"] if operation["security"] else []
+    return [*operation["x-openbell-codes"], *common]
 
 
 def resolved(document: Json, part: Json) -> Json:

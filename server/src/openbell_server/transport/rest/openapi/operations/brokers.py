@@ -21,6 +21,7 @@ from openbell_server.transport.rest.openapi.operation import Described
 # Not a real broker.
 _EXAMPLE: Final = BrokerBody(
     name="example",
+    profile=None,
     environments=[Environment.PAPER, Environment.LIVE],
     order_types=[OrderType.MARKET, OrderType.LIMIT],
     times_in_force=[TimeInForce.DAY, TimeInForce.GOOD_TILL_CANCEL],

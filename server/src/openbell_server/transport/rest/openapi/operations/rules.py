@@ -1,6 +1,6 @@
-"""OpenAPI rows of rules and switches, for every scope."""
+"""OpenAPI rows of rules and switches."""
 
-from collections.abc import Iterator
+from dataclasses import replace as replace_of
 from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
@@ -8,54 +8,72 @@ from uuid import UUID
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from openbell_server.application.controls.set_rules import Place
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.controls.findings import Mode, Scope
 from openbell_server.domain.controls.rules import SwitchState
 from openbell_server.transport.rest.controls.rule_bodies import (
-    AddressBody,
     RuleBody,
     RuleChangeBody,
     RuleChangePageBody,
     RuleListBody,
     RuleRequest,
     SwitchBody,
+    SwitchListBody,
     SwitchRequest,
     TermsBody,
 )
-from openbell_server.transport.rest.openapi.operation import ETAG, IF_MATCH, LIMIT, NEXT_CURSOR, Described, Parameter
+from openbell_server.transport.rest.openapi.operation import (
+    ETAG,
+    IF_MATCH,
+    LIMIT,
+    NEXT_CURSOR,
+    SYMBOL_PATTERN,
+    Described,
+    Parameter,
+)
 
 _NOON: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
 _EVENING: Final = datetime(2036, 1, 5, 21, tzinfo=UTC)
 _ACCOUNT: Final = UUID("01981d3c-7a00-7000-8000-000000000002")
 _ORGANIZATION: Final = UUID("01981d3c-7a00-7000-8000-000000000001")
 _KEY: Final = UUID("01981d3c-7a00-7000-8000-000000000007")
-_OF: Final = {
-    Scope.ORGANIZATION: (
-        "Organization",
-        "/v1/controls/organization",
-        "the organization",
-        AddressBody(organization_id=_ORGANIZATION, scope=Scope.ORGANIZATION),
+_SCOPES: Final = [scope for scope in Scope if scope is not Scope.PLATFORM]
+_FILTERS: Final = (
+    Parameter(
+        name="scope",
+        description="Only this scope. Without it: every scope.",
+        schema={"type": "string", "enum": _SCOPES},
+        example="ACCOUNT",
     ),
-    Scope.ACCOUNT: (
-        "Account",
-        "/v1/controls/accounts/{account_id}",
-        "an account",
-        AddressBody(organization_id=_ORGANIZATION, scope=Scope.ACCOUNT, account_id=_ACCOUNT),
+    Parameter(
+        name="account_id",
+        description="Only this account and its symbols.",
+        schema={"type": "string", "format": "uuid"},
+        example=str(_ACCOUNT),
     ),
-    Scope.SYMBOL: (
-        "Symbol",
-        "/v1/controls/accounts/{account_id}/symbols/{symbol}",
-        "a symbol on an account",
-        AddressBody(organization_id=_ORGANIZATION, scope=Scope.SYMBOL, account_id=_ACCOUNT, symbol="AAPL"),
+    Parameter(
+        name="symbol",
+        description="Only this symbol of the account, in any spelling that its broker accepts.",
+        schema={"type": "string", "pattern": SYMBOL_PATTERN},
+        example="AAPL",
     ),
-    Scope.KEY: (
-        "Key",
-        "/v1/controls/keys/{api_key_id}",
-        "an API key",
-        AddressBody(organization_id=_ORGANIZATION, scope=Scope.KEY, api_key_id=_KEY),
+    Parameter(
+        name="api_key_id",
+        description="Only this API key.",
+        schema={"type": "string", "format": "uuid"},
+        example=str(_KEY),
     ),
-}
+)
+_PLACE: Final = (
+    replace_of(_FILTERS[0], description="Where: ORGANIZATION, ACCOUNT, SYMBOL or KEY.", required=True),
+    replace_of(_FILTERS[1], description="The account; required with the scopes ACCOUNT and SYMBOL, and only there."),
+    replace_of(
+        _FILTERS[2],
+        description="The symbol, in any spelling that its broker accepts; required with the scope SYMBOL, and only "
+        "there.",
+    ),
+    replace_of(_FILTERS[3], description="The id of the API key; required with the scope KEY, and only there."),
+)
 _REASON: Final = Parameter(
     name="reason",
     description="The reason for the removal, for the history.",
@@ -73,96 +91,107 @@ _LOOSENS: Final = (
 )
 
 
-def _rule_example(address: AddressBody) -> RuleBody:
-    return RuleBody(
-        code="QTY_MAX",
-        address=address,
-        in_force=_OVERRIDE,
-        version=2,
-        created_at=_NOON,
-        updated_at=_NOON,
-        principal_type="USER",
-        principal_id="user_01H0000000000000000000",
-        terms=_TERMS,
-        override=_OVERRIDE,
-        reason="a large rebalance today",
-    )
-
-
-def _switch_example(address: AddressBody) -> SwitchBody:
-    return SwitchBody(
-        address=address,
-        status=SwitchState.HALTED,
-        cancel_working=True,
-        version=3,
-        reason="a runaway strategy",
-        created_at=_NOON,
-        updated_at=_NOON,
-        principal_type="USER",
-        principal_id="user_01H0000000000000000000",
-    )
-
-
-def _reads(name: str, path: str, whose: str, address: AddressBody) -> Iterator[Described]:
-    rule = _rule_example(address)
-    yield Described(
-        path=f"{path}/rules",
-        operation_id=f"list{name}Rules",
-        summary=f"List the rules of {whose}",
-        description="All rules at this scope, by code, with the terms in force and their expiry. The switch is not "
-        "included.",
+_OF_ACCOUNT: Final = (
+    "ORGANIZATION and KEY take an admin; ACCOUNT and SYMBOL also a key with a permission to edit controls."
+)
+_RULE: Final = RuleBody(
+    organization_id=_ORGANIZATION,
+    scope=Scope.ACCOUNT,
+    account_id=_ACCOUNT,
+    code="QTY_MAX",
+    in_force=_OVERRIDE,
+    version=2,
+    created_at=_NOON,
+    updated_at=_NOON,
+    principal_type="USER",
+    principal_id="user_01H0000000000000000000",
+    terms=_TERMS,
+    override=_OVERRIDE,
+    reason="a large rebalance today",
+)
+_SWITCH: Final = SwitchBody(
+    organization_id=_ORGANIZATION,
+    scope=Scope.ACCOUNT,
+    account_id=_ACCOUNT,
+    status=SwitchState.HALTED,
+    cancel_working=True,
+    version=3,
+    reason="a runaway strategy",
+    created_at=_NOON,
+    updated_at=_NOON,
+    principal_type="USER",
+    principal_id="user_01H0000000000000000000",
+)
+_CHANGE: Final = RuleChangeBody(
+    _RULE.code,
+    2,
+    _NOON,
+    _RULE.principal_type,
+    _RULE.principal_id,
+    before=replace(_RULE, in_force=_TERMS, override=UNSET, version=1, reason="fat fingers"),
+    after=_RULE,
+    reason="a large rebalance today",
+)
+_CURSOR: Final = "AAAAAAAAACpTb3B1YmJsaWNfa2V"
+_READS: Final = (
+    Described(
+        path="/v1/controls/rules",
+        operation_id="listRules",
+        summary="List rules",
+        description="The rules of the organization, of one scope, or of one account, symbol or key, with the terms in "
+        "force and their expiry, in the order in which they were first set. Switches are not included.",
         operation=Operation.READ_CONTROLS,
-        answer_example=RuleListBody([rule]),
-    )
-    yield Described(
-        path=f"{path}/rules/{{code}}",
-        operation_id=f"show{name}Rule",
-        summary=f"Read a rule of {whose}",
-        description="The rule, or 404 if none is set. An expired override is not shown.",
-        operation=Operation.READ_CONTROLS,
-        answer_example=rule,
-        answer_headers={"ETag": ETAG},
+        answer_example=RuleListBody([_RULE], None, _CURSOR),
+        parameters=(*_FILTERS, NEXT_CURSOR, LIMIT),
         codes=("not_found",),
-    )
-    yield Described(
-        path=f"{path}/switch",
-        operation_id=f"show{name}Switch",
-        summary=f"Read the switch of {whose}",
-        description="ACTIVE at version 0 if it was never set. A wider scope may be stricter.",
+    ),
+    Described(
+        path="/v1/controls/rules/{code}",
+        operation_id="showRule",
+        summary="Read a rule",
+        description="The rule, or 404 if none is set there. An expired override is not shown.",
         operation=Operation.READ_CONTROLS,
-        answer_example=_switch_example(address),
+        answer_example=_RULE,
         answer_headers={"ETag": ETAG},
-    )
-
-
-def _histories(name: str, path: str, whose: str, address: AddressBody) -> Iterator[Described]:
-    rule = _rule_example(address)
-    first = replace(rule, in_force=_TERMS, override=UNSET, version=1, reason="fat fingers")
-    who = (rule.principal_type, rule.principal_id)
-    change = RuleChangeBody(rule.code, 2, _NOON, *who, before=first, after=rule, reason="a large rebalance today")
-    for what, below in (("Rule", "/rules/{code}"), ("Switch", "/switch")):
-        yield Described(
-            path=f"{path}{below}/history",
-            operation_id=f"list{name}{what}Changes",
-            summary=f"Read the history of {'a rule' if what == 'Rule' else 'the switch'} of {whose}",
+        parameters=_PLACE,
+        codes=("not_found",),
+    ),
+    Described(
+        path="/v1/controls/switches",
+        operation_id="listSwitches",
+        summary="List switches",
+        description="The switches that were ever set, in that order: what is halted, and where. If the query names one "
+        "place with its scope, exactly one switch, ACTIVE at version 0 if it was never set. A wider scope may be "
+        "stricter.",
+        operation=Operation.READ_CONTROLS,
+        answer_example=SwitchListBody([_SWITCH], None, _CURSOR),
+        parameters=(*_FILTERS, NEXT_CURSOR, LIMIT),
+        codes=("not_found",),
+    ),
+    *(
+        Described(
+            path=f"/v1/controls/{below}/history",
+            operation_id=f"list{what}Changes",
+            summary=f"Read the history of {whose}",
             description="All changes, newest first: who, when, why, and the values before and after. Versions are "
             "never reused, also if a rule is removed and set again.",
             operation=Operation.READ_CONTROLS,
-            answer_example=RuleChangePageBody([change], None, "AAAAAAAAACpTb3B1YmJsaWNfa2V"),
-            parameters=(NEXT_CURSOR, LIMIT),
+            answer_example=RuleChangePageBody([_CHANGE], None, _CURSOR),
+            parameters=(*_PLACE, NEXT_CURSOR, LIMIT),
             codes=("not_found",),
         )
-
-
-def _writes(name: str, path: str, whose: str, address: AddressBody, edit: Operation) -> Iterator[Described]:
-    yield Described(
+        for what, whose, below in (("Rule", "a rule", "rules/{code}"), ("Switch", "a switch", "switches"))
+    ),
+)
+_WRITES: Final = (
+    Described(
         method="PUT",
-        path=f"{path}/rules/{{code}}",
-        operation_id=f"put{name}Rule",
-        summary=f"Set a rule of {whose}",
+        path="/v1/controls/rules/{code}",
+        operation_id="putRule",
+        summary="Set a rule",
         description="Sets permanent terms, which ends an override; with expires_at it sets an override until then. In "
-        f"mode shadow a rule refuses nothing; the receipt shows its result. {_LOOSENS} {_MEANS}",
-        operation=edit,
+        f"mode SHADOW a rule refuses nothing; the receipt shows its result. {_OF_ACCOUNT} {_LOOSENS} {_MEANS}",
+        operation=Operation.EDIT_CONTROLS,
         body=RuleRequest,
         body_examples={
             "for good": {"mode": "HARD", "parameters": {"quantity": "500"}, "reason": "fat fingers"},
@@ -173,43 +202,40 @@ def _writes(name: str, path: str, whose: str, address: AddressBody, edit: Operat
                 "reason": "a large rebalance today",
             },
         },
-        answer_example=_rule_example(address),
+        answer_example=_RULE,
         answer_headers={"ETag": ETAG},
-        parameters=(IF_MATCH,),
+        parameters=(*_PLACE, IF_MATCH),
         codes=("organization_disabled",),
-    )
-    yield Described(
+    ),
+    Described(
         method="DELETE",
-        path=f"{path}/rules/{{code}}",
-        operation_id=f"delete{name}Rule",
-        summary=f"Remove a rule of {whose}",
-        description=f"Also removes its override. The history stays. {_LOOSENS}",
-        operation=edit,
+        path="/v1/controls/rules/{code}",
+        operation_id="deleteRule",
+        summary="Remove a rule",
+        description=f"Also removes its override. The history stays. {_OF_ACCOUNT} {_LOOSENS}",
+        operation=Operation.EDIT_CONTROLS,
         status=204,
-        parameters=(IF_MATCH, _REASON),
+        parameters=(*_PLACE, IF_MATCH, _REASON),
         codes=("organization_disabled",),
-    )
-    yield Described(
+    ),
+    Described(
         method="PUT",
-        path=f"{path}/switch",
-        operation_id=f"put{name}Switch",
-        summary=f"Halt {whose}, or resume it",
+        path="/v1/controls/switches",
+        operation_id="putSwitch",
+        summary="Halt trading, or resume it",
         description="HALTED refuses new orders and changes that raise risk; REDUCE_ONLY refuses what does not reduce a "
         "position; CANCEL is never refused. cancel_working requests a cancel of every working order. "
-        f"{_LOOSENS} {_MEANS}",
-        operation=edit,
+        f"{_OF_ACCOUNT} {_LOOSENS} {_MEANS}",
+        operation=Operation.EDIT_CONTROLS,
         body=SwitchRequest,
         body_examples={
             "halt": {"status": "HALTED", "cancel_working": True, "reason": "a runaway strategy"},
             "go on": {"status": "ACTIVE", "reason": "the strategy is fixed"},
         },
-        answer_example=_switch_example(address),
+        answer_example=_SWITCH,
         answer_headers={"ETag": ETAG},
-        parameters=(IF_MATCH,),
+        parameters=(*_PLACE, IF_MATCH),
         codes=("organization_disabled",),
-    )
-
-
-RULE_OPERATIONS: Final = tuple(
-    row for scope, of in _OF.items() for row in (*_reads(*of), *_histories(*of), *_writes(*of, Place(scope=scope).edit))
+    ),
 )
+RULE_OPERATIONS: Final = (*_READS, *_WRITES)
