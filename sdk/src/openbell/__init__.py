@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from openbell.access.accounts import Credential as Credential
     from openbell.access.api_keys import ApiKey as ApiKey
     from openbell.access.api_keys import ValidKey as ValidKey
+    from openbell.access.operations import Me as Me
     from openbell.access.operations import Organization as Organization
     from openbell.access.operations import Outbox as Outbox
     from openbell.access.operations import Outboxes as Outboxes
@@ -106,7 +107,7 @@ if TYPE_CHECKING:
 _NAMES: Final = {
     "access.accounts": "Account Credential",
     "access.api_keys": "ApiKey ValidKey",
-    "access.operations": "Organization Outbox Outboxes",
+    "access.operations": "Me Organization Outbox Outboxes",
     "access.webhooks": "LaneCounts Webhook WebhookLane WebhookTest",
     "async_client": "AsyncClient",
     "client": "Client",

@@ -13,7 +13,7 @@ Broker BrokerCommand BrokerFeed BrokerOrder BrokerPosition BrokerTrade Calendar 
 ChainedAction Client Conflict ControlChanged Credential CredentialField CredentialForm Evaluation
 Event EventMissed EventPage ExchangeRate Execution ExternalOrder FaultPlan FieldProblem Finding
 GivenPrice GivenRate Halt HaltCancels HaltReport HaltedOrder InFlightCommand IntentAction Invalid
-InvalidSignature LaneCounts Latency Limit Market MarketSession MarketSessions Mirror
+InvalidSignature LaneCounts Latency Limit Market MarketSession MarketSessions Me Mirror
 NotAuthenticated NotConfigured NotFinal NotFound OpenbellError Order OrderPage Organization Outbox
 Outboxes OutcomeUnknown Page PermissionDenied Position PositionAdjusted Positions Primed Probe
 RateLimited Reason Receipt RecordedExecution ReferencePrice References Rule RuleChange

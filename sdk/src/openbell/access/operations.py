@@ -5,6 +5,28 @@ from datetime import datetime
 from openbell.models import Record
 
 
+class OwnOrganization(Record, frozen=True, kw_only=True):
+    """The caller's organization."""
+
+    id: str
+    name: str
+    disabled: bool
+    entitlements: tuple[str, ...]
+
+
+class Me(Record, frozen=True, kw_only=True):
+    """The owner of the credential, and the operations that it may use."""
+
+    principal_type: str
+    principal_id: str
+    operations: tuple[str, ...]
+    permissions: tuple[str, ...]
+    own_orders_only: bool
+    organization: OwnOrganization | None = None
+    role: str | None = None
+    environment: str | None = None
+
+
 class Outbox(Record, frozen=True, kw_only=True):
     """The state of one queue: a verdict and counts."""
 

@@ -6,7 +6,7 @@ from typing import Unpack
 
 from openbell.access.accounts import Account, AccountChanges, AccountOptions, Credential, Environment
 from openbell.access.api_keys import ApiKey, ApiKeyChanges, ValidKey
-from openbell.access.operations import Health, Organization, Outboxes, OutboxHealth
+from openbell.access.operations import Health, Me, Organization, Outboxes, OutboxHealth
 from openbell.async_client.calls import AsyncCalls
 from openbell.errors import NotConfigured
 from openbell.models import PageOf
@@ -133,6 +133,10 @@ class AsyncOperations(AsyncCalls):
     async def outbox_health(self) -> OutboxHealth:
         """Read the queue of account changes by status and event type."""
         return await self._session.get(OutboxHealth, path_of("accounts", "outbox", "health"))
+
+    async def me(self) -> Me:
+        """Read who the credential belongs to, and what it may do."""
+        return await self._session.get(Me, path_of("me"))
 
     async def organization(self, provider: str, provider_id: str) -> Organization:
         """Read an organization by the id that its identity provider uses."""

@@ -33,7 +33,8 @@ def create(
     name: Name,
     broker: Annotated[str, typer.Option("--broker", help="The broker's name in `openbell brokers`.")] = "paper",
     profile: Annotated[
-        str | None, typer.Option("--profile", help="Of the paper broker: A (default), W, B or C.", show_default=False)
+        str | None,
+        typer.Option("--paper-profile", help="Of the paper broker: A (default), W, B or C.", show_default=False),
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Real money; without it, a paper account.")] = False,
     external_id: Annotated[

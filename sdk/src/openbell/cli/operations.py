@@ -22,6 +22,19 @@ def health(call: Call) -> None:
     call.show_line(found, found.status)
 
 
+@connected(token=True)
+def me(call: Call) -> None:
+    """Show who the credential belongs to, and what it may do."""
+    found = call.client.operations.me()
+    where = "" if found.organization is None else f" of {found.organization.name}"
+    what = " ".join(filter(None, (found.role, found.environment)))
+    call.show_line(
+        found,
+        f"{found.principal_type} {found.principal_id}{where}{f' ({what})' if what else ''} may use:"
+        f" {', '.join(found.operations)}",
+    )
+
+
 @app.command()
 @_with_token
 def outboxes(call: Call) -> None:

@@ -7,7 +7,7 @@ from typing import Unpack
 
 from openbell.access.accounts import Account, AccountChanges, AccountOptions, Credential, Environment
 from openbell.access.api_keys import ApiKey, ApiKeyChanges, ValidKey
-from openbell.access.operations import Health, Organization, Outboxes, OutboxHealth
+from openbell.access.operations import Health, Me, Organization, Outboxes, OutboxHealth
 from openbell.client.calls import Calls
 from openbell.errors import NotConfigured
 from openbell.models import PageOf
@@ -132,6 +132,10 @@ class Operations(Calls):
     def outbox_health(self) -> OutboxHealth:
         """Read the queue of account changes by status and event type."""
         return self._session.get(OutboxHealth, path_of("accounts", "outbox", "health"))
+
+    def me(self) -> Me:
+        """Read who the credential belongs to, and what it may do."""
+        return self._session.get(Me, path_of("me"))
 
     def organization(self, provider: str, provider_id: str) -> Organization:
         """Read an organization by the id that its identity provider uses."""

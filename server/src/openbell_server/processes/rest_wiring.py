@@ -91,6 +91,7 @@ from openbell_server.transport.rest.access.api_keys import api_key_routes, valid
 from openbell_server.transport.rest.access.brokers import broker_route
 from openbell_server.transport.rest.access.credentials import credential_routes
 from openbell_server.transport.rest.access.fault_plans import fault_plan_routes
+from openbell_server.transport.rest.access.me import me_route
 from openbell_server.transport.rest.access.organizations import organization_route
 from openbell_server.transport.rest.access.users import user_route
 from openbell_server.transport.rest.app import build_app
@@ -215,6 +216,7 @@ def _access_routes(given: RestDependencies, shared: _Stores) -> list[ControllerR
         api_key_routes(enter, ManageApiKeys(shared.key_records, given.cursor_key, os.urandom)),
         validation_routes(shared.authenticate, given.limit),
         organization_route(enter, find),
+        me_route(enter, PostgresRuleStore(pool).standing),
         user_route(enter, DeleteUser(PostgresUserDeletionStore(pool), given.provider_name, given.provider)),
     ]
 

@@ -104,8 +104,8 @@ async def test_what_is_asked_for_wrongly_is_refused(api: RestApi, tenant: Tenant
         empty = await api.client.get(events_of(tenant), headers={**asked_by, "last-event-id": ""})
         assert pointers(problem(empty, 400, "invalid_parameter")) == ["/headers/last-event-id"], name
     both = {**stream, "last-event-id": "A" * 27}
-    problem(await api.client.get(events_of(tenant), params={"start": "LIVE"}, headers=both), 400, "invalid_parameter")
-    problem(await api.client.get(events_of(tenant), headers=both), 400, "invalid_cursor")
+    for query in ({}, {"start": "LIVE"}):
+        problem(await api.client.get(events_of(tenant), params=query, headers=both), 400, "invalid_cursor")
 
 
 async def test_a_stream_is_refused_from_a_token_that_is_ahead_of_a_log_that_was_restored(

@@ -213,6 +213,15 @@ def _manage_keys(name: str, route: str, success: int, objects: tuple[Object, ...
 
 ROWS = (
     Row(
+        name="show me",
+        route="GET /v1/me",
+        success=200,
+        objects=NO_OBJECT,
+        api_key=_only(),
+        user=_only(),
+        service=_only(),
+    ),
+    Row(
         name="list brokers",
         route="GET /v1/brokers",
         success=200,

@@ -32,6 +32,7 @@ CALLS: Final[dict[str, tuple[Call, list[str]]]] = {
         ["controls", "switch", "set", "HALTED", "--reason", "r"],
     ),
     "listSwitchChanges": (lambda c: c.switch_history(), ["controls", "rules", "history", "SWITCH"]),
+    "showMe": (lambda c: c.operations.me(), ["me"]),
     "listBrokers": (lambda c: c.brokers(), ["brokers"]),
     "listCalendars": (lambda c: c.calendars(), ["calendars"]),
     "listMarketSessions": (lambda c: c.market_sessions("XNYS"), ["calendars", "XNYS"]),

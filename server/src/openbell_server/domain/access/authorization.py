@@ -1,5 +1,6 @@
 """The authorization table, and the functions that decide by it."""
 
+import contextlib
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -40,6 +41,7 @@ class Operation(StrEnum):
     EDIT_ORGANIZATION_CONTROLS = "edit_organization_controls"
     READ_CONTROLS = "read_controls"
     EDIT_REFERENCES = "edit_references"
+    READ_ME = "read_me"
     READ_BROKERS = "read_brokers"
     READ_CALENDARS = "read_calendars"
     READ_ACCOUNTS = "read_accounts"
@@ -97,6 +99,7 @@ RULES: Final = {
         entitlement=CONTROLS_PREMIUM,
     ),
     Operation.EDIT_REFERENCES: Rule(roles=frozenset({Role.ADMIN}), scopes=frozenset({REFERENCE_EDIT})),
+    Operation.READ_ME: Rule(permissions=_ANY, roles=_ANY_USER, scopes=_ANY, scoped=False, no_organization_error=None),
     Operation.READ_BROKERS: Rule(
         permissions=_ANY, roles=_ANY_USER, scopes=_ANY, scoped=False, no_organization_error=None
     ),
@@ -150,6 +153,16 @@ def require(caller: Caller, operation: Operation) -> None:
             _require_user(rule, caller)
         case PrincipalKind.SYSTEM | PrincipalKind.OPERATOR:
             raise Problem(rule.wrong_kind_error, "no credential can act as the platform itself")
+
+
+def allowed_operations(caller: Caller) -> list[Operation]:
+    """What the caller may do; an account, an entitlement or a limit that loosens may still refuse it."""
+    allowed = []
+    for operation in Operation:
+        with contextlib.suppress(Problem):
+            require(caller, operation)
+            allowed.append(operation)
+    return allowed
 
 
 def _require_one(rule: Rule, needed: frozenset[str] | None, held: frozenset[str], what: str) -> None:

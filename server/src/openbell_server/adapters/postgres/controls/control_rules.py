@@ -43,7 +43,9 @@ class PostgresRuleStore(PostgresStore):
 
     async def standing(self, organization_id: OrganizationId) -> OrganizationStanding | None:
         row = await self._one(_queries.organization_standing, organization_id)
-        return None if row is None else OrganizationStanding(row["disabled"], frozenset(row["entitlements"]))
+        return (
+            None if row is None else OrganizationStanding(row["name"], row["disabled"], frozenset(row["entitlements"]))
+        )
 
     async def find_rule(self, address: Address, code: str) -> StoredRule | None:
         async with transaction(self.pool, self._role(address.scope), address.organization_id) as connection:

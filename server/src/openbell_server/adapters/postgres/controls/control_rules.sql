@@ -1,5 +1,5 @@
 -- name: organization_standing(organization_id)^
-select disabled, entitlements from organizations where organization_id = :organization_id;
+select name, disabled, entitlements from organizations where organization_id = :organization_id;
 
 -- name: take_turn(whose)^
 -- Serializes changes of the platform's rules, so concurrent changes do not deadlock on the organizations' rows.

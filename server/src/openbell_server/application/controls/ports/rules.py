@@ -47,6 +47,7 @@ class RuleFilter:
 
 @dataclass(frozen=True, slots=True)
 class OrganizationStanding:
+    name: str
     disabled: bool
     entitlements: frozenset[str]
 

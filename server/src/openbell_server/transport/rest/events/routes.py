@@ -149,13 +149,10 @@ def _start(request: AnyRequest) -> tuple[Start | None, str | None]:
     start, token = sole(request, "start"), request.headers.get(_LAST_EVENT_ID)
     if token == "":
         raise _wrong_header("must be the id of a frame; leave it out to begin without one")
-    if start is None:
-        return None, token
-    if start not in STARTS:
+    if start is not None and start not in STARTS:
         raise InvalidParameter("start", f"must be one of {', '.join(STARTS)}")
-    if token is not None:
-        raise _wrong_header("sets where to begin, and so does start: send one of them")
-    return STARTS[start], None
+    # A browser that reconnects sends the URL again, with its start, and the header.
+    return (None, token) if start is None or token is not None else (STARTS[start], None)
 
 
 def _wrong_header(message: str) -> Problem:

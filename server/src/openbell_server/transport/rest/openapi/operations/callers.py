@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.authorization import Operation
+from openbell_server.domain.access.principals import PrincipalKind
 from openbell_server.domain.events.outbox import OutboxStatus, Queue
 from openbell_server.domain.events.outbox_health import QueueVerdict
 from openbell_server.transport.rest.access.api_keys import (
@@ -18,6 +19,7 @@ from openbell_server.transport.rest.access.api_keys import (
     ValidateBody,
     ValidKeyBody,
 )
+from openbell_server.transport.rest.access.me import MeBody, OwnOrganizationBody
 from openbell_server.transport.rest.access.organizations import OrganizationBody
 from openbell_server.transport.rest.health.account_queue_health import OutboxHealthEntry, OutboxHealthResponse
 from openbell_server.transport.rest.health.queue_health_bodies import OutboxBody, OutboxesBody
@@ -121,6 +123,23 @@ KEY_OPERATIONS: Final = (
 )
 
 CALLER_OPERATIONS: Final = (
+    Described(
+        path="/v1/me",
+        operation_id="showMe",
+        summary="Read who the credential belongs to",
+        description="The owner of the credential, its organization, and the operations that it may use. An account of "
+        "another environment, a missing entitlement or a change that loosens a limit may still be refused.",
+        operation=Operation.READ_ME,
+        answer_example=MeBody(
+            principal_type=PrincipalKind.API_KEY,
+            principal_id=str(_KEY.id),
+            operations=[Operation.SUBMIT_INTENT.name, Operation.READ_INTENTS.name],
+            permissions=["intent:edit", "intent:read"],
+            own_orders_only=False,
+            organization=OwnOrganizationBody(_ORGANIZATION, "Acme Trading", False, ["controls_premium"]),
+            environment=Environment.PAPER,
+        ),
+    ),
     Described(
         path="/v1/organizations/by-provider/{provider}/{provider_id}",
         operation_id="findOrganization",

@@ -93,7 +93,8 @@ EVENT_OPERATIONS: Final = (
             Parameter(
                 name="Last-Event-ID",
                 place="header",
-                description="The id of the last frame that you received; not together with start.",
+                description="The id of the last frame that you received: the stream continues after it, whatever "
+                "start is.",
                 schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{27}$"},
                 example=_TOKEN,
             ),
