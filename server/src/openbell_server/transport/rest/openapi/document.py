@@ -27,7 +27,7 @@ from openbell_server.transport.rest.openapi.operation import (
     header,
 )
 from openbell_server.transport.rest.openapi.operation_table import OPERATIONS, TAG_OF, TAGS, UNDESCRIBED
-from openbell_server.transport.rest.openapi.references import share_parameters
+from openbell_server.transport.rest.openapi.references import SECURITY, share_parameters
 
 VERSION: Final = "0.1.0"
 ACCOUNTS: Final = "/v1/accounts"
@@ -91,6 +91,7 @@ def openapi_document(app: Litestar, *, below: str = "/") -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
+        "security": SECURITY,
         "tags": [{"name": name, "description": text} for name, text in TAGS.items() if name in shown_tags],
         # Of every operation with a credential; each operation has the others that it can answer.
         "x-openbell-codes": common,
@@ -165,10 +166,12 @@ def _operation(row: Described, common: Collection[str]) -> Json:
         "description": row.description,
         "parameters": [*_path_parameters(row.path), *map(_parameter, parameters)],
         "responses": {str(row.status): _success(row), **_errors(row)},
-        "security": [{scheme: []} for scheme in row.schemes],
         "x-openbell-callers": row.callers,
         "x-openbell-codes": [code for code in codes_of(row) if row.rule is None or code not in common],
     }
+    security: list[Json] = [{scheme: []} for scheme in row.schemes]
+    if security != SECURITY:
+        operation["security"] = security
     if row.operation is not None:
         operation["x-openbell-operation"] = row.operation.name
     if row.body is not None:

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from openbell_server.domain.errors import CODES
-from openbell_server.transport.rest.openapi.references import all_codes, resolved
+from openbell_server.transport.rest.openapi.references import SECURITY, all_codes, resolved
 
 _STYLE: Final = files("openbell_server.transport.rest.openapi").joinpath("page.css").read_text()
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
@@ -150,7 +150,7 @@ def _curl(method: str, path: str, operation: Schema, parameters: list[dict[str, 
     address = path.replace("{account_id}", "$OPENBELL_ACCOUNT")
     address = re.sub(r"\{(\w+)\}", lambda name: f"${name[1].upper()}", address)
     lines = [f'curl{"" if method == "GET" else f" -X {method}"} "$OPENBELL_URL{address}"']
-    schemes = [name for scheme in operation["security"] for name in scheme]
+    schemes = [name for scheme in operation.get("security", SECURITY) for name in scheme]
     if schemes:
         headers = {"apiKey": "x-api-key: $OPENBELL_API_KEY", "bearer": "authorization: Bearer $ACCESS_TOKEN"}
         lines.append(f'  -H "{headers[schemes[0]]}"')

@@ -3,9 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
+
+from openbell_server.transport.rest.openapi.operation import Scheme
 
 Json = dict[str, Any]
+# Of every operation that has no security of its own.
+SECURITY: Final[list[Json]] = [{Scheme.API_KEY: []}, {Scheme.BEARER: []}]
 
 
 def share_parameters(document: Json) -> None:
@@ -25,7 +29,7 @@ def share_parameters(document: Json) -> None:
 
 def all_codes(operation: Mapping[str, Any], document: Json) -> list[str]:
     """The error codes of an operation: its own, and with a credential those of all operations."""
-    common = document["x-openbell-codes"] if operation["security"] else []
+    common = document["x-openbell-codes"] if operation.get("security", SECURITY) else []
     return [*operation["x-openbell-codes"], *common]
 
 
