@@ -60,6 +60,7 @@ def expected(cell: Cell) -> Answer:
     if caller.kind is Kind.TWO:
         return Answer(400, "ambiguous_credentials")
     own_rules = {
+        "show me": _everybodys,
         "list brokers": _everybodys,
         "list calendars": _everybodys,
         "list sessions": _everybodys,
