@@ -193,11 +193,14 @@ class World:
     async def an_intent(self, tenant: Tenant) -> IntentId:
         """One more intent that waits; made below the transport, so that nothing of the table is asked."""
         store = PostgresOrganizationStore(self.pool)
-        account = await store.find_account(tenant.account.organization_id, tenant.account.id)
-        assert account is not None
-        (accepted,) = await accept(self.pool, Tenant(account, tenant.principal, "").submission(a_limit_create()))
-        assert accepted.status == "ACCEPTED", accepted
-        return accepted.intent_id
+        while True:
+            account = await store.find_account(tenant.account.organization_id, tenant.account.id)
+            assert account is not None
+            (accepted,) = await accept(self.pool, Tenant(account, tenant.principal, "").submission(a_limit_create()))
+            # Another cell may have changed a rule since the account was read.
+            if accepted.status != "STALE_CONTROLS":
+                assert accepted.status == "ACCEPTED", accepted
+                return accepted.intent_id
 
     async def an_account_to_sign_in(self, place: Place, environment: str, *, disabled: bool) -> AccountId:
         """One with a credential, for a call that changes it: commands to the other accounts are not held up."""
