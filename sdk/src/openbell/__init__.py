@@ -66,8 +66,11 @@ if TYPE_CHECKING:
     from openbell.events.records import Event as Event
     from openbell.events.records import ExternalOrder as ExternalOrder
     from openbell.events.records import IntentAction as IntentAction
+    from openbell.events.records import IntentRefused as IntentRefused
     from openbell.events.records import PositionAdjusted as PositionAdjusted
     from openbell.events.records import Primed as Primed
+    from openbell.intents.order_lists import AccountOverview as AccountOverview
+    from openbell.intents.order_lists import CancelResult as CancelResult
     from openbell.intents.order_lists import EventPage as EventPage
     from openbell.intents.order_lists import Order as Order
     from openbell.intents.order_lists import OrderPage as OrderPage
@@ -123,9 +126,11 @@ _NAMES: Final = {
     "events.mirror": "AsyncMirror Book Mirror",
     "events.records": (
         "AccountChanged BrokerOrder BrokerPosition BrokerTrade ControlChanged Event ExternalOrder "
-        "IntentAction PositionAdjusted Primed"
+        "IntentAction IntentRefused PositionAdjusted Primed"
     ),
-    "intents.order_lists": "EventPage Order OrderPage Position Positions RecordedExecution",
+    "intents.order_lists": (
+        "AccountOverview CancelResult EventPage Order OrderPage Position Positions RecordedExecution"
+    ),
     "intents.orders": "Limit Market Stop StopLimit",
     "models": (
         "Action Broker BrokerCommand BrokerFeed CredentialField CredentialForm Execution FaultPlan Latency "

@@ -99,6 +99,8 @@ class Action(Record, frozen=True, kw_only=True):
     stop_price: Decimal | None = None
     client_reference_id: str | None = None
     reason: Reason | None = None
+    # When it was about to be sent to the broker.
+    dispatched_at: datetime | None = None
     settled_at: datetime | None = None
     execution: Execution | None = None
     # From the reply's header: an earlier request with the same idempotency key had recorded the command.

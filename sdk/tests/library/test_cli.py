@@ -122,7 +122,8 @@ def test_list_asks_for_some_and_shows_no_more_than_the_limit(platform: Platform,
     out, _ = run("intents", "list", *options)
     assert len(out.splitlines()) == 2
     asked = dict(platform.requests[0].url.params)
-    assert asked == {"limit": "100", "symbol": "AAPL", "action_type": "CREATE", "client_reference_id": "r"}
+    filters = {"symbol": "AAPL", "action_type": "CREATE", "client_reference_id": "r"}
+    assert asked == {"limit": "100", "order": "desc", **filters}
 
 
 def test_stats_shows_what_is_there(platform: Platform, statistics: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from openbell.cli import app
 RUN = CliRunner(env={"OPENBELL_API_KEY": "key-1", "OPENBELL_ACCOUNT": "a", "NO_COLOR": None, "COLUMNS": "200"})
 NOON = "2026-01-05T12:00:00Z"
 ORDER: dict[str, Any] = {
+    "account_id": "a",
     "intent_id": "i-1",
     "client_order_id": "c",
     "symbol": "AAPL",
@@ -34,6 +35,7 @@ ORDER: dict[str, Any] = {
     "updated_at": NOON,
 }
 EXECUTION: dict[str, Any] = {
+    "account_id": "a",
     "execution_id": "e-1",
     "intent_id": "i-1",
     "symbol": "AAPL",
@@ -70,7 +72,9 @@ def event(seq: int) -> dict[str, Any]:
 
 
 def platform(request: httpx.Request) -> httpx.Response:
-    query, what = dict(request.url.params), request.url.path.removeprefix("/v1/accounts/a/")
+    query, what = dict(request.url.params), request.url.path.removeprefix("/v1/accounts/a/").removeprefix("/v1/")
+    if what in ("orders", "executions", "events"):
+        assert query["account_id"] == "a"
     if what == "orders":
         more = "next_cursor" not in query
         assert query.get("status", "WORKING") == "WORKING"
@@ -83,7 +87,7 @@ def platform(request: httpx.Request) -> httpx.Response:
         gap = {"first_seq": after + 1, "last_seq": 1, "resume_token": "t1", "reason": "RETENTION"}
         token = f"t{after + 1}" if after + 1 < 4 else None
         return httpx.Response(200, json={**page, "next_cursor": token, **({"gap": gap} if after < 1 else {})})
-    return httpx.Response(200, json={"positions": POSITIONS, "orders/i-1": ORDER}[what])
+    return httpx.Response(200, json={"positions": POSITIONS}[what])
 
 
 def test_both_clients_read_the_lists() -> None:
@@ -91,19 +95,20 @@ def test_both_clients_read_the_lists() -> None:
     with Client("key-1", account_id="a", transport=httpx.MockTransport(platform)) as client:
         orders = list(client.orders(status="WORKING"))
         executions = list(client.executions(since=since))
-        positions, order = client.positions(), client.order("i-1")
+        positions = client.positions()
         events = list(client.event_history(after_seq=1, types=["POSITION_ADJUSTED"]))
 
     async def ask() -> None:
         async with AsyncClient("key-1", account_id="a", transport=httpx.MockTransport(platform)) as client:
             assert [each async for each in client.orders(status="WORKING")] == orders
             assert [each async for each in client.executions(since=since)] == executions
-            assert (await client.positions(), await client.order("i-1")) == (positions, order)
+            assert await client.positions() == positions
             past = client.event_history(after_seq=1, types=["POSITION_ADJUSTED"])
             assert [each async for each in past] == events
 
     asyncio.run(ask())
-    assert orders == [order, order]
+    order, again = orders
+    assert order == again
     assert (order.average_price, order.is_final) == (Decimal("2.50"), False)
     assert (executions[0].kind, executions[0].reported_quantity) == ("BUST", Decimal(4))
     assert (positions.source, positions.data[0].quantity) == ("BROKER", Decimal(-4))

@@ -85,7 +85,12 @@ def test_a_cut_stream_goes_on_from_the_last_token_without_loss_or_repeat() -> No
             follow(events)
     assert received == [7, 8, 9]
     assert platform.tokens == [None, "t8", "t8", "t9"]
-    assert dict(platform.asked[0].url.params) == {"types": "BROKER_ORDER", "symbols": "AAPL", "start": "LIVE"}
+    assert dict(platform.asked[0].url.params) == {
+        "account_id": ACCOUNT,
+        "types": "BROKER_ORDER",
+        "symbols": "AAPL",
+        "start": "LIVE",
+    }
     assert "start" not in platform.asked[1].url.params
 
 

@@ -6,9 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from openbell import Event, EventMissed, NotConfigured
-from openbell.connection import connect
 from openbell.events.mirror import Book
-from openbell.events.subscriptions import EventOptions, Frame, Subscription, subscription_of
+from openbell.events.subscriptions import Frame, Subscription
 
 ACCOUNT = "account-1"
 
@@ -160,9 +159,6 @@ def test_a_type_that_is_none_and_two_beginnings_are_refused() -> None:
         Subscription(ACCOUNT, None, {"types": ["broker_orders"]})
     with pytest.raises(NotConfigured, match="start"):
         Subscription(ACCOUNT, "t1", {"start": "BEGINNING"})
-    everywhere: EventOptions = {"organization": True, "transport": "sse"}
-    with pytest.raises(NotConfigured, match="one account"):
-        subscription_of(connect("k", None, None, ACCOUNT, 1.0), None, everywhere)
 
 
 def test_a_book_holds_what_is_open_and_held_and_nothing_else() -> None:
@@ -207,16 +203,16 @@ def without_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_grpc")
-def test_without_grpc_an_account_is_followed_over_http() -> None:
+def test_without_grpc_accounts_are_followed_over_http() -> None:
     assert Subscription(ACCOUNT, None).transport == "sse"
+    assert Subscription(None, None).transport == "sse"
     assert Subscription(ACCOUNT, None, {"transport": "sse"}).transport == "sse"
 
 
 @pytest.mark.usefixtures("without_grpc")
-@pytest.mark.parametrize("options", [{"transport": "grpc"}, {"organization": True}])
-def test_what_needs_grpc_says_how_to_install_it(options: EventOptions) -> None:
+def test_grpc_that_is_not_installed_says_how_to_install_it() -> None:
     with pytest.raises(NotConfigured) as told:
-        subscription_of(connect("k", None, None, ACCOUNT, 1.0), None, options)
+        Subscription(ACCOUNT, None, {"transport": "grpc"})
     assert "openbell[grpc]" in told.value.remedy
 
 

@@ -2,11 +2,14 @@
 
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.intents.intents import DIRECTIONS
+from openbell_server.application.intents.ports import ListOrder
 from support.builders.tenant import a_tenant, accept
 
 ACTIONS, SETS = 64, 30
@@ -16,7 +19,7 @@ LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 ASKED: dict[str, tuple[str, str, dict[str, Any], int]] = {
     "actions since a time": ("intents", "first_number_since", {"moment": LONG_AGO, "later_seconds": 0}, LOOKS),
     "events since a time": (
-        "backtest_history",
+        "events",
         "first_event_since",
         {"moment": LONG_AGO, "head": ACTIONS * SETS},
         LOOKS,
@@ -33,6 +36,37 @@ ASKED: dict[str, tuple[str, str, dict[str, Any], int]] = {
         "count_intents",
         {"span": "HOUR", "window_seconds": 86_400, "in_flight_max": 10, "symbols_max": 50},
         64 + 10 + 30,
+    ),
+}
+_ORDERS: dict[str, Any] = {
+    "of_account": None,
+    "beyond": UUID(int=2**128 - 1),
+    "looked_at_max": 100,
+    "symbols": None,
+    "order_side": None,
+    "is_closed": None,
+    "certainty": None,
+    "environment": None,
+    "row_limit": 50,
+}
+# The action, the order, and its first and last action.
+_ROWS_OF_AN_ORDER = 4
+ASKED |= {
+    "the newest orders": ("order_lists", "orders_of_organization", _ORDERS, 50 * _ROWS_OF_AN_ORDER),
+    "the newest orders of an environment": (
+        "order_lists",
+        "orders_of_organization",
+        _ORDERS | {"environment": "paper"},
+        # And the account.
+        50 * (_ROWS_OF_AN_ORDER + 1),
+    ),
+    "the newest open orders": ("order_lists", "open_orders", _ORDERS, 50 * _ROWS_OF_AN_ORDER),
+    "orders where few match": (
+        "order_lists",
+        "orders_of_organization",
+        _ORDERS | {"symbols": ["RARE"]},
+        # Those that are looked at, and their orders.
+        100 * 2,
     ),
 }
 _READ = "select sum(seq_tup_read + idx_tup_fetch)::bigint from pg_stat_xact_user_tables where schemaname = 'openbell'"
@@ -59,11 +93,11 @@ async def test_little_is_read_of_a_long_history(
     organization_id, account_id = tenant.account.organization_id, tenant.account.id
     # As the processes ask it: under row security fewer plans are permitted.
     async with transaction(login_pool, Role.TENANT, organization_id) as connection:
-        asked = getattr(named_queries.load(file), name)(
-            connection, organization_id=organization_id, account_id=account_id, **parameters
-        )
+        query = getattr(named_queries.load(file, DIRECTIONS[ListOrder.NEWEST_FIRST]), name)
+        where = {} if "of_account" in parameters else {"account_id": account_id}
+        asked = query(connection, organization_id=organization_id, **where, **parameters)
         if hasattr(asked, "__aiter__"):
-            assert [row async for row in asked]
+            assert [row async for row in asked] or parameters.get("symbols")
         else:
             assert await asked is not None
         read = await connection.fetchval(_READ)

@@ -21,7 +21,12 @@ async def test_the_database_can_prepare_every_statement(pool: Pool, name: str) -
 
 # The accept step, whose rows name theirs; functions that take it; tables of the platform; locks: nobody's rows.
 NAMES_NONE = {
-    *("execution.append_events", "account_changes.append_control_changed", "stream_counts.lock_stream_counts"),
+    *(
+        "execution.append_events",
+        "account_changes.append_control_changed",
+        "accept_with_counts.append_refusal",
+        "stream_counts.lock_stream_counts",
+    ),
     *("intents.accept_commands", "calendars.change_session", "calendars.session_changes"),
     *("control_rules.shut_doors", "control_rules.take_turn", "webhooks.lock_webhooks"),
     *("account_changes.wait_for_openings", "accounts.take_turn_to_open"),

@@ -4,9 +4,11 @@ import asyncio
 import itertools
 import statistics
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
 import asyncpg
 import httpx
@@ -18,6 +20,7 @@ from openbell_server.devtools.local_services import LocalServices
 from openbell_server.domain.events.cursors import seal
 from openbell_server.domain.orders.intent_statistics import TimeWindow
 from proof.figures import Figures
+from proof.organization_lists import an_organization_with_orders
 from support.builders.tenant import Tenant, a_tenant, accept
 from support.environment.logins import TEST_LOGIN, allow_every_login
 from support.environment.statistics_check import miscounted
@@ -113,7 +116,19 @@ async def compare_histories(figures: Figures, services: LocalServices, few: int,
         for url in ("few", "many"):
             async with await open_pool(services.postgres.url(url)) as owner:
                 figures.exactly(f"miscounted after the migration, {url}", len(await miscounted(owner)), 0)
-        await _compare(figures, (_History(few_api, short, few), _History(many_api, long, many)), pairs)
+        histories = (_History(few_api, short, few), _History(many_api, long, many))
+        for what, ask in _HISTORIES_ASKED.items():
+            await _compare(figures, what, (few, many), [ask(each) for each in histories], pairs)
+        lists = [
+            await an_organization_with_orders(services.postgres.url(name), pool, api, orders)
+            for name, pool, api, orders in (("few", few_pool, few_api, few), ("many", many_pool, many_api, many))
+        ]
+        for (what, query), (_, same) in zip(*(each.queries() for each in lists), strict=True):
+            name = " ".join(
+                [what, *(f"{each}={value}" if each != "account_id" else each for each, value in query.items())]
+            )
+            asks = [[partial(each.read, what, asked)] * 8 for each, asked in zip(lists, (query, same), strict=True)]
+            await _compare(figures, f"newest {name}", (few, many), asks, pairs)
 
 
 async def _grow(owner_url: str, pool: Pool, actions: int) -> Tenant:
@@ -188,33 +203,37 @@ class _History:
         return lambda: self.api.read(self.tenant, below, **query)
 
 
-async def _compare(figures: Figures, histories: tuple[_History, _History], pairs: int) -> None:
+_HISTORIES_ASKED: Final[Mapping[str, Callable[[_History], list[Ask]]]] = {
+    "submit": _History.submits,
+    "list": _History.lists,
+    "latest": _History.latest,
+    "stats": _History.statistics,
+}
+
+
+async def _compare(
+    figures: Figures, what: str, sizes: tuple[int, int], asks: Sequence[Sequence[Ask]], pairs: int
+) -> None:
     """Both histories in turn, so that whatever else the machine does meets both."""
-    for what, asks in (
-        ("submit", [each.submits() for each in histories]),
-        ("list", [each.lists() for each in histories]),
-        ("latest", [each.latest() for each in histories]),
-        ("stats", [each.statistics() for each in histories]),
-    ):
-        ratios, medians = [], []
-        for number in range(pairs + 1):
-            took: tuple[list[float], list[float]] = ([], [])
-            for _ in range(ROUNDS_PER_PAIR):
-                for both in zip(*asks, strict=True):
-                    for ask, times in zip(both, took, strict=True):
-                        times.append(await _seconds(ask))
-            # The first pair warms both up.
-            if number:
-                medians.append([statistics.median(times) * 1000 for times in took])
-                ratios.append(medians[-1][1] / medians[-1][0])
-        for history, those in zip(histories, zip(*medians, strict=True), strict=True):
-            figures.shown(f"{what} p50 at {history.actions} actions, ms", round(statistics.median(those), 2))
-        figure = f"{what} p50, the long history's against the short one's, median of {pairs} pairs"
-        ratio = round(statistics.median(ratios), 2)
-        if figures.size == "full":
-            figures.at_most(figure, ratio, RATIO_MAX)
-        else:
-            figures.shown(figure, ratio)
+    ratios, medians = [], []
+    for number in range(pairs + 1):
+        took: tuple[list[float], list[float]] = ([], [])
+        for _ in range(ROUNDS_PER_PAIR):
+            for both in zip(*asks, strict=True):
+                for ask, times in zip(both, took, strict=True):
+                    times.append(await _seconds(ask))
+        # The first pair warms both up.
+        if number:
+            medians.append([statistics.median(times) * 1000 for times in took])
+            ratios.append(medians[-1][1] / medians[-1][0])
+    for actions, those in zip(sizes, zip(*medians, strict=True), strict=True):
+        figures.shown(f"{what} p50 at {actions} actions, ms", round(statistics.median(those), 2))
+    figure = f"{what} p50, the long history's against the short one's, median of {pairs} pairs"
+    ratio = round(statistics.median(ratios), 2)
+    if figures.size == "full":
+        figures.at_most(figure, ratio, RATIO_MAX)
+    else:
+        figures.shown(figure, ratio)
 
 
 async def _seconds(ask: Ask) -> float:

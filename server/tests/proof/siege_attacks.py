@@ -144,7 +144,7 @@ async def follow_by_http(attack: Attack) -> None:
 
     async def one(number: int) -> None:
         head = (
-            f"GET /v1/accounts/{attack.plan['account']}/events HTTP/1.1\r\nhost: here\r\n"
+            f"GET /v1/events?account_id={attack.plan['account']} HTTP/1.1\r\nhost: here\r\n"
             f"accept: text/event-stream\r\nx-api-key: {keys[number % len(keys)]}\r\n\r\n"
         )
         async with attack.connection(number) as (reader, writer):

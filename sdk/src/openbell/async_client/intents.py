@@ -1,12 +1,14 @@
 """Calls about intents, orders, executions and positions."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Unpack
 
 from openbell.async_client.calls import AsyncCalls
 from openbell.events.records import Event, ExternalOrder
 from openbell.intents import requests
 from openbell.intents.order_lists import (
+    AccountOverview,
+    CancelResult,
     EventPage,
     ExecutionOptions,
     HistoryOptions,
@@ -19,10 +21,17 @@ from openbell.intents.order_lists import (
     history_query,
 )
 from openbell.intents.orders import Side, Spec, TimeWindow
-from openbell.intents.requests import CreateOptions, ListOptions, ReplaceOptions, SubmitOptions, account_page
+from openbell.intents.requests import (
+    CreateOptions,
+    ListOptions,
+    ReplaceOptions,
+    SubmitOptions,
+    account_page,
+    organization_page,
+)
 from openbell.models import Action, Page, PageOf, Statistics
 from openbell.receipts.records import Evaluation
-from openbell.requests import PAGE_LIMIT, Request, page
+from openbell.requests import PAGE_LIMIT, Request, change, page, path_of
 
 
 class AsyncIntentCalls(AsyncCalls):
@@ -102,13 +111,27 @@ class AsyncIntentCalls(AsyncCalls):
         """List every action of an intent, the oldest first."""
         return self._session.items(page(self._connection.path(account_id, "intents", intent_id, "actions")), Page)
 
-    def orders(self, **options: Unpack[OrderOptions]) -> AsyncIterator[Order]:
-        """List the current state of the account's orders, in the order of their intents; options are filters."""
-        return self._session.items(account_page(self._connection, "orders", options), OrderPage)
+    def overview(self) -> AsyncIterator[AccountOverview]:
+        """See what is going on in every account: open and unknown orders, executions of the last minute, halts."""
+        return self._session.items(page(path_of("overview")), PageOf[AccountOverview])
 
-    async def order(self, intent_id: str, *, account_id: str | None = None) -> Order:
-        """Read the current state of an intent's order. Raises NotFound if there is no such intent."""
-        return await self._session.get(Order, self._connection.path(account_id, "orders", intent_id))
+    def orders(self, **options: Unpack[OrderOptions]) -> AsyncIterator[Order]:
+        """List the current state of orders, in the order of their intents; options are filters.
+
+        A client that has an account lists its orders; `all_accounts=True` lists those of the organization.
+        """
+        return self._session.items(organization_page(self._connection, "orders", options), OrderPage)
+
+    async def cancel_orders(
+        self, intent_ids: Sequence[str], *, account_id: str | None = None
+    ) -> tuple[CancelResult, ...]:
+        """Cancel up to 100 orders as a user, by the ids of their intents; with an API key, call `cancel` instead.
+
+        Each result has the recorded action, or the code and the reason why none was recorded.
+        """
+        path = self._connection.path(account_id, "orders", "cancel")
+        found = await self._session.fetch(change("POST", path, {"intent_ids": list(intent_ids)}), PageOf[CancelResult])
+        return tuple(found.data)
 
     def external_orders(self, *, account_id: str | None = None) -> AsyncIterator[ExternalOrder]:
         """List orders at the broker that were not submitted through Openbell."""
@@ -116,7 +139,9 @@ class AsyncIntentCalls(AsyncCalls):
 
     def executions(self, **options: Unpack[ExecutionOptions]) -> AsyncIterator[RecordedExecution]:
         """List the current state of executions, in the order they were recorded; a bust has quantity 0."""
-        return self._session.items(account_page(self._connection, "executions", options), PageOf[RecordedExecution])
+        return self._session.items(
+            organization_page(self._connection, "executions", options), PageOf[RecordedExecution]
+        )
 
     async def positions(self, *, account_id: str | None = None) -> Positions:
         """Read all positions of the account, as of one event."""
@@ -124,8 +149,11 @@ class AsyncIntentCalls(AsyncCalls):
 
     async def event_history(self, **options: Unpack[HistoryOptions]) -> AsyncIterator[Event]:
         """List past events up to now, the oldest first; raises EventMissed if some are no longer in the log."""
-        following: Request | None = account_page(
-            self._connection, "events", history_query(options), options.get("resume_token")
+        following: Request | None = page(
+            path_of("events"),
+            options.get("resume_token"),
+            account_id=self._connection.account(options.get("account_id")),
+            **history_query(options),
         )
         while following is not None:  # ends at the newest event
             found = await self._session.fetch(following, EventPage)

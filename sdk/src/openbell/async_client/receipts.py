@@ -20,7 +20,7 @@ class AsyncReceiptCalls(AsyncCalls):
 
         A command that was accepted and then refused before it was sent has two receipts, one after the other.
         """
-        request = page(self._connection.path(account_id, "intents", intent_id, "receipts"))
+        request = page(self._connection.path(account_id, "receipts"), intent_id=intent_id)
         return self._session.items(request, PageOf[Receipt])
 
     def refusals(self, *, account_id: str | None = None) -> AsyncIterator[Receipt]:

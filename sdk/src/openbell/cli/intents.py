@@ -16,11 +16,13 @@ from openbell.cli.options import (
     DryRun,
     IdempotencyKey,
     IntentId,
+    OldestFirst,
     OnlySymbol,
     Reference,
     Symbol,
     Yes,
     group,
+    list_order,
     moment_of,
 )
 from openbell.cli.outcomes import DONE, REFUSED, interrupted_as_unknown
@@ -161,10 +163,16 @@ def list_actions(
         ActionType | None, typer.Option("--type", help="Only CREATE, REPLACE or CANCEL.", case_sensitive=False)
     ] = None,
     reference: Annotated[str | None, typer.Option("--reference", help="Only with this reference.")] = None,
+    oldest_first: OldestFirst = False,
     limit: AtMost = None,
 ) -> None:
-    """List the recorded actions of the account, the oldest first."""
-    actions = call.client.intents(symbol=symbol, action_type=action_type, client_reference_id=reference)
+    """List the recorded actions of the account, by default the newest first."""
+    actions = call.client.intents(
+        symbol=symbol,
+        action_type=action_type,
+        client_reference_id=reference,
+        order=list_order(oldest_first=oldest_first),
+    )
     _show_all(call, islice(actions, limit))
 
 

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from openbell.intents.orders import ListOrder
+
 Url = Annotated[
     str | None, typer.Option("--url", envvar="OPENBELL_URL", help="The platform's address.", show_default=False)
 ]
@@ -63,12 +65,19 @@ OfSymbol = Annotated[str | None, typer.Option("--symbol", help="One symbol on th
 OfKey = Annotated[str | None, typer.Option("--api-key-id", help="One API key, by its id.")]
 OfOrganization = Annotated[bool, typer.Option("--organization", help="The whole organization.")]
 OnlySymbol = Annotated[str | None, typer.Option("--symbol", help="Only this symbol.")]
+AllAccounts = Annotated[bool, typer.Option("--all-accounts", help="Of every account of the organization.")]
+OldestFirst = Annotated[bool, typer.Option("--oldest-first", help="Begin with the oldest instead of the newest.")]
+OfIntent = Annotated[str | None, typer.Option("--intent", help="Only this intent.")]
 AtMost = Annotated[int | None, typer.Option("--limit", min=1, help="The largest number of rows.")]
 
 
 def group(text: str) -> typer.Typer:
     """A group of commands with this help text."""
     return typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
+
+
+def list_order(*, oldest_first: bool) -> ListOrder:
+    return "asc" if oldest_first else "desc"
 
 
 def moment_of(name: str, text: str | None) -> datetime | None:

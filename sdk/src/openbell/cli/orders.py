@@ -6,15 +6,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openbell.cli.calls import Call, connected
-from openbell.cli.options import Account, AtMost, OnlySymbol, group, moment_of
+from openbell.cli.options import (
+    Account,
+    AllAccounts,
+    AtMost,
+    OfIntent,
+    OldestFirst,
+    OnlySymbol,
+    group,
+    list_order,
+    moment_of,
+)
+from openbell.cli.outcomes import REFUSED
 from openbell.cli.plain_text import plain, time_text
 from openbell.intents.orders import Side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from openbell.events.records import BrokerOrder, ExternalOrder
-    from openbell.intents.order_lists import Order, OrderStatus
+    from openbell.intents.order_lists import OrderStatus
 
 app = group("The current state of orders.")
 executions_app = group("Executions of orders.")
@@ -23,28 +32,90 @@ positions_app = group("Positions of an account.")
 _about_account = connected(account=Account)
 
 
+@connected(token=True)
+def overview(call: Call) -> None:
+    """Show what is going on in every account: open and unknown orders, executions of the last minute, halts."""
+    call.show_table(
+        call.client.overview(),
+        ("account", "name", "switch", "open", "unknown", "executions a minute", "oldest waits since"),
+        lambda each: (
+            each.account_id,
+            each.name,
+            each.halt_code or ("DISABLED" if each.disabled else each.switch),
+            str(each.open_orders),
+            str(each.unknown_orders),
+            str(each.executions_last_minute),
+            time_text(each.oldest_queued_at) if each.oldest_queued_at else "",
+        ),
+    )
+
+
 @app.command(name="list")
 @_about_account
 def list_orders(
     call: Call,
     working: Annotated[bool, typer.Option("--working", help="Only orders that are not final.")] = False,
     closed: Annotated[bool, typer.Option("--closed", help="Only orders that are final.")] = False,
+    unknown: Annotated[bool, typer.Option("--unknown", help="Only orders whose state is unknown.")] = False,
     symbol: OnlySymbol = None,
     side: Annotated[Side | None, typer.Option("--side", help="Only this side.", case_sensitive=False)] = None,
+    intent: OfIntent = None,
+    all_accounts: AllAccounts = False,
+    oldest_first: OldestFirst = False,
     limit: AtMost = None,
 ) -> None:
-    """List the orders of the account, in the order of their intents."""
+    """List orders of the account, by default the newest first."""
     if working and closed:
         raise ValueError("An order is either working or closed: leave out --working or --closed.")
     status: OrderStatus | None = "WORKING" if working else "CLOSED" if closed else None
-    _show_orders(call, islice(call.client.orders(status=status, symbol=symbol, order_side=side), limit))
+    found = call.client.orders(
+        status=status,
+        certainty="UNKNOWN" if unknown else None,
+        symbol=symbol,
+        order_side=side,
+        intent_id=intent,
+        all_accounts=all_accounts,
+        order=list_order(oldest_first=oldest_first),
+    )
+    call.show_table(
+        islice(found, limit),
+        (
+            "asked for",
+            *(["account"] if all_accounts else []),
+            "intent",
+            "order",
+            "status",
+            "filled",
+            "average",
+            "reason",
+        ),
+        lambda order: (
+            time_text(order.created_at),
+            *([order.account_id] if all_accounts else []),
+            order.intent_id,
+            order_text(order),
+            order.status,
+            plain(order.filled_quantity),
+            plain(order.average_price),
+            order.reason.code if order.reason else "",
+        ),
+    )
 
 
 @app.command()
-@_about_account
-def show(call: Call, intent_id: Annotated[str, typer.Argument(metavar="INTENT", help="The intent's id.")]) -> None:
-    """Show the order of an intent."""
-    _show_orders(call, [call.client.order(intent_id)])
+@connected(account=Account, key=False, token=True)
+def cancel(
+    call: Call, intents: Annotated[list[str], typer.Argument(metavar="INTENT...", help="The ids of the intents.")]
+) -> None:
+    """Cancel orders with an access token; with an API key use `openbell intents cancel`."""
+    results = call.client.cancel_orders(intents)
+    call.show_table(
+        results,
+        ("intent", "recorded as", "not recorded because"),
+        lambda each: (each.intent_id, each.action_id or "", each.detail or ""),
+    )
+    if any(each.action_id is None for each in results):
+        raise typer.Exit(REFUSED)
 
 
 @app.command()
@@ -68,19 +139,39 @@ def external(call: Call, limit: AtMost = None) -> None:
 @_about_account
 def list_executions(
     call: Call,
-    intent: Annotated[str | None, typer.Option("--intent", help="Only this intent.")] = None,
+    intent: OfIntent = None,
     symbol: OnlySymbol = None,
     since: Annotated[str | None, typer.Option("--since", help="Only recorded then or later.")] = None,
     until: Annotated[str | None, typer.Option("--until", help="Only recorded before then.")] = None,
+    all_accounts: AllAccounts = False,
+    oldest_first: OldestFirst = False,
     limit: AtMost = None,
 ) -> None:
-    """List the current state of executions, in the order they were recorded; a bust has quantity 0."""
-    first, last = moment_of("--since", since), moment_of("--until", until)
+    """List the current state of executions, by default the newest first; a bust has quantity 0."""
+    found = call.client.executions(
+        intent_id=intent,
+        symbol=symbol,
+        since=moment_of("--since", since),
+        until=moment_of("--until", until),
+        all_accounts=all_accounts,
+        order=list_order(oldest_first=oldest_first),
+    )
     call.show_table(
-        islice(call.client.executions(intent_id=intent, symbol=symbol, since=first, until=last), limit),
-        ("executed", "intent", "execution", "side", "quantity", "symbol", "price", "kind"),
+        islice(found, limit),
+        (
+            "executed",
+            *(["account"] if all_accounts else []),
+            "intent",
+            "execution",
+            "side",
+            "quantity",
+            "symbol",
+            "price",
+            "kind",
+        ),
         lambda each: (
             time_text(each.executed_at),
+            *([each.account_id] if all_accounts else []),
             each.intent_id,
             each.execution_id,
             each.order_side,
@@ -115,19 +206,3 @@ def list_positions(call: Call) -> None:
 
 def order_text(order: "BrokerOrder | ExternalOrder") -> str:
     return f"{order.order_side} {plain(order.quantity)} {order.symbol} {order.order_type}"
-
-
-def _show_orders(call: Call, orders: "Iterable[Order]") -> None:
-    call.show_table(
-        orders,
-        ("asked for", "intent", "order", "status", "filled", "average", "reason"),
-        lambda order: (
-            time_text(order.created_at),
-            order.intent_id,
-            order_text(order),
-            order.status,
-            plain(order.filled_quantity),
-            plain(order.average_price),
-            order.reason.code if order.reason else "",
-        ),
-    )

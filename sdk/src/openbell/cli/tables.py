@@ -131,7 +131,12 @@ def _add_trade(line: Text, trade: BrokerTrade) -> None:
 
 
 def _add_account_event(line: Text, event: Event) -> None:
-    if event.account_changed is not None:
+    if event.intent_refused is not None:
+        refused = event.intent_refused
+        line.append(f"refused {printable(refused.action_type)} {printable(refused.order_side)} ")
+        line.append(f"{plain(refused.quantity)} {printable(refused.symbol)} {printable(refused.order_type)}  ")
+        line.append(f"by {printable(', '.join(refused.codes))}")
+    elif event.account_changed is not None:
         account = event.account_changed
         line.append(f"account {printable(', '.join(account.changed) or 'notice')}  version {account.version}  ")
         line.append_text(state_of(f"credential {account.credential_status}", account.reason))

@@ -47,6 +47,29 @@ class IntentAction(Record, frozen=True, kw_only=True):
     reason: Reason | None = None
     # Present if the evidence of an action that stays UNKNOWN changed.
     unknown: Unknown | None = None
+    # The terms that a CREATE or REPLACE asks for, when it is recorded.
+    symbol: str | None = None
+    order_side: str | None = None
+    order_type: str | None = None
+    quantity: Decimal | None = None
+    limit_price: Decimal | None = None
+    stop_price: Decimal | None = None
+    time_in_force: str | None = None
+
+
+class IntentRefused(Record, frozen=True, kw_only=True):
+    """A command that a control refused and that was therefore not recorded, with what it asked for."""
+
+    receipt_id: str
+    codes: tuple[str, ...] = ()
+    action_type: str
+    symbol: str
+    order_side: str
+    order_type: str
+    quantity: Decimal
+    limit_price: Decimal | None = None
+    stop_price: Decimal | None = None
+    time_in_force: str
 
 
 class AccountChanged(Record, frozen=True, kw_only=True):
@@ -166,6 +189,7 @@ class Event(Record, frozen=True, kw_only=True):
     position_adjusted: PositionAdjusted | None = None
     broker_trade: BrokerTrade | None = None
     control_changed: ControlChanged | None = None
+    intent_refused: IntentRefused | None = None
     # Only at the start of a primed subscription.
     broker_position: BrokerPosition | None = None
     primed: Primed | None = None

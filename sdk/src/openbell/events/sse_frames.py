@@ -12,6 +12,7 @@ from openbell.events import subscriptions
 from openbell.events.subscriptions import Frame, Subscription
 from openbell.httpx_exchange import reply_of
 from openbell.replies import read_error
+from openbell.requests import path_of
 
 # A later attempt may succeed.
 _TEMPORARY: Final = frozenset({429, 500, 502, 503, 504})
@@ -47,16 +48,17 @@ def stream_arguments(connection: Connection, subscription: Subscription) -> dict
     header, secret = connection.credential
     headers = {header: secret, "accept": "text/event-stream"}
     parameters = {"types": ",".join(subscription.types)}
+    if subscription.account_id is not None:
+        parameters["account_id"] = subscription.account_id
     if subscription.symbols:
         parameters["symbols"] = ",".join(subscription.symbols)
     if subscription.resume_token:
         headers["last-event-id"] = subscription.resume_token
     else:
         parameters["start"] = subscription.start
-    assert subscription.account_id is not None, "server-sent events are of one account"
     return {
         "method": "GET",
-        "url": connection.path(subscription.account_id, "events"),
+        "url": path_of("events"),
         "params": parameters,
         "headers": headers,
         "timeout": httpx.Timeout(connection.timeout, read=subscriptions.SILENCE_SECONDS),

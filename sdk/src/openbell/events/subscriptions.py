@@ -30,6 +30,7 @@ EVENT_TYPES: Final = (
     "POSITION_ADJUSTED",
     "BROKER_TRADE",
     "CONTROL_CHANGED",
+    "INTENT_REFUSED",
 )
 # An event's frame has the name of its field, which is that of its type in lower case.
 _EVENT_FRAMES: Final = frozenset(name.lower() for name in EVENT_TYPES)
@@ -75,7 +76,7 @@ class Subscription:
         self.types = tuple(options.get("types") or EVENT_TYPES)
         self.symbols = tuple(options.get("symbols") or ())
         self.start: Start = options.get("start", "LIVE")
-        self.transport = _transport(options.get("transport"), account_id)
+        self.transport = _transport(options.get("transport"))
         if unknown := sorted(set(self.types) - set(EVENT_TYPES)):
             raise NotConfigured(f"There is no event type {unknown[0]!r}.", f"Use {', '.join(EVENT_TYPES)}.")
         if self.resume_token and self.start != "LIVE":
@@ -171,14 +172,11 @@ def subscription_of(connection: Connection, resume_token: str | None, options: E
     return Subscription(account_id, resume_token, options)
 
 
-def _transport(chosen: Transport | None, account_id: str | None) -> Transport:
-    """The events of an organization are available over gRPC only."""
-    if chosen == "sse" and account_id is None:
-        raise NotConfigured("Server-sent events cover one account.", "Follow an organization over gRPC.")
+def _transport(chosen: Transport | None) -> Transport:
     if find_spec("grpc"):
         return chosen or "grpc"
-    if chosen == "grpc" or account_id is None:
-        raise NotConfigured("gRPC is not installed.", "pip install 'openbell[grpc]', or follow one account over sse.")
+    if chosen == "grpc":
+        raise NotConfigured("gRPC is not installed.", "pip install 'openbell[grpc]', or use the transport sse.")
     return "sse"
 
 

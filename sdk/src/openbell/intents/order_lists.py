@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from openbell.errors import EventMissed
 from openbell.events.records import BrokerOrder, Event
-from openbell.intents.orders import Side
+from openbell.intents.orders import ListOrder, Side
 from openbell.models import PageOf, Record
 from openbell.requests import Request
 
@@ -16,22 +16,28 @@ OrderStatus = Literal["WORKING", "CLOSED", "ALL"]
 
 
 class OrderOptions(TypedDict, total=False):
-    """Filters of a list of orders."""
+    """Filters of a list of orders; certainty UNKNOWN: it is not known what the broker did with a command."""
 
     account_id: str | None
+    all_accounts: bool
+    intent_id: str | None
     status: OrderStatus | None
+    certainty: Literal["CONFIRMED", "UNKNOWN"] | None
     symbol: str | None
     order_side: Side | None
+    order: ListOrder | None
 
 
 class ExecutionOptions(TypedDict, total=False):
     """Filters of a list of executions; since (included) and until (excluded) are times of recording."""
 
     account_id: str | None
+    all_accounts: bool
     intent_id: str | None
     symbol: str | None
     since: datetime | None
     until: datetime | None
+    order: ListOrder | None
 
 
 class HistoryOptions(TypedDict, total=False):
@@ -42,11 +48,13 @@ class HistoryOptions(TypedDict, total=False):
     resume_token: str | None
     types: Sequence[str]
     symbols: Sequence[str]
+    intent_id: str | None
 
 
 class Order(BrokerOrder, frozen=True, kw_only=True):
     """The current state of an intent's order."""
 
+    account_id: str
     created_at: datetime
     updated_at: datetime
 
@@ -55,9 +63,37 @@ class OrderPage(PageOf[Order], frozen=True, kw_only=True):
     """One page of orders."""
 
 
+class AccountOverview(Record, frozen=True, kw_only=True):
+    """What is going on in an account; counts go up to 1000."""
+
+    account_id: str
+    name: str
+    environment: str
+    disabled: bool
+    # The stricter one of the account's switch and the organization's: ACTIVE, REDUCE_ONLY or HALTED.
+    switch: str
+    open_orders: int
+    unknown_orders: int
+    executions_last_minute: int
+    # Why the platform halted the account.
+    halt_code: str | None = None
+    # Since when its oldest command waits to be sent.
+    oldest_queued_at: datetime | None = None
+
+
+class CancelResult(Record, frozen=True, kw_only=True):
+    """The recorded CANCEL of an order, or the code and the reason why none was recorded."""
+
+    intent_id: str
+    action_id: str | None = None
+    code: str | None = None
+    detail: str | None = None
+
+
 class RecordedExecution(Record, frozen=True, kw_only=True):
     """The current state of an execution: kind NORMAL, CORRECTION, or BUST with quantity 0."""
 
+    account_id: str
     execution_id: str
     intent_id: str
     symbol: str
@@ -120,9 +156,9 @@ class EventPage(PageOf[Event], frozen=True, kw_only=True):
             )
 
 
-def history_query(options: HistoryOptions) -> dict[str, object]:
+def history_query(options: HistoryOptions) -> dict[str, Any]:
     """The options as query parameters."""
-    others = {name: value for name, value in options.items() if name != "resume_token"}
+    others = {name: value for name, value in options.items() if name not in ("resume_token", "account_id")}
     lists = {"types": ",".join(options.get("types") or ()), "symbols": ",".join(options.get("symbols") or ())}
     return {**others, **lists}
 

@@ -9,6 +9,8 @@ Number = str | int | Decimal
 Side = Literal["BUY", "SELL", "SELL_SHORT"]
 TimeInForce = Literal["DAY", "GOOD_TILL_CANCEL", "IMMEDIATE_OR_CANCEL", "FILL_OR_KILL", "AT_OPEN", "AT_CLOSE", "EXT"]
 ActionType = Literal["CREATE", "REPLACE", "CANCEL"]
+# asc: the oldest first; desc: the newest first.
+ListOrder = Literal["asc", "desc"]
 TimeWindow = Literal["last_hour", "last_day", "last_week", "last_month", "all"]
 RouteStrategy = Literal["SMART", "ARCA", "EDGA", "EDGX", "IEX", "MEMX", "XASE", "XBOS", "XCIS", "XNMS", "XNYS"]
 

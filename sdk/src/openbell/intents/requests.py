@@ -9,8 +9,8 @@ from typing import Any, TypedDict
 import msgspec
 
 from openbell.connection import Connection
-from openbell.intents.orders import ActionType, OrderSpec, RouteStrategy, Side
-from openbell.requests import PAGE_LIMIT, Request, change, page, text_of
+from openbell.intents.orders import ActionType, ListOrder, OrderSpec, RouteStrategy, Side
+from openbell.requests import PAGE_LIMIT, Request, change, page, path_of, text_of
 
 
 class SubmitOptions(TypedDict, total=False):
@@ -43,6 +43,7 @@ class ListOptions(TypedDict, total=False):
     client_reference_id: str | None
     since: datetime | None
     until: datetime | None
+    order: ListOrder | None
 
 
 def create_intent(
@@ -80,6 +81,13 @@ def account_page(
     """One page of a list of an account, such as its orders."""
     filters = {name: value for name, value in options.items() if name != "account_id"}
     return page(connection.path(options.get("account_id"), what), next_cursor, limit, **filters)
+
+
+def organization_page(connection: Connection, what: str, options: Mapping[str, Any]) -> Request:
+    """One page of a list of the organization, by default of the client's account."""
+    account_id = options.get("account_id") or connection.account_id
+    filters = {name: value for name, value in options.items() if name not in ("account_id", "all_accounts")}
+    return page(path_of(what), account_id=None if options.get("all_accounts") else account_id, **filters)
 
 
 def _submit(connection: Connection, command: dict[str, Any], options: SubmitOptions) -> Request:

@@ -34,6 +34,7 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     EVENT_TYPE_POSITION_ADJUSTED: _EventType.ValueType  # 5
     EVENT_TYPE_BROKER_TRADE: _EventType.ValueType  # 6
     EVENT_TYPE_CONTROL_CHANGED: _EventType.ValueType  # 7
+    EVENT_TYPE_INTENT_REFUSED: _EventType.ValueType  # 8
 
 class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper): ...
 
@@ -45,6 +46,7 @@ EVENT_TYPE_EXTERNAL_ORDER: EventType.ValueType  # 4
 EVENT_TYPE_POSITION_ADJUSTED: EventType.ValueType  # 5
 EVENT_TYPE_BROKER_TRADE: EventType.ValueType  # 6
 EVENT_TYPE_CONTROL_CHANGED: EventType.ValueType  # 7
+EVENT_TYPE_INTENT_REFUSED: EventType.ValueType  # 8
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
 
 class _Start:
@@ -190,6 +192,7 @@ class TradingEvent(_message.Message):
     GAP_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     ENDED_FIELD_NUMBER: _builtins.int
+    INTENT_REFUSED_FIELD_NUMBER: _builtins.int
     account_id: _builtins.str
     account_seq: _builtins.int
     """1, 2, 3 … without gaps over all events of the account; a subscription that filters checks prev_seq. What a PRIMED
@@ -234,6 +237,8 @@ class TradingEvent(_message.Message):
     def error(self) -> Global___Error: ...
     @_builtins.property
     def ended(self) -> Global___Ended: ...
+    @_builtins.property
+    def intent_refused(self) -> Global___IntentRefused: ...
     def __init__(
         self,
         *,
@@ -258,12 +263,13 @@ class TradingEvent(_message.Message):
         gap: Global___Gap | None = ...,
         error: Global___Error | None = ...,
         ended: Global___Ended | None = ...,
+        intent_refused: Global___IntentRefused | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "broker_order", b"broker_order", "broker_position", b"broker_position", "broker_trade", b"broker_trade", "control_changed", b"control_changed", "ended", b"ended", "error", b"error", "event", b"event", "external_order", b"external_order", "gap", b"gap", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "primed", b"primed", "subscribed", b"subscribed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "broker_order", b"broker_order", "broker_position", b"broker_position", "broker_trade", b"broker_trade", "control_changed", b"control_changed", "ended", b"ended", "error", b"error", "event", b"event", "external_order", b"external_order", "gap", b"gap", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "intent_refused", b"intent_refused", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "primed", b"primed", "subscribed", b"subscribed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "account_id", b"account_id", "account_seq", b"account_seq", "broker_order", b"broker_order", "broker_position", b"broker_position", "broker_trade", b"broker_trade", "control_changed", b"control_changed", "ended", b"ended", "error", b"error", "event", b"event", "event_id", b"event_id", "external_order", b"external_order", "gap", b"gap", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "prev_seq", b"prev_seq", "primed", b"primed", "resume_token", b"resume_token", "subscribed", b"subscribed", "subscription_id", b"subscription_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "account_id", b"account_id", "account_seq", b"account_seq", "broker_order", b"broker_order", "broker_position", b"broker_position", "broker_trade", b"broker_trade", "control_changed", b"control_changed", "ended", b"ended", "error", b"error", "event", b"event", "event_id", b"event_id", "external_order", b"external_order", "gap", b"gap", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "intent_refused", b"intent_refused", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "prev_seq", b"prev_seq", "primed", b"primed", "resume_token", b"resume_token", "subscribed", b"subscribed", "subscription_id", b"subscription_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["heartbeat", "subscribed", "broker_order", "intent_action", "account_changed", "external_order", "position_adjusted", "broker_trade", "control_changed", "broker_position", "primed", "gap", "error", "ended"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["heartbeat", "subscribed", "broker_order", "intent_action", "account_changed", "external_order", "position_adjusted", "broker_trade", "control_changed", "broker_position", "primed", "gap", "error", "ended", "intent_refused"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -458,12 +464,27 @@ class IntentAction(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     CLIENT_REFERENCE_ID_FIELD_NUMBER: _builtins.int
     UNKNOWN_FIELD_NUMBER: _builtins.int
+    SYMBOL_FIELD_NUMBER: _builtins.int
+    ORDER_SIDE_FIELD_NUMBER: _builtins.int
+    ORDER_TYPE_FIELD_NUMBER: _builtins.int
+    QUANTITY_FIELD_NUMBER: _builtins.int
+    LIMIT_PRICE_FIELD_NUMBER: _builtins.int
+    STOP_PRICE_FIELD_NUMBER: _builtins.int
+    TIME_IN_FORCE_FIELD_NUMBER: _builtins.int
     action_id: _builtins.str
     intent_id: _builtins.str
     seq: _builtins.int
     action_type: _builtins.str
     status: _builtins.str
     client_reference_id: _builtins.str
+    symbol: _builtins.str
+    """The terms that a CREATE or REPLACE asks for, when it is recorded."""
+    order_side: _builtins.str
+    order_type: _builtins.str
+    quantity: _builtins.str
+    limit_price: _builtins.str
+    stop_price: _builtins.str
+    time_in_force: _builtins.str
     @_builtins.property
     def reason(self) -> Global___Reason: ...
     @_builtins.property
@@ -481,17 +502,32 @@ class IntentAction(_message.Message):
         reason: Global___Reason | None = ...,
         client_reference_id: _builtins.str = ...,
         unknown: Global___Unknown | None = ...,
+        symbol: _builtins.str = ...,
+        order_side: _builtins.str = ...,
+        order_type: _builtins.str = ...,
+        quantity: _builtins.str = ...,
+        limit_price: _builtins.str | None = ...,
+        stop_price: _builtins.str | None = ...,
+        time_in_force: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "_unknown", b"_unknown", "reason", b"reason", "unknown", b"unknown"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit_price", b"_limit_price", "_reason", b"_reason", "_stop_price", b"_stop_price", "_unknown", b"_unknown", "limit_price", b"limit_price", "reason", b"reason", "stop_price", b"stop_price", "unknown", b"unknown"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "_unknown", b"_unknown", "action_id", b"action_id", "action_type", b"action_type", "client_reference_id", b"client_reference_id", "intent_id", b"intent_id", "reason", b"reason", "seq", b"seq", "status", b"status", "unknown", b"unknown"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit_price", b"_limit_price", "_reason", b"_reason", "_stop_price", b"_stop_price", "_unknown", b"_unknown", "action_id", b"action_id", "action_type", b"action_type", "client_reference_id", b"client_reference_id", "intent_id", b"intent_id", "limit_price", b"limit_price", "order_side", b"order_side", "order_type", b"order_type", "quantity", b"quantity", "reason", b"reason", "seq", b"seq", "status", b"status", "stop_price", b"stop_price", "symbol", b"symbol", "time_in_force", b"time_in_force", "unknown", b"unknown"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__limit_price: _TypeAlias = _typing.Literal["limit_price"]  # noqa: Y015
+    _WhichOneofArgType__limit_price: _TypeAlias = _typing.Literal["_limit_price", b"_limit_price"]  # noqa: Y015
     _WhichOneofReturnType__reason: _TypeAlias = _typing.Literal["reason"]  # noqa: Y015
     _WhichOneofArgType__reason: _TypeAlias = _typing.Literal["_reason", b"_reason"]  # noqa: Y015
+    _WhichOneofReturnType__stop_price: _TypeAlias = _typing.Literal["stop_price"]  # noqa: Y015
+    _WhichOneofArgType__stop_price: _TypeAlias = _typing.Literal["_stop_price", b"_stop_price"]  # noqa: Y015
     _WhichOneofReturnType__unknown: _TypeAlias = _typing.Literal["unknown"]  # noqa: Y015
     _WhichOneofArgType__unknown: _TypeAlias = _typing.Literal["_unknown", b"_unknown"]  # noqa: Y015
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit_price) -> _WhichOneofReturnType__limit_price | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stop_price) -> _WhichOneofReturnType__stop_price | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__unknown) -> _WhichOneofReturnType__unknown | None: ...
 
@@ -804,6 +840,64 @@ class ControlChanged(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ControlChanged: _TypeAlias = ControlChanged  # noqa: Y015
+
+@_typing.final
+class IntentRefused(_message.Message):
+    """A command that a control refused and that was therefore not recorded, with what it asked for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECEIPT_ID_FIELD_NUMBER: _builtins.int
+    CODES_FIELD_NUMBER: _builtins.int
+    ACTION_TYPE_FIELD_NUMBER: _builtins.int
+    SYMBOL_FIELD_NUMBER: _builtins.int
+    ORDER_SIDE_FIELD_NUMBER: _builtins.int
+    ORDER_TYPE_FIELD_NUMBER: _builtins.int
+    QUANTITY_FIELD_NUMBER: _builtins.int
+    LIMIT_PRICE_FIELD_NUMBER: _builtins.int
+    STOP_PRICE_FIELD_NUMBER: _builtins.int
+    TIME_IN_FORCE_FIELD_NUMBER: _builtins.int
+    receipt_id: _builtins.str
+    action_type: _builtins.str
+    symbol: _builtins.str
+    order_side: _builtins.str
+    order_type: _builtins.str
+    quantity: _builtins.str
+    limit_price: _builtins.str
+    stop_price: _builtins.str
+    time_in_force: _builtins.str
+    @_builtins.property
+    def codes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The codes of the rules that refused it."""
+
+    def __init__(
+        self,
+        *,
+        receipt_id: _builtins.str = ...,
+        codes: _abc.Iterable[_builtins.str] | None = ...,
+        action_type: _builtins.str = ...,
+        symbol: _builtins.str = ...,
+        order_side: _builtins.str = ...,
+        order_type: _builtins.str = ...,
+        quantity: _builtins.str = ...,
+        limit_price: _builtins.str | None = ...,
+        stop_price: _builtins.str | None = ...,
+        time_in_force: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit_price", b"_limit_price", "_stop_price", b"_stop_price", "limit_price", b"limit_price", "stop_price", b"stop_price"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit_price", b"_limit_price", "_stop_price", b"_stop_price", "action_type", b"action_type", "codes", b"codes", "limit_price", b"limit_price", "order_side", b"order_side", "order_type", b"order_type", "quantity", b"quantity", "receipt_id", b"receipt_id", "stop_price", b"stop_price", "symbol", b"symbol", "time_in_force", b"time_in_force"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__limit_price: _TypeAlias = _typing.Literal["limit_price"]  # noqa: Y015
+    _WhichOneofArgType__limit_price: _TypeAlias = _typing.Literal["_limit_price", b"_limit_price"]  # noqa: Y015
+    _WhichOneofReturnType__stop_price: _TypeAlias = _typing.Literal["stop_price"]  # noqa: Y015
+    _WhichOneofArgType__stop_price: _TypeAlias = _typing.Literal["_stop_price", b"_stop_price"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit_price) -> _WhichOneofReturnType__limit_price | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stop_price) -> _WhichOneofReturnType__stop_price | None: ...
+
+Global___IntentRefused: _TypeAlias = IntentRefused  # noqa: Y015
 
 @_typing.final
 class BrokerPosition(_message.Message):

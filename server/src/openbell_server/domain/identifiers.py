@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Final, NewType
 from uuid import UUID
 
@@ -16,6 +17,9 @@ SLOTS: Final = 64
 BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 CLIENT_ORDER_ID_LENGTH: Final = 22
 SYMBOL_PATTERN: Final = r"^[A-Z0-9.\-/:_]{1,32}$"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# Later times do not fit a datetime.
+_MILLISECONDS_MAX: Final = 253_000_000_000_000
 _SYMBOL = re.compile(SYMBOL_PATTERN)
 _PLAIN = re.compile(r"[A-Z0-9]+")
 _CLASS = re.compile(r"([A-Z0-9]+)[./-]([A-Z]{1,2})")
@@ -37,6 +41,11 @@ def uuid7(milliseconds: int, entropy: bytes) -> UUID:
     value |= 0x7 << 76 | (random >> 68) << 64
     value |= 0b10 << 62 | random & (1 << 62) - 1
     return UUID(int=value)
+
+
+def created_at(uuid: UUID) -> datetime:
+    """The time in a UUIDv7; of another UUID, some time."""
+    return _EPOCH + timedelta(milliseconds=min(uuid.int >> 80, _MILLISECONDS_MAX))
 
 
 def keyed_action_id(action_id: ActionId, account_id: AccountId, key: str, command_hash: bytes) -> ActionId:

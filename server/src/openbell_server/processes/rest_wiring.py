@@ -43,6 +43,7 @@ from openbell_server.adapters.postgres.intents.accept_with_counts import Postgre
 from openbell_server.adapters.postgres.intents.intent_statistics import PostgresStatisticsStore
 from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore, accept_in_pool
 from openbell_server.adapters.postgres.intents.order_lists import PostgresOrderLists
+from openbell_server.adapters.postgres.intents.overview import PostgresOverviews
 from openbell_server.adapters.webhooks.posting import WebhookPoster
 from openbell_server.application.access.delete_user import DeleteUser
 from openbell_server.application.access.find_organization import LookUpOrganization
@@ -74,6 +75,7 @@ from openbell_server.application.intents.group_commit import GroupCommit
 from openbell_server.application.intents.read_external_orders import ReadExternalOrders
 from openbell_server.application.intents.read_intents import ReadIntents
 from openbell_server.application.intents.read_orders import ReadOrders
+from openbell_server.application.intents.read_overview import ReadOverview
 from openbell_server.application.intents.read_receipts import ReadReceipts
 from openbell_server.application.intents.read_statistics import ReadStatistics
 from openbell_server.application.intents.submit_intent import SubmitIntent
@@ -108,9 +110,11 @@ from openbell_server.transport.rest.events.server_sent_events import EventStream
 from openbell_server.transport.rest.events.webhooks import webhook_routes
 from openbell_server.transport.rest.health.account_queue_health import outbox_health_route
 from openbell_server.transport.rest.health.queue_health import operations_route
+from openbell_server.transport.rest.intents.cancel_orders import cancel_orders_route
 from openbell_server.transport.rest.intents.evaluations import evaluation_route
 from openbell_server.transport.rest.intents.external_orders import external_order_route
 from openbell_server.transport.rest.intents.orders import order_routes
+from openbell_server.transport.rest.intents.overview import overview_route
 from openbell_server.transport.rest.intents.receipts import receipt_routes
 from openbell_server.transport.rest.intents.routes import intent_routes, submit_handler
 from openbell_server.transport.rest.intents.submit_fast_path import SubmitHandler
@@ -176,6 +180,7 @@ def rest_app(given: RestDependencies) -> ASGIApp:
     routes = [
         *_access_routes(given, shared),
         *_intent_routes(given, shared, handle_submit),
+        cancel_orders_route(shared.enter, shared.accounts, submit),
         *_control_routes(given, shared),
         *_event_routes(given, shared),
         outbox_health_route(shared.enter, lambda: count_account_outbox(given.pool)),
@@ -229,7 +234,8 @@ def _intent_routes(
     return [
         intent_routes(enter, handle_submit, read, ReadStatistics(accounts, statistics)),
         external_order_route(enter, ReadExternalOrders(accounts, partial(list_external_orders, pool), key)),
-        order_routes(enter, ReadOrders(accounts, intents, PostgresOrderLists(pool), BROKERS, key)),
+        overview_route(enter, ReadOverview(PostgresOverviews(pool), key)),
+        order_routes(enter, ReadOrders(accounts, PostgresOrderLists(pool), BROKERS, key)),
         *receipt_routes(enter, ReadReceipts(accounts, PostgresReceiptStore(pool), key)),
         evaluation_route(enter, EvaluateCommand(accounts, intents, shared.check(pool), BROKERS)),
     ]

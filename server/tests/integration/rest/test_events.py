@@ -2,46 +2,29 @@
 
 import asyncio
 import contextlib
-import json
 import random
-from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
-import httpx
 import pytest
 
 from openbell.wire import trading_pb2 as pb
 from openbell.wire import trading_pb2_grpc
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.application.events import read_events, refusal_delays
-from openbell_server.devtools.child_processes import free_port
 from openbell_server.domain.access.caps import caps_with
-from openbell_server.http_protocol import Connections
-from openbell_server.processes.http_server import serve_http
-from openbell_server.processes.rest_wiring import event_streams, rest_app
 from openbell_server.transport.rest.events import server_sent_events as streaming
 from openbell_server.transport.rest.events.routes import TYPES
 from support.brokers.paper_broker import until
 from support.brokers.scripted_broker import Harness
-from support.builders.tenant import Tenant, a_market_create, a_tenant, accept
+from support.builders.tenant import Tenant, a_cancel, a_limit_create, a_replace, a_tenant, accept
 from support.rest.event_streams import delete_events, ending, event_stream, forget_after, take
-from support.rest.rest_api import CURSOR_KEY, RestApi, pointers, problem, rest_dependencies
-
-Frame = tuple[str, str, dict[str, Any]]
-
-
-def events_of(tenant: Tenant) -> str:
-    return f"/v1/accounts/{tenant.account.id}/events"
-
-
-async def asked(pool: Pool, tenant: Tenant, count: int, symbol: str = "AAPL") -> None:
-    """So many events: each command that is accepted is one."""
-    await accept(pool, *(tenant.submission(a_market_create(symbol=symbol)) for _ in range(count)))
+from support.rest.rest_api import RestApi, pointers, problem
+from support.rest.served_events import Server, accepting, asked, events_of, frames_of
 
 
 async def read(api: RestApi, tenant: Tenant, **query: str | int) -> dict[str, Any]:
-    answer = await api.client.get(events_of(tenant), params=query, headers={"x-api-key": tenant.key})
+    answer = await api.client.get(events_of(tenant, **query), headers={"x-api-key": tenant.key})
     assert answer.status_code == 200, answer.text
     page: dict[str, Any] = answer.json()
     return page
@@ -76,6 +59,26 @@ async def test_pages_join_and_every_event_says_which_came_before(
     assert (await read(api, tenant, symbols="MSFT"))["data"] == []
 
 
+async def test_the_event_of_a_recorded_command_has_the_terms_that_it_asks_for(
+    api: RestApi, pool: Pool, tenant: Tenant
+) -> None:
+    (created,) = await accept(pool, tenant.submission(a_limit_create()))
+    await accept(pool, tenant.submission(a_replace(created.intent_id, quantity="7")))
+    await accept(pool, tenant.submission(a_cancel(created.intent_id)))
+    create, changed, cancel = (event["intent_action"] for event in (await read(api, tenant))["data"])
+    terms = {
+        "symbol": "AAPL",
+        "order_side": "BUY",
+        "order_type": "LIMIT",
+        "quantity": "10",
+        "limit_price": "1.50",
+        "time_in_force": "GOOD_TILL_CANCEL",
+    }
+    assert {name: create[name] for name in terms} == terms
+    assert (changed["quantity"], changed["limit_price"]) == ("7", "1.75")
+    assert not set(terms) & set(cancel)
+
+
 async def test_what_is_asked_for_wrongly_is_refused(api: RestApi, tenant: Tenant) -> None:
     headers = {"x-api-key": tenant.key}
     wrong = [
@@ -90,22 +93,26 @@ async def test_what_is_asked_for_wrongly_is_refused(api: RestApi, tenant: Tenant
         ({"limit": "0"}, "limit"),
         ({"limit": "05"}, "limit"),
         ({"from": "1"}, "from"),
+        ({"intent_id": "7"}, "intent_id"),
+        ({"account_id": "7"}, "account_id"),
     ]
+    nobodys = await api.client.get("/v1/events", headers=headers)
+    assert pointers(problem(nobodys, 400, "invalid_parameter")) == ["/account_id"]
     for query, name in wrong:
-        told = problem(await api.client.get(events_of(tenant), params=query, headers=headers), 400, "invalid_parameter")
+        told = problem(await api.client.get(events_of(tenant, **query), headers=headers), 400, "invalid_parameter")
         assert pointers(told) == [f"/{name}"]
-    forged = await api.client.get(events_of(tenant), params={"next_cursor": "A" * 27}, headers=headers)
+    forged = await api.client.get(events_of(tenant, next_cursor="A" * 27), headers=headers)
     problem(forged, 400, "invalid_cursor")
     stream = {**headers, "accept": "text/event-stream"}
     for query, name in (({"start": "later"}, "start"), ({"after_seq": "1"}, "after_seq"), ({"limit": "5"}, "limit")):
-        told = problem(await api.client.get(events_of(tenant), params=query, headers=stream), 400, "invalid_parameter")
+        told = problem(await api.client.get(events_of(tenant, **query), headers=stream), 400, "invalid_parameter")
         assert pointers(told) == [f"/{name}"]
     for name, asked_by in (("a page", headers), ("a stream", stream)):
         empty = await api.client.get(events_of(tenant), headers={**asked_by, "last-event-id": ""})
         assert pointers(problem(empty, 400, "invalid_parameter")) == ["/headers/last-event-id"], name
     both = {**stream, "last-event-id": "A" * 27}
     for query in ({}, {"start": "LIVE"}):
-        problem(await api.client.get(events_of(tenant), params=query, headers=both), 400, "invalid_cursor")
+        problem(await api.client.get(events_of(tenant, **query), headers=both), 400, "invalid_cursor")
 
 
 async def test_a_stream_is_refused_from_a_token_that_is_ahead_of_a_log_that_was_restored(
@@ -116,58 +123,6 @@ async def test_a_stream_is_refused_from_a_token_that_is_ahead_of_a_log_that_was_
     await forget_after(pool, tenant, 2)
     told = problem(await api.client.get(events_of(tenant), headers=accepting(tenant, token)), 400, "invalid_cursor")
     assert "ahead of the log" in str(told["detail"])
-
-
-class Server:
-    """REST on a loopback port, which can be told to stop."""
-
-    def __init__(self, pool: Pool, **caps: int) -> None:
-        self.pool, self.stopping, self.url = pool, asyncio.Event(), f"http://127.0.0.1:{free_port()}"
-        self.caps = caps_with(caps)
-
-    @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[httpx.AsyncClient]:
-        streams = event_streams(self.pool, None, CURSOR_KEY, self.caps)
-        ready = asyncio.Event()
-        app = rest_app(rest_dependencies(self.pool, streams=streams, caps=self.caps))
-        port = int(self.url.rsplit(":", 1)[1])
-        served = asyncio.ensure_future(
-            serve_http(
-                app,
-                "127.0.0.1",
-                port,
-                self.stopping,
-                connections=Connections(100, 100),
-                ready=ready.set,
-                before_stop=streams.drain,
-            )
-        )
-        await asyncio.wait_for(ready.wait(), 60)
-        try:
-            async with httpx.AsyncClient(base_url=self.url, timeout=60) as client:
-                yield client
-        finally:
-            self.stopping.set()
-            await asyncio.wait_for(served, 60)
-
-
-async def frames_of(response: httpx.Response) -> AsyncIterator[Frame]:
-    """Id, name and data of every frame."""
-    token = name = ""
-    async for line in response.aiter_lines():
-        field, _, value = line.partition(": ")
-        if field == "id":
-            token = value
-        elif field == "event":
-            name = value
-        elif field == "data":
-            yield token, name, json.loads(value)
-            token = name = ""
-
-
-def accepting(tenant: Tenant, token: str | None = None) -> dict[str, str]:
-    headers = {"x-api-key": tenant.key, "accept": "text/event-stream"}
-    return headers | ({"last-event-id": token} if token else {})
 
 
 async def test_a_stream_that_is_cut_anywhere_goes_on_without_a_gap(pool: Pool, tenant: Tenant) -> None:
@@ -185,8 +140,8 @@ async def test_a_stream_that_is_cut_anywhere_goes_on_without_a_gap(pool: Pool, t
             while len(seen) < total:
                 query = {} if token else {"start": "BEGINNING"}
                 stays = chance.randrange(1, 12)
-                url, headers = events_of(tenant), accepting(tenant, token)
-                async with client.stream("GET", url, params=query, headers=headers) as response:
+                url, headers = events_of(tenant, **query), accepting(tenant, token)
+                async with client.stream("GET", url, headers=headers) as response:
                     assert response.headers["content-type"].startswith("text/event-stream")
                     assert response.headers["cache-control"] == "no-store"
                     begun = seen[-1] if seen else 0
@@ -212,7 +167,7 @@ async def test_the_data_of_a_frame_is_what_the_page_has_of_the_event(pool: Pool,
     async with Server(pool).serving() as client:
         listed = (await client.get(events_of(tenant), headers={"x-api-key": tenant.key})).json()["data"][0]
         query = {"start": "BEGINNING", "symbols": "AAPL"}
-        async with client.stream("GET", events_of(tenant), params=query, headers=accepting(tenant)) as response:
+        async with client.stream("GET", events_of(tenant, **query), headers=accepting(tenant)) as response:
             frames = frames_of(response)
             _, _, first = await anext(frames)
             token, name, data = await anext(frames)
@@ -228,7 +183,7 @@ async def test_a_primed_stream_tells_what_stands_before_what_happens(pool: Pool,
     await asked(pool, tenant, 1)
     async with (
         Server(pool).serving() as client,
-        client.stream("GET", events_of(tenant), params={"start": "PRIMED"}, headers=accepting(tenant)) as response,
+        client.stream("GET", events_of(tenant, start="PRIMED"), headers=accepting(tenant)) as response,
     ):
         frames = frames_of(response)
         told = [await anext(frames) for _ in range(3)]
@@ -265,13 +220,13 @@ async def test_events_that_were_deleted_without_pruning_are_a_gap_in_pages_and_s
     seen: list[object] = []
     async with Server(pool).serving() as client:
         query = {"start": "BEGINNING"}
-        async with client.stream("GET", events_of(tenant), params=query, headers=accepting(tenant)) as response:
+        async with client.stream("GET", events_of(tenant, **query), headers=accepting(tenant)) as response:
             frames = frames_of(response)
             async with asyncio.timeout(60):
                 streamed = [await anext(frames) for _ in range(5)][1:]
         page, after = {}, {"after_seq": "0"}
         while after:
-            page = (await client.get(events_of(tenant), params=after, headers={"x-api-key": tenant.key})).json()
+            page = (await client.get(events_of(tenant, **after), headers={"x-api-key": tenant.key})).json()
             seen += [(gap["first_seq"], gap["last_seq"], gap["reason"])] if (gap := page.get("gap")) else []
             seen += [event["account_seq"] for event in page["data"]]
             after = {"next_cursor": page["next_cursor"]} if page["next_cursor"] else {}

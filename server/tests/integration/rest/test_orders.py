@@ -1,15 +1,18 @@
 """Lists of orders, executions and positions: what they show, that pages join, and what is refused."""
 
+import asyncio
 import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from openbell_server.application.intents import read_orders
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.orders.broker_reports import ExecutionChange, Refused, ReportStatus
 from openbell_server.transport.rest.intents import orders
 from support.brokers.scripted_broker import Harness
@@ -21,15 +24,19 @@ from support.builders.tenant import (
     a_report,
     a_tenant,
     accept,
+    an_account,
     an_execution,
     new_id,
 )
 from support.rest.rest_api import RestApi, pointers, problem
 
 
+def url_of(tenant: Tenant, what: str) -> str:
+    return f"/v1/accounts/{tenant.account.id}/{what}" if what in {"positions", "intents"} else f"/v1/{what}"
+
+
 async def read(api: RestApi, tenant: Tenant, what: str, **query: str | int) -> dict[str, Any]:
-    url = f"/v1/accounts/{tenant.account.id}/{what}"
-    answer = await api.client.get(url, params=query, headers={"x-api-key": tenant.key})
+    answer = await api.client.get(url_of(tenant, what), params=query, headers={"x-api-key": tenant.key})
     assert answer.status_code == 200, answer.text
     told: dict[str, Any] = answer.json()
     return told
@@ -56,6 +63,7 @@ async def test_an_order_is_told_in_the_words_of_its_event(api: RestApi, harness:
     await harness.report(a_report(ReportStatus.WORKING, [an_execution(1, 4, 2)], client_order_id=name))
     (order,) = (await read(api, harness.tenant, "orders"))["data"]
     assert order == {
+        "account_id": str(harness.tenant.account.id),
         "intent_id": str(intent),
         "client_order_id": name,
         "symbol": "AAPL",
@@ -75,7 +83,11 @@ async def test_an_order_is_told_in_the_words_of_its_event(api: RestApi, harness:
         "updated_at": order["updated_at"],
     }
     assert order["created_at"] < order["updated_at"]
-    assert await read(api, harness.tenant, f"orders/{intent}") == order
+    for direction in ("asc", "desc"):
+        only = await read(api, harness.tenant, "orders", intent_id=str(intent), order=direction)
+        assert only == {"data": [order], "next_cursor": None, "last_cursor": None}
+    for nobodys in (str(new_id()), str(UUID(int=0)), str(UUID(int=2**128 - 1))):
+        assert (await read(api, harness.tenant, "orders", intent_id=nobodys))["data"] == []
 
 
 async def test_a_refused_order_says_why(api: RestApi, harness: Harness) -> None:
@@ -102,7 +114,7 @@ async def mixed(harness: Harness) -> list[tuple[str, str, bool]]:
     await accept(harness.pool, *(harness.tenant.submission(a_cancel(one.intent_id)) for one in accepted[1::2]))
     rows = await harness.pool.fetch(
         "select o.order_id, o.symbol, o.standing from orders o join intent_actions a"
-        " on a.intent_id = o.order_id and a.seq = 1 order by a.action_no"
+        " on a.intent_id = o.order_id and a.seq = 1 order by a.intent_id"
     )
     return [(str(row["order_id"]), row["symbol"], row["standing"] == "CLOSED") for row in rows]
 
@@ -124,13 +136,20 @@ async def test_a_filter_lists_the_orders_that_pass_it_in_order(
             if closed in wanted and (symbol or of_symbol).upper() == of_symbol
         ]
         query = {name: value for name, value in (("status", status), ("symbol", symbol)) if value is not None}
-        assert [order["intent_id"] for order in await listed(api, harness.tenant, "orders", query, 2)] == expected
-        assert await listed(api, harness.tenant, "orders", {**query, "order_side": "SELL"}) == []
+        for direction, where in itertools.product(
+            ("asc", "desc"), ({}, {"account_id": str(harness.tenant.account.id)})
+        ):
+            asked = {**query, **where, "order": direction}
+            found = [order["intent_id"] for order in await listed(api, harness.tenant, "orders", asked, 2)]
+            assert found == (expected if direction == "asc" else expected[::-1])
+            assert await listed(api, harness.tenant, "orders", {**asked, "order_side": "SELL"}) == []
 
 
 async def test_an_order_that_is_asked_for_between_pages_is_on_a_later_one(api: RestApi, harness: Harness) -> None:
     await accept(harness.pool, *(harness.tenant.submission() for _ in range(3)))
     first = await read(api, harness.tenant, "orders", limit=2)
+    # The ids of one millisecond have no order.
+    await asyncio.sleep(0.01)
     (late,) = await accept(harness.pool, harness.tenant.submission())
     rest = await read(api, harness.tenant, "orders", next_cursor=first["next_cursor"])
     seen = [order["intent_id"] for page in (first, rest) for order in page["data"]]
@@ -143,6 +162,9 @@ REFUSED: list[tuple[str, dict[str, str]]] = [
     ("orders", {"order_side": "buy"}),
     ("orders", {"symbol": "a b"}),
     ("orders", {"limit": "0"}),
+    ("orders", {"order": "DESC"}),
+    ("orders", {"account_id": "7"}),
+    ("orders", {"certainty": "unknown"}),
     ("orders", {"since": "2026-01-05T09:30:00Z"}),
     ("executions", {"intent_id": "7"}),
     ("executions", {"since": "yesterday"}),
@@ -154,7 +176,7 @@ REFUSED: list[tuple[str, dict[str, str]]] = [
 
 async def test_a_filter_that_is_unknown_or_misspelled_is_refused(api: RestApi, tenant: Tenant) -> None:
     for what, query in REFUSED:
-        url, headers = f"/v1/accounts/{tenant.account.id}/{what}", {"x-api-key": tenant.key}
+        url, headers = url_of(tenant, what), {"x-api-key": tenant.key}
         told = problem(await api.client.get(url, params=query, headers=headers), 400, "invalid_parameter")
         assert pointers(told) == [f"/{name}" for name in query]
 
@@ -163,8 +185,9 @@ async def test_a_cursor_opens_only_the_list_and_the_filter_it_was_given_for(api:
     await accept(harness.pool, *(harness.tenant.submission() for _ in range(3)))
     cursor = (await read(api, harness.tenant, "orders", limit=1))["next_cursor"]
     headers = {"x-api-key": harness.tenant.key}
-    for what, query in (("orders", {"status": "WORKING"}), ("executions", {}), ("intents", {})):
-        url = f"/v1/accounts/{harness.tenant.account.id}/{what}"
+    others = [("orders", {"status": "WORKING"}), ("orders", {"order": "desc"}), ("executions", {}), ("intents", {})]
+    for what, query in others:
+        url = url_of(harness.tenant, what)
         answer = await api.client.get(url, params={**query, "next_cursor": cursor}, headers=headers)
         problem(answer, 400, "invalid_cursor")
 
@@ -192,7 +215,7 @@ async def test_executions_are_listed_as_they_stand(api: RestApi, harness: Harnes
         ("e3", "BUST", "0", rows[2]["price"]),
     ]
     assert set(rows[0]) == {
-        *("execution_id", "intent_id", "symbol", "order_side", "kind", "quantity", "price"),
+        *("account_id", "execution_id", "intent_id", "symbol", "order_side", "kind", "quantity", "price"),
         *("executed_at", "recorded_at"),
     }
     assert (rows[2]["reported_quantity"], rows[2]["reported_price"]) == ("1", "2")
@@ -217,7 +240,10 @@ async def test_every_execution_is_on_one_page_also_where_many_have_the_same_mome
         monkeypatch.setattr(read_orders, "EXECUTIONS_MAX", span)
 
         async def ids(limit: int = limit, **query: str | int) -> list[str]:
-            return [row["execution_id"] for row in await listed(api, harness.tenant, "executions", query, limit)]
+            shown = [row["execution_id"] for row in await listed(api, harness.tenant, "executions", query, limit)]
+            newest_first = await listed(api, harness.tenant, "executions", {**query, "order": "desc"}, limit)
+            assert [row["execution_id"] for row in newest_first] == shown[::-1]
+            return shown
 
         assert await ids() == every
         assert await ids(symbol="AAPL") == every
@@ -269,6 +295,40 @@ async def test_more_positions_than_are_shown_is_said(
 async def test_no_organization_reads_another_s(api: RestApi, harness: Harness) -> None:
     intent, _ = await filled(harness, range(1, 2))
     other_organization = await a_tenant(harness.pool)
-    for what in ("orders", "executions", "positions", f"orders/{intent}"):
-        url = f"/v1/accounts/{harness.tenant.account.id}/{what}"
-        problem(await api.client.get(url, headers={"x-api-key": other_organization.key}), 404, "not_found")
+    for what in ("orders", "executions", "positions"):
+        headers, account_id = {"x-api-key": other_organization.key}, {"account_id": str(harness.tenant.account.id)}
+        url, query = url_of(harness.tenant, what), {} if what == "positions" else account_id
+        problem(await api.client.get(url, params=query, headers=headers), 404, "not_found")
+        if query:
+            for asked in ({}, {"intent_id": intent}, {"intent_id": intent, "order": "desc"}):
+                assert (await read(api, other_organization, what, **asked))["data"] == []
+
+
+async def test_lists_are_of_every_account_that_the_caller_may_use(api: RestApi, harness: Harness) -> None:
+    """Beside it one of the organization's other accounts, and one of the other environment."""
+    organization_id = harness.tenant.account.organization_id
+    await filled(harness, range(1, 2))
+    accounts = [harness.tenant.account]
+    for environment in (Environment.PAPER, Environment.LIVE):
+        account = await an_account(harness.pool, organization_id, environment)
+        await accept(harness.pool, replace(harness.tenant, account=account).submission())
+        accounts.append(account)
+    of_environment = [str(each.id) for each in accounts if each.environment is Environment.PAPER]
+    for order in ("asc", "desc"):
+        orders = await listed(api, harness.tenant, "orders", {"order": order}, 1)
+        assert {row["account_id"] for row in orders} == set(of_environment)
+        ids = [row["intent_id"] for row in orders]
+        assert ids == sorted(ids, reverse=order == "desc")
+        executions = await listed(api, harness.tenant, "executions", {"order": order}, 1)
+        assert [row["account_id"] for row in executions] == of_environment[:1]
+    for status in ("WORKING", "ALL"):
+        only = await listed(api, harness.tenant, "orders", {"status": status, "account_id": of_environment[1]})
+        assert [row["account_id"] for row in only] == of_environment[1:]
+
+
+async def test_unknown_orders_can_be_listed_alone(api: RestApi, harness: Harness) -> None:
+    first, second = [(await harness.working())[0] for _ in range(2)]
+    await harness.pool.execute("update orders set certainty = 'UNKNOWN' where order_id = $1", second)
+    for certainty, intent in (("UNKNOWN", second), ("CONFIRMED", first)):
+        found = await listed(api, harness.tenant, "orders", {"certainty": certainty, "order": "desc"})
+        assert [row["intent_id"] for row in found] == [str(intent)]

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -45,16 +46,15 @@ async def test_a_command_s_receipt_is_followed_by_that_of_its_refusal_at_the_doo
     created = (await accept(pool, tenant.submission(a_limit_create())))[0].intent_id
     await accept(pool, tenant.submission(a_cancel(created)))
     await refuse(pool, tenant, a_refusal("DOOR"), created, 1)
-    url = f"/v1/accounts/{tenant.account.id}/intents/{created}/receipts"
-    listed = (await get(api, tenant, url)).json()["data"]
+    listed = (await get(api, tenant, receipts_of(tenant), intent_id=str(created))).json()["data"]
     assert [(each["seq"], each["gate"], each["verdict"]) for each in listed] == [
         (1, "ACCEPT", "PASSED"),
         (1, "DOOR", "REFUSED"),
         (2, "ACCEPT", "PASSED"),
     ]
-    paged, _ = await api.read_pages(url, {"x-api-key": tenant.key}, 1)
+    paged, _ = await api.read_pages(f"{receipts_of(tenant)}?intent_id={created}", {"x-api-key": tenant.key}, 1)
     assert paged == listed
-    problem(await get(api, tenant, url.replace(str(created), str(new_id()))), 404, "not_found")
+    problem(await get(api, tenant, receipts_of(tenant), intent_id=str(new_id())), 404, "not_found")
 
 
 async def test_refusals_are_listed_by_their_numbers_page_by_page(api: RestApi, pool: Pool, tenant: Tenant) -> None:
@@ -68,8 +68,10 @@ async def test_refusals_are_listed_by_their_numbers_page_by_page(api: RestApi, p
     assert rest.json()["next_cursor"] is None
 
 
-@pytest.mark.parametrize("query", [{}, {"refused": "false"}, {"refused": ""}])
-async def test_a_list_of_receipts_must_say_that_it_means_refusals(
+@pytest.mark.parametrize(
+    "query", [{}, {"refused": "false"}, {"refused": ""}, {"refused": "true", "intent_id": str(UUID(int=1))}]
+)
+async def test_a_list_of_receipts_is_of_one_intent_or_of_refusals(
     api: RestApi, tenant: Tenant, query: dict[str, str]
 ) -> None:
     refused = problem(await get(api, tenant, receipts_of(tenant), **query), 400, "invalid_parameter")
@@ -115,7 +117,7 @@ async def test_every_answer_is_as_the_description_says(api: RestApi, pool: Pool,
             "receipts?refused=true",
             "receipts",
             "receipts?refused=true&next_cursor=x",
-            f"intents/{intent}/receipts",
+            f"receipts?intent_id={intent}",
             "chain",
             "chain/actions",
         )
@@ -131,7 +133,7 @@ async def test_no_organization_reads_a_receipt_of_another_s_account(api: RestApi
     account = f"/v1/accounts/{tenant.account.id}"
     for path in (
         f"receipts/{receipt}",
-        f"intents/{intent}/receipts",
+        f"receipts?intent_id={intent}",
         "receipts?refused=true",
         "chain",
         "chain/actions",
@@ -139,4 +141,4 @@ async def test_no_organization_reads_a_receipt_of_another_s_account(api: RestApi
         problem(await get(api, other_organization, f"{account}/{path}"), 404, "not_found")
     own = f"/v1/accounts/{other_organization.account.id}"
     problem(await get(api, other_organization, f"{own}/receipts/{receipt}"), 404, "not_found")
-    problem(await get(api, other_organization, f"{own}/intents/{intent}/receipts"), 404, "not_found")
+    problem(await get(api, other_organization, f"{own}/receipts?intent_id={intent}"), 404, "not_found")

@@ -15,8 +15,8 @@ FAULTS: Final = (
     SourceFault(
         name="events are read without their organization",
         file="adapters/postgres/events/events.sql",
-        old="where e.organization_id = :organization_id and e.account_id",
-        new="where :organization_id::uuid is not null and e.account_id",
+        old="where e.organization_id = :organization_id and e.account_id = :account_id and e.event_no > :after",
+        new="where :organization_id::uuid is not null and e.account_id = :account_id and e.event_no > :after",
         tests=(
             "integration/test_statement_organizations.py::test_without_row_security_no_statement_reaches_rows_of_another_organization",
         ),

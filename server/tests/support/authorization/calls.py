@@ -252,10 +252,10 @@ class Calls:
             symbol=SYMBOL,
             code=_code(cell.row.name),
         )
-        if cell.row.name == "refusals":
-            return f"{path}?refused=true", None
         if cell.row.name == "submit REPLACE":
             return path, replace_body(intent_id, price="1.60")
+        if cell.row.name == "cancel orders":
+            return path, {"intent_ids": [str(uuid4())]}
         if cell.row.name == "submit CANCEL":
             return path, cancel_body(intent_id)
         return path, BODIES.get(cell.row.name)

@@ -137,6 +137,8 @@ def _stored_event(row: asyncpg.Record) -> LoggedEvent:
         return LoggedEvent(row["event_no"], kind, str(row["intent_id"]), None, body["kind"], filled)
     if kind is EventKind.CONTROL_CHANGED:
         return LoggedEvent(row["event_no"], kind, "", None, body["change"], None)
+    if kind is EventKind.INTENT_REFUSED:
+        return LoggedEvent(row["event_no"], kind, "", None, body["receipt_id"], None)
     if kind is EventKind.INTENT_ACTION:
         # An event without a body is an action just recorded.
         state = body.get("status", ActionState.QUEUED)
@@ -161,6 +163,9 @@ def told_event(frame: pb.TradingEvent) -> LoggedEvent:
     if frame.WhichOneof("event") == "control_changed":
         change = frame.control_changed.change
         return LoggedEvent(frame.account_seq, EventKind.CONTROL_CHANGED, "", None, change, None)
+    if frame.WhichOneof("event") == "intent_refused":
+        receipt_id = frame.intent_refused.receipt_id
+        return LoggedEvent(frame.account_seq, EventKind.INTENT_REFUSED, "", None, receipt_id, None)
     if frame.WhichOneof("event") == "intent_action":
         action = frame.intent_action
         return LoggedEvent(

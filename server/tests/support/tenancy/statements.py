@@ -9,6 +9,8 @@ import asyncpg
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Pool, Role
 from openbell_server.adapters.postgres.events.outbox import columns
+from openbell_server.adapters.postgres.intents.intents import DIRECTIONS
+from openbell_server.application.intents.ports import ListOrder
 from openbell_server.domain.events.outbox import Queue
 
 if TYPE_CHECKING:
@@ -268,12 +270,15 @@ class Statement:
 
 
 def statements(file: str) -> Iterator[Statement]:
-    """Those of one file; one that is for every queue has them once for each."""
+    """Those of one file; one that is for every queue has them once for each.
+
+    Of lists in both directions only one: they differ in the direction alone.
+    """
     if "{queue}" in named_queries.FILES[file].read_text():
         for queue in Queue:
             yield from _statements(f"{queue}_{file}", named_queries.load(file, columns(queue)))
     else:
-        yield from _statements(file, named_queries.load(file))
+        yield from _statements(file, named_queries.load(file, DIRECTIONS[ListOrder.NEWEST_FIRST]))
 
 
 def _statements(prefix: str, loaded: Any) -> Iterator[Statement]:

@@ -97,6 +97,17 @@ BODIES: Final[Mapping[EventKind, Mapping[str, object]]] = {
         "principal_type": "USER",
         "principal_id": "u",
     },
+    EventKind.INTENT_REFUSED: {
+        "receipt_id": "r",
+        "codes": ["QTY_MAX"],
+        "action_type": "CREATE",
+        "symbol": "AAPL",
+        "order_side": "BUY",
+        "order_type": "LIMIT",
+        "quantity": "10",
+        "limit_price": "1.50",
+        "time_in_force": "DAY",
+    },
 }
 OF_INTENTS: Final = {EventKind.INTENT_ACTION, EventKind.BROKER_ORDER, EventKind.BROKER_TRADE}
 # Protobuf writes these as strings.

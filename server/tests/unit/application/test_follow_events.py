@@ -68,6 +68,11 @@ class Backlog:
             for number in range(after + 1, after + 1 + limit)
         ]
 
+    async def first_since(
+        self, organization_id: OrganizationId, account_id: AccountId, moment: datetime, head: int
+    ) -> int:
+        raise NotImplementedError
+
     async def snapshot(self, organization_id: OrganizationId, account_id: AccountId) -> Snapshot:
         raise AssertionError("nobody asks what stands")
 

@@ -61,6 +61,11 @@ class KeptLog:
             if number not in self.deleted
         ][:limit]
 
+    async def first_since(
+        self, organization_id: OrganizationId, account_id: AccountId, moment: datetime, head: int
+    ) -> int:
+        raise NotImplementedError
+
     async def snapshot(self, organization_id: OrganizationId, account_id: AccountId) -> Snapshot:
         raise NotImplementedError
 

@@ -37,7 +37,7 @@ class LimitRates:
         windows = (Window(self.rates.reads_per_second, 1), Window(self.rates.reads_per_minute, 60))
         await self._take(f"read {caller.kind} {caller.provider} {caller.id}", _owner(caller), *windows)
 
-    async def command(self, caller: Caller, account_id: AccountId, *, cancels: bool) -> None:
+    async def command(self, caller: Caller | Principal, account_id: AccountId, *, cancels: bool) -> None:
         # The organization is part of the name, so that one organization cannot use up the limit of another's account.
         kind, limit = (
             ("cancel", self.rates.cancels_per_second) if cancels else ("submit", self.rates.submits_per_second)

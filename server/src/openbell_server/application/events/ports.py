@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 from openbell_server.domain.access.accounts import Environment
@@ -35,6 +36,11 @@ class EventStore(Protocol):
     async def read_after(
         self, organization_id: OrganizationId, account_id: AccountId, after: int, limit: int
     ) -> list[AccountEvent]: ...
+
+    async def first_since(
+        self, organization_id: OrganizationId, account_id: AccountId, moment: datetime, head: int
+    ) -> int:
+        """The number of the first event at or after a moment, up to `head`; head + 1 if there is none."""
 
     async def snapshot(self, organization_id: OrganizationId, account_id: AccountId) -> Snapshot:
         """Open orders, external orders and positions."""

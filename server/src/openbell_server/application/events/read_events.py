@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 from openbell_server.application.access.find_account import find_account
@@ -9,28 +10,34 @@ from openbell_server.application.access.ports.account_records import AccountStor
 from openbell_server.application.events.follow_events import SYMBOLS_MAX
 from openbell_server.application.events.ports import EventStore
 from openbell_server.application.paging import bounded
-from openbell_server.application.ports.broker import BrokerDefinition
+from openbell_server.application.ports.broker import BrokerDefinition, spellings
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.errors import InvalidParameter, Problem
 from openbell_server.domain.events.account_events import AccountEvent, EventKind, gap_reason
 from openbell_server.domain.events.cursors import seal, unseal
-from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.identifiers import AccountId, IntentId, Symbol, created_at
 
 # A filtered page scans at most this many events, read in parts.
 LOOKED_AT_MAX: Final = 2000
 _PART: Final = 500
+_CLOCK_SETBACK_MAX: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """Which events are listed; events without a symbol always match."""
+    """Which events are listed; events without a symbol match every symbol."""
 
     kinds: frozenset[EventKind] = frozenset(EventKind)
     symbols: frozenset[Symbol] = frozenset()
+    intent_id: IntentId | None = None
 
     def passes(self, event: AccountEvent) -> bool:
-        return event.kind in self.kinds and (not self.symbols or event.symbol is None or event.symbol in self.symbols)
+        return (
+            event.kind in self.kinds
+            and (not self.symbols or event.symbol is None or event.symbol in self.symbols)
+            and self.intent_id in (None, event.intent_id)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +72,27 @@ class ReadEvents:
     cursor_key: bytes
 
     async def wanted(
-        self, caller: Principal, account_id: AccountId, kinds: frozenset[EventKind], symbols: Collection[str]
+        self,
+        caller: Principal,
+        account_id: AccountId | None,
+        kinds: frozenset[EventKind],
+        symbols: Collection[str],
+        intent_id: IntentId | None,
     ) -> EventFilter:
-        """Check that the caller may follow the account; returns the filter with symbols as its broker spells them."""
-        account = await find_account(self.accounts, caller, Operation.FOLLOW_EVENTS, account_id)
+        """Check that the caller may follow the account; returns the filter with symbols as its broker spells them.
+
+        Without an account, as any broker spells them.
+        """
+        brokers = [*self.brokers.values()]
+        if account_id is not None:
+            account = await find_account(self.accounts, caller, Operation.FOLLOW_EVENTS, account_id)
+            brokers = [self.brokers[account.broker]]
         if len(symbols) > SYMBOLS_MAX:
             raise InvalidParameter("symbols", f"must be at most {SYMBOLS_MAX}")
-        spelled = {symbol: self.brokers[account.broker].canonical_symbol(symbol) for symbol in symbols}
-        if None in spelled.values():
+        spelled = {symbol: spellings(brokers, symbol) for symbol in symbols}
+        if not all(spelled.values()):
             raise InvalidParameter("symbols", "must be 1 to 32 of A-Z, 0-9 and . - / : _ each, with commas between")
-        return EventFilter(kinds=kinds, symbols=frozenset(symbol for symbol in spelled.values() if symbol is not None))
+        return EventFilter(kinds=kinds, symbols=frozenset[Symbol]().union(*spelled.values()), intent_id=intent_id)
 
     async def page(
         self,
@@ -87,6 +105,11 @@ class ReadEvents:
         """Events after a number or token, or from the oldest on; a filtered page may be short although more follow."""
         floor, newest = await self.events.bounds(caller.organization_id, account_id)
         position = floor if after is None else self._position(account_id, after)
+        if wanted.intent_id is not None:
+            # No event of an intent is older than the intent.
+            moment = created_at(wanted.intent_id) - _CLOCK_SETBACK_MAX
+            first = await self.events.first_since(caller.organization_id, account_id, moment, newest)
+            position = max(position, first - 1)
         gap = self._gap(account_id, position, floor, floor) if position < floor else None
         begin = previous = position = max(position, floor)
         rows, shown = bounded(limit), list[ListedEvent]()

@@ -9,12 +9,20 @@ from typing import Protocol
 
 from openbell_server.application.controls.ports.orders import OrderStore
 from openbell_server.application.ports.accept_step import AcceptStore
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, Symbol
 from openbell_server.domain.orders.action_lifecycle import ActionState, Reason
 from openbell_server.domain.orders.intent_statistics import IntentStatistics, TimeWindow
 from openbell_server.domain.orders.intents import ActionType, IntentAction
-from openbell_server.domain.orders.order_aggregate import Order
+from openbell_server.domain.orders.order_aggregate import Certainty, Order
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType
+
+
+class ListOrder(StrEnum):
+    """Whether a list begins with its oldest or its newest row."""
+
+    OLDEST_FIRST = "asc"
+    NEWEST_FIRST = "desc"
 
 
 class ListedStatus(StrEnum):
@@ -27,18 +35,39 @@ class ListedStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderFilter:
-    """Which orders of an account are listed; None matches all."""
+    """Which orders of an organization are listed, and in which order; None matches all."""
 
+    account_id: AccountId | None = None
+    intent_id: IntentId | None = None
     status: ListedStatus = ListedStatus.ALL
+    certainty: Certainty | None = None
     symbol: str | None = None
     order_side: OrderSide | None = None
+    order: ListOrder = ListOrder.OLDEST_FIRST
+
+    @property
+    def is_open(self) -> bool:
+        """Whether only open orders match: those that are unknown are not closed."""
+        return self.status is ListedStatus.WORKING or self.certainty is Certainty.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionFilter:
+    """Which executions are listed, by recording time: since is included, until excluded."""
+
+    account_id: AccountId | None = None
+    intent_id: IntentId | None = None
+    symbol: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    order: ListOrder = ListOrder.OLDEST_FIRST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedOrder:
-    """The current order of an intent, with the number of the action that created it."""
+    """The current order of an intent."""
 
-    number: int
+    account_id: AccountId
     intent_id: IntentId
     # The action whose client order id the broker has.
     order_action_id: ActionId
@@ -57,6 +86,8 @@ class ListedOrder:
 class ListedExecution:
     """An execution as the broker first reported it, and its later correction."""
 
+    account_id: AccountId
+    environment: Environment
     execution_id: str
     intent_id: IntentId
     symbol: Symbol
@@ -90,32 +121,36 @@ class ListedPositions:
     positions: Sequence[ListedPosition]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderSearch:
+    """A page of orders: those of the filter beyond an intent, in the spellings of the symbol, of one environment."""
+
+    wanted: OrderFilter
+    beyond: IntentId
+    symbols: frozenset[Symbol] | None
+    environment: Environment | None
+    # How many intents are looked at, whether they match or not.
+    looked_at_max: int
+
+
 class OrderLists(Protocol):
     async def list_orders(
-        self, organization_id: OrganizationId, account_id: AccountId, wanted: OrderFilter, numbers: range, limit: int
-    ) -> list[ListedOrder]:
-        """Orders that match a filter, in the order they were submitted, within a range of numbers."""
+        self, organization_id: OrganizationId, search: OrderSearch, limit: int
+    ) -> list[ListedOrder]: ...
 
-    async def list_working_orders(
-        self, organization_id: OrganizationId, account_id: AccountId, wanted: OrderFilter, after: int, limit: int
-    ) -> list[ListedOrder]:
-        """Orders that are not closed, beginning after a number."""
-
-    async def show_order(
-        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
-    ) -> ListedOrder | None: ...
+    async def last_looked_at(self, organization_id: OrganizationId, search: OrderSearch) -> IntentId | None:
+        """The last intent that a search looks at; None if it looks at all that there are."""
 
     async def list_executions(
         self,
         organization_id: OrganizationId,
-        account_id: AccountId,
-        intent_id: IntentId | None,
+        wanted: ExecutionFilter,
         since: datetime,
+        until: datetime,
         skipped: int,
-        until: datetime | None,
         limit: int,
     ) -> list[ListedExecution]:
-        """Executions in recording order from `since` on; the first `skipped` of exactly that time are left out."""
+        """Executions in recording order, both times included; the first `skipped` are left out."""
 
     async def list_positions(
         self, organization_id: OrganizationId, account_id: AccountId, limit: int
@@ -128,6 +163,8 @@ class RecordedAction:
     action: IntentAction
     state: ActionState
     reason: Reason | None
+    # When it was about to be sent to the broker.
+    dispatched_at: datetime | None
     settled_at: datetime | None
 
 
@@ -140,6 +177,7 @@ class ActionFilter:
     client_reference_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    order: ListOrder = ListOrder.OLDEST_FIRST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +237,7 @@ class IntentStore(AcceptStore, OrderStore, Protocol):
         numbers: range,
         limit: int,
     ) -> list[RecordedAction]:
-        """Actions that match a filter, in commit order, within a range of numbers."""
+        """Actions that match a filter, in the filter's order, within a range of numbers."""
 
     async def numbers_between(
         self, organization_id: OrganizationId, account_id: AccountId, since: datetime | None, until: datetime | None

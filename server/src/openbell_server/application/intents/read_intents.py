@@ -7,7 +7,7 @@ from typing import Final
 
 from openbell_server.application.access.find_account import find_account
 from openbell_server.application.access.ports.account_records import AccountStore
-from openbell_server.application.intents.ports import ActionFilter, Execution, IntentStore, RecordedAction
+from openbell_server.application.intents.ports import ActionFilter, Execution, IntentStore, ListOrder, RecordedAction
 from openbell_server.application.paging import Page, bounded, page_of, start_of
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.domain.access.accounts import TradingAccount
@@ -20,6 +20,7 @@ from openbell_server.domain.orders.intents import ActionType
 
 # Where no index selects the wanted actions, a page scans this many.
 NUMBERS_MAX: Final = 10_000
+WRONG_SYMBOL: Final = "must be 1 to 32 of A-Z, 0-9 and . - / : _"
 EVERY_ACTION: Final = ActionFilter()
 
 
@@ -70,14 +71,20 @@ class ReadIntents:
     ) -> Page[RecordedAction]:
         where = (account.organization_id, account.id)
         there = await self.intents.numbers_between(*where, wanted.since, wanted.until)
-        start = max(after + 1, there.start)
-        stop = max(start, there.stop if _is_led_to(wanted) else min(there.stop, start + NUMBERS_MAX))
+        scanned_max = there.stop if _is_led_to(wanted) else NUMBERS_MAX
+        if wanted.order is ListOrder.NEWEST_FIRST:
+            stop = min(there.stop, after or there.stop)
+            start = min(stop, max(there.start, stop - scanned_max))
+            scanned_to, is_all = start, start == there.start
+        else:
+            start = max(after + 1, there.start)
+            stop = max(start, min(there.stop, start + scanned_max))
+            scanned_to, is_all = stop - 1, stop >= there.stop
         found = await self.intents.list_some_actions(*where, wanted, range(start, stop), rows + 1)
         is_full = len(found) > rows
         # The next page continues after the last number that was scanned.
-        reached = found[rows - 1].action.number if is_full else stop - 1
-        last = seal(self.cursor_key, scope, reached)
-        return Page(found[:rows], last if is_full or stop < there.stop else None, last)
+        last = seal(self.cursor_key, scope, found[rows - 1].action.number if is_full else scanned_to)
+        return Page(found[:rows], last if is_full or not is_all else None, last)
 
     async def history(
         self, caller: Principal, account_id: AccountId, intent_id: IntentId, cursor: str | None, limit: int | None
@@ -97,13 +104,13 @@ def canonical_symbol(brokers: Mapping[str, BrokerDefinition], account: TradingAc
     """The symbol as the account's broker spells it; raises InvalidParameter if it is not one."""
     symbol = brokers[account.broker].canonical_symbol(asked)
     if symbol is None:
-        raise InvalidParameter("symbol", "must be 1 to 32 of A-Z, 0-9 and . - / : _")
+        raise InvalidParameter("symbol", WRONG_SYMBOL)
     return symbol
 
 
 def _is_led_to(wanted: ActionFilter) -> bool:
     """Whether an index selects the wanted actions: those of one symbol or reference, replaces or cancels."""
-    asked = [name for name, value in asdict(wanted).items() if value is not None]
+    asked = [name for name, value in asdict(wanted).items() if value is not None and name != "order"]
     return asked in (["symbol"], ["client_reference_id"]) or (
         asked == ["action_type"] and wanted.action_type is not ActionType.CREATE
     )

@@ -1,49 +1,43 @@
-"""Read the orders, executions and positions of an account."""
+"""Read orders, executions and positions."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
+from uuid import UUID
 
 from openbell_server.application.access.find_account import find_account
 from openbell_server.application.access.ports.account_records import AccountStore
 from openbell_server.application.intents.ports import (
-    IntentStore,
+    ExecutionFilter,
     ListedExecution,
     ListedOrder,
     ListedPositions,
-    ListedStatus,
+    ListOrder,
     OrderFilter,
     OrderLists,
+    OrderSearch,
 )
-from openbell_server.application.intents.read_intents import NUMBERS_MAX, canonical_symbol
-from openbell_server.application.paging import Page, bounded, page_of, start_of
-from openbell_server.application.ports.broker import BrokerDefinition
-from openbell_server.domain.access.accounts import TradingAccount
+from openbell_server.application.intents.read_intents import NUMBERS_MAX, WRONG_SYMBOL
+from openbell_server.application.paging import Page, bounded, start_of
+from openbell_server.application.ports.broker import BrokerDefinition, spellings
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.access.principals import Principal
-from openbell_server.domain.errors import Problem
+from openbell_server.domain.errors import InvalidParameter
 from openbell_server.domain.events.cursors import seal
-from openbell_server.domain.identifiers import AccountId, IntentId
+from openbell_server.domain.identifiers import AccountId, IntentId, Symbol
 
 # No index selects the executions of a symbol, so a page scans this many.
 EXECUTIONS_MAX: Final = 1000
 # A reply beyond this limit reports that it is incomplete.
 POSITIONS_MAX: Final = 10_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FAR_FUTURE: Final = datetime(9999, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_LAST_ID: Final = 2**128 - 1
 # A cursor of executions holds a time in microseconds and how many executions of that time were shown.
 _SAME_MOMENT_MAX: Final = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionFilter:
-    """Which executions are listed, by recording time: since is included, until excluded."""
-
-    intent_id: IntentId | None = None
-    symbol: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,68 +51,73 @@ class ExecutionPage:
 @dataclass(frozen=True, slots=True)
 class ReadOrders:
     accounts: AccountStore
-    intents: IntentStore
     lists: OrderLists
     brokers: Mapping[str, BrokerDefinition]
     cursor_key: bytes
 
     async def page(
-        self, caller: Principal, account_id: AccountId, cursor: str | None, limit: int | None, wanted: OrderFilter
+        self, caller: Principal, cursor: str | None, limit: int | None, wanted: OrderFilter
     ) -> Page[ListedOrder]:
         """Orders that match a filter; a page may be short although more follow."""
-        account = await find_account(self.accounts, caller, Operation.READ_INTENTS, account_id)
-        if wanted.symbol is not None:
-            wanted = replace(wanted, symbol=canonical_symbol(self.brokers, account, wanted.symbol))
-        where, rows = (account.organization_id, account.id), bounded(limit)
-        scope = self._scope("orders", account, wanted)
-        after = start_of(self.cursor_key, scope, cursor)
-        if wanted.status is ListedStatus.WORKING:
-            found = await self.lists.list_working_orders(*where, wanted, after, rows + 1)
-            return page_of(self.cursor_key, scope, cursor, rows, [(order.number, order) for order in found])
-        there = await self.intents.numbers_between(*where, None, None)
-        stop = min(there.stop, after + 1 + NUMBERS_MAX)
-        found = await self.lists.list_orders(*where, wanted, range(after + 1, stop), rows + 1)
-        is_full = len(found) > rows
-        # The next page continues after the last number that was scanned.
-        last = seal(self.cursor_key, scope, found[rows - 1].number if is_full else max(after, stop - 1))
-        return Page(found[:rows], last if is_full or stop < there.stop else None, last)
-
-    async def one(self, caller: Principal, account_id: AccountId, intent_id: IntentId) -> ListedOrder:
-        account = await find_account(self.accounts, caller, Operation.READ_INTENTS, account_id)
-        order = await self.lists.show_order(account.organization_id, account.id, intent_id)
-        if order is None:
-            raise Problem("not_found", "there is no such intent")
-        return order
+        rows, scope = bounded(limit), self._scope("orders", caller, wanted)
+        beyond = start_of(self.cursor_key, scope, cursor)
+        if cursor is None and wanted.intent_id is not None:
+            next_to = wanted.intent_id.int + (1 if wanted.order is ListOrder.NEWEST_FIRST else -1)
+            beyond = min(max(next_to, 0), _LAST_ID)
+        elif cursor is None and wanted.order is ListOrder.NEWEST_FIRST:
+            beyond = _LAST_ID
+        search = OrderSearch(
+            wanted=wanted,
+            beyond=IntentId(UUID(int=beyond)),
+            symbols=await self._admit(caller, wanted),
+            environment=caller.environment,
+            looked_at_max=NUMBERS_MAX if wanted.intent_id is None else 1,
+        )
+        found = await self.lists.list_orders(caller.organization_id, search, rows + 1)
+        if wanted.intent_id is not None:
+            return Page([order for order in found if order.intent_id == wanted.intent_id], None, None)
+        if len(found) > rows:
+            reached: IntentId | None = found[rows - 1].intent_id
+        else:
+            # The next page continues after the last intent that was looked at.
+            reached = await self.lists.last_looked_at(caller.organization_id, search)
+        following = None if reached is None else seal(self.cursor_key, scope, reached.int)
+        last = seal(self.cursor_key, scope, found[-1].intent_id.int) if found else cursor
+        return Page(found[:rows], following, following or last)
 
     async def executions(
-        self, caller: Principal, account_id: AccountId, cursor: str | None, limit: int | None, wanted: ExecutionFilter
+        self, caller: Principal, cursor: str | None, limit: int | None, wanted: ExecutionFilter
     ) -> ExecutionPage:
-        account = await find_account(self.accounts, caller, Operation.READ_INTENTS, account_id)
-        if wanted.symbol is not None:
-            wanted = replace(wanted, symbol=canonical_symbol(self.brokers, account, wanted.symbol))
-        rows, scope = bounded(limit), self._scope("executions", account, wanted)
+        symbols, is_newest_first = await self._admit(caller, wanted), wanted.order is ListOrder.NEWEST_FIRST
+        rows, scope = bounded(limit), self._scope("executions", caller, wanted)
         micros, skipped = divmod(start_of(self.cursor_key, scope, cursor), _SAME_MOMENT_MAX)
-        since = _EPOCH + timedelta(microseconds=micros) if cursor is not None else wanted.since or _EPOCH
+        since, until = wanted.since or _EPOCH, (wanted.until or _FAR_FUTURE) - _MICROSECOND
+        if cursor is not None and is_newest_first:
+            until = _EPOCH + micros * _MICROSECOND
+        elif cursor is not None:
+            since = _EPOCH + micros * _MICROSECOND
+        # An account that the caller may use is of its environment.
+        environment = caller.environment if wanted.account_id is None else None
+        looked_at_max = rows + 1 if symbols is None and environment is None else EXECUTIONS_MAX
         looked_at = await self.lists.list_executions(
-            account.organization_id,
-            account.id,
-            wanted.intent_id,
-            since,
-            skipped,
-            wanted.until,
-            rows + 1 if wanted.symbol is None else EXECUTIONS_MAX,
+            caller.organization_id, wanted, since, until, skipped, looked_at_max
         )
-        shown = [each for each in looked_at if wanted.symbol in (None, each.symbol)][:rows]
+        shown = [
+            each
+            for each in looked_at
+            if (symbols is None or each.symbol in symbols)
+            and environment in (None, each.environment)
+            and wanted.account_id in (None, each.account_id)
+        ][:rows]
         is_full = len(shown) == rows
         last = shown[-1] if is_full else looked_at[-1] if looked_at else None
         is_last = last is looked_at[-1] if looked_at else True
-        if is_last and (wanted.symbol is None or len(looked_at) < EXECUTIONS_MAX):
+        if last is None or (is_last and len(looked_at) < looked_at_max):
             return ExecutionPage(shown, None)
-        assert last is not None
-        before = skipped if last.recorded_at == since else 0
+        before = skipped if last.recorded_at == (until if is_newest_first else since) else 0
         at_once = looked_at[: looked_at.index(last) + 1]
         same = before + sum(each.recorded_at == last.recorded_at for each in at_once)
-        number = (last.recorded_at - _EPOCH) // timedelta(microseconds=1) * _SAME_MOMENT_MAX + same
+        number = (last.recorded_at - _EPOCH) // _MICROSECOND * _SAME_MOMENT_MAX + same
         return ExecutionPage(shown, seal(self.cursor_key, scope, number))
 
     async def positions(self, caller: Principal, account_id: AccountId) -> ListedPositions:
@@ -126,5 +125,16 @@ class ReadOrders:
         account = await find_account(self.accounts, caller, Operation.READ_INTENTS, account_id)
         return await self.lists.list_positions(account.organization_id, account.id, POSITIONS_MAX + 1)
 
-    def _scope(self, name: str, account: TradingAccount, wanted: OrderFilter | ExecutionFilter) -> str:
-        return f"{name} {account.organization_id} {account.id} {json.dumps(asdict(wanted), default=str)}"
+    async def _admit(self, caller: Principal, wanted: OrderFilter | ExecutionFilter) -> frozenset[Symbol] | None:
+        """Check that the caller may use the account; the spellings of the symbol, None without one."""
+        if wanted.account_id is not None:
+            await find_account(self.accounts, caller, Operation.READ_INTENTS, wanted.account_id)
+        if wanted.symbol is None:
+            return None
+        spelled = spellings(self.brokers.values(), wanted.symbol)
+        if not spelled:
+            raise InvalidParameter("symbol", WRONG_SYMBOL)
+        return spelled
+
+    def _scope(self, name: str, caller: Principal, wanted: OrderFilter | ExecutionFilter) -> str:
+        return f"{name} {caller.organization_id} {caller.environment} {json.dumps(asdict(wanted), default=str)}"

@@ -314,6 +314,6 @@ def _just_created(submission: Submission, command: CreateIntent, acceptance: Acc
         receipt_id=submission.receipt_id,
         created_at=acceptance.created_at,
     )
-    recorded = RecordedAction(action=action, state=ActionState.QUEUED, reason=None, settled_at=None)
+    recorded = RecordedAction(action=action, state=ActionState.QUEUED, reason=None, dispatched_at=None, settled_at=None)
     execution = Execution(order=Order(terms=spec.terms), unknown=None, updated_at=acceptance.created_at)
     return Submitted(recorded=recorded, execution=execution, replayed=False)

@@ -1,6 +1,6 @@
 """A broker: its capabilities as data, and a session that sends commands and reads reports."""
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -241,3 +241,9 @@ class BrokerDefinition(Protocol):
 
     async def open_session(self, addresses: Mapping[Environment, str]) -> BrokerSession:
         """A session with the broker at these addresses; an environment without an address cannot be traded."""
+
+
+def spellings(brokers: Iterable[BrokerDefinition], text: str) -> frozenset[Symbol]:
+    """The symbol as each of these brokers spells it; empty if it is a valid symbol of none."""
+    found = (broker.canonical_symbol(text) for broker in brokers)
+    return frozenset(symbol for symbol in found if symbol is not None)

@@ -34,6 +34,7 @@ class Operation(StrEnum):
     """What callers can do."""
 
     SUBMIT_INTENT = "submit_intent"
+    CANCEL_ORDERS = "cancel_orders"
     READ_INTENTS = "read_intents"
     FOLLOW_EVENTS = "follow_events"
     EDIT_CONTROLS = "edit_controls"
@@ -82,6 +83,8 @@ class Rule:
 
 RULES: Final = {
     Operation.SUBMIT_INTENT: Rule(permissions=frozenset({INTENT_EDIT})),
+    # Of users; keys submit CANCEL.
+    Operation.CANCEL_ORDERS: Rule(roles=frozenset({Role.ADMIN, Role.MEMBER})),
     Operation.READ_INTENTS: Rule(
         permissions=frozenset({INTENT_READ}), roles=_ANY_ROLE, scopes=frozenset({INTENT_READ})
     ),

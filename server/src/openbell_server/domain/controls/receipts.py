@@ -17,6 +17,9 @@ VERSION: Final = 2
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 # Fields that are left out where they are empty.
 _OPTIONAL: Final = ("would_pass", "headroom", "missing", "inputs")
+_TERMS: Final = (
+    *("action_type", "symbol", "order_side", "order_type", "quantity", "limit_price", "stop_price", "time_in_force"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,11 @@ class Receipt:
     text: str
     # Reason codes of refusals, each once.
     refusals: tuple[str, ...] = ()
+
+    def terms(self) -> dict[str, object]:
+        """What the command asked for."""
+        command = json.loads(self.text)["command"]
+        return {name: command[name] for name in _TERMS if name in command}
 
     def shown(self, receipt_id: ReceiptId) -> dict[str, object]:
         return {"id": str(receipt_id), **json.loads(self.text)}

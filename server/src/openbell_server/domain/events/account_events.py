@@ -17,6 +17,7 @@ class EventKind(IntEnum):
     POSITION_ADJUSTED = 5
     BROKER_TRADE = 6
     CONTROL_CHANGED = 7
+    INTENT_REFUSED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

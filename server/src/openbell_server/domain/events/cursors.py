@@ -11,7 +11,9 @@ from uuid import UUID
 
 _SIGNATURE_BYTES: Final = 12
 _NUMBER_BYTES: Final = 8
-_ROW_BYTES: Final = 16 + _NUMBER_BYTES
+# A number that does not fit is a UUID.
+_ID_BYTES: Final = 16
+_ROW_BYTES: Final = _ID_BYTES + _NUMBER_BYTES
 
 
 def _signature(key: bytes, scope: str, number: bytes) -> bytes:
@@ -20,7 +22,7 @@ def _signature(key: bytes, scope: str, number: bytes) -> bytes:
 
 def seal(key: bytes, scope: str, number: int) -> str:
     """The number as a token that opens only with the same key and scope."""
-    raw = number.to_bytes(_NUMBER_BYTES)
+    raw = number.to_bytes(_NUMBER_BYTES if number.bit_length() <= 8 * _NUMBER_BYTES else _ID_BYTES)
     return base64.urlsafe_b64encode(raw + _signature(key, scope, raw)).rstrip(b"=").decode()
 
 
@@ -30,9 +32,9 @@ def unseal(key: bytes, scope: str, token: str) -> int | None:
         raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return None
-    if len(raw) != _NUMBER_BYTES + _SIGNATURE_BYTES:
+    if len(raw) - _SIGNATURE_BYTES not in (_NUMBER_BYTES, _ID_BYTES):
         return None
-    number = int.from_bytes(raw[:_NUMBER_BYTES])
+    number = int.from_bytes(raw[:-_SIGNATURE_BYTES])
     # Compare the whole text: base64 has several spellings of the same bytes, and only one is accepted.
     return number if hmac.compare_digest(seal(key, scope, number).encode(), token.encode()) else None
 

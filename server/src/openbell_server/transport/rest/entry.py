@@ -33,6 +33,7 @@ NO_STORE: Final = (b"cache-control", b"no-store")
 UNCOUNTED: Final = frozenset(
     {
         Operation.SUBMIT_INTENT,
+        Operation.CANCEL_ORDERS,
         Operation.EDIT_CONTROLS,
         Operation.EDIT_ORGANIZATION_CONTROLS,
         Operation.VALIDATE_KEY,

@@ -8,13 +8,19 @@ from uuid import UUID
 
 from litestar import Request
 
-from openbell_server.application.intents.ports import ActionFilter, ListedStatus, OrderFilter
-from openbell_server.application.intents.read_orders import ExecutionFilter
+from openbell_server.application.intents.ports import (
+    ActionFilter,
+    ExecutionFilter,
+    ListedStatus,
+    ListOrder,
+    OrderFilter,
+)
 from openbell_server.domain.errors import InvalidParameter
-from openbell_server.domain.identifiers import IntentId
+from openbell_server.domain.identifiers import AccountId, IntentId
 from openbell_server.domain.names import REASON_LENGTH_MAX
 from openbell_server.domain.orders.intent_statistics import TimeWindow
 from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_aggregate import Certainty
 from openbell_server.domain.orders.order_terms import OrderSide
 
 REFERENCE_LENGTH_MAX: Final = 128
@@ -48,25 +54,45 @@ def filter_of(request: AnyRequest) -> ActionFilter:
         client_reference_id=reference,
         since=_moment(request, "since"),
         until=_moment(request, "until"),
+        order=order_of(request),
     )
 
 
 def order_filter_of(request: AnyRequest) -> OrderFilter:
     return OrderFilter(
+        account_id=account_id_of(request),
+        intent_id=intent_id_of(request),
         status=choice_of(request, "status", ListedStatus) or ListedStatus.ALL,
+        certainty=choice_of(request, "certainty", Certainty),
         symbol=sole(request, "symbol"),
         order_side=choice_of(request, "order_side", OrderSide),
+        order=order_of(request),
     )
 
 
 def execution_filter_of(request: AnyRequest) -> ExecutionFilter:
-    intent_id = uuid_of(request, "intent_id")
     return ExecutionFilter(
-        intent_id=None if intent_id is None else IntentId(intent_id),
+        account_id=account_id_of(request),
+        intent_id=intent_id_of(request),
         symbol=sole(request, "symbol"),
         since=_moment(request, "since"),
         until=_moment(request, "until"),
+        order=order_of(request),
     )
+
+
+def order_of(request: AnyRequest) -> ListOrder:
+    return choice_of(request, "order", ListOrder) or ListOrder.OLDEST_FIRST
+
+
+def account_id_of(request: AnyRequest) -> AccountId | None:
+    found = uuid_of(request, "account_id")
+    return None if found is None else AccountId(found)
+
+
+def intent_id_of(request: AnyRequest) -> IntentId | None:
+    found = uuid_of(request, "intent_id")
+    return None if found is None else IntentId(found)
 
 
 def reason_of(request: AnyRequest) -> str | None:
@@ -85,10 +111,12 @@ def window_of(request: AnyRequest) -> TimeWindow:
     return choice_of(request, "time_window", TimeWindow) or TimeWindow.LAST_DAY
 
 
-def require_refused(request: AnyRequest) -> None:
-    """Refuse a list of receipts without refused=true: receipts of accepted commands are listed by intent."""
-    if sole(request, "refused") != "true":
-        raise InvalidParameter("refused", "must be true; receipts of accepted commands are listed with their intent")
+def intent_or_refused(request: AnyRequest) -> IntentId | None:
+    """Whose receipts are listed: those of an intent, or with None those of refusals. Exactly one must be sent."""
+    intent_id, refused = intent_id_of(request), sole(request, "refused")
+    if (intent_id is None) == (refused is None) or refused not in (None, "true"):
+        raise InvalidParameter("refused", "must be true; without it, intent_id must name the intent")
+    return intent_id
 
 
 def flag_of(request: AnyRequest, name: str) -> bool | None:

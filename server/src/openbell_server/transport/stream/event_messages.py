@@ -22,9 +22,15 @@ KINDS = {
     pb.EVENT_TYPE_POSITION_ADJUSTED: EventKind.POSITION_ADJUSTED,
     pb.EVENT_TYPE_BROKER_TRADE: EventKind.BROKER_TRADE,
     pb.EVENT_TYPE_CONTROL_CHANGED: EventKind.CONTROL_CHANGED,
+    pb.EVENT_TYPE_INTENT_REFUSED: EventKind.INTENT_REFUSED,
 }
 
-
+# Messages whose fields are those of the stored body.
+_OF_TEXTS_AND_NUMBERS: Final = {
+    EventKind.POSITION_ADJUSTED: pb.PositionAdjusted,
+    EventKind.CONTROL_CHANGED: pb.ControlChanged,
+    EventKind.INTENT_REFUSED: pb.IntentRefused,
+}
 _TOKEN_KEPT_MAX: Final = 64
 
 
@@ -113,15 +119,12 @@ def _fill(message: pb.TradingEvent, event: AccountEvent) -> None:
         accepted_at = timestamp(datetime.fromisoformat(body.pop("accepted_at")))
         message.external_order.CopyFrom(pb.ExternalOrder(accepted_at=accepted_at, **body))
         return
-    if event.kind is EventKind.POSITION_ADJUSTED:
-        message.position_adjusted.CopyFrom(pb.PositionAdjusted(**body))
+    if event.kind in _OF_TEXTS_AND_NUMBERS:
+        getattr(message, event.kind.name.lower()).CopyFrom(_OF_TEXTS_AND_NUMBERS[event.kind](**body))
         return
     if event.kind is EventKind.BROKER_TRADE:
         executed_at = timestamp(datetime.fromisoformat(body.pop("executed_at")))
         message.broker_trade.CopyFrom(pb.BrokerTrade(intent_id=str(event.intent_id), executed_at=executed_at, **body))
-        return
-    if event.kind is EventKind.CONTROL_CHANGED:
-        message.control_changed.CopyFrom(pb.ControlChanged(**body))
         return
     reason = body.pop("reason", None)
     target: pb.BrokerOrder | pb.IntentAction | pb.AccountChanged

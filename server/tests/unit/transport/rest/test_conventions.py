@@ -44,6 +44,8 @@ SMALL = {
     *("last_hour", "last_day", "last_week", "last_month", "all"),
     *("accounts", "intents", "users"),
     "ok",
+    # As SQL has them.
+    *("asc", "desc"),
     *SCHEMAS["TimeControlRequest"]["properties"],
 }
 MOMENTS = re.compile(r"\w+_at|at|as_of|since|until|deadline|\w+_since|\w+_until")

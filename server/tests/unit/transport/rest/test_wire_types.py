@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from openbell_server.application.access.find_organization import Organization
 from openbell_server.application.controls.ports.rules import ChainHeads, RuleChange, StoredReceipt
 from openbell_server.application.intents.ports import ListedExecution, ListedOrder
+from openbell_server.application.intents.read_overview import AccountOverview
 from openbell_server.application.ports.broker import BrokerCapabilities, CredentialField
 from openbell_server.application.webhooks.send_test_message import Tried
 from openbell_server.domain.access.accounts import AccountRecord
@@ -33,6 +34,7 @@ from openbell_server.transport.rest.wire_types import body_from
 # The record that each body is copied from.
 RECORDS: dict[str, type] = {
     "AccountBody": AccountRecord,
+    "AccountOverviewBody": AccountOverview,
     "ApiKeyBody": ApiKeyRecord,
     "BacktestBody": Tally,
     "BacktestFindingBody": Finding,

@@ -36,6 +36,7 @@ ROWS_PER_PAGE: Final = 2_000
 EVENTS_PER_QUERY: Final = 10_000
 _NOTHING: Final = Decimal(0)
 _queries = named_queries.load("backtest_history")
+_events = named_queries.load("events")
 _intents = named_queries.load("intents")
 
 
@@ -94,7 +95,7 @@ class PostgresHistoryStore:
             # Skip actions that were recorded after the head was read.
             edges = [await _intents.first_number_since(connection, **moment) for moment in moments]
             actions = range(*(min(edge, current["action_no"] + 1) for edge in edges))
-            events = await numbers(_queries.first_event_since, current["event_no"])
+            events = await numbers(_events.first_event_since, current["event_no"])
             refusals = await numbers(_queries.first_refusal_since, current["refusal_no"])
             commands, fits_since = len(actions) + len(refusals), None
             if commands > commands_max:

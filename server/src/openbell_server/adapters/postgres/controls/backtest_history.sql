@@ -10,25 +10,6 @@ select clock_timestamp() as now, c.event_no, c.action_no, c.refusal_no, c.positi
 from account_counters c
 where c.organization_id = :organization_id and c.account_id = :account_id;
 
--- name: first_event_since(organization_id, account_id, moment, head)$
--- The number of the first event at or after a moment, or head + 1. Numbers have no gaps and times increase with them, so a
--- binary search finds it.
-with recursive halving (low, high) as (
-    select c.event_floor + 1, greatest(:head::bigint, c.event_floor) + 1
-    from account_counters c
-    where c.organization_id = :organization_id and c.account_id = :account_id
-    union all
-    select case when m.is_before then m.number + 1 else h.low end, case when m.is_before then h.high else m.number end
-    from (select low, high, (low + high) / 2 as middle from halving where low < high offset 0) h
-    cross join lateral (
-        select e.event_no as number, e.occurred_at < :moment::timestamptz as is_before
-        from account_events e
-        where e.organization_id = :organization_id and e.account_id = :account_id and e.event_no = h.middle
-        offset 0
-    ) m
-)
-select low from halving where low = high;
-
 -- name: first_refusal_since(organization_id, account_id, moment, head)$
 with recursive halving (low, high) as (
     select 1::bigint, :head::bigint + 1

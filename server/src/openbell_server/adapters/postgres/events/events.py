@@ -49,6 +49,12 @@ class PostgresEventStore(PostgresStore):
         rows = await self._rows(_queries.read_after, organization_id, account_id, after=after, row_limit=limit)
         return [_event(account_id, row) for row in rows]
 
+    async def first_since(
+        self, organization_id: OrganizationId, account_id: AccountId, moment: datetime, head: int
+    ) -> int:
+        found: int = await self._one(_queries.first_event_since, organization_id, account_id, moment=moment, head=head)
+        return found
+
     async def snapshot(self, organization_id: OrganizationId, account_id: AccountId) -> Snapshot:
         rows = await self._rows(_snapshots.snapshot, organization_id, account_id)
         items = [

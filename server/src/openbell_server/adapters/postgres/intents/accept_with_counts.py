@@ -1,5 +1,6 @@
 """Accepts a command in the transaction that counted for its rules, under the account's lock."""
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -78,7 +79,10 @@ async def keep_refusal(
     receipt: Receipt,
     action: tuple[IntentId, int] | None = None,
 ) -> None:
-    """Number, chain and store the receipt of a refusal; action is set if the command was recorded before."""
+    """Number, chain and store the receipt of a refusal; action is set if the command was recorded before.
+
+    A command that was not recorded has no other event than that of its refusal.
+    """
     intent_id, seq = action or (None, None)
     await _queries.keep_refusal(
         connection,
@@ -89,6 +93,9 @@ async def keep_refusal(
         seq=seq,
         receipt=receipt.text,
     )
+    if action is None:
+        body = json.dumps({"receipt_id": str(receipt_id), "codes": receipt.refusals, **receipt.terms()})
+        await _queries.append_refusal(connection, organization_id=organization_id, account_id=account_id, body=body)
 
 
 @dataclass(frozen=True, slots=True)

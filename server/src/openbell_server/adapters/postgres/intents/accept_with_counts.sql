@@ -119,6 +119,9 @@ select :organization_id, :account_id, :receipt_id, :intent_id::uuid, :seq::integ
     sha256(convert_to(:receipt, 'UTF8')), c.refusal_no, clock_timestamp()
 from counted c;
 
+-- name: append_refusal(organization_id, account_id, body)!
+select append_change(:organization_id, :account_id, 8::smallint, :body);
+
 -- name: set_deadline(organization_id, account_id, action_id, deadline)!
 update action_states set deadline = :deadline
 where organization_id = :organization_id and account_id = :account_id and action_id = :action_id;

@@ -19,7 +19,13 @@ from openbell_server.adapters.postgres.connection import (
     transaction,
 )
 from openbell_server.application.controls.ports.orders import OrderNow
-from openbell_server.application.intents.ports import ActionFilter, Execution, RecordedAction, UnknownEvidence
+from openbell_server.application.intents.ports import (
+    ActionFilter,
+    Execution,
+    ListOrder,
+    RecordedAction,
+    UnknownEvidence,
+)
 from openbell_server.application.ports.accept_step import Acceptance, AcceptStatus, Submission
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId
 from openbell_server.domain.orders.action_lifecycle import ActionState, Reason
@@ -43,7 +49,13 @@ from openbell_server.domain.orders.order_terms import OrderSide, OrderType, Rout
 
 # Times increase with the numbers of an account's actions, unless the database's clock is set back, by less than this.
 CLOCK_SETBACK_SECONDS_MAX: Final = 60.0
-_queries = named_queries.load("intents")
+# The texts that distinguish a statement that lists the newest rows first.
+DIRECTIONS: Final = {
+    ListOrder.OLDEST_FIRST: {"direction": "asc", "after": ">"},
+    ListOrder.NEWEST_FIRST: {"direction": "desc", "after": "<"},
+}
+_lists = {order: named_queries.load("intents", texts) for order, texts in DIRECTIONS.items()}
+_queries = _lists[ListOrder.OLDEST_FIRST]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +145,17 @@ class PostgresIntentStore(PostgresStore):
             "since": wanted.since,
             "until": wanted.until,
         }
+        lists = _lists[wanted.order]
         if wanted.client_reference_id is not None:
-            query = _queries.list_actions_of_reference
+            query = lists.list_actions_of_reference
             facts |= {"client_reference_id": wanted.client_reference_id, "symbol": wanted.symbol}
         elif wanted.symbol is not None:
-            query = _queries.list_actions_of_symbol
+            query = lists.list_actions_of_symbol
             facts["symbol"] = wanted.symbol
         elif wanted.action_type not in (None, ActionType.CREATE):
-            query = _queries.list_actions_of_type
+            query = lists.list_actions_of_type
         else:
-            query = _queries.list_some_actions
+            query = lists.list_some_actions
         rows = await self._rows(
             query, organization_id, account_id, after=numbers.start - 1, last=numbers.stop - 1, row_limit=limit, **facts
         )
@@ -300,5 +313,9 @@ def intent_action(row: asyncpg.Record) -> IntentAction:
 def recorded_action(row: asyncpg.Record) -> RecordedAction:
     reason = row["reason_code"] and Reason(row["reason_code"], row["broker_code"], row["broker_text"])
     return RecordedAction(
-        action=intent_action(row), state=ActionState(row["state"]), reason=reason, settled_at=row["settled_at"]
+        action=intent_action(row),
+        state=ActionState(row["state"]),
+        reason=reason,
+        dispatched_at=row["send_started_at"],
+        settled_at=row["settled_at"],
     )

@@ -7,7 +7,8 @@ a.organization_id = :organization_id and a.account_id = :account_id
 -- part: states
 -- The lateral join with offset 0 forces a look-up by key: a generic plan does not know the limit and would join whole tables.
 cross join lateral (
-    select s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at from action_states s
+    select s.state, s.reason_code, s.broker_code, s.broker_text, s.send_started_at, s.settled_at
+    from action_states s
     where s.account_id = a.account_id and s.action_id = a.action_id
     offset 0
 ) s
@@ -25,7 +26,7 @@ order by ord;
 
 -- name: find_action(organization_id, account_id, intent_id, seq, action_id)^
 -- The action with this number or id; without either, the intent's last action.
-select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
+select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.send_started_at, s.settled_at
 from intent_actions a
 join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
 where a.organization_id = :organization_id and a.account_id = :account_id and a.intent_id = :intent_id
@@ -34,7 +35,7 @@ order by a.seq desc
 limit 1;
 
 -- name: find_action_by_key(organization_id, account_id, key, command_hash)^
-select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
+select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.send_started_at, s.settled_at
 from idempotency_keys k
 join intent_actions a on a.organization_id = k.organization_id and a.account_id = k.account_id
     and a.intent_id = k.intent_id and a.seq = k.seq
@@ -84,11 +85,11 @@ from (
     select a.* from intent_actions a
     where {numbers_and_times}
         and (:action_type::text is null or a.action_type = :action_type)
-    order by a.action_no
+    order by a.action_no {direction}
     limit :row_limit
 ) a
 {states}
-order by a.action_no;
+order by a.action_no {direction};
 
 -- name: list_actions_of_type(organization_id, account_id, after, last, action_type, since, until, row_limit)
 select a.*, s.*
@@ -96,11 +97,11 @@ from (
     select a.* from intent_actions a
     where {numbers_and_times}
         and a.action_type <> 'CREATE' and a.action_type = :action_type
-    order by a.action_no
+    order by a.action_no {direction}
     limit :row_limit
 ) a
 {states}
-order by a.action_no;
+order by a.action_no {direction};
 
 -- name: list_actions_of_symbol(organization_id, account_id, after, last, symbol, action_type, since, until, row_limit)
 select a.*, s.*
@@ -109,11 +110,11 @@ from (
     where {numbers_and_times}
         and a.symbol = :symbol
         and (:action_type::text is null or a.action_type = :action_type)
-    order by a.action_no
+    order by a.action_no {direction}
     limit :row_limit
 ) a
 {states}
-order by a.action_no;
+order by a.action_no {direction};
 
 -- name: list_actions_of_reference(organization_id, account_id, after, last, client_reference_id, symbol, action_type, since, until, row_limit)
 select a.*, s.*
@@ -123,11 +124,11 @@ from (
         and a.client_reference_id = :client_reference_id
         and (:symbol::text is null or a.symbol = :symbol)
         and (:action_type::text is null or a.action_type = :action_type)
-    order by a.action_no
+    order by a.action_no {direction}
     limit :row_limit
 ) a
 {states}
-order by a.action_no;
+order by a.action_no {direction};
 
 -- name: head(organization_id, account_id)$
 select action_no from account_counters where organization_id = :organization_id and account_id = :account_id;
@@ -154,7 +155,7 @@ with recursive halving (low, high) as (
 select low from halving where low = high;
 
 -- name: list_actions_of_intent(organization_id, account_id, intent_id, after, row_limit)
-select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.settled_at
+select a.*, s.state, s.reason_code, s.broker_code, s.broker_text, s.send_started_at, s.settled_at
 from intent_actions a
 join action_states s on s.account_id = a.account_id and s.action_id = a.action_id
 where a.organization_id = :organization_id and a.account_id = :account_id and a.intent_id = :intent_id

@@ -2,89 +2,86 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import PostgresStore
-from openbell_server.adapters.postgres.intents.intents import order_facts
+from openbell_server.adapters.postgres.intents.intents import DIRECTIONS, order_facts
 from openbell_server.application.intents.ports import (
+    ExecutionFilter,
     ListedExecution,
     ListedOrder,
     ListedPosition,
     ListedPositions,
     ListedStatus,
-    OrderFilter,
+    ListOrder,
+    OrderSearch,
 )
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, Symbol
 from openbell_server.domain.orders.action_lifecycle import Reason
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType
 
-_queries = named_queries.load("order_lists")
+_queries = {order: named_queries.load("order_lists", texts) for order, texts in DIRECTIONS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresOrderLists(PostgresStore):
     """Implements OrderLists."""
 
-    async def list_orders(
-        self, organization_id: OrganizationId, account_id: AccountId, wanted: OrderFilter, numbers: range, limit: int
-    ) -> list[ListedOrder]:
+    async def list_orders(self, organization_id: OrganizationId, search: OrderSearch, limit: int) -> list[ListedOrder]:
+        wanted, queries = search.wanted, _queries[search.wanted.order]
+        query = queries.orders_of_organization if wanted.account_id is None else queries.orders_of_account
         rows = await self._rows(
-            _queries.list_orders,
+            queries.open_orders if wanted.is_open else query,
             organization_id,
-            account_id,
-            after=numbers.start - 1,
-            last=numbers.stop - 1,
-            symbol=wanted.symbol,
+            **_place(search),
+            of_account=wanted.account_id,
+            symbols=None if search.symbols is None else sorted(search.symbols),
             order_side=wanted.order_side,
             is_closed=None if wanted.status is ListedStatus.ALL else wanted.status is ListedStatus.CLOSED,
+            certainty=wanted.certainty,
+            environment=search.environment,
             row_limit=limit,
         )
         return [_order(row) for row in rows]
 
-    async def list_working_orders(
-        self, organization_id: OrganizationId, account_id: AccountId, wanted: OrderFilter, after: int, limit: int
-    ) -> list[ListedOrder]:
-        rows = await self._rows(
-            _queries.list_working_orders,
-            organization_id,
-            account_id,
-            after=after,
-            symbol=wanted.symbol,
-            order_side=wanted.order_side,
-            row_limit=limit,
-        )
-        return [_order(row) for row in rows]
-
-    async def show_order(
-        self, organization_id: OrganizationId, account_id: AccountId, intent_id: IntentId
-    ) -> ListedOrder | None:
-        row = await self._one(_queries.show_order, organization_id, account_id, intent_id=intent_id)
-        return None if row is None else _order(row)
+    async def last_looked_at(self, organization_id: OrganizationId, search: OrderSearch) -> IntentId | None:
+        queries, place = _queries[search.wanted.order], _place(search)
+        if search.wanted.is_open:
+            found = await self._one(queries.last_open_order_looked_at, organization_id, **place)
+        else:
+            of_account = search.wanted.account_id
+            found = await self._one(queries.last_intent_looked_at, organization_id, **place, of_account=of_account)
+        return None if found is None else IntentId(found)
 
     async def list_executions(
         self,
         organization_id: OrganizationId,
-        account_id: AccountId,
-        intent_id: IntentId | None,
+        wanted: ExecutionFilter,
         since: datetime,
+        until: datetime,
         skipped: int,
-        until: datetime | None,
         limit: int,
     ) -> list[ListedExecution]:
-        values = {"since": since, "skipped": skipped, "until": until, "row_limit": limit}
-        if intent_id is None:
-            rows = await self._rows(_queries.list_executions, organization_id, account_id, **values)
+        queries = _queries[wanted.order]
+        values: dict[str, Any] = {"since": since, "until": until, "skipped": skipped, "row_limit": limit}
+        if wanted.intent_id is not None:
+            rows = await self._rows(queries.executions_of_order, organization_id, order_id=wanted.intent_id, **values)
+        elif wanted.account_id is not None:
+            rows = await self._rows(queries.executions_of_account, organization_id, wanted.account_id, **values)
         else:
-            of_order = _queries.list_executions_of_order
-            rows = await self._rows(of_order, organization_id, account_id, **values, order_id=intent_id)
-        return [ListedExecution(**{**row, "order_side": OrderSide(row["order_side"])}) for row in rows]
+            rows = await self._rows(queries.executions_of_organization, organization_id, **values)
+        return [_execution(row) for row in rows]
 
     async def list_positions(
         self, organization_id: OrganizationId, account_id: AccountId, limit: int
     ) -> ListedPositions:
-        rows = await self._rows(_queries.list_positions, organization_id, account_id, row_limit=limit)
+        rows = await self._rows(
+            _queries[ListOrder.OLDEST_FIRST].list_positions, organization_id, account_id, row_limit=limit
+        )
         return ListedPositions(
             event_no=rows[0]["event_no"],
             as_of=rows[0]["positions_as_of"],
@@ -96,9 +93,31 @@ class PostgresOrderLists(PostgresStore):
         )
 
 
+def _place(search: OrderSearch) -> dict[str, Any]:
+    return {"beyond": search.beyond, "looked_at_max": search.looked_at_max}
+
+
+def _execution(row: asyncpg.Record) -> ListedExecution:
+    return ListedExecution(
+        account_id=row["account_id"],
+        environment=Environment(row["environment"]),
+        execution_id=row["execution_id"],
+        intent_id=row["order_id"],
+        symbol=Symbol(row["symbol"]),
+        order_side=OrderSide(row["order_side"]),
+        reported_quantity=row["reported_quantity"],
+        reported_price=row["reported_price"],
+        executed_at=row["executed_at"],
+        recorded_at=row["recorded_at"],
+        quantity=row["quantity"],
+        price=row["price"],
+        changed_at=row["changed_at"],
+    )
+
+
 def _order(row: asyncpg.Record) -> ListedOrder:
     return ListedOrder(
-        number=row["number"],
+        account_id=row["account_id"],
         intent_id=row["order_id"],
         order_action_id=row["order_action_id"],
         client_reference_id=row["client_reference_id"],

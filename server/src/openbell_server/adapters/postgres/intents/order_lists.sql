@@ -1,6 +1,16 @@
--- part: first_action_and_last_reason
+-- part: matching_orders
+-- Of the intents that were looked at, the orders that pass the filter.
 cross join lateral (
-    select f.action_no as number, coalesce(f.known_as, f.action_id) as order_action_id from action_states f
+    select o.* from orders o
+    where o.organization_id = i.organization_id and o.account_id = i.account_id and o.order_id = i.intent_id
+        and (:symbols::text[] is null or o.symbol = any(:symbols))
+        and (:order_side::text is null or o.order_side = :order_side)
+        and (:is_closed::boolean is null or (o.standing = 'CLOSED') = :is_closed)
+        and (:certainty::text is null or o.certainty = :certainty)
+    offset 0
+) o
+cross join lateral (
+    select coalesce(f.known_as, f.action_id) as order_action_id from action_states f
     where f.account_id = o.account_id and f.intent_id = o.order_id and f.seq = 1
     offset 0
 ) f
@@ -9,10 +19,22 @@ cross join lateral (
     where s.account_id = o.account_id and s.intent_id = o.order_id
     order by s.seq desc limit 1
 ) r
+where (:of_account::uuid is null or i.account_id = :of_account) and (:environment::text is null or exists (
+    select 1 from accounts c
+    where c.organization_id = i.organization_id and c.account_id = i.account_id and c.environment = :environment
+))
+order by i.intent_id {direction}
+limit :row_limit
+
+-- part: executions_in_order
+e.recorded_at between :since and :until
+    order by e.recorded_at {direction}, e.execution_id {direction}
+    offset :skipped limit :row_limit
 
 -- part: order_and_last_correction
 cross join lateral (
-    select o.symbol, o.order_side from orders o
+    select o.symbol, o.order_side, c.environment from orders o
+    join accounts c on c.organization_id = o.organization_id and c.account_id = o.account_id
     where o.organization_id = e.organization_id and o.account_id = e.account_id and o.order_id = e.order_id
     offset 0
 ) o
@@ -21,76 +43,84 @@ left join lateral (
     where c.account_id = e.account_id and c.execution_id = e.execution_id
     order by c.revision desc limit 1
 ) c on true
+order by e.recorded_at {direction}, e.execution_id {direction}
 
--- name: list_orders(organization_id, account_id, after, last, symbol, order_side, is_closed, row_limit)
--- By the numbers of their CREATE actions. The caller bounds the numbers, because rows that do not match are read too.
-select f.number, o.*, f.order_action_id, r.*
+-- part: execution
+e.organization_id, e.account_id, e.execution_id, e.order_id, e.quantity as reported_quantity,
+        e.price as reported_price, e.executed_at, e.recorded_at
+
+-- name: orders_of_organization(organization_id, of_account, beyond, looked_at_max, symbols, order_side, is_closed, certainty, environment, row_limit)
+-- By the intents' ids, which increase with time. At most looked_at_max intents are read, whether they match or not.
+select o.*, f.*, r.*
 from (
-    select a.organization_id, a.account_id, a.intent_id, a.action_no from intent_actions a
-    where a.organization_id = :organization_id and a.account_id = :account_id
-        and a.action_no > :after and a.action_no <= :last and a.seq = 1
-        and (:symbol::text is null or a.symbol = :symbol)
-        and (:order_side::text is null or a.order_side = :order_side)
-    order by a.action_no
-) a
-cross join lateral (
-    select o.* from orders o
-    where o.organization_id = a.organization_id and o.account_id = a.account_id and o.order_id = a.intent_id
-        and (:is_closed::boolean is null or (o.standing = 'CLOSED') = :is_closed)
-    offset 0
-) o
-{first_action_and_last_reason}
-order by a.action_no
-limit :row_limit;
+    select a.organization_id, a.account_id, a.intent_id from intent_actions a
+    where a.organization_id = :organization_id and a.seq = 1 and a.intent_id {after} :beyond
+    order by a.intent_id {direction} limit :looked_at_max
+) i
+{matching_orders};
 
--- name: list_working_orders(organization_id, account_id, after, symbol, order_side, row_limit)
--- Reads all open orders of the account, which are few.
-select f.number, o.*, f.order_action_id, r.*
-from orders o
-{first_action_and_last_reason}
-where o.organization_id = :organization_id and o.account_id = :account_id and o.standing <> 'CLOSED'
-    and (:symbol::text is null or o.symbol = :symbol)
-    and (:order_side::text is null or o.order_side = :order_side)
-    and f.number > :after
-order by f.number
-limit :row_limit;
+-- name: orders_of_account(organization_id, of_account, beyond, looked_at_max, symbols, order_side, is_closed, certainty, environment, row_limit)
+select o.*, f.*, r.*
+from (
+    select a.organization_id, a.account_id, a.intent_id from intent_actions a
+    where a.organization_id = :organization_id and a.account_id = :of_account and a.seq = 1 and a.intent_id {after} :beyond
+    order by a.intent_id {direction} limit :looked_at_max
+) i
+{matching_orders};
 
--- name: show_order(organization_id, account_id, intent_id)^
-select f.number, o.*, f.order_action_id, r.*
-from orders o
-{first_action_and_last_reason}
-where o.organization_id = :organization_id and o.account_id = :account_id and o.order_id = :intent_id;
+-- name: open_orders(organization_id, of_account, beyond, looked_at_max, symbols, order_side, is_closed, certainty, environment, row_limit)
+select o.*, f.*, r.*
+from (
+    select w.organization_id, w.account_id, w.order_id as intent_id from orders w
+    where w.organization_id = :organization_id and w.standing <> 'CLOSED' and w.order_id {after} :beyond
+    order by w.order_id {direction} limit :looked_at_max
+) i
+{matching_orders};
 
--- name: list_executions(organization_id, account_id, since, skipped, until, row_limit)
+-- name: last_intent_looked_at(organization_id, of_account, beyond, looked_at_max)$
+-- The last intent that a page of orders looked at, or null if it looked at all of them.
+select case when :of_account::uuid is null then (
+    select a.intent_id from intent_actions a
+    where a.organization_id = :organization_id and a.seq = 1 and a.intent_id {after} :beyond
+    order by a.intent_id {direction} offset :looked_at_max - 1 limit 1
+) else (
+    select a.intent_id from intent_actions a
+    where a.organization_id = :organization_id and a.account_id = :of_account and a.seq = 1 and a.intent_id {after} :beyond
+    order by a.intent_id {direction} offset :looked_at_max - 1 limit 1
+) end;
+
+-- name: last_open_order_looked_at(organization_id, beyond, looked_at_max)$
+select w.order_id from orders w
+where w.organization_id = :organization_id and w.standing <> 'CLOSED' and w.order_id {after} :beyond
+order by w.order_id {direction} offset :looked_at_max - 1 limit 1;
+
+-- name: executions_of_organization(organization_id, since, until, skipped, row_limit)
 -- In recording order, without the first `skipped` rows.
-select e.execution_id, e.order_id as intent_id, e.reported_quantity, e.reported_price, e.executed_at, e.recorded_at,
-    o.*, c.*
+select e.*, o.*, c.*
 from (
-    select e.execution_id, e.order_id, e.organization_id, e.account_id, e.quantity as reported_quantity,
-        e.price as reported_price, e.executed_at, e.recorded_at
-    from executions e
-    where e.organization_id = :organization_id and e.account_id = :account_id and e.recorded_at >= :since
-        and (:until::timestamptz is null or e.recorded_at < :until)
-    order by e.recorded_at, e.execution_id
-    offset :skipped limit :row_limit
+    select {execution} from executions e
+    where e.organization_id = :organization_id and {executions_in_order}
 ) e
-{order_and_last_correction}
-order by e.recorded_at, e.execution_id;
+{order_and_last_correction};
 
--- name: list_executions_of_order(organization_id, account_id, order_id, since, skipped, until, row_limit)
-select e.execution_id, e.order_id as intent_id, e.reported_quantity, e.reported_price, e.executed_at, e.recorded_at,
-    o.*, c.*
+-- name: executions_of_account(organization_id, account_id, since, until, skipped, row_limit)
+select e.*, o.*, c.*
 from (
-    select e.execution_id, e.order_id, e.organization_id, e.account_id, e.quantity as reported_quantity,
-        e.price as reported_price, e.executed_at, e.recorded_at
-    from executions e
-    where e.organization_id = :organization_id and e.account_id = :account_id and e.order_id = :order_id
-        and e.recorded_at >= :since and (:until::timestamptz is null or e.recorded_at < :until)
-    order by e.recorded_at, e.execution_id
-    offset :skipped limit :row_limit
+    select {execution} from executions e
+    where e.organization_id = :organization_id and e.account_id = :account_id and {executions_in_order}
 ) e
-{order_and_last_correction}
-order by e.recorded_at, e.execution_id;
+{order_and_last_correction};
+
+-- name: executions_of_order(organization_id, order_id, since, until, skipped, row_limit)
+select e.*, o.*, c.*
+from (
+    select {execution} from executions e
+    where e.organization_id = :organization_id and e.order_id = :order_id and e.account_id = (
+        select a.account_id from intent_actions a
+        where a.organization_id = :organization_id and a.intent_id = :order_id and a.seq = 1
+    ) and {executions_in_order}
+) e
+{order_and_last_correction};
 
 -- name: list_positions(organization_id, account_id, row_limit)
 -- One statement, so all positions are of the same event.

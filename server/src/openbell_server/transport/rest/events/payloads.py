@@ -61,7 +61,10 @@ class BrokerOrderBody(Struct, frozen=True):
 
 
 class IntentActionBody(Struct, frozen=True):
-    """An action when it was recorded (QUEUED), when its outcome is known, and when it is unknown."""
+    """An action when it was recorded (QUEUED), when its outcome is known, and when it is unknown.
+
+    When a CREATE or REPLACE is recorded, with the terms that it asks for.
+    """
 
     action_id: UUID
     intent_id: UUID
@@ -71,6 +74,28 @@ class IntentActionBody(Struct, frozen=True):
     reason: EventReasonBody | UnsetType = UNSET
     client_reference_id: str | UnsetType = UNSET
     unknown: EventUnknownBody | UnsetType = UNSET
+    symbol: str | UnsetType = UNSET
+    order_side: OrderSide | UnsetType = UNSET
+    order_type: OrderType | UnsetType = UNSET
+    quantity: str | UnsetType = UNSET
+    limit_price: str | UnsetType = UNSET
+    stop_price: str | UnsetType = UNSET
+    time_in_force: TimeInForce | UnsetType = UNSET
+
+
+class IntentRefusedBody(Struct, frozen=True):
+    """A command that a control refused and that was therefore not recorded, with what it asked for."""
+
+    receipt_id: UUID
+    codes: list[str]
+    action_type: ActionType
+    symbol: str
+    order_side: OrderSide
+    order_type: OrderType
+    quantity: str
+    time_in_force: TimeInForce
+    limit_price: str | UnsetType = UNSET
+    stop_price: str | UnsetType = UNSET
 
 
 class AccountChangedBody(Struct, frozen=True):

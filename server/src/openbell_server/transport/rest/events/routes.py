@@ -1,11 +1,9 @@
-"""The route of an account's event log: pages, or a stream if the caller accepts text/event-stream."""
+"""The route of event logs: pages of one account's, or a stream if the caller accepts text/event-stream."""
 
 from typing import Annotated, Any, Final
-from uuid import UUID
 
 from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from openbell_server.application.events.event_frames import Start, Subscription
@@ -25,11 +23,19 @@ from openbell_server.transport.rest.events.payloads import (
     BrokerTradeBody,
     ControlChangedBody,
     IntentActionBody,
+    IntentRefusedBody,
     PositionAdjustedBody,
 )
 from openbell_server.transport.rest.events.server_sent_events import EventStreams
 from openbell_server.transport.rest.intents.external_orders import ExternalOrderBody
-from openbell_server.transport.rest.query_parameters import page_of, sole, symbols_of, whole_number
+from openbell_server.transport.rest.query_parameters import (
+    account_id_of,
+    intent_id_of,
+    page_of,
+    sole,
+    symbols_of,
+    whole_number,
+)
 from openbell_server.transport.rest.wire_types import PageOf
 
 TYPES: Final = {kind.name: kind for kind in EventKind}
@@ -57,6 +63,7 @@ class EventBody(Struct, frozen=True, kw_only=True):
     position_adjusted: PositionAdjustedBody | UnsetType = UNSET
     broker_trade: BrokerTradeBody | UnsetType = UNSET
     control_changed: ControlChangedBody | UnsetType = UNSET
+    intent_refused: IntentRefusedBody | UnsetType = UNSET
 
 
 class GapBody(Struct, frozen=True):
@@ -77,21 +84,24 @@ class EventPageBody(PageOf[EventBody], frozen=True, kw_only=True):
 
 
 def event_route(enter: Enter, read: ReadEvents, streams: EventStreams) -> HTTPRouteHandler:
-    @get("/v1/accounts/{account_id:uuid}/events")
-    async def list_events(request: AnyRequest, account_id: FromPath[UUID]) -> Response[Any]:
+    @get("/v1/events")
+    async def list_events(request: AnyRequest) -> Response[Any]:
         caller = await enter(request, Operation.FOLLOW_EVENTS)
-        account = AccountId(account_id)
+        account_id = account_id_of(request)
         is_stream = MEDIA_TYPE in request.headers.get("accept", "")
         if is_stream:
             _refuse_if_full(request, caller)
-        wanted = await read.wanted(caller, account, _kinds(request), symbols_of(request) or [])
-        if not is_stream:
-            _refuse(request, "start", "is for streams: send Accept: text/event-stream")
-            if _LAST_EVENT_ID in request.headers:
-                raise _wrong_header("is for streams: send Accept: text/event-stream, or next_cursor instead of it")
-            page = await read.page(caller, account, _after(request), page_of(request)[1], wanted)
-            return Response(_page(page))
-        return await _stream(request, caller, account, wanted)
+        elif account_id is None:
+            raise InvalidParameter("account_id", "must name the account; only a stream may be of every account")
+        wanted = await read.wanted(
+            caller, account_id, _kinds(request), symbols_of(request) or [], intent_id_of(request)
+        )
+        if is_stream or account_id is None:
+            return await _stream(request, caller, account_id, wanted)
+        _refuse(request, "start", "is for streams: send Accept: text/event-stream")
+        if _LAST_EVENT_ID in request.headers:
+            raise _wrong_header("is for streams: send Accept: text/event-stream, or next_cursor instead of it")
+        return Response(_page(await read.page(caller, account_id, _after(request), page_of(request)[1], wanted)))
 
     def _refuse_if_full(request: AnyRequest, caller: Principal) -> None:
         try:
@@ -101,9 +111,9 @@ def event_route(enter: Enter, read: ReadEvents, streams: EventStreams) -> HTTPRo
             raise
 
     async def _stream(
-        request: AnyRequest, caller: Principal, account_id: AccountId, wanted: EventFilter
+        request: AnyRequest, caller: Principal, account_id: AccountId | None, wanted: EventFilter
     ) -> Response[Any]:
-        for name in ("after_seq", "next_cursor", "limit"):
+        for name in ("after_seq", "next_cursor", "limit", "intent_id"):
             _refuse(request, name, "is for pages: a stream continues after the header Last-Event-ID")
         start, token = _start(request)
         subscription = Subscription(

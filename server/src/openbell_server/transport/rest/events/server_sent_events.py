@@ -1,4 +1,4 @@
-"""Streams an account's event log as server-sent events."""
+"""Streams event logs as server-sent events."""
 
 import asyncio
 import contextlib
@@ -55,12 +55,10 @@ def encode_frame(frame: Frame, settings: dict[str, Any], now: Callable[[], datet
         body = settings
     elif frame.kind is FrameKind.HEARTBEAT:
         body = {"sent_at": moment_text(now())}
-    document = {
-        "account_id": str(frame.account_id),
-        "account_seq": frame.position,
-        "prev_seq": frame.previous,
-        frame.kind.value: body,
-    }
+    document = {frame.kind.value: body}
+    if frame.account_id is not None:
+        about = {"account_id": str(frame.account_id), "account_seq": frame.position, "prev_seq": frame.previous}
+        document = {**about, **document}
     return _text(token, frame.kind.value.encode(), msgspec.json.encode(document))
 
 

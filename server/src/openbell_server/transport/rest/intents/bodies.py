@@ -300,6 +300,8 @@ class ActionBody(Struct, frozen=True):
     stop_price: str | UnsetType = UNSET
     client_reference_id: str | UnsetType = UNSET
     reason: ReasonBody | UnsetType = UNSET
+    # When it was about to be sent to the broker.
+    dispatched_at: Moment | UnsetType = UNSET
     settled_at: Moment | UnsetType = UNSET
     execution: ExecutionBody | UnsetType = UNSET
 
@@ -364,7 +366,8 @@ def action_body(recorded: RecordedAction, execution: ExecutionBody | UnsetType =
         stop_price=plain(action.stop_price) or UNSET,
         client_reference_id=UNSET if action.client_reference_id is None else action.client_reference_id,
         reason=reason_body(recorded.reason),
-        settled_at=UNSET if recorded.settled_at is None else recorded.settled_at,
+        dispatched_at=recorded.dispatched_at or UNSET,
+        settled_at=recorded.settled_at or UNSET,
         execution=execution,
     )
 

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from openbell_server.application.intents.ports import ListedExecution, ListedOrder, ListedPositions
 from openbell_server.application.intents.read_orders import POSITIONS_MAX, ReadOrders
 from openbell_server.domain.access.authorization import Operation
-from openbell_server.domain.identifiers import AccountId, IntentId, client_order_id
+from openbell_server.domain.identifiers import AccountId, client_order_id
 from openbell_server.domain.orders.order_aggregate import Certainty, Pending, status
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
 from openbell_server.transport.rest.entry import AnyRequest, Enter
@@ -21,6 +21,7 @@ from openbell_server.transport.rest.wire_types import Moment, PageOf, body_from
 class OrderBody(Struct, frozen=True):
     """The order of an intent, with the fields of the event broker_order."""
 
+    account_id: UUID
     intent_id: UUID
     client_order_id: str
     symbol: str
@@ -50,6 +51,7 @@ class OrderPageBody(PageOf[OrderBody], frozen=True):
 class ExecutionRowBody(Struct, frozen=True):
     """An execution with its current values; a busted one has the quantity 0."""
 
+    account_id: UUID
     execution_id: str
     intent_id: UUID
     symbol: str
@@ -87,33 +89,24 @@ class PositionsBody(PageOf[PositionBody], frozen=True, kw_only=True):
 
 
 def order_routes(enter: Enter, read: ReadOrders) -> Router:
-    @get("/orders")
-    async def list_orders(request: AnyRequest, account_id: FromPath[UUID]) -> OrderPageBody:
+    @get("/v1/orders")
+    async def list_orders(request: AnyRequest) -> OrderPageBody:
         caller = await enter(request, Operation.READ_INTENTS)
-        wanted = order_filter_of(request)
-        page = await read.page(caller, AccountId(account_id), *page_of(request), wanted)
+        page = await read.page(caller, *page_of(request), order_filter_of(request))
         return OrderPageBody([_order(order) for order in page.rows], page.next_cursor, page.last_cursor)
 
-    @get("/orders/{intent_id:uuid}")
-    async def show_order(request: AnyRequest, account_id: FromPath[UUID], intent_id: FromPath[UUID]) -> OrderBody:
+    @get("/v1/executions")
+    async def list_executions(request: AnyRequest) -> ExecutionPageBody:
         caller = await enter(request, Operation.READ_INTENTS)
-        return _order(await read.one(caller, AccountId(account_id), IntentId(intent_id)))
-
-    @get("/executions")
-    async def list_executions(request: AnyRequest, account_id: FromPath[UUID]) -> ExecutionPageBody:
-        caller = await enter(request, Operation.READ_INTENTS)
-        wanted = execution_filter_of(request)
-        page = await read.executions(caller, AccountId(account_id), *page_of(request), wanted)
+        page = await read.executions(caller, *page_of(request), execution_filter_of(request))
         return ExecutionPageBody([_execution(each) for each in page.executions], page.next_cursor)
 
-    @get("/positions")
+    @get("/v1/accounts/{account_id:uuid}/positions")
     async def list_positions(request: AnyRequest, account_id: FromPath[UUID]) -> PositionsBody:
         caller = await enter(request, Operation.READ_INTENTS)
         return _positions(await read.positions(caller, AccountId(account_id)))
 
-    return Router(
-        "/v1/accounts/{account_id:uuid}", route_handlers=[list_orders, show_order, list_executions, list_positions]
-    )
+    return Router("/", route_handlers=[list_orders, list_executions, list_positions])
 
 
 def _order(listed: ListedOrder) -> OrderBody:

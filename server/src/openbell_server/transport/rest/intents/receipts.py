@@ -15,12 +15,12 @@ from openbell_server.application.paging import Page
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.controls.facts import Gate
 from openbell_server.domain.controls.findings import Verdict
-from openbell_server.domain.identifiers import AccountId, IntentId, ReceiptId
+from openbell_server.domain.identifiers import AccountId, ReceiptId
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, RouteStrategy, TimeInForce
 from openbell_server.transport.rest.entry import AnyRequest, Enter
 from openbell_server.transport.rest.errors import ReceiptBody
-from openbell_server.transport.rest.query_parameters import page_of, require_refused
+from openbell_server.transport.rest.query_parameters import intent_or_refused, page_of
 from openbell_server.transport.rest.wire_types import Moment, PageOf, body_from
 
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
@@ -100,18 +100,13 @@ def receipt_routes(enter: Enter, read: ReadReceipts) -> list[HTTPRouteHandler]:
         caller = await enter(request, Operation.READ_INTENTS)
         return receipt_body(await read.one(caller, AccountId(account_id), ReceiptId(receipt_id)))
 
-    @get("/v1/accounts/{account_id:uuid}/intents/{intent_id:uuid}/receipts")
-    async def list_receipts_of_intent(
-        request: AnyRequest, account_id: FromPath[UUID], intent_id: FromPath[UUID]
-    ) -> ReceiptPageBody:
-        caller = await enter(request, Operation.READ_INTENTS)
-        return _page(await read.of_intent(caller, AccountId(account_id), IntentId(intent_id), *page_of(request)))
-
     @get("/v1/accounts/{account_id:uuid}/receipts")
-    async def list_refusals(request: AnyRequest, account_id: FromPath[UUID]) -> ReceiptPageBody:
+    async def list_receipts(request: AnyRequest, account_id: FromPath[UUID]) -> ReceiptPageBody:
         caller = await enter(request, Operation.READ_INTENTS)
-        require_refused(request)
-        return _page(await read.refusals(caller, AccountId(account_id), *page_of(request)))
+        intent_id, whose = intent_or_refused(request), AccountId(account_id)
+        if intent_id is None:
+            return _page(await read.refusals(caller, whose, *page_of(request)))
+        return _page(await read.of_intent(caller, whose, intent_id, *page_of(request)))
 
     @get("/v1/accounts/{account_id:uuid}/chain")
     async def show_chain(request: AnyRequest, account_id: FromPath[UUID]) -> ChainHeadsBody:
@@ -132,7 +127,7 @@ def receipt_routes(enter: Enter, read: ReadReceipts) -> list[HTTPRouteHandler]:
         page = await read.chain(caller, AccountId(account_id), *page_of(request))
         return ChainPageBody([_chained(each) for each in page.rows], page.next_cursor, page.last_cursor)
 
-    return [show_receipt, list_receipts_of_intent, list_refusals, show_chain, list_chained_actions]
+    return [show_receipt, list_receipts, show_chain, list_chained_actions]
 
 
 def receipt_body(receipt: StoredReceipt) -> StoredReceiptBody:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from openbell_server.application.intents.ports import ListOrder
 from openbell_server.application.paging import LIMIT_DEFAULT, LIMIT_MAX
 from openbell_server.domain.access.authorization import RULES, Operation, Rule
 from openbell_server.domain.controls.catalogue import SETTABLE
@@ -119,7 +120,7 @@ def moment(name: str, description: str, example: str) -> Parameter:
 NEXT_CURSOR: Final = Parameter(
     name="next_cursor",
     description="Where to continue: next_cursor or last_cursor of an earlier page of the same list, unchanged.",
-    schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{27}$"},
+    schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{27,38}$"},
     example="AAAAAAAAACpTb3B1YmJsaWNfa2V",
 )
 LIMIT: Final = Parameter(
@@ -127,6 +128,24 @@ LIMIT: Final = Parameter(
     description="Maximum number of rows per page.",
     schema={"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
     example=LIMIT_DEFAULT,
+)
+ORDER: Final = Parameter(
+    name="order",
+    description="asc: the oldest first. desc: the newest first.",
+    schema={"type": "string", "enum": list(ListOrder), "default": ListOrder.OLDEST_FIRST},
+    example="desc",
+)
+ACCOUNT_FILTER: Final = Parameter(
+    name="account_id",
+    description="Only this account. Without it: every account of the organization.",
+    schema={"type": "string", "format": "uuid"},
+    example="01981d3c-7a00-7000-8000-000000000002",
+)
+OF_INTENT: Final = Parameter(
+    name="intent_id",
+    description="Only of this intent.",
+    schema={"type": "string", "format": "uuid"},
+    example="01981d3c-7a00-7000-8000-000000000003",
 )
 FILTERS: Final = (
     Parameter(
@@ -149,6 +168,7 @@ FILTERS: Final = (
     ),
     moment("since", "Only actions recorded at this time or later", "2026-01-05T09:30:00Z"),
     moment("until", "Only actions recorded before this time", "2036-01-05T16:00:00Z"),
+    ORDER,
 )
 TIME_WINDOW: Final = Parameter(
     name="time_window",

@@ -53,11 +53,11 @@ begin
 end $$;
 call run_as_writer('append_events', 'openbell_execution');
 
--- The events of everybody but executors: that an account (3) or a control (7) changed.
+-- The events of everybody but executors: that an account (3) or a control (7) changed, or a command was refused (8).
 create function append_change(p_organization_id uuid, p_account_id uuid, p_kind smallint, p_body text)
     returns setof bigint language plpgsql as $$
 begin
-    if p_kind not in (3, 7) then
+    if p_kind not in (3, 7, 8) then
         raise exception 'only executors append events of kind %', p_kind using errcode = 'insufficient_privilege';
     end if;
     return query

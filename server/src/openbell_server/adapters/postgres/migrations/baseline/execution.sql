@@ -41,6 +41,7 @@ create table orders (
 ) with (fillfactor = 80);
 comment on table orders is 'The order of each intent, as facts: its terms, its fills and its state at the broker. Its id is the intent''s.';
 create index orders_open on orders (account_id, order_id) where standing <> 'CLOSED';
+create index orders_open_of_organization on orders (organization_id, order_id) where standing <> 'CLOSED';
 -- Brokers that know no ids of ours report orders by their own. Partial: most orders have no broker id when they are written.
 create index orders_named_by_broker on orders using gin (broker_order_ids) where broker_order_ids <> '{}';
 call protect_tenant_table('orders');
@@ -151,6 +152,7 @@ create table executions (
 );
 comment on table executions is 'Fills that brokers reported. Append-only.';
 create index executions_of_order on executions (account_id, order_id);
+create index executions_of_organization on executions (organization_id, recorded_at, execution_id);
 create trigger append_only before update or delete or truncate on executions
     for each statement execute function refuse_change();
 call protect_tenant_table('executions');

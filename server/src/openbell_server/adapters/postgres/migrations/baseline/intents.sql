@@ -97,6 +97,8 @@ create index intent_actions_of_symbol on intent_actions (symbol, account_id, act
 create index intent_actions_of_reference on intent_actions (client_reference_id, account_id, action_no)
     where client_reference_id is not null;
 create index intent_actions_of_type on intent_actions (action_type, account_id, action_no) where action_type <> 'CREATE';
+-- The intents of an organization in the order of their ids.
+create index intent_actions_first on intent_actions (organization_id, intent_id) where seq = 1;
 create trigger append_only before update or delete or truncate on intent_actions
     for each statement execute function refuse_change();
 call protect_tenant_table('intent_actions');

@@ -1,5 +1,6 @@
 """OpenAPI row of the event route."""
 
+from dataclasses import replace as replace_of
 from typing import Final
 
 from openbell_server.application.events.follow_events import SYMBOLS_MAX
@@ -7,7 +8,7 @@ from openbell_server.application.execution.adopt_broker_positions import Cause
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.transport.rest.events.payloads import PositionAdjustedBody
 from openbell_server.transport.rest.events.routes import STARTS, TYPES, EventBody, EventPageBody, GapBody
-from openbell_server.transport.rest.openapi.operation import LIMIT, Described, Parameter
+from openbell_server.transport.rest.openapi.operation import ACCOUNT_FILTER, LIMIT, OF_INTENT, Described, Parameter
 
 _ACCOUNT_ID: Final = "01981d3c-7a00-7000-8000-000000000002"
 _TOKEN: Final = "AAAAAAAAACpTb3B1YmJsaWNfa2V"  # noqa: S105 - an example
@@ -39,21 +40,25 @@ _STREAM: Final = (
 
 EVENT_OPERATIONS: Final = (
     Described(
-        path="/v1/accounts/{account_id}/events",
+        path="/v1/events",
         operation_id="listEvents",
-        summary="Read or follow the account's events",
-        description="Events in order: from the oldest stored one, or after after_seq or next_cursor. Requested "
-        "events that are no longer stored are reported in gap. A filtered page can be short or even empty; next_cursor "
-        "shows that there are more.\n\nWith Accept: text/event-stream the response does not end. It continues after "
-        "the header Last-Event-ID, or begins as start defines, and sends a subscribed frame, events and, if nothing "
-        "else is sent, a heartbeat every ten seconds; an error frame contains the reason for the end. The id of a "
-        "frame is the resume token after it, and the data of an event is the same as on a page. Each caller can have "
-        "20 open streams; a client that reads nothing for ten seconds is disconnected. A disabled organization has no "
-        "streams, only pages.",
+        summary="Read or follow events",
+        description="Events of an account in order: from the oldest stored one, or after after_seq or next_cursor. "
+        "Requested events that are no longer stored are reported in gap. A filtered page can be short or even empty; "
+        "next_cursor shows that there are more.\n\nWith Accept: text/event-stream the response does not end. It "
+        "continues after the header Last-Event-ID, or begins as start defines, and sends a subscribed frame, events "
+        "and, if nothing else is sent, a heartbeat every ten seconds; an error frame contains the reason for the end. "
+        "The id of a frame is the resume token after it, and the data of an event is the same as on a page. Each "
+        "caller can have 20 open streams; a client that reads nothing for ten seconds is disconnected. A disabled "
+        "organization has no streams, only pages.\n\nA stream without account_id has the events of every account that "
+        "the caller may follow. Of its frames only some have an id, so events after it come again when you resume: "
+        "skip those whose account_seq you have had of that account.",
         operation=Operation.FOLLOW_EVENTS,
         answer_example=_PAGE,
         answer_stream=_STREAM,
         parameters=(
+            replace_of(ACCOUNT_FILTER, description="The account. Only a stream may be without: of every account."),
+            replace_of(OF_INTENT, description="Only events of this intent; for pages."),
             Parameter(
                 name="after_seq",
                 description="Only events after this number; for pages.",
@@ -95,7 +100,7 @@ EVENT_OPERATIONS: Final = (
                 place="header",
                 description="The id of the last frame that you received: the stream continues after it, whatever "
                 "start is.",
-                schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{27}$"},
+                schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{27,}$"},
                 example=_TOKEN,
             ),
         ),

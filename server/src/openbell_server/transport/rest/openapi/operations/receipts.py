@@ -22,7 +22,7 @@ from openbell_server.transport.rest.intents.receipts import (
     ReceiptPageBody,
     StoredReceiptBody,
 )
-from openbell_server.transport.rest.openapi.operation import LIMIT, NEXT_CURSOR, Described, Parameter
+from openbell_server.transport.rest.openapi.operation import LIMIT, NEXT_CURSOR, OF_INTENT, Described, Parameter
 
 _ACCOUNT: Final = "/v1/accounts/{account_id}"
 _NOON: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -114,10 +114,9 @@ _CHAINED: Final = ChainedActionBody(
 )
 _REFUSED: Final = Parameter(
     name="refused",
-    description="Must be true: receipts of accepted commands are listed with their intent.",
+    description="true: the receipts of refusals. Not together with intent_id.",
     schema={"type": "boolean", "const": True},
     example=True,
-    required=True,
 )
 
 RECEIPT_OPERATIONS: Final = (
@@ -145,13 +144,14 @@ RECEIPT_OPERATIONS: Final = (
     ),
     Described(
         path=f"{_ACCOUNT}/receipts",
-        operation_id="listRefusals",
-        summary="List refusals",
-        description="Receipts of commands that a control refused, at acceptance or at the door, by refusal_no, which "
-        "has no gaps.",
+        operation_id="listReceipts",
+        summary="List receipts of an intent, or of refusals",
+        description="With intent_id: one receipt per command of the intent, in order, each followed by the receipt of "
+        "a refusal at its door, if there was one. With refused=true: receipts of commands that a control refused, at "
+        "acceptance or at the door, by refusal_no, which has no gaps. One of the two must be sent.",
         operation=Operation.READ_INTENTS,
         answer_example=_PAGE,
-        parameters=(_REFUSED, NEXT_CURSOR, LIMIT),
+        parameters=(OF_INTENT, _REFUSED, NEXT_CURSOR, LIMIT),
     ),
     Described(
         path=f"{_ACCOUNT}/receipts/{{receipt_id}}",
@@ -161,16 +161,6 @@ RECEIPT_OPERATIONS: Final = (
         "of text.",
         operation=Operation.READ_INTENTS,
         answer_example=_RECEIPT,
-    ),
-    Described(
-        path=f"{_ACCOUNT}/intents/{{intent_id}}/receipts",
-        operation_id="listReceiptsOfIntent",
-        summary="List the receipts of an intent",
-        description="One receipt per command of the intent, in order, each followed by the receipt of a refusal at its "
-        "door, if there was one.",
-        operation=Operation.READ_INTENTS,
-        answer_example=_PAGE,
-        parameters=(NEXT_CURSOR, LIMIT),
     ),
     Described(
         path=f"{_ACCOUNT}/chain",
