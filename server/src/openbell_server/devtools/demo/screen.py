@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from openbell_server.devtools.demo.arms import Arm
 from openbell_server.devtools.demo.board import DOUBTS_SHOWN, STATES, Board, Event, Sight
 from openbell_server.devtools.demo.ledgers import FAULTS, Comparison, Finding
 
@@ -133,7 +134,19 @@ def event_line(event: Event) -> Text:
     return line
 
 
-def final_screen(board: Board, comparison: Comparison) -> RenderableType:
+def arms_table(arms: Sequence[Arm]) -> RenderableType:
+    table = Table(box=None, padding=(0, 1), header_style="bold", pad_edge=False)
+    table.add_column("Did the order go through?", no_wrap=True, min_width=26)
+    for column in ("asked", "at the broker", "doubled", "lost track of"):
+        table.add_column(column, justify="right", min_width=13)
+    for arm in arms:
+        wrong = [Text(str(number), "bold red" if number else "bold green") for number in (arm.doubled, arm.lost)]
+        table.add_row(arm.name, str(arm.asked), str(arm.at_broker), *wrong)
+    note = "The same orders and faults for both, counted from the broker's own book."
+    return Group(table, Text(note, "bright_black"))
+
+
+def final_screen(board: Board, comparison: Comparison, arms: Sequence[Arm]) -> RenderableType:
     ours, theirs = comparison.ours, comparison.theirs
     table = Table(box=None, padding=(0, 1), header_style="bold", pad_edge=False)
     table.add_column("Both ledgers", no_wrap=True, min_width=22)
@@ -153,7 +166,7 @@ def final_screen(board: Board, comparison: Comparison) -> RenderableType:
         if found or finding not in _ONLY_IF_ANY:
             style = ("bold red" if found else "bold green") if finding in FAULTS else "bold"
             table.add_row(Text(finding.value), Text(str(len(found)), style), "", note)
-    return Group(table, "", *_verdict(comparison))
+    return Group(arms_table(arms), "", table, "", *_verdict(comparison))
 
 
 def _verdict(comparison: Comparison) -> Sequence[Text]:
