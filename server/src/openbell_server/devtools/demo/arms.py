@@ -54,7 +54,7 @@ async def run_plain_client(paper_url: str, intents: int) -> Arm:
         calls = []
         for ask in asks:
             calls.append(tasks.create_task(place(broker, ask.account_id, _order(ask))))
-            await asyncio.sleep(PACE_SECONDS)
+            await asyncio.sleep(PACE_SECONDS / 2)
     placed = {_terms(ask) for ask, call in zip(asks, calls, strict=True) if call.result() is not None}
     return count("plain client", asks, placed, await read_orders(paper_url, accounts))
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from openbell_server.devtools.demo.arms import Arm
 from openbell_server.devtools.demo.board import Board, Event
 from openbell_server.devtools.demo.ledgers import Comparison
-from openbell_server.devtools.demo.screen import WIDTH, event_line, final_screen
+from openbell_server.devtools.demo.screen import WIDTH, arms_table, event_line, final_screen
 
 _EVENTS_OF_A_KIND: Final = 2
 _THEME: Final = TerminalTheme(
@@ -79,13 +79,13 @@ DESCRIPTION
 
 
 def save_picture(path: Path, board: Board, comparison: Comparison, arms: Sequence[Arm]) -> None:
-    """Write the final screen with some of the events before it, and the numbers of both clients as its description."""
+    """Write both clients' numbers, also as the picture's description, some of the events, and the final screen."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(Text("What happened on the way", "bold"))
+    console.print(arms_table(arms), "", Text("What happened to Openbell on the way", "bold"), sep="\n")
     for event in _selection(board.events):
         console.print(event_line(event))
     console.print()
-    console.print(final_screen(board, comparison, arms))
+    console.print(final_screen(board, comparison))
     path.parent.mkdir(parents=True, exist_ok=True)
     code_format = _FORMAT.replace("DESCRIPTION", "\n".join(map(str, arms)))
     svg = console.export_svg(title="make demo", theme=_THEME, code_format=code_format, unique_id="openbell-demo")

@@ -10,7 +10,7 @@ import httpx
 
 async def place(broker: httpx.AsyncClient, account_id: str, order: dict[str, str]) -> str | None:
     """Return the broker's id of the order, or None if it failed."""
-    for pause in (0.5, 1, 2, 0):
+    for pause in (0.25, 0.5, 1, 0):
         valid_until = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
         body = {**order, "client_order_id": uuid4().hex, "valid_until": valid_until}
         with suppress(httpx.TransportError):

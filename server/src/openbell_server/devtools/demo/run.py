@@ -22,7 +22,7 @@ from openbell_server.devtools.demo.scenario import (
     kill_again_and_again,
     plan,
 )
-from openbell_server.devtools.demo.screen import WIDTH, Screen, final_screen
+from openbell_server.devtools.demo.screen import WIDTH, Screen, arms_table, final_screen
 from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.devtools.stack import Stack
 
@@ -45,7 +45,7 @@ def run_demo(intents: int, picture: Path, log_folder: Path) -> bool:
         board = Board(intents)
         comparison, ours = asyncio.run(_perform(platform, board, console))
     arms = (plain, ours)
-    console.print(final_screen(board, comparison, arms))
+    console.print(final_screen(board, comparison), "", arms_table(arms), sep="\n")
     save_picture(picture, board, comparison, arms)
     return comparison.agree and not ours.doubled and not ours.lost
 

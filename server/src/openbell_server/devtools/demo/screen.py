@@ -36,7 +36,7 @@ _COLORS: Final = {
 _NOTES: Final = {
     Finding.DOUBLED: "sent to the broker more than once",
     Finding.LOST: "in one ledger and not in the other",
-    Finding.DISAGREEING: "different quantity, price or state at the broker",
+    Finding.DISAGREEING: "other quantity, price or state at the broker",
     Finding.UNFINISHED: "neither final nor shown as unknown",
     Finding.PROVEN_ABSENT: "never reached the broker: FAILED, with proof",
     Finding.UNKNOWN: "not known yet; look-ups continue",
@@ -146,7 +146,7 @@ def arms_table(arms: Sequence[Arm]) -> RenderableType:
     return Group(table, Text(note, "bright_black"))
 
 
-def final_screen(board: Board, comparison: Comparison, arms: Sequence[Arm]) -> RenderableType:
+def final_screen(board: Board, comparison: Comparison) -> RenderableType:
     ours, theirs = comparison.ours, comparison.theirs
     table = Table(box=None, padding=(0, 1), header_style="bold", pad_edge=False)
     table.add_column("Both ledgers", no_wrap=True, min_width=22)
@@ -166,7 +166,7 @@ def final_screen(board: Board, comparison: Comparison, arms: Sequence[Arm]) -> R
         if found or finding not in _ONLY_IF_ANY:
             style = ("bold red" if found else "bold green") if finding in FAULTS else "bold"
             table.add_row(Text(finding.value), Text(str(len(found)), style), "", note)
-    return Group(arms_table(arms), "", table, "", *_verdict(comparison))
+    return Group(table, "", *_verdict(comparison))
 
 
 def _verdict(comparison: Comparison) -> Sequence[Text]:
