@@ -96,7 +96,7 @@ services-down: setup ## stop them
 dev: setup ## the whole platform in this terminal, with a paper account; Ctrl-C ends it
 	@$(BIN)/openbell-server dev
 
-demo: setup ## 200 intents through crashes and time-outs, then both ledgers side by side
+demo: setup ## the same 200 orders by a plain client and by Openbell, at a broker that times out: which are doubled, which are lost
 	@$(BIN)/openbell-server demo
 
 contract: setup ## find out whether a broker does what every broker must: make contract [BROKER=paper]

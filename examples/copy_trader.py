@@ -56,6 +56,7 @@ def run(client: Client, leader: str, follower: str, ratio: Decimal, state: Path)
     """Copy fills from the stored position on."""
     if not state.exists():
         store(state, now(client, leader))
+    print(f"waiting for fills of {leader}, to copy them to {follower}; Ctrl-C ends it", flush=True)
     for event in client.events(state.read_text(), account_id=leader, types=["BROKER_TRADE"]):
         copy(client, event, follower, ratio)
         store(state, event.resume_token)

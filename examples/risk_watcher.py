@@ -22,6 +22,7 @@ def halt(client: Client, account_id: str, reason: str) -> HaltReport:
         client.set_switch("HALTED", reason=reason, account_id=account_id, cancel_working=True)
     except Conflict:
         print(f"{account_id}: another caller changed its switch just now", flush=True)
+    print(f"{account_id}: waiting up to {REPORT_SECONDS:g} s until the broker confirms that no order works", flush=True)
     deadline = time.monotonic() + REPORT_SECONDS
     while not (report := client.halt_report(account_id)).no_working_orders and time.monotonic() < deadline:
         time.sleep(0.5)
@@ -33,7 +34,7 @@ def run(client: Client, trades_max: int, window: timedelta) -> None:
     recent: dict[str, deque[datetime]] = defaultdict(deque)
     halted: set[str] = set()
     stream = client.events(organization=True, types=["BROKER_TRADE"])
-    print("watching", flush=True)
+    print(f"watching every account for more than {trades_max} trades in {window.total_seconds():g} s", flush=True)
     for event in stream:
         account_id, trades = event.account_id, recent[event.account_id]
         trades.append(event.occurred_at)

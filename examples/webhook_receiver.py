@@ -66,7 +66,7 @@ def run(client: Client, port: int) -> None:
         webhook = client.webhooks.create(url, ["BROKER_ORDER", "BROKER_TRADE"], description="example receiver")
         assert webhook.secret is not None, "a new webhook has its secret"
         receiver.secret = webhook.secret
-        print("listening at", url, flush=True)
+        print("listening at", url, "and waiting for events; Ctrl-C ends it", flush=True)
         try:
             receiver.serve_forever()
         except KeyboardInterrupt:

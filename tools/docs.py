@@ -1,4 +1,4 @@
-"""Makes docs/guarantees.md, docs/conformance.md and the site from recorded results, and checks all links."""
+"""Makes docs/guarantees.md, docs/conformance.md, tables of README and the site from results, and checks all links."""
 
 import json
 import re
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import docs_site
+import marked_parts
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "server/tests"))
@@ -86,6 +87,7 @@ def main() -> int:
     # A run of some brokers says nothing of the others on the page.
     if runs and (known is None or set(known[1].split(" | ")) <= set(runs)):
         page.write_text(conformance(runs))
+    marked_parts.main()
     broken = broken_links() or docs_site.problems()
     print("\n".join(broken) or "Every link of the documentation leads somewhere; the site is build/site/index.html.")
     return 1 if broken else 0

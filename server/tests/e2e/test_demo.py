@@ -1,6 +1,7 @@
-"""The demonstration as a user runs it: both ledgers agree, and nothing is left behind, not even after Ctrl-C."""
+"""The demonstration as a user runs it: both arms are counted, and nothing is left behind, not even after Ctrl-C."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -64,14 +65,23 @@ def run() -> Iterator[Run]:
         shutil.rmtree(folder)
 
 
-def test_both_ledgers_agree_and_nothing_is_left(run: Run) -> None:
+def test_both_arms_are_counted_both_ledgers_agree_and_nothing_is_left(run: Run) -> None:
     assert wait_until(run.has_ended, END_SECONDS)
     output = run.log.read_text()
     assert run.process.returncode == 0, output
     assert "Both ledgers agree." in output
     assert "executor killed (SIGKILL)" in output
     assert "relay killed (SIGKILL)" in output
+    rows = re.findall(r"^(plain client|Openbell) +(\d+) +(\d+) +(\d+) +(\d+) *$", output, re.MULTILINE)
+    # The plain client's numbers are shown, whatever they are.
+    (plain, plain_asked, *_), ours = rows
+    assert (plain, plain_asked) == ("plain client", "40")
+    orders = re.search(r"^orders +\d+ +(\d+) ", output, re.MULTILINE)
+    assert orders, output
+    assert ours == ("Openbell", "40", orders[1], "0", "0"), "as many as the broker's ledger has"
     picture = run.picture.read_text()
+    for name, *numbers in rows:
+        assert "{}: asked {}, at the broker {}, doubled {}, lost track of {}".format(name, *numbers) in picture
     assert "Both&#160;ledgers&#160;agree." in picture
     assert picture.count("http") == 1, "the picture fetches nothing; one address is the name of SVG itself"
     # PostgreSQL, NATS, five processes, and the two that were started again.

@@ -1,4 +1,4 @@
-"""The command that demonstrates recovery from crashes and time-outs."""
+"""The command that demonstrates what a time-out of the broker does to a plain client and to Openbell."""
 
 import shutil
 import signal
@@ -15,7 +15,7 @@ def demo(
     picture: Annotated[Path, typer.Option(help="Where to save the final screen as SVG.")] = Path("build/demo.svg"),
     intents: Annotated[int, typer.Option(min=1, max=1000, hidden=True)] = 200,
 ) -> None:
-    """Send 200 intents through crashes and time-outs, then compare both ledgers; takes about half a minute."""
+    """Place the same 200 orders by a plain client and by Openbell at a broker that fails; takes less than a minute."""
     log_folder = Path(tempfile.mkdtemp(prefix="openbell-demo-"))
     # A shell that starts a process in the background makes it ignore Ctrl-C; a demo must always stop.
     signal.signal(signal.SIGINT, signal.default_int_handler)

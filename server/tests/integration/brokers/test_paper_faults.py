@@ -16,7 +16,15 @@ from openbell_server.brokers.paper.profiles import PAPER, PAPER_B, Profile
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.brokers.paper.wire import OPERATOR_HEADER
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.domain.orders.broker_reports import Accepted, NotSent, OrderReport, Outcome, ReportStatus, Unknown
+from openbell_server.domain.orders.broker_reports import (
+    Accepted,
+    NotSent,
+    OrderReport,
+    Outcome,
+    Refused,
+    ReportStatus,
+    Unknown,
+)
 from openbell_server.settings import Settings
 from support.brokers.paper_broker import (
     ACCOUNT,
@@ -279,3 +287,16 @@ async def test_a_platform_with_another_secret_is_shown_which_setting_differs(led
     async with running(settings), fault_plans(settings.paper_url, "another") as plans:
         with pytest.raises(PlansUnavailable, match="OPENBELL_PAPER_SECRET"):
             await plans.read(ACCOUNT)
+
+
+async def test_by_terms_the_same_orders_have_the_same_faults_for_every_account_and_id(ledger_url: str) -> None:
+    outcomes = []
+    async with running(settings_of(ledger_url, "seed=7,refuse=0.4,error_500_after_accept=0.3,by_terms=1")) as session:
+        for account in (ACCOUNT, AccountId(uuid4())):
+            # Each is sent three times, as by a client that retries under another id.
+            orders = [new_order(account_id=account, quantity=Decimal(1 + number // 3)) for number in range(30)]
+            outcomes.append([kind(await session.submit(order)) for order in orders])
+    first, second = outcomes
+    assert first == second
+    assert set(first) == {Accepted, Refused, Unknown}
+    assert any(len(set(first[number : number + 3])) > 1 for number in range(0, 30, 3)), "a retry has its own chance"

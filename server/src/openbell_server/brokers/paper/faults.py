@@ -1,4 +1,4 @@
-"""Seeded faults: a command's fault depends only on the seed and its client order id, never on timing or order."""
+"""Seeded faults: a command's fault depends only on the seed and its id or its terms, never on timing."""
 
 import hashlib
 from collections.abc import Mapping
@@ -83,11 +83,11 @@ _RATES: Final[dict[str, tuple[CommandKind, Fault]]] = {
     "cancel_late": (CommandKind.CANCEL, Fault.DONE_LATE),
     "too_many_cancels": (CommandKind.CANCEL, Fault.TOO_MANY),
 }
-# Milliseconds, with the maximum of each.
-_TIMES: Final = {"slow_ms": 10_000, "find_lag_ms": 10_000, "late_ms": 600_000, "mute_ms": 600_000}
+# Whole numbers, with the maximum of each: milliseconds, and one that is 0 or 1.
+_NUMBERS: Final = {"slow_ms": 10_000, "find_lag_ms": 10_000, "late_ms": 600_000, "mute_ms": 600_000, "by_terms": 1}
 _LATE_MS: Final = 1_000
 SEED_MAX: Final = 2**63 - 1
-FAULT_NAMES: Final = (*_RATES, *Oddity, *_TIMES)
+FAULT_NAMES: Final = (*_RATES, *Oddity, *_NUMBERS)
 
 
 class InvalidFaults(ValueError):
@@ -112,10 +112,12 @@ class Faults:
     late_ms: int = _LATE_MS
     # For this long after the plan was set, the feed drops the account's updates.
     mute_ms: int = 0
+    # 1: the terms of an order decide its fault, not its client order id.
+    by_terms: int = 0
 
-    def fault_of(self, kind: CommandKind, client_order_id: str, lost_before: int = 0) -> Fault:
+    def fault_of(self, kind: CommandKind, key: str, lost_before: int = 0) -> Fault:
         """The fault of this command, the same each time it is sent; lost_before gives a lost command a new chance."""
-        chance = self._chance(kind, client_order_id, *([str(lost_before)] if lost_before else []))
+        chance = self._chance(kind, key, *([str(lost_before)] if lost_before else []))
         for of_kind, fault, rate in self.rates:
             if of_kind is kind:
                 if chance < rate:
@@ -128,9 +130,9 @@ class Faults:
         rate = self.oddities.get(oddity, 0)
         return rate > 0 and self._chance(oddity, order_id) < rate
 
-    def delay_seconds(self, kind: CommandKind, client_order_id: str) -> float:
+    def delay_seconds(self, kind: CommandKind, key: str) -> float:
         """Delay before the broker processes the command: from 0 to slow_ms."""
-        return self.slow_ms / 1000 * self._chance("delay", kind, client_order_id)
+        return self.slow_ms / 1000 * self._chance("delay", kind, key)
 
     def _chance(self, *parts: str) -> float:
         """A number from 0 to below 1, the same for the same seed and parts."""
@@ -139,13 +141,13 @@ class Faults:
 
 
 def plan_of(seed: int, settings: Mapping[str, float]) -> Faults:
-    """Build a plan: times are whole milliseconds, every other value is a rate from 0 to 1."""
+    """Build a plan: times and by_terms are whole numbers, every other value is a rate from 0 to 1."""
     if not 0 <= seed <= SEED_MAX:
         raise InvalidFaults("seed", f"must be a whole number from 0 to {SEED_MAX}")
     for name, value in settings.items():
-        if name in _TIMES:
-            if not (0 <= value <= _TIMES[name] and value == int(value)):
-                raise InvalidFaults(name, f"must be a whole number from 0 to {_TIMES[name]}")
+        if name in _NUMBERS:
+            if not (0 <= value <= _NUMBERS[name] and value == int(value)):
+                raise InvalidFaults(name, f"must be a whole number from 0 to {_NUMBERS[name]}")
         elif name not in FAULT_NAMES:
             raise InvalidFaults(name, f"there is no such fault; there are {', '.join(FAULT_NAMES)}")
         elif not 0 <= value <= 1:
@@ -156,8 +158,8 @@ def plan_of(seed: int, settings: Mapping[str, float]) -> Faults:
         if sum(rate for of_kind, _, rate in rates if of_kind is kind) > 1:
             raise InvalidFaults("", f"the rates of {kind} faults must not add up to more than 1")
     oddities = {oddity: float(settings[oddity]) for oddity in Oddity if oddity in settings}
-    times = {name: int(settings[name]) for name in _TIMES if name in settings}
-    return Faults(seed=seed, rates=rates, oddities=oddities, **times)
+    numbers = {name: int(settings[name]) for name in _NUMBERS if name in settings}
+    return Faults(seed=seed, rates=rates, oddities=oddities, **numbers)
 
 
 def parse_faults(text: str) -> Faults:

@@ -23,9 +23,9 @@ HANG_SECONDS_MAX: Final = 10
 # Long enough for the feed to arrive before the reply.
 _ACK_SECONDS: Final = 0.5
 _RETRY_AFTER_SECONDS: Final = 2
-# Limits for delayed work and lost commands; both are dropped at these limits and at exit.
+# Limits for delayed work and counted commands; both are dropped at these limits and at exit.
 _LATE_MAX: Final = 1_000
-_LOST_MAX: Final = 100_000
+_KEPT_MAX: Final = 100_000
 _DENIED: Final = {"code": "order_not_permitted", "text": "the fault plan says no to what was done"}
 
 Act = Callable[[], Awaitable[str]]
@@ -44,9 +44,10 @@ class Misbehaviour:
         self._feeds = feeds
         self._closing = closing
         self._late: set[asyncio.Task[None]] = set()
-        self._nameless: Counter[tuple[UUID, int]] = Counter()
+        # How often each account sent the same terms, or a command without an id.
+        self._sent: Counter[tuple[UUID, int, str]] = Counter()
         # How often each command was lost.
-        self._lost: Counter[str] = Counter()
+        self._lost: Counter[tuple[UUID, str]] = Counter()
 
     def close(self) -> None:
         for task in self._late:
@@ -54,13 +55,13 @@ class Misbehaviour:
 
     async def perform(self, exchange: Exchange, command: Command, act: Act, status: int) -> None:
         plan = self._plans.of(command.account_id)
-        key = command.client_order_id or self._count(command.account_id, plan)
-        fault = plan.fault_of(command.kind, key, self._lost[key])
+        key = self._key(command, plan)
+        fault = plan.fault_of(command.kind, key, self._lost[command.account_id, key])
         await asyncio.sleep(plan.delay_seconds(command.kind, key))
         if fault is Fault.HANG:
-            if len(self._lost) >= _LOST_MAX:
+            if len(self._lost) >= _KEPT_MAX:
                 self._lost.clear()
-            self._lost[key] += 1
+            self._lost[command.account_id, key] += 1
             return await self._hang(exchange)
         if fault is Fault.DONE_LATE:
             self._later(plan, act)
@@ -111,10 +112,16 @@ class Misbehaviour:
             self._late.add(task)
             task.add_done_callback(self._late.discard)
 
-    def _count(self, account_id: UUID, plan: Faults) -> str:
-        """A command without an id is identified by its ordinal for this account and seed."""
-        self._nameless[account_id, plan.seed] += 1
-        return f"{account_id} {self._nameless[account_id, plan.seed]}"
+    def _key(self, command: Command, plan: Faults) -> str:
+        """What decides the fault: the id, or else the terms or the account, with how often the account sent them."""
+        terms = command.terms if plan.by_terms else ""
+        if command.client_order_id and not terms:
+            return command.client_order_id
+        if len(self._sent) >= _KEPT_MAX:
+            self._sent.clear()
+        what = terms or str(command.account_id)
+        self._sent[command.account_id, plan.seed, what] += 1
+        return f"{what} {self._sent[command.account_id, plan.seed, what]}"
 
     async def _hang(self, exchange: Exchange) -> None:
         await first_of(exchange.gone(), self._closing.wait(), timeout=HANG_SECONDS_MAX)

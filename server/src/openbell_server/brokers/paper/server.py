@@ -130,6 +130,7 @@ class PaperApplication:
             body = await exchange.body(OrderBody)
             command = replace(command, client_order_id=_own_id(exchange, body.client_order_id))
             order = _new_order(body)
+            command = replace(command, terms=order.terms)
         except Refusal as refusal:
             await self._venue.refuse(command, refusal)
             raise

@@ -53,6 +53,8 @@ class Command:
     received_at: datetime
     # Of the key that signed it.
     key_id: str | None
+    # Of a new order.
+    terms: str = ""
 
     def in_time(self, valid_until: datetime, now: datetime) -> bool:
         return now <= valid_until or not self.profile.capabilities.enforces_valid_until
@@ -64,6 +66,12 @@ class NewOrder:
     side: OrderSide
     spec: OrderSpec
     valid_until: datetime
+
+    @property
+    def terms(self) -> str:
+        """The same text for the same terms, however their numbers are written."""
+        numbers = (self.spec.quantity, self.spec.limit_price, self.spec.stop_price)
+        return " ".join([self.symbol, self.side, self.spec.order_type, *(str(n and n.normalize()) for n in numbers)])
 
 
 class PaperVenue:

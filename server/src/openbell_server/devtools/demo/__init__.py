@@ -1,1 +1,1 @@
-"""The demonstration: crashes and time-outs, then both ledgers side by side."""
+"""The demonstration: the same orders by a plain client and by Openbell, through time-outs and crashes."""

@@ -26,6 +26,8 @@ _SAME: Final[dict[str, frozenset[ReportStatus]]] = {
 }
 _NO_ORDER: Final = frozenset({"REJECTED", "FAILED", "SKIPPED"})
 _PROOFS: Final = frozenset({NOT_AT_BROKER, NOT_SENT})
+# Account, symbol, side, quantity and limit price.
+Terms = tuple[str, str, str, Decimal, Decimal | None]
 
 
 class Finding(StrEnum):
@@ -92,12 +94,12 @@ def compare(books: Books) -> Comparison:
     matched: dict[str, list[LedgerOrderBody]] = defaultdict(list)
     findings: dict[Finding, list[str]] = {finding: [] for finding in Finding}
     findings[Finding.DOUBLED] += ["the broker refused an order that it had been sent before"] * books.repeated_submits
-    doubts = Counter(_terms(create) for create in creates.values() if _is_unknown(books.intents.get(create.intent_id)))
+    doubts = Counter(terms(create) for create in creates.values() if _is_unknown(books.intents.get(create.intent_id)))
     for order in books.orders:
         intent_id = intents.get(order.client_order_id or "") or adopted.get(order.broker_order_id)
-        if intent_id is None and not order.client_order_id and doubts[_terms_at_broker(order)]:
+        if intent_id is None and not order.client_order_id and doubts[terms_at_broker(order)]:
             # Without a client id it may belong to one of the unknown intents with the same terms.
-            doubts[_terms_at_broker(order)] -= 1
+            doubts[terms_at_broker(order)] -= 1
         elif intent_id is None:
             findings[Finding.LOST].append(f"the broker has {order.broker_order_id}, which we do not show")
         else:
@@ -115,11 +117,16 @@ def _is_unknown(latest: Action | None) -> bool:
     return latest is not None and latest.execution is not None and latest.execution.certainty == "UNKNOWN"
 
 
-def _terms(create: Action) -> tuple[object, ...]:
+def is_placed(latest: Action | None) -> bool:
+    """Whether we show that the broker has, or had, the order."""
+    return latest is not None and latest.execution is not None and latest.execution.status in _SAME
+
+
+def terms(create: Action) -> Terms:
     return create.account_id, create.symbol, create.order_side, create.quantity, create.limit_price
 
 
-def _terms_at_broker(order: LedgerOrderBody) -> tuple[object, ...]:
+def terms_at_broker(order: LedgerOrderBody) -> Terms:
     limit_price = None if order.limit_price is None else Decimal(order.limit_price)
     return str(order.account_id), order.symbol, order.side.value, Decimal(order.quantity), limit_price
 

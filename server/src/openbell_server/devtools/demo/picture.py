@@ -2,6 +2,7 @@
 
 import io
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -9,9 +10,10 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
+from openbell_server.devtools.demo.arms import Arm
 from openbell_server.devtools.demo.board import Board, Event
 from openbell_server.devtools.demo.ledgers import Comparison
-from openbell_server.devtools.demo.screen import WIDTH, event_line, final_screen
+from openbell_server.devtools.demo.screen import WIDTH, arms_table, event_line, final_screen
 
 _EVENTS_OF_A_KIND: Final = 2
 _THEME: Final = TerminalTheme(
@@ -41,7 +43,10 @@ _THEME: Final = TerminalTheme(
 # Rich's format without its web font; rich fills in the names in braces.
 _FORMAT: Final = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" role="img">
-<title>make demo: the platform's ledger and the broker's ledger side by side</title>
+<title>make demo: the same orders by a plain client and by Openbell, counted from the broker's book</title>
+<desc>
+DESCRIPTION
+</desc>
 <style>
 .{unique_id}-matrix {{
     font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", "Liberation Mono", monospace;
@@ -73,16 +78,17 @@ _FORMAT: Final = """\
 """
 
 
-def save_picture(path: Path, board: Board, comparison: Comparison) -> None:
-    """Write the final screen with some of the events before it."""
+def save_picture(path: Path, board: Board, comparison: Comparison, arms: Sequence[Arm]) -> None:
+    """Write both clients' numbers, also as the picture's description, some of the events, and the final screen."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(Text("What happened on the way", "bold"))
+    console.print(arms_table(arms), "", Text("What happened to Openbell on the way", "bold"), sep="\n")
     for event in _selection(board.events):
         console.print(event_line(event))
     console.print()
     console.print(final_screen(board, comparison))
     path.parent.mkdir(parents=True, exist_ok=True)
-    svg = console.export_svg(title="make demo", theme=_THEME, code_format=_FORMAT, unique_id="openbell-demo")
+    code_format = _FORMAT.replace("DESCRIPTION", "\n".join(map(str, arms)))
+    svg = console.export_svg(title="make demo", theme=_THEME, code_format=code_format, unique_id="openbell-demo")
     path.write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n")
 
 

@@ -37,8 +37,8 @@ async def read_books(client: AsyncClient, paper_url: str, accounts: Sequence[str
     # Ours first, because a doubt may settle meanwhile, and then the broker already has the order.
     actions = await read_actions(client, accounts)
     intents = await read_intents(client, [action for action in actions if action.action_type == "CREATE"])
-    async with httpx.AsyncClient(base_url=paper_url, timeout=_TIMEOUT_SECONDS, trust_env=False) as broker:
-        orders = [o for account in accounts for kind in PROFILES for o in await _read_orders_of(broker, kind, account)]
+    orders = await read_orders(paper_url, accounts)
+    async with _broker(paper_url) as broker:
         summary = (await broker.get("/ledger/summary")).raise_for_status()
     return Books(
         accepted=frozenset(accepted),
@@ -62,6 +62,16 @@ async def read_intents(client: AsyncClient, creates: Sequence[Action]) -> dict[s
 
     latest = await asyncio.gather(*(one(create) for create in creates))
     return {action.intent_id: action for action in latest}
+
+
+async def read_orders(paper_url: str, accounts: Sequence[str]) -> list[LedgerOrderBody]:
+    """The broker's book of these accounts."""
+    async with _broker(paper_url) as broker:
+        return [o for account in accounts for kind in PROFILES for o in await _read_orders_of(broker, kind, account)]
+
+
+def _broker(paper_url: str) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=paper_url, timeout=_TIMEOUT_SECONDS, trust_env=False)
 
 
 async def _read_orders_of(broker: httpx.AsyncClient, kind: str, account: str) -> list[LedgerOrderBody]:

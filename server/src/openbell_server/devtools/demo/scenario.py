@@ -14,13 +14,13 @@ from openbell_server.devtools.stack import Stack
 ACCOUNTS: Final = 4
 FAULTS: Final = (
     "seed=7,accept_then_hang=0.04,hang=0.03,accept_then_reset=0.04,error_500_after_accept=0.03,"
-    "cancel_then_hang=0.1,cancel_then_reset=0.1,slow_ms=250"
+    "cancel_then_hang=0.1,cancel_then_reset=0.1,slow_ms=250,by_terms=1"
 )
 # Process, seconds until the first kill, and seconds between its recovery and the next kill.
 KILLS: Final = (("relay", 0.8, 1.4), ("executor", 1.8, 1.2))
 PACE_SECONDS: Final = 0.05
 _POLL_SECONDS: Final = 0.1
-_POLLS_TO_REST: Final = 60
+_POLLS_TO_REST: Final = 300
 _POLLS_TO_READY: Final = 300
 _SYMBOLS: Final = ("AAPL", "MSFT", "NVDA", "BRK/B")
 # Paper prices are from 10 to 500, so a buy at the first price fills at once and one at the second rests.
@@ -45,8 +45,9 @@ def plan(accounts: Sequence[str], count: int) -> Iterator[Ask]:
     for number in range(count):
         key = f"demo-{number}"
         account, symbol = accounts[number % len(accounts)], _SYMBOLS[number // 3 % len(_SYMBOLS)]
-        # More than a thousand makes two executions at the paper broker.
-        quantity = 1500 if number % 25 == 24 else 1 + number * 7 % 90
+        # Each quantity occurs once, so that the broker's book shows which order is whose. More than a thousand makes
+        # two executions at the paper broker.
+        quantity = 1 + number + (1000 if number % 25 == 24 else 0)
         if number % 10 == 3:
             yield Ask(key, account, symbol, "BUY", Limit(quantity, price=_MARKETABLE))
         elif number % 10 == 7:

@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from openbell_server.devtools.demo.arms import Arm
 from openbell_server.devtools.demo.board import DOUBTS_SHOWN, STATES, Board, Event, Sight
 from openbell_server.devtools.demo.ledgers import FAULTS, Comparison, Finding
 
@@ -35,7 +36,7 @@ _COLORS: Final = {
 _NOTES: Final = {
     Finding.DOUBLED: "sent to the broker more than once",
     Finding.LOST: "in one ledger and not in the other",
-    Finding.DISAGREEING: "different quantity, price or state at the broker",
+    Finding.DISAGREEING: "other quantity, price or state at the broker",
     Finding.UNFINISHED: "neither final nor shown as unknown",
     Finding.PROVEN_ABSENT: "never reached the broker: FAILED, with proof",
     Finding.UNKNOWN: "not known yet; look-ups continue",
@@ -131,6 +132,18 @@ def event_line(event: Event) -> Text:
     line = Text.assemble((f"  {event.seconds:5.1f} s  ", "bright_black"), (event.text, event.style))
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
+
+
+def arms_table(arms: Sequence[Arm]) -> RenderableType:
+    table = Table(box=None, padding=(0, 1), header_style="bold", pad_edge=False)
+    table.add_column("Did the order go through?", no_wrap=True, min_width=26)
+    for column in ("asked", "at the broker", "doubled", "lost track of"):
+        table.add_column(column, justify="right", min_width=13)
+    for arm in arms:
+        wrong = [Text(str(number), "bold red" if number else "bold green") for number in (arm.doubled, arm.lost)]
+        table.add_row(arm.name, str(arm.asked), str(arm.at_broker), *wrong)
+    note = "The same orders and faults for both, counted from the broker's own book."
+    return Group(table, Text(note, "bright_black"))
 
 
 def final_screen(board: Board, comparison: Comparison) -> RenderableType:
