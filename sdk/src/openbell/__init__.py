@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from openbell.access.accounts import Credential as Credential
     from openbell.access.api_keys import ApiKey as ApiKey
     from openbell.access.api_keys import ValidKey as ValidKey
+    from openbell.access.audit import AuditEntry as AuditEntry
     from openbell.access.operations import Me as Me
     from openbell.access.operations import Organization as Organization
     from openbell.access.operations import Outbox as Outbox
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
 _NAMES: Final = {
     "access.accounts": "Account Credential",
     "access.api_keys": "ApiKey ValidKey",
+    "access.audit": "AuditEntry",
     "access.operations": "Me Organization Outbox Outboxes",
     "access.webhooks": "LaneCounts Webhook WebhookLane WebhookTest",
     "async_client": "AsyncClient",

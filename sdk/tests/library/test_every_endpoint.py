@@ -5,6 +5,7 @@ import pytest
 
 from openbell.access.accounts import Account, Credential
 from openbell.access.api_keys import ApiKey, ValidKey
+from openbell.access.audit import AuditEntry
 from openbell.access.operations import Health, Organization, Outbox, OutboxEntry, Outboxes, OutboxHealth
 from openbell.access.webhooks import Webhook, WebhookLane
 from openbell.events.records import ExternalOrder
@@ -36,6 +37,8 @@ def test_a_command_asks_for(operation: str) -> None:
         (ApiKey, "ApiKey"),
         (PageOf[ApiKey], "ApiKeyPage"),
         (ValidKey, "ValidKey"),
+        (AuditEntry, "AuditEntry"),
+        (PageOf[AuditEntry], "AuditPage"),
         (Outbox, "Outbox"),
         (Outboxes, "Outboxes"),
         (OutboxEntry, "OutboxHealthEntry"),

@@ -8,7 +8,7 @@ import pytest
 import openbell
 
 NAMES = """
-Account AccountChanged Action ApiError ApiKey AsyncClient AsyncMirror Backtest BacktestExample Book
+Account AccountChanged Action ApiError ApiKey AsyncClient AsyncMirror AuditEntry Backtest BacktestExample Book
 Broker BrokerCommand BrokerFeed BrokerOrder BrokerPosition BrokerTrade Calendar ChainHeads
 ChainedAction Client Conflict ControlChanged Credential CredentialField CredentialForm Evaluation
 Event EventMissed EventPage ExchangeRate Execution ExternalOrder FaultPlan FieldProblem Finding

@@ -343,6 +343,7 @@ LOOKING_UP = {
     "operators.list_api_keys",
     "webhooks.known_accounts",
     "audit_log.chained_entries_across_organizations",
+    *("audit_log.oldest_entries", "audit_log.newest_entries", "audit_log.first_entry_since"),
     "operators.list_audit_log_across_organizations",
     "outbox_operators.find_row_across_organizations",
 }

@@ -344,6 +344,7 @@ ROWS = (
     _manage_keys("change key", f"PATCH {_KEYS}/{{api_key_id}}", 200, KEYS, while_open=True),
     # What a key may do is taken away in a disabled organization too.
     _manage_keys("delete key", f"DELETE {_KEYS}/{{api_key_id}}", 204, KEYS, while_open=False),
+    Row(name="audit log", route="GET /v1/audit", success=200, objects=NO_OBJECT, user=_only(ADMIN)),
     # The key itself, whatever its state; a service account may ask about any.
     Row(
         name="validate key",

@@ -110,6 +110,7 @@ CALLS: Final[dict[str, tuple[Call, list[str]]]] = {
     "changeApiKey": (lambda c: c.api_keys.change("k", disabled=True), ["keys", "disable", "k"]),
     "revokeApiKey": (lambda c: c.api_keys.revoke("k"), ["keys", "revoke", "k"]),
     "validateApiKey": (lambda c: c.api_keys.validate(), ["keys", "whose"]),
+    "listAuditEntries": (lambda c: c.audit.list(), ["audit", "list"]),
     "findOrganization": (lambda c: c.operations.organization("p", "o"), ["operations", "organization", "p", "o"]),
     "deleteMe": (lambda c: c.operations.delete_me(), ["users", "delete-me", "--yes"]),
     "showOutboxHealth": (lambda c: c.operations.outbox_health(), ["operations", "account-outbox"]),

@@ -21,6 +21,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "account_changes.append_control_changed": {_T, _E, _D, _O},
     "audit_log.append_to_audit_log": {_T, _O},
     "audit_log.chained_entries_across_organizations": {_O},
+    **{f"audit_log.{name}": {_T, _O} for name in ("oldest_entries", "newest_entries", "first_entry_since")},
     "token_callers.find_caller_across_organizations": {_O, Role.KEYS},
     "token_callers.find_organization_across_organizations": {*_READ, _O, Role.KEYS},
     "action_operators.list_in_doubt_across_organizations": {*_READ, _O},
