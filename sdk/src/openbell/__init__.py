@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from openbell.access.operations import Outboxes as Outboxes
     from openbell.access.webhooks import LaneCounts as LaneCounts
     from openbell.access.webhooks import Webhook as Webhook
+    from openbell.access.webhooks import WebhookAttempt as WebhookAttempt
     from openbell.access.webhooks import WebhookLane as WebhookLane
     from openbell.access.webhooks import WebhookTest as WebhookTest
     from openbell.async_client import AsyncClient as AsyncClient
@@ -110,7 +111,7 @@ _NAMES: Final = {
     "access.api_keys": "ApiKey ValidKey",
     "access.audit": "AuditEntry",
     "access.operations": "Me Organization Outbox Outboxes",
-    "access.webhooks": "LaneCounts Webhook WebhookLane WebhookTest",
+    "access.webhooks": "LaneCounts Webhook WebhookAttempt WebhookLane WebhookTest",
     "async_client": "AsyncClient",
     "client": "Client",
     "controls.backtests": "Backtest BacktestExample RuleTally",

@@ -18,8 +18,8 @@ NotAuthenticated NotConfigured NotFinal NotFound OpenbellError Order OrderPage O
 Outboxes OutcomeUnknown Page PermissionDenied Position PositionAdjusted Positions Primed Probe
 RateLimited Reason Receipt RecordedExecution ReferencePrice References Rule RuleChange
 RuleTally RuleTerms Statistics Stop StopLimit Switch SymbolControl SymbolCount SymbolTime
-Unavailable UnexpectedReply Unknown Unreachable ValidKey Webhook WebhookLane WebhookTest Window
-webhooks
+Unavailable UnexpectedReply Unknown Unreachable ValidKey Webhook WebhookAttempt WebhookLane WebhookTest
+Window webhooks
 """
 SLOW = {"httpx", "grpc", "rich", "msgspec", "google.protobuf"}
 

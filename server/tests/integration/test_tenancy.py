@@ -212,6 +212,7 @@ READS: dict[Role, dict[str, set[str]]] = {
         "webhooks": {
             *("organization_id", "webhook_id", "kinds", "account_ids", "environment", "status", "created_at"),
         },
+        "webhook_attempts": {"organization_id", "webhook_id", "attempt_no", "attempted_at"},
         "accounts": {"organization_id", "account_id", "environment"},
         "account_counters": {"organization_id", "account_id", "event_no"},
         "organizations": {"organization_id", "disabled"},

@@ -100,7 +100,7 @@ CALLS: Final[dict[str, tuple[Call, list[str]]]] = {
     "testWebhook": (lambda c: c.webhooks.test("w"), ["webhooks", "test", "w"]),
     "listWebhookLanes": (lambda c: c.webhooks.lanes("w"), ["webhooks", "lanes", "w"]),
     "replayWebhook": (lambda c: c.webhooks.replay("w", 1), ["webhooks", "replay", "w", "--after", "1"]),
-    "resumeWebhook": (lambda c: c.webhooks.resume("w"), ["webhooks", "resume", "w"]),
+    "listWebhookAttempts": (lambda c: c.webhooks.attempts("w"), ["webhooks", "attempts", "w"]),
     "createApiKey": (
         lambda c: c.api_keys.create("n", environment="paper", permissions=["intent:read"]),
         ["keys", "create", "n", "intent:read"],

@@ -255,8 +255,9 @@ MAY_RUN: dict[str, set[Role]] = {
     "delivery_queue.add_lanes_across_organizations": {Role.RELAY, _T},
     "delivery_queue.claim_across_organizations": {Role.RELAY, _T, _D},
     "delivery_queue.count_lanes_across_organizations": {Role.RELAY, _T, _D, _H},
-    **{f"delivery_queue.{name}": {Role.RELAY, _T, _D} for name in ("release_lane", "fail_lane")},
-    **{f"delivery_queue.{name}": {_T, _D} for name in ("save_lane", "end_webhook")},
+    "delivery_queue.release_lane": {Role.RELAY, _T, _D},
+    **{f"delivery_queue.{name}": {_D} for name in ("save_lane", "fail_lane", "end_webhook")},
+    "delivery_queue.prune_attempts_across_organizations": {Role.RELAY, _T},
     "outbox_health.count_across_organizations": {_O, _H},
     "outbox_health.read_queues_across_organizations": {_O, _H},
     "outbox_operators.list_rows_across_organizations": {_O},
@@ -308,6 +309,7 @@ MAY_RUN: dict[str, set[Role]] = {
         f"webhooks.{statement}": {_T}
         for statement in (
             *("add_webhook", "remove_webhook_lanes", "save_webhook", "rotate_webhook_secret", "remove_webhook"),
+            *("remove_webhook_attempts", "list_webhook_attempts"),
         )
     },
     **{f"webhooks.{statement}": {_T, _D} for statement in ("list_webhooks", "lock_webhook", "list_webhook_lanes")},

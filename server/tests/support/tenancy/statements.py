@@ -86,7 +86,7 @@ CROSSING = {
         (table, "relay"): ("openbell_relay", "ALL")
         for table in ("intent_outbox", "account_outbox", "user_deletions", "user_outbox", "vault_objects")
     },
-    ("webhook_lanes", "relay"): ("openbell_relay", "ALL"),
+    **{(table, "relay"): ("openbell_relay", "ALL") for table in ("webhook_lanes", "webhook_attempts")},
     **{
         (table, "relay"): ("openbell_relay", "SELECT")
         for table in ("credentials", "webhooks", "accounts", "account_counters", "organizations")

@@ -13,7 +13,7 @@ from openbell_server.application.access.find_organization import Organization
 from openbell_server.application.controls.ports.rules import ChainHeads, RuleChange, StoredReceipt
 from openbell_server.application.intents.ports import ListedExecution, ListedOrder
 from openbell_server.application.ports.broker import BrokerCapabilities, CredentialField
-from openbell_server.application.webhooks.send_test_message import Tried
+from openbell_server.application.webhooks.deliver_webhooks import Tried
 from openbell_server.domain.access.accounts import AccountRecord
 from openbell_server.domain.access.api_keys import ApiKey, ApiKeyRecord
 from openbell_server.domain.access.credentials import Credential
