@@ -11,7 +11,8 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from openbell_server.adapters.postgres.access.organizations import add_api_key
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore, add_api_key
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.domain.access import api_keys
 from openbell_server.domain.access.accounts import Environment
@@ -257,3 +258,40 @@ async def test_a_login_that_may_only_what_it_needs_manages_keys(login_pool: Pool
         changed = await api.client.patch(f"{URL}/{body['id']}", json={"disabled": True}, headers=as_user(tenant))
         assert changed.status_code == 200
         assert (await api.client.delete(f"{URL}/{UUID(body['id'])}", headers=as_user(tenant))).status_code == 204
+
+
+async def test_the_use_of_a_key_is_noted_by_one_statement_for_many_requests(
+    api: RestApi, tenant: Tenant, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = await created(api, tenant)
+    assert "last_used_at" not in key
+    ran: list[str] = []
+    in_order = named_queries._PlainAdapter._in_order
+
+    def counted(adapter: Any, query_name: str, parameters: Any) -> Any:
+        ran.append(query_name)
+        return in_order(adapter, query_name, parameters)
+
+    monkeypatch.setattr(named_queries._PlainAdapter, "_in_order", counted)
+    for _ in range(20):
+        assert await status_with(api, tenant, key["api_key"]) == 200
+
+    async def noted() -> bool:
+        return await pool.fetchval("select last_used_at is not null from api_keys where key_id = $1", key["key_id"])
+
+    await until(noted)
+    assert ran.count("note_key_uses_across_organizations") == 1
+    shown = (await api.client.get(f"{URL}/{key['id']}", headers=as_user(tenant))).json()
+    assert shown["created_at"] <= shown.pop("last_used_at")
+    assert [row[2] for row in await audited(pool)] == ["keys create"]
+    assert "last_used_at" not in (await audited(pool))[0][4]
+
+
+async def test_a_key_that_somebody_changes_is_not_waited_for(api: RestApi, tenant: Tenant, pool: Pool) -> None:
+    free, held = await created(api, tenant), await created(api, tenant)
+    async with transaction(pool, Role.TENANT, tenant.account.organization_id) as connection:
+        await connection.execute("select from api_keys where key_id = $1 for no key update", held["key_id"])
+        store = PostgresOrganizationStore(pool)
+        await store.note_key_uses_across_organizations([free["key_id"], held["key_id"]])
+    used = await pool.fetch("select key_id from api_keys where last_used_at is not null")
+    assert [row["key_id"] for row in used] == [free["key_id"]]

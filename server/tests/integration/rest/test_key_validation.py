@@ -173,6 +173,7 @@ async def test_no_key_that_is_not_valid_shows_by_the_work_it_makes_why(
         Verifier().tokens,
         lambda: 0.0,
         wall_clock,
+        lambda key_id: pytest.fail(f"{key_id} is not valid, so it was not used"),
     )
     with pytest.raises(Problem):
         await authenticate.find_key(text)

@@ -250,6 +250,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "organizations.create_counters": {_T, _O},
     "organizations.read_organization": {*_READ, _O},
     "organizations.find_keys_across_organizations": {_T, Role.KEYS},
+    "organizations.note_key_uses_across_organizations": {Role.KEYS},
     "organizations.find_account": {*_READ},
     # A tenant may run what crosses organizations on its own, and the relay what reads no address.
     "delivery_queue.add_lanes_across_organizations": {Role.RELAY, _T},

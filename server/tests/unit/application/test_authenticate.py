@@ -40,6 +40,7 @@ class Records:
     seconds: float = 0.0
     asked: int = 0
     verifier: Verifier = field(default_factory=Verifier)
+    used: list[str] = field(default_factory=list)
 
     async def find_key_across_organizations(self, key_id: str) -> api_keys.ApiKey | None:
         self.asked += 1
@@ -54,7 +55,12 @@ class Records:
 
     def authenticate(self) -> Authenticate:
         return Authenticate(
-            self, self, self.verifier.tokens, lambda: self.seconds, lambda: datetime.fromtimestamp(NOW, UTC)
+            self,
+            self,
+            self.verifier.tokens,
+            lambda: self.seconds,
+            lambda: datetime.fromtimestamp(NOW, UTC),
+            self.used.append,
         )
 
 

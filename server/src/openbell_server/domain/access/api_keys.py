@@ -58,6 +58,8 @@ class ApiKeyRecord:
     revoked_at: datetime | None
     expires_at: datetime | None
     created_at: datetime
+    # Up to a minute earlier than the last use; None if it was never used.
+    last_used_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

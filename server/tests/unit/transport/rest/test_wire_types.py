@@ -24,7 +24,7 @@ from openbell_server.domain.controls.halts import HaltFigures, InFlight, OpenOrd
 from openbell_server.domain.controls.rules import RuleTerms, StoredRule
 from openbell_server.domain.controls.symbol_controls import Recorded, TimeControl
 from openbell_server.domain.events.outbox_health import OutboxCount, QueueStanding
-from openbell_server.domain.events.webhooks import DeliveryQueue, DeliveryQueueCounts, Webhook
+from openbell_server.domain.events.webhooks import DeliveryAttempt, DeliveryQueue, DeliveryQueueCounts, Webhook
 from openbell_server.domain.orders.external_orders import ExternalOrder
 from openbell_server.domain.orders.intents import IntentAction
 from openbell_server.transport import rest
@@ -34,6 +34,7 @@ from openbell_server.transport.rest.wire_types import body_from
 RECORDS: dict[str, type] = {
     "AccountBody": AccountRecord,
     "ApiKeyBody": ApiKeyRecord,
+    "AttemptBody": DeliveryAttempt,
     "BacktestBody": Tally,
     "BacktestFindingBody": Finding,
     "BrokerBody": BrokerCapabilities,

@@ -1,5 +1,6 @@
 -- part: record
-api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at, expires_at, created_at
+api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at, expires_at, created_at,
+last_used_at
 
 -- name: list_api_key_records(organization_id, after, row_limit)
 -- In commit order, because create_api_key takes the time under a lock.

@@ -26,6 +26,13 @@ select api_key_id, key_id, organization_id, environment, permissions, own_orders
     expires_at, created_at
 from api_keys where key_id = any(:key_ids::text[]);
 
+-- name: note_key_uses_across_organizations(key_ids)!
+-- Waits for nobody: a key that another transaction changes is left out.
+with free as (
+    select key_id from api_keys where key_id = any(:key_ids::text[]) for no key update skip locked
+)
+update api_keys k set last_used_at = clock_timestamp() from free f where k.key_id = f.key_id;
+
 -- name: find_account(organization_id, account_id)^
 select a.account_id as id, a.organization_id, a.name, a.broker, a.environment, a.slot, a.disabled,
     o.disabled as organization_disabled, o.entitlements, o.control_epoch as organization_epoch,
