@@ -60,7 +60,7 @@ async def test_an_admin_makes_a_key_that_works_and_whose_text_is_shown_once(api:
     assert body == {
         "id": body["id"],
         "organization_id": str(tenant.account.organization_id),
-        "key_id": text.split("_")[2],
+        "key_id": text.split("_")[3],
         "name": "reader",
         "environment": "paper",
         "permissions": ["intent:read"],
@@ -247,7 +247,7 @@ async def test_every_change_is_audited_once_and_without_a_secret(api: RestApi, p
         assert after == before
     assert (rows[1][4]["name"], rows[2][4]["disabled"], rows[3][4]["revoked_at"] is None) == ("writer", True, False)
     written = str(rows)
-    assert body["api_key"].split("_")[3] not in written
+    assert body["api_key"].split("_")[4] not in written
     assert "hash" not in written
 
 

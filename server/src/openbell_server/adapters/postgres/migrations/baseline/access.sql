@@ -39,7 +39,7 @@ call run_as_writer('begin_every_epoch', 'openbell_operator');
 create table api_keys (
     organization_id uuid not null references organizations,
     api_key_id uuid not null,
-    -- The public part of the key; its first two characters name the cell.
+    -- The public part of the key.
     key_id text not null unique check (key_id ~ '^[0-9A-Za-z]{12}$'),
     name text not null,
     environment text not null check (environment in ('paper', 'live')),
