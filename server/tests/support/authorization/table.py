@@ -276,7 +276,6 @@ ROWS = (
     replace(_read("receipt", "", INTENTS), route=f"GET {_ACCOUNT}/receipts/{{receipt_id}}"),
     replace(_read("refusals", "", ACCOUNTS), route=f"GET {_ACCOUNT}/receipts"),
     replace(_read("chain", "", ACCOUNTS), route=f"GET {_ACCOUNT}/chain"),
-    replace(_read("chained actions", "", ACCOUNTS), route=f"GET {_ACCOUNT}/chain/actions"),
     _control_write("put control", f"PUT {_SYMBOL}"),
     _control_write("patch time control", f"PATCH {_SYMBOL}/time"),
     _control_read("evaluate", "POST /v1/controls/evaluate"),

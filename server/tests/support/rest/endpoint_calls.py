@@ -69,8 +69,7 @@ CALLS: Final[dict[str, tuple[Call, list[str]]]] = {
     "listRefusals": (lambda c: c.refusals(), ["receipts", "refusals"]),
     "showReceipt": (lambda c: c.receipt("r"), ["receipts", "show", "r"]),
     "listReceiptsOfIntent": (lambda c: c.receipts_of_intent("i"), ["receipts", "show", "--intent", "i"]),
-    "showChain": (lambda c: c.chain(), ["receipts", "export", "--output", "{folder}/a"]),
-    "listChainedActions": (lambda c: c.chained_actions(), ["receipts", "export", "--output", "{folder}/b"]),
+    "listChainedActions": (lambda c: c.chained_actions(), ["receipts", "export", "--output", "{folder}/a"]),
     "putSymbolControl": (
         lambda c: c.set_symbol_control("AAPL", disabled=True, reason="r"),
         ["controls", "disable", "AAPL", "--reason", "r"],
