@@ -26,7 +26,7 @@ class AuditEntry(Record, frozen=True, kw_only=True):
 
 
 def export_lines(entries: Iterable[AuditEntry]) -> Iterator[dict[str, Any]]:
-    """The objects of an export that `openbell-server audit verify` reads: every entry, then the last one as the head."""
+    """The lines of an export that `openbell-server audit verify` reads: every entry, then the last one as the head."""
     yield {"kind": "audit_log", "format": 1}
     count, head = 0, None
     for head in entries:

@@ -110,7 +110,8 @@ async def test_a_page_of_a_long_log_reads_as_many_rows_as_it_shows(pool: Pool, l
     await pool.execute("vacuum analyze")
     organization_id, queries = tenant.account.organization_id, named_queries.load("audit_log")
     nothing = {"of_operation": None, "of_principal": None, "organization_id": organization_id}
-    middle = await pool.fetchval("select occurred_at from audit_log where organization_id = $1 and entry_no = 200", organization_id)
+    when = "select occurred_at from audit_log where organization_id = $1 and entry_no = 200"
+    middle = await pool.fetchval(when, organization_id)
 
     async def read(name: str, **values: Any) -> tuple[Any, int]:
         async with transaction(login_pool, Role.TENANT, organization_id) as connection:

@@ -92,9 +92,9 @@ class DeliveryQueueStore(Protocol):
     async def fail(
         self, queue: ClaimedQueue, number: int, tried: Tried, wait_seconds: float, park_seconds: float
     ) -> bool:
-        """Save the attempt and release the claim for a later one; returns whether the queue failed so long that it parks.
+        """Save the attempt and release the claim for a later one; returns whether the queue is parked.
 
-        `number` is that of the event.
+        It is parked if it failed for park_seconds. `number` is that of the event.
         """
 
     async def end(self, queue: ClaimedQueue, number: int, tried: Tried, url: str) -> None:

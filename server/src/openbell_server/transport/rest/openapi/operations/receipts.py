@@ -177,9 +177,9 @@ RECEIPT_OPERATIONS: Final = (
         operation_id="listChainedActions",
         summary="List actions with their hashes, and the heads of both chains",
         description="Every field that an action's hash covers, and the receipt chained with it, in commit order: the "
-        "data that `openbell receipts export` writes. The first page also has the number of actions and refusals of the "
-        "account, and the heads of their hash chains at these numbers. Rows up to there never change, so later pages "
-        "lead to the same heads.",
+        "data that `openbell receipts export` writes. The first page also has the number of actions and refusals of "
+        "the account, and the heads of their hash chains at these numbers. Rows up to there never change, so later "
+        "pages lead to the same heads.",
         operation=Operation.READ_INTENTS,
         answer_example=ChainPageBody([_CHAINED], None, _CURSOR, heads=_HEADS),
         parameters=(NEXT_CURSOR, LIMIT),

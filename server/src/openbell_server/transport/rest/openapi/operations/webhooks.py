@@ -114,8 +114,8 @@ WEBHOOK_OPERATIONS: Final = (
         operation_id="changeWebhook",
         summary="Change, pause or resume a webhook",
         description="Omitted fields stay as they are; account_ids null selects all accounts. A newly covered account "
-        "begins with its next event. A PAUSED webhook later continues where it stopped. Status ACTIVE resumes a webhook "
-        "that is PAUSED or GONE, and retries failing and parked lanes at once, also of one that is ACTIVE.",
+        "begins with its next event. A PAUSED webhook later continues where it stopped. Status ACTIVE resumes a "
+        "webhook that is PAUSED or GONE, and retries failing and parked lanes at once, also of one that is ACTIVE.",
         operation=Operation.MANAGE_WEBHOOKS,
         body=WebhookChangeBody,
         body_examples={
@@ -188,8 +188,8 @@ WEBHOOK_OPERATIONS: Final = (
         path=f"{_PATH}/attempts",
         operation_id="listWebhookAttempts",
         summary="List recent delivery attempts",
-        description="The newest first, of the last three days: when, which event, the target's status or the error, how "
-        "long it took, and when it is tried again.",
+        description="The newest first, of the last three days: when, which event, the target's status or the error, "
+        "how long it took, and when it is tried again.",
         operation=Operation.READ_WEBHOOKS,
         answer_example=AttemptPageBody(
             [
