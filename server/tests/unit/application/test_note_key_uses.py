@@ -30,8 +30,8 @@ class Writes:
 
 
 async def end(note: NoteKeyUses) -> None:
-    while note._writing is not None:
-        await asyncio.sleep(0)
+    if note._writing is not None:
+        await note._writing
 
 
 async def test_many_uses_of_a_minute_are_one_write_of_each_key() -> None:

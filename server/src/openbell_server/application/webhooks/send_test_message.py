@@ -62,6 +62,4 @@ class TryWebhooks:
             "occurred_at": moment_text(now),
             "webhook_id": str(webhook_id),
         }
-        return await try_once(
-            self.post, self.monotonic, organization_id, webhook_id, destination, message_id, document
-        )
+        return await try_once(self.post, self.monotonic, organization_id, webhook_id, destination, message_id, document)
