@@ -35,10 +35,10 @@ MAY_RUN: dict[str, set[Role]] = {
     "accounts.find_account_record": {_T},
     "accounts.is_busy": {_T},
     "accounts.save_account": {_T},
-    "api_key_records.list_api_key_records": {_T, _O, Role.KEYS},
+    "api_key_records.list_api_key_records": {_T, Role.KEYS},
     "api_key_records.has_more_keys": {_T, _O, Role.KEYS},
-    "api_key_records.find_api_key_record": {_T, _O, Role.KEYS},
-    "api_key_records.lock_api_key_record": {_T, _O},
+    "api_key_records.find_api_key_record": {_T, Role.KEYS},
+    "api_key_records.lock_api_key_record": {_T},
     "api_key_records.change_api_key_record": {_T},
     "backtest_history.current_state": {*_READ},
     "backtest_history.first_event_since": {*_READ},
@@ -310,10 +310,11 @@ MAY_RUN: dict[str, set[Role]] = {
         f"webhooks.{statement}": {_T}
         for statement in (
             *("add_webhook", "remove_webhook_lanes", "save_webhook", "rotate_webhook_secret", "remove_webhook"),
-            *("remove_webhook_attempts", "list_webhook_attempts"),
+            "list_webhook_attempts",
         )
     },
     **{f"webhooks.{statement}": {_T, _D} for statement in ("list_webhooks", "lock_webhook", "list_webhook_lanes")},
+    "webhooks.remove_webhook_attempts": {_T, Role.RELAY},
     "webhooks.add_webhook_lanes": {_T, Role.RELAY},
     **{
         f"webhooks.{statement}_webhook_lanes{at}": {_T, _D, Role.RELAY}

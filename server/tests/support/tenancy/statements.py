@@ -76,7 +76,7 @@ CROSSING = {
     **{(table, "platform"): ("openbell_reader", "SELECT") for table in ("control_rules", "control_changes")},
     ("organizations", "find_caller"): ("openbell_keys", "SELECT"),
     ("api_keys", "find_key"): ("openbell_keys", "SELECT"),
-    ("api_keys", "note_use"): ("openbell_keys", "UPDATE"),
+    ("api_key_uses", "note_use"): ("openbell_keys", "ALL"),
     ("stream_counts", "renew"): ("openbell_keys", "ALL"),
     ("api_keys", "find_key_to_change"): ("openbell_operator", "SELECT"),
     ("organizations", "list_organizations"): ("openbell_operator", "SELECT"),

@@ -60,7 +60,7 @@ class ApiKeyRecord:
     expires_at: datetime | None
     created_at: datetime
     # Up to a minute earlier than the last use; None if it was never used.
-    last_used_at: datetime | None = None
+    last_used_at: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

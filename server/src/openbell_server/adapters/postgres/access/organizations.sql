@@ -27,11 +27,11 @@ select api_key_id, key_id, organization_id, environment, permissions, own_orders
 from api_keys where key_id = any(:key_ids::text[]);
 
 -- name: note_key_uses_across_organizations(key_ids)!
--- Waits for nobody: a key that another transaction changes is left out.
-with free as (
-    select key_id from api_keys where key_id = any(:key_ids::text[]) for no key update skip locked
-)
-update api_keys k set last_used_at = clock_timestamp() from free f where k.key_id = f.key_id;
+-- In the order of ids, so that two processes do not wait for each other.
+insert into api_key_uses (organization_id, api_key_id, last_used_at)
+select organization_id, api_key_id, clock_timestamp() from api_keys where key_id = any(:key_ids::text[])
+order by api_key_id
+on conflict (organization_id, api_key_id) do update set last_used_at = excluded.last_used_at;
 
 -- name: find_account(organization_id, account_id)^
 select a.account_id as id, a.organization_id, a.name, a.broker, a.environment, a.slot, a.disabled,

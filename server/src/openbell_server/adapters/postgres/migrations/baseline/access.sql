@@ -51,18 +51,15 @@ create table api_keys (
     revoked_at timestamptz,
     expires_at timestamptz,
     created_at timestamptz not null default clock_timestamp(),
-    -- Up to a minute earlier than the last use.
-    last_used_at timestamptz,
     primary key (organization_id, api_key_id)
-) with (fillfactor = 80);
+);
 comment on table api_keys is 'API keys: permissions, and a hash of the secret instead of the secret.';
 call protect_tenant_table('api_keys');
 grant select, insert, update (name, own_orders_only, disabled, revoked_at) on api_keys to openbell_tenant;
 -- The door looks whether the key was revoked.
 grant select (organization_id, api_key_id, revoked_at) on api_keys to openbell_execution;
-grant select, update (last_used_at) on api_keys to openbell_keys;
+grant select on api_keys to openbell_keys;
 create policy find_key on api_keys for select to openbell_keys using (true);
-create policy note_use on api_keys for update to openbell_keys using (true);
 -- All but the hash of the secret.
 grant select (
     organization_id, api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at, expires_at,
@@ -71,6 +68,21 @@ grant select (
 create policy find_key_to_change on api_keys for select to openbell_operator using (true);
 create policy operator on api_keys to openbell_operator
     using (organization_id = nullif(current_setting('openbell.organization_id', true), '')::uuid);
+
+-- Beside the keys: whoever notes a use can lock no key against a change.
+create table api_key_uses (
+    organization_id uuid not null,
+    api_key_id uuid not null,
+    -- Up to a minute earlier than the last use.
+    last_used_at timestamptz not null,
+    primary key (organization_id, api_key_id),
+    foreign key (organization_id, api_key_id) references api_keys
+) with (fillfactor = 50);
+comment on table api_key_uses is 'When API keys were used, to the minute.';
+call protect_tenant_table('api_key_uses');
+grant select on api_key_uses to openbell_tenant;
+grant select, insert, update on api_key_uses to openbell_keys;
+create policy note_use on api_key_uses to openbell_keys using (true);
 
 create table denied_users (
     provider text not null check (provider <> ''),
