@@ -121,8 +121,10 @@ def _in_form() -> Iterator[BadKey]:
         ("a sign that is not base62", lambda e, i, s: (e, i, s[:-1] + "-")),
     ):
         yield sent(name, _rebuilt(change))
-    for name, cell in (("another cell", "1_"), ("two cells", "00_"), ("cell empty", "_"), ("no cell", "")):
-        yield sent(name, lambda ring, cell=cell: joined(*parts_of(ring.good), cell))
+    yield spelled("another cell", lambda key: joined(*parts_of(key), "1_"))
+    yield spelled("two cells", lambda key: joined(*parts_of(key), "00_"))
+    yield spelled("cell empty", lambda key: joined(*parts_of(key), "_"))
+    yield spelled("no cell", lambda key: joined(*parts_of(key), ""))
     yield spelled("checksum off by one sign", lambda key: key[:-1] + _next(key[-1]))
     yield spelled("checksum of zeros", lambda key: key[:-6] + "000000")
     yield spelled("checksum missing", lambda key: key.rpartition("_")[0])
