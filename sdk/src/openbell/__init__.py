@@ -9,12 +9,14 @@ if TYPE_CHECKING:
     from openbell.access.accounts import Credential as Credential
     from openbell.access.api_keys import ApiKey as ApiKey
     from openbell.access.api_keys import ValidKey as ValidKey
+    from openbell.access.audit import AuditEntry as AuditEntry
     from openbell.access.operations import Me as Me
     from openbell.access.operations import Organization as Organization
     from openbell.access.operations import Outbox as Outbox
     from openbell.access.operations import Outboxes as Outboxes
     from openbell.access.webhooks import LaneCounts as LaneCounts
     from openbell.access.webhooks import Webhook as Webhook
+    from openbell.access.webhooks import WebhookAttempt as WebhookAttempt
     from openbell.access.webhooks import WebhookLane as WebhookLane
     from openbell.access.webhooks import WebhookTest as WebhookTest
     from openbell.async_client import AsyncClient as AsyncClient
@@ -110,8 +112,9 @@ if TYPE_CHECKING:
 _NAMES: Final = {
     "access.accounts": "Account Credential",
     "access.api_keys": "ApiKey ValidKey",
+    "access.audit": "AuditEntry",
     "access.operations": "Me Organization Outbox Outboxes",
-    "access.webhooks": "LaneCounts Webhook WebhookLane WebhookTest",
+    "access.webhooks": "LaneCounts Webhook WebhookAttempt WebhookLane WebhookTest",
     "async_client": "AsyncClient",
     "client": "Client",
     "controls.backtests": "Backtest BacktestExample RuleTally",

@@ -23,7 +23,7 @@ class ApiKey:
 
     def __repr__(self) -> str:
         parts = self.text.split("_")
-        public = "_".join(parts[:3]) + "_" if len(parts) == 5 and parts[0] == "ob" else ""
+        public = "_".join(parts[:4]) + "_" if len(parts) == 6 and parts[0] == "ob" else ""
         return f"{public}***"
 
     __str__ = __repr__

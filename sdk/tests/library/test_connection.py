@@ -6,7 +6,7 @@ from openbell import AsyncClient, Client, NotConfigured
 from openbell.connection import ApiKey, connect
 
 SECRET = "s" * 43
-KEY = f"ob_paper_00abcdefghij_{SECRET}_crc123"
+KEY = f"ob_paper_0_abcdefghij12_{SECRET}_crc123"
 
 
 def test_the_key_shows_only_its_public_part() -> None:
@@ -14,7 +14,7 @@ def test_the_key_shows_only_its_public_part() -> None:
     for shown in (repr(client), str(client), repr(client._connection), repr(AsyncClient(api_key=KEY))):
         assert SECRET not in shown
         assert "crc123" not in shown
-        assert "ob_paper_00abcdefghij_***" in shown
+        assert "ob_paper_0_abcdefghij12_***" in shown
 
 
 def test_a_key_of_another_shape_shows_nothing_of_itself() -> None:

@@ -5,8 +5,9 @@ import pytest
 
 from openbell.access.accounts import Account, Credential
 from openbell.access.api_keys import ApiKey, ValidKey
+from openbell.access.audit import AuditEntry
 from openbell.access.operations import Health, Organization, Outbox, OutboxEntry, Outboxes, OutboxHealth
-from openbell.access.webhooks import Webhook, WebhookLane
+from openbell.access.webhooks import Webhook, WebhookAttempt, WebhookLane
 from openbell.events.records import ExternalOrder
 from openbell.models import PageOf, Record
 from support.rest.endpoint_calls import CALLS
@@ -36,6 +37,8 @@ def test_a_command_asks_for(operation: str) -> None:
         (ApiKey, "ApiKey"),
         (PageOf[ApiKey], "ApiKeyPage"),
         (ValidKey, "ValidKey"),
+        (AuditEntry, "AuditEntry"),
+        (PageOf[AuditEntry], "AuditPage"),
         (Outbox, "Outbox"),
         (Outboxes, "Outboxes"),
         (OutboxEntry, "OutboxHealthEntry"),
@@ -45,6 +48,7 @@ def test_a_command_asks_for(operation: str) -> None:
         (ExternalOrder, "ExternalOrder"),
         (Webhook, "Webhook"),
         (WebhookLane, "Lane"),
+        (WebhookAttempt, "Attempt"),
     ],
 )
 def test_a_record_has_what_the_document_says(record: type[Record], schema: str) -> None:

@@ -33,10 +33,10 @@ REFUSED = a_receipt(a_body(a_rule(**A_REFUSAL), a_rule(code="LOT", comparison="M
 
 
 class Platform:
-    """Answers each path with what it has, and a list in pages of two."""
+    """Answers each path with what it has, and a list in pages of two; the first page of a chain has the heads."""
 
-    def __init__(self, **answers: Any) -> None:
-        self.answers = answers
+    def __init__(self, heads: Any = None, **answers: Any) -> None:
+        self.heads, self.answers = heads, answers
         self.requests: list[httpx.Request] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -48,6 +48,8 @@ class Platform:
             start = int(request.url.params.get("next_cursor", "0"))
             following = str(start + 2) if start + 2 < len(answer) else None
             answer = {"data": answer[start : start + 2], "next_cursor": following, "last_cursor": "0"}
+            if start == 0 and self.heads is not None:
+                answer["heads"] = self.heads
         return httpx.Response(202 if request.method == "POST" else 200, json=answer)
 
 
@@ -79,7 +81,7 @@ def exported() -> tuple[Line, list[Line], list[Line]]:
 
 async def test_both_clients_read_receipts_page_by_page() -> None:
     heads, actions, refusals = exported()
-    platform = Platform(**{an_id(1): REFUSED}, receipts=refusals, chain=heads, actions=actions)
+    platform = Platform(**{an_id(1): REFUSED}, receipts=refusals, heads=heads, chain=actions)
     with Client("k", "http://x", account_id="a", transport=httpx.MockTransport(platform)) as client:
         assert client.receipt(an_id(1)).findings[0].would_pass == "at most 1000"
         assert [each.refusal_no for each in client.refusals()] == [1, 2, 3]
@@ -185,7 +187,7 @@ def test_whoever_may_not_read_receipts_still_submits(monkeypatch: pytest.MonkeyP
 def test_an_export_is_written_whole_and_verifies_offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     heads, actions, refusals = exported()
     later = [actions[0] | {"number": 6}], [refusals[0] | {"refusal_no": 4}]
-    connect(monkeypatch, Platform(chain=heads, actions=actions + later[0], receipts=refusals + later[1]))
+    connect(monkeypatch, Platform(heads=heads, chain=actions + later[0], receipts=refusals + later[1]))
     file = tmp_path / "export.jsonl"
     shown, _ = run("receipts", "export", "a", "--output", str(file))
     assert "5 actions and 3 refusals" in shown

@@ -47,6 +47,18 @@ TESTS = {
     "good": {"message_id": "test_2", "delivered": True, "duration_millis": 7, "status": 204},
 }
 
+ATTEMPT = {
+    "account_id": "a",
+    "account_seq": 7,
+    "message_id": "a.7",
+    "attempted_at": "2026-01-05T12:00:00Z",
+    "delivered": False,
+    "duration_millis": 12,
+    "status": 503,
+    "error": "NOT_TAKEN",
+    "message": "it answered 503",
+}
+
 
 class Platform:
     """Answers as the path says, and keeps what it was sent."""
@@ -63,7 +75,9 @@ class Platform:
         if "/lanes" in path:
             more = "next_cursor" not in path
             return httpx.Response(200, json={"data": [LANE], "next_cursor": "c" if more else None})
-        if path.endswith(("/replay", "/resume")):
+        if "/attempts" in path:
+            return httpx.Response(200, json={"data": [ATTEMPT], "next_cursor": None})
+        if path.endswith("/replay"):
             return httpx.Response(200, json={"lanes": 3})
         if path.endswith("/test"):
             return httpx.Response(200, json=TESTS[path.split("/")[-2]])
@@ -83,7 +97,8 @@ EXPECTED = [
     ("GET", "/v1/webhooks/w/lanes?limit=100&parked=true", None, None),
     ("GET", "/v1/webhooks/w/lanes?limit=100&parked=true&next_cursor=c", None, None),
     ("POST", "/v1/webhooks/w/replay", {"after_seq": 4, "account_id": "a"}, None),
-    ("POST", "/v1/webhooks/w/resume", {}, None),
+    ("GET", "/v1/webhooks/w/attempts?limit=100", None, None),
+    ("PATCH", "/v1/webhooks/w", {"status": "ACTIVE"}, None),
     ("DELETE", "/v1/webhooks/w", None, None),
 ]
 
@@ -101,7 +116,8 @@ def test_both_clients_ask_for_the_same() -> None:
         assert (tried.delivered, tried.status, tried.error, tried.duration_millis) == (False, 500, "NOT_TAKEN", 12)
         assert [lane.newest_seq for lane in client.webhooks.lanes("w", parked=True)] == [2, 2]
         assert client.webhooks.replay("w", 4, account_id="a") == 3
-        assert client.webhooks.resume("w") == 3
+        assert [each.account_seq for each in client.webhooks.attempts("w")] == [7]
+        assert client.webhooks.resume("w").status == "ACTIVE"
         client.webhooks.delete("w")
 
     async def all_awaited() -> None:
@@ -114,7 +130,8 @@ def test_both_clients_ask_for_the_same() -> None:
             assert (await client.webhooks.test("w")).message == "it answered 500"
             assert len([lane async for lane in client.webhooks.lanes("w", parked=True)]) == 2
             assert await client.webhooks.replay("w", 4, account_id="a") == 3
-            assert await client.webhooks.resume("w") == 3
+            assert [each.status async for each in client.webhooks.attempts("w")] == [503]
+            assert (await client.webhooks.resume("w")).id == "w"
             await client.webhooks.delete("w")
 
     asyncio.run(all_awaited())
@@ -157,7 +174,8 @@ def platform(monkeypatch: pytest.MonkeyPatch) -> None:
         (["test", "good"], "taken  204 after 7 ms"),
         (["lanes", "w"], "newest"),
         (["replay", "w", "--after", "4"], "accounts that continue after 4: 3"),
-        (["resume", "w"], "accounts that are retried: 3"),
+        (["attempts", "w"], "it answered 503"),
+        (["resume", "w"], "w  ACTIVE"),
         (["delete", "w"], "deleted"),
     ],
 )

@@ -5,11 +5,14 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 import pytest
 
+from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.events import delivery_queue
 from openbell_server.adapters.postgres.events.delivery_queue import (
     ORGANIZATION_QUEUES_MAX,
     WEBHOOK_FAILING_MAX,
@@ -18,7 +21,7 @@ from openbell_server.adapters.postgres.events.delivery_queue import (
 )
 from openbell_server.adapters.postgres.events.events import PostgresEventStore
 from openbell_server.adapters.webhooks.posting import WebhookPoster
-from openbell_server.application.webhooks.deliver_webhooks import DeliverWebhooks, SignAndPost
+from openbell_server.application.webhooks.deliver_webhooks import DeliverWebhooks, SignAndPost, Tried
 from support.builders.tenant import Tenant, a_tenant, accept
 from support.builders.webhook_targets import OK, Target, a_target, a_webhook
 from support.history.pruning import prune_at_any_age
@@ -231,10 +234,12 @@ async def test_a_holder_who_fell_silent_loses_its_lane_and_then_changes_nothing(
     await post.pool.execute("update webhook_lanes set claimed_until = now() - interval '1 second'")
     (other,) = await store.claim_across_organizations(9, 9)
     before = await post.lane()
-    assert await store.save(silent, 1, 1, 200) is None
+    tried = Tried(message_id="m", duration_millis=1, status=200)
+    assert await store.save(silent, 1, 1, tried) is None
     await store.release(silent)
-    await store.end(silent, f"http://127.0.0.1:{post.target.port}/")
-    assert not await store.fail(silent, 500, "e", 1.0, 0.0)
+    await store.end(silent, 1, tried, f"http://127.0.0.1:{post.target.port}/")
+    assert not await store.fail(silent, 1, tried, 1.0, 0.0)
+    assert await post.pool.fetchval("select count(*) from webhook_attempts") == 0
     assert await post.lane() == before
     assert await store.save(other, 0, 0, None) is not None
 
@@ -286,3 +291,69 @@ async def test_of_a_webhook_and_of_an_organization_only_so_many_lanes_are_worked
     await pool.execute("update webhook_lanes set claimed_until = null")
     few = await PostgresDeliveryQueueStore(pool).claim_across_organizations(2, 2)
     assert len({lane.organization_id for lane in few}) == 2
+
+
+async def test_each_attempt_is_recorded_with_its_result_and_when_it_is_tried_again(post: Post) -> None:
+    await post.events(2)
+    post.target.answer = FAILING
+    await post.round()
+    post.target.answer = OK
+    await post.pool.execute("update webhook_lanes set next_attempt_at = now()")
+    await post.round()
+    await post.events(1)
+    post.target.answer = GONE
+    await post.round()
+    rows = await post.pool.fetch("select * from webhook_attempts order by attempt_no")
+    assert [(row["account_seq"], row["status"], row["error"]) for row in rows] == [
+        (1, 503, "NOT_TAKEN"),
+        (1, 200, None),
+        (2, 200, None),
+        (3, 410, "NOT_TAKEN"),
+    ]
+    assert [row["message"] for row in rows[:2]] == ["it answered 503", None]
+    assert [row["next_attempt_at"] is None for row in rows] == [False, True, True, True]
+    assert {row["message_id"] for row in rows} == {f"{post.tenant.account.id}.{number}" for number in (1, 2, 3)}
+    assert all(0 <= row["duration_millis"] < 60_000 for row in rows)
+
+
+async def test_the_last_attempt_before_a_lane_is_parked_has_no_next_one(post: Post) -> None:
+    await post.events(1)
+    post.target.answer = FAILING
+    await post.pool.execute("update webhook_lanes set failing_since = now() - interval '2 hours'")
+    await post.round()
+    assert (await post.lane())["parked_at"] is not None
+    assert await post.pool.fetchval("select next_attempt_at from webhook_attempts") is None
+
+
+async def test_a_delivery_takes_one_statement_which_also_records_the_attempt(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: Counter[str] = Counter()
+    in_order = named_queries._PlainAdapter._in_order
+
+    def counted(adapter: Any, query_name: str, parameters: Any) -> Any:
+        ran[query_name] += 1
+        return in_order(adapter, query_name, parameters)
+
+    monkeypatch.setattr(named_queries._PlainAdapter, "_in_order", counted)
+    await post.events(5)
+    ran.clear()
+    await post.round()
+    assert len(post.sent()) == 5
+    # It is saved once before the first event, and once for each.
+    assert ran == {"claim_across_organizations": 1, "save_lane": 6, "read_after": 2, "release_lane": 1}
+
+
+async def test_attempts_are_removed_after_three_days_a_limited_number_of_each_webhook(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery_queue, "PRUNE_ATTEMPTS_MAX", 2)
+    await post.events(5)
+    await post.round()
+    store = PostgresDeliveryQueueStore(post.pool)
+    assert await store.prune_across_organizations() == 0
+    await post.pool.execute(
+        "update webhook_attempts set attempted_at = now() - interval '73 hours' where account_seq <= 3"
+    )
+    assert [await store.prune_across_organizations() for _ in range(3)] == [2, 1, 0]
+    assert await post.pool.fetchval("select min(account_seq) from webhook_attempts") == 4

@@ -159,7 +159,7 @@ async def test_a_key_is_shown_once_and_stored_nowhere(operator: CommandLine, poo
     for (table,) in tables:
         stored = await owner.fetchval(f"select coalesce(string_agg(t::text, ''), '') from {table} t")
         for key in (text, shown):
-            assert key.split("_")[3] not in stored, table
+            assert key.split("_")[4] not in stored, table
     log = await pool.fetchval("select string_agg(after, '') from audit_log")
     assert "secret" not in log
 
@@ -180,7 +180,7 @@ async def test_a_disabled_key_is_refused_and_an_enabled_one_accepted_again(
     operator: CommandLine, api: RestApi, pool: Pool
 ) -> None:
     tenant = await operator.tenant(pool)
-    key, object_id = tenant.key.split("_")[2], tenant.principal.id
+    key, object_id = tenant.key.split("_")[3], tenant.principal.id
     assert (await api.submit(tenant, create_body())).status_code == 202
     await operator.change("keys", "disable", key)
     problem(await refusal(api, tenant), 401, "key_disabled")
@@ -197,7 +197,7 @@ async def test_a_disabled_key_is_refused_and_an_enabled_one_accepted_again(
 
 async def test_a_revoked_key_is_refused_for_good(operator: CommandLine, api: RestApi, pool: Pool) -> None:
     tenant = await operator.tenant(pool)
-    key = tenant.key.split("_")[2]
+    key = tenant.key.split("_")[3]
     assert (await api.submit(tenant, create_body())).status_code == 202
     revoked_at = (await operator.change("keys", "revoke", key))["revoked_at"]
     problem(await refusal(api, tenant), 401, "unauthenticated")

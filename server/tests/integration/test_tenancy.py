@@ -203,7 +203,7 @@ READS: dict[Role, dict[str, set[str]]] = {
         "api_keys": {"*"},
         "organizations": {"organization_id", "provider", "external_id", "internal"},
         "denied_users": {"*"},
-        "stream_counts": {"*"},
+        **{table: {"*"} for table in ("stream_counts", "api_key_uses")},
     },
     Role.RELAY: {
         "credentials": {"organization_id", "account_id", "credential_id", "version", "expires_at", "warned_at"},
@@ -212,6 +212,7 @@ READS: dict[Role, dict[str, set[str]]] = {
         "webhooks": {
             *("organization_id", "webhook_id", "kinds", "account_ids", "environment", "status", "created_at"),
         },
+        "webhook_attempts": {"organization_id", "webhook_id", "attempt_no", "attempted_at"},
         "accounts": {"organization_id", "account_id", "environment"},
         "account_counters": {"organization_id", "account_id", "event_no"},
         "organizations": {"organization_id", "disabled"},
@@ -322,8 +323,6 @@ async def test_the_login_of_a_process_takes_no_other_role(
 # Ids of all organizations may be looked up; changing is for the one that is named.
 LOOKING_UP = {
     "api_key_records.has_more_keys",
-    "api_key_records.find_api_key_record",
-    "api_key_records.list_api_key_records",
     # Switches only, which operators list.
     "control_rules.list_rules",
     "rule_books.rules_of_account",
@@ -343,6 +342,7 @@ LOOKING_UP = {
     "operators.list_api_keys",
     "webhooks.known_accounts",
     "audit_log.chained_entries_across_organizations",
+    *("audit_log.oldest_entries", "audit_log.newest_entries", "audit_log.first_entry_since"),
     "operators.list_audit_log_across_organizations",
     "outbox_operators.find_row_across_organizations",
 }

@@ -157,7 +157,7 @@ def _now(change: Callable[[Tenant], Awaitable[Any]]) -> Lose:
 
 
 def _key_id(tenant: Tenant) -> str:
-    return tenant.key.split("_")[2]
+    return tenant.key.split("_")[3]
 
 
 def _user_token(tenant: Tenant, **claims: Any) -> Metadata:

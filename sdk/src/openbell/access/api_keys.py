@@ -27,6 +27,8 @@ class ApiKey(Record, frozen=True, kw_only=True):
     created_at: datetime
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
+    # Up to a minute earlier than the last use.
+    last_used_at: datetime | None = None
     # Whether it may cancel and replace only orders of intents that it created.
     own_orders_only: bool = False
     api_key: str | None = None

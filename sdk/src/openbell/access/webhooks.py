@@ -73,6 +73,21 @@ class WebhookLane(Record, frozen=True, kw_only=True):
     last_error: str | None = None
 
 
+class WebhookAttempt(Record, frozen=True, kw_only=True):
+    """A delivery that was tried: the target's answer, or the error if there was none, and when it is tried again."""
+
+    account_id: str
+    account_seq: int
+    message_id: str
+    attempted_at: datetime
+    delivered: bool
+    duration_millis: int
+    status: int | None = None
+    error: str | None = None
+    message: str | None = None
+    next_attempt_at: datetime | None = None
+
+
 class WebhookTest(Record, frozen=True, kw_only=True):
     """The target's answer to a test message, or the error if there was none."""
 

@@ -10,7 +10,7 @@ from openbell.async_client import sse
 from openbell.async_client.controls import AsyncControlCalls
 from openbell.async_client.intents import AsyncIntentCalls
 from openbell.async_client.markets import AsyncMarketCalls
-from openbell.async_client.organization import AsyncAccounts, AsyncApiKeys, AsyncOperations
+from openbell.async_client.organization import AsyncAccounts, AsyncApiKeys, AsyncAudit, AsyncOperations
 from openbell.async_client.receipts import AsyncReceiptCalls
 from openbell.async_client.session import AsyncSession
 from openbell.async_client.webhooks import AsyncWebhooks
@@ -47,6 +47,7 @@ class AsyncClient(AsyncIntentCalls, AsyncControlCalls, AsyncMarketCalls, AsyncRe
         )
         self.accounts = AsyncAccounts(self._session)
         self.api_keys = AsyncApiKeys(self._session)
+        self.audit = AsyncAudit(self._session)
         self.operations = AsyncOperations(self._session)
         self.webhooks = AsyncWebhooks(self._session)
 

@@ -6,6 +6,7 @@ from typing import Unpack
 
 from openbell.access.accounts import Account, AccountChanges, AccountOptions, Credential, Environment
 from openbell.access.api_keys import ApiKey, ApiKeyChanges, ValidKey
+from openbell.access.audit import AuditEntry
 from openbell.access.operations import Health, Me, Organization, Outboxes, OutboxHealth
 from openbell.async_client.calls import AsyncCalls
 from openbell.errors import NotConfigured
@@ -117,6 +118,26 @@ class AsyncApiKeys(AsyncCalls):
             api_key = self._connection.api_key.text
         request = change("POST", "/api/v1/auth/api-key/validate", {"api_key": api_key})
         return await self._session.fetch(request, ValidKey)
+
+
+class AsyncAudit(AsyncCalls):
+    """The audit log of the organization, for its admins."""
+
+    def list(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        operation: str | None = None,
+        principal_id: str | None = None,
+        newest_first: bool = False,
+    ) -> AsyncIterator[AuditEntry]:
+        """List changes, for example those of the operation "keys create" or of one user."""
+        order = "desc" if newest_first else None
+        request = page(
+            path_of("audit"), since=since, until=until, operation=operation, principal_id=principal_id, order=order
+        )
+        return self._session.items(request, PageOf[AuditEntry])
 
 
 class AsyncOperations(AsyncCalls):

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 from openbell.async_client.calls import AsyncCalls
 from openbell.models import PageOf
-from openbell.receipts.records import ChainedAction, ChainHeads, Receipt
+from openbell.receipts.records import ChainedAction, ChainHeads, ChainPage, Receipt
 from openbell.requests import page
 
 
@@ -30,8 +30,9 @@ class AsyncReceiptCalls(AsyncCalls):
 
     async def chain(self, *, account_id: str | None = None) -> ChainHeads:
         """Read the number of the account's actions and refusals, and the current heads of their hash chains."""
-        return await self._session.get(ChainHeads, self._connection.path(account_id, "chain"))
+        first = await self._session.fetch(page(self._connection.path(account_id, "chain"), limit=1), ChainPage)
+        return first.heads
 
     def chained_actions(self, *, account_id: str | None = None) -> AsyncIterator[ChainedAction]:
         """List every action with the fields that its hash and its chain are computed from, the oldest first."""
-        return self._session.items(page(self._connection.path(account_id, "chain", "actions")), PageOf[ChainedAction])
+        return self._session.items(page(self._connection.path(account_id, "chain")), PageOf[ChainedAction])

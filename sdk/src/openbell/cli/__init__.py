@@ -8,6 +8,7 @@ import typer
 
 from openbell.cli import (
     accounts,
+    audit,
     brokers,
     calendars,
     events,
@@ -45,6 +46,7 @@ app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(accounts.app, name="accounts")
 app.add_typer(accounts.credentials_app, name="credentials")
 app.add_typer(keys.app, name="keys")
+app.add_typer(audit.app, name="audit")
 app.add_typer(operations.app, name="operations")
 app.add_typer(operations.users_app, name="users")
 app.add_typer(profiles.app, name="profiles")

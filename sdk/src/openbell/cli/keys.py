@@ -7,6 +7,7 @@ import typer
 
 from openbell.cli.calls import Call, connected
 from openbell.cli.options import group, moment_of
+from openbell.cli.plain_text import time_text
 
 if TYPE_CHECKING:
     from openbell.access.accounts import Environment
@@ -91,8 +92,16 @@ def whose(call: Call) -> None:
 def _show(call: Call, keys: "Iterable[ApiKey]") -> None:
     call.show_table(
         keys,
-        ("key", "begins", "name", "environment", "permissions", "standing"),
-        lambda key: (key.id, key.key_id, key.name, key.environment, " ".join(key.permissions), _state(key)),
+        ("key", "public id", "name", "environment", "permissions", "last used", "standing"),
+        lambda key: (
+            key.id,
+            key.key_id,
+            key.name,
+            key.environment,
+            " ".join(key.permissions),
+            time_text(key.last_used_at),
+            _state(key),
+        ),
     )
 
 

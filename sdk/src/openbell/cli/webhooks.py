@@ -1,12 +1,13 @@
 """The commands under `openbell webhooks`."""
 
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from openbell.cli.calls import Call, connected
-from openbell.cli.options import group
-from openbell.cli.plain_text import printable
+from openbell.cli.options import AtMost, group
+from openbell.cli.plain_text import printable, time_text
 
 if TYPE_CHECKING:
     from openbell.access.webhooks import Webhook
@@ -121,11 +122,27 @@ def replay(
 
 
 @app.command()
-@_without_output
-def resume(call: Call, webhook: WebhookArgument, account: OneAccount = None) -> None:
+@_with_token
+def attempts(call: Call, webhook: WebhookArgument, limit: AtMost = None) -> None:
+    """List recent deliveries and their results, the newest first."""
+    call.show_table(
+        islice(call.client.webhooks.attempts(webhook), limit),
+        ("when", "message", "took", "result", "next"),
+        lambda each: (
+            time_text(each.attempted_at),
+            each.message_id,
+            f"{each.duration_millis} ms",
+            each.message or each.status,
+            time_text(each.next_attempt_at),
+        ),
+    )
+
+
+@app.command()
+@_with_token
+def resume(call: Call, webhook: WebhookArgument) -> None:
     """Resume a paused webhook, and retry failing and parked lanes now."""
-    call.client.webhooks.change(webhook, status="ACTIVE")
-    typer.echo(f"accounts that are retried: {call.client.webhooks.resume(webhook, account_id=account)}")
+    call.show(call.client.webhooks.resume(webhook), _show)
 
 
 @app.command()

@@ -11,7 +11,7 @@ from openbell.client import sse
 from openbell.client.controls import ControlCalls
 from openbell.client.intents import IntentCalls
 from openbell.client.markets import MarketCalls
-from openbell.client.organization import Accounts, ApiKeys, Operations
+from openbell.client.organization import Accounts, ApiKeys, Audit, Operations
 from openbell.client.receipts import ReceiptCalls
 from openbell.client.session import Session
 from openbell.client.webhooks import Webhooks
@@ -48,6 +48,7 @@ class Client(IntentCalls, ControlCalls, MarketCalls, ReceiptCalls):
         )
         self.accounts = Accounts(self._session)
         self.api_keys = ApiKeys(self._session)
+        self.audit = Audit(self._session)
         self.operations = Operations(self._session)
         self.webhooks = Webhooks(self._session)
 

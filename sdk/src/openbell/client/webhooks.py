@@ -4,7 +4,15 @@
 from collections.abc import Iterator, Sequence
 from typing import Unpack
 
-from openbell.access.webhooks import LanesSet, Webhook, WebhookChanges, WebhookLane, WebhookOptions, WebhookTest
+from openbell.access.webhooks import (
+    LanesSet,
+    Webhook,
+    WebhookAttempt,
+    WebhookChanges,
+    WebhookLane,
+    WebhookOptions,
+    WebhookTest,
+)
 from openbell.client.calls import Calls
 from openbell.models import PageOf
 from openbell.requests import Request, change, page, path_of, without_none
@@ -32,7 +40,7 @@ class Webhooks(Calls):
         return self._session.get(Webhook, path_of("webhooks", webhook_id))
 
     def change(self, webhook_id: str, **changes: Unpack[WebhookChanges]) -> Webhook:
-        """Change, pause or resume a webhook. Fields that are left out stay."""
+        """Change or pause a webhook. Fields that are left out stay."""
         body = {name: value for name, value in changes.items() if name != "if_version"}
         request = change("PATCH", path_of("webhooks", webhook_id), body, if_version=changes.get("if_version"))
         return self._session.fetch(request, Webhook)
@@ -60,14 +68,16 @@ class Webhooks(Calls):
             page(path_of("webhooks", webhook_id, "lanes"), parked=parameter), PageOf[WebhookLane]
         )
 
+    def attempts(self, webhook_id: str) -> Iterator[WebhookAttempt]:
+        """List recent deliveries and their results, the newest first."""
+        return self._session.items(page(path_of("webhooks", webhook_id, "attempts")), PageOf[WebhookAttempt])
+
     def replay(self, webhook_id: str, after_seq: int, *, account_id: str | None = None) -> int:
         """Continue after an event number, back or ahead, on one account or all; returns the number of lanes."""
         body = without_none({"after_seq": after_seq, "account_id": account_id})
         found = self._session.fetch(change("POST", path_of("webhooks", webhook_id, "replay"), body), LanesSet)
         return found.lanes
 
-    def resume(self, webhook_id: str, *, account_id: str | None = None) -> int:
-        """Retry failing and parked lanes now, on one account or all; returns the number of lanes."""
-        body = without_none({"account_id": account_id})
-        found = self._session.fetch(change("POST", path_of("webhooks", webhook_id, "resume"), body), LanesSet)
-        return found.lanes
+    def resume(self, webhook_id: str) -> Webhook:
+        """Resume a webhook that is PAUSED or GONE, and retry failing and parked lanes now."""
+        return self.change(webhook_id, status="ACTIVE")

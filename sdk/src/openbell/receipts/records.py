@@ -103,6 +103,12 @@ class ChainedAction(Record, frozen=True, kw_only=True):
     client_reference_id: str | None = None
 
 
+class ChainPage(Record, frozen=True, kw_only=True):
+    """What only the first page of the chain has."""
+
+    heads: ChainHeads
+
+
 class AccountLine(Record, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="account"):
     """The first line of an export: its account, and the heads of its chains."""
 

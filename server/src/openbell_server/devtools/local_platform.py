@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Final, Self
 from uuid import UUID
 
-from openbell_server.adapters.postgres.access.accounts import open_account
-from openbell_server.adapters.postgres.access.organizations import add_api_key, add_organization
-from openbell_server.adapters.postgres.connection import DatabaseClock, Role, open_pool, transaction
+from openbell_server.adapters.postgres.connection import open_pool
 from openbell_server.adapters.postgres.migrate import allow_logins, logins_of, migrate
-from openbell_server.adapters.postgres.operators.operators import operator_store
+from openbell_server.adapters.postgres.operators.operators import PostgresOperatorStore
 from openbell_server.brokers.paper.wire import OPERATOR_HEADER
 from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.kept_folder import KeptFolder
@@ -21,6 +19,7 @@ from openbell_server.devtools.local_services import LocalServices
 from openbell_server.devtools.stack import LOGINS, Stack
 from openbell_server.domain.access import api_keys
 from openbell_server.domain.access.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment, NewAccount
+from openbell_server.domain.access.credentials import CredentialStatus
 from openbell_server.domain.access.principals import CONTROL_LOOSEN, PERMISSIONS
 from openbell_server.domain.identifiers import AccountId, OrganizationId
 from openbell_server.processes.vault import FILE
@@ -112,9 +111,6 @@ class LocalPlatform:
             self.seeded = Seeded.from_text(self._kept.seeded)
         else:
             self.seeded = asyncio.run(_seed(self.owner_url, self._accounts, IDENTITY_PROVIDER))
-            if self._revision == "head":
-                # Commands of operators need the newest schema.
-                asyncio.run(_mark_internal(self.owner_url, self.seeded.internal_organization_id))
         if self._kept:
             self._kept.save(self.seeded.as_text())
 
@@ -171,37 +167,36 @@ async def _seed(url: str, brokers: Sequence[str], provider: str) -> Seeded:
     """Create two organizations, one internal, a paper account for each broker, and a key with all permissions."""
     key, presented = api_keys.mint(Environment.PAPER, os.urandom(api_keys.ENTROPY_BYTES))
     async with await open_pool(url) as pool:
-        acme, internal, key_id, *opened = await DatabaseClock(pool).new_ids(3 + len(brokers))
-        seeded = Seeded(OrganizationId(acme), OrganizationId(internal), [AccountId(account) for account in opened], key)
-        for organization, external_id, name in (
-            (seeded.organization_id, ACME, "Acme Trading"),
-            (seeded.internal_organization_id, OPERATIONS, "Operations"),
-        ):
-            async with transaction(pool, Role.OPERATOR, organization) as connection:
-                await add_organization(
-                    connection,
-                    organization,
-                    external_id=external_id,
-                    provider=provider,
-                    name=name,
-                    entitlements=[TRADING_LIVE, CONTROLS_PREMIUM],
-                )
-        async with transaction(pool, Role.OPERATOR, acme) as connection:
-            for number, (account, broker) in enumerate(zip(seeded.account_ids, brokers, strict=True), 1):
-                new = NewAccount(name=f"Paper {number}", broker=broker, environment=Environment.PAPER)
-                await open_account(connection, seeded.organization_id, account, new)
-            await add_api_key(
-                connection,
-                seeded.organization_id,
-                key_id,
-                presented,
-                name="dev",
-                environment=Environment.PAPER,
-                permissions=PERMISSIONS - {CONTROL_LOOSEN},
+        # Not operator_store, which needs the newest schema.
+        store = PostgresOperatorStore(pool, "dev")
+        acme, internal = [
+            UUID(
+                (
+                    await store.create_organization(
+                        name=name,
+                        external_id=external_id,
+                        provider=provider,
+                        entitlements=[TRADING_LIVE, CONTROLS_PREMIUM],
+                    )
+                )["organization_id"]
             )
-        return seeded
-
-
-async def _mark_internal(owner_url: str, organization_id: OrganizationId) -> None:
-    async with operator_store(owner_url, "dev") as store:
-        await store.set_internal(organization_id, internal=True)
+            for external_id, name in ((ACME, "Acme Trading"), (OPERATIONS, "Operations"))
+        ]
+        await store.set_internal(internal, internal=True)
+        accounts = [
+            await store.create_account(
+                acme,
+                NewAccount(name=f"Paper {number}", broker=broker, environment=Environment.PAPER),
+                CredentialStatus.NOT_REQUIRED,
+            )
+            for number, broker in enumerate(brokers, 1)
+        ]
+        await store.create_api_key(
+            acme,
+            presented,
+            name="dev",
+            environment=Environment.PAPER,
+            permissions=PERMISSIONS - {CONTROL_LOOSEN},
+            expires_at=None,
+        )
+    return Seeded.from_text([key, str(acme), str(internal), *(account["account_id"] for account in accounts)])

@@ -13,6 +13,7 @@ from openbell_server.adapters.postgres.access.token_callers import PostgresToken
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.application.access.authenticate import Authenticate
 from openbell_server.application.access.batched_key_lookup import BatchedKeyLookup
+from openbell_server.application.access.note_key_uses import NoteKeyUses
 from openbell_server.application.access.ports.access_tokens import AccessTokens
 from openbell_server.application.access.ports.identity_provider import IdentityProvider
 from openbell_server.settings import Settings
@@ -26,12 +27,14 @@ def wall_clock() -> datetime:
 
 
 def authentication(pool: Pool, tokens: AccessTokens) -> Authenticate:
+    store = PostgresOrganizationStore(pool)
     return Authenticate(
-        BatchedKeyLookup(PostgresOrganizationStore(pool).find_keys_across_organizations),
+        BatchedKeyLookup(store.find_keys_across_organizations),
         PostgresTokenCallerStore(pool),
         tokens,
         time.monotonic,
         wall_clock,
+        NoteKeyUses(store.note_key_uses_across_organizations, time.monotonic),
     )
 
 

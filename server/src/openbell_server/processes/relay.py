@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -35,6 +35,7 @@ from openbell_server.adapters.postgres.connection import (
     open_pool,
     open_role_pool,
 )
+from openbell_server.adapters.postgres.events.delivery_queue import PostgresDeliveryQueueStore
 from openbell_server.adapters.postgres.events.event_pruning import PruneEvents
 from openbell_server.adapters.postgres.events.outbox import PostgresOutboxStore
 from openbell_server.adapters.postgres.schema import require_schema
@@ -98,7 +99,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         stores = {queue: PostgresOutboxStore(lanes, queue, settings.outbox_attempts_max) for queue in Queue}
         aside = [
             asyncio.ensure_future(connection.run()),
-            asyncio.ensure_future(_prune(list(stores.values()), settings.outbox_keep_hours * 3600)),
+            asyncio.ensure_future(_prune(stores, settings.outbox_keep_hours * 3600, PostgresDeliveryQueueStore(pool))),
             asyncio.ensure_future(
                 _prune_events(PruneEvents(pool, settings.event_retention_days * 86_400), watch_pruning(operations))
             ),
@@ -161,17 +162,23 @@ async def _finish_deletions(finish: FinishDeletions) -> None:
             await asyncio.sleep(DELETIONS_POLL_SECONDS)
 
 
-async def _prune(stores: Sequence[PostgresOutboxStore], keep_seconds: float) -> None:
-    """Remove completed rows that are old enough, a limited number at a time, until cancelled."""
+async def _prune(
+    stores: Mapping[Queue, PostgresOutboxStore], keep_seconds: float, webhooks: PostgresDeliveryQueueStore
+) -> None:
+    """Remove completed rows and attempts that are old enough, a limited number at a time, until cancelled."""
 
-    async def prune(store: PostgresOutboxStore) -> bool:
-        removed = await store.prune_across_organizations(keep_seconds)
+    async def prune(name: str, remove: Callable[[], Awaitable[int]]) -> bool:
+        removed = await remove()
         if removed:
-            structlog.get_logger().info("outbox_pruned", queue=store.queue, rows=removed)
+            structlog.get_logger().info("outbox_pruned", queue=name, rows=removed)
         return removed > 0
 
+    removes: dict[str, Callable[[], Awaitable[int]]] = {
+        queue: partial(store.prune_across_organizations, keep_seconds) for queue, store in stores.items()
+    }
+    removes["webhook_attempts"] = webhooks.prune_across_organizations
     while True:
-        if not any([await _try(partial(prune, store)) for store in stores]):
+        if not any([await _try(partial(prune, *each)) for each in removes.items()]):
             await asyncio.sleep(PRUNE_POLL_SECONDS)
 
 

@@ -16,6 +16,7 @@ from openbell_server.adapters.postgres.access.credentials import PostgresCredent
 from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.access.token_callers import PostgresTokenCallerStore
 from openbell_server.adapters.postgres.access.user_deletions import PostgresUserDeletionStore
+from openbell_server.adapters.postgres.audit_log import PostgresAuditEntries
 from openbell_server.adapters.postgres.connection import (
     BLOCKED,
     DOUBTFUL,
@@ -55,6 +56,7 @@ from openbell_server.application.access.ports.fault_plans import FaultPlans
 from openbell_server.application.access.ports.identity_provider import IdentityProvider
 from openbell_server.application.access.ports.vault import Sealer
 from openbell_server.application.access.rate_limits import LimitRates
+from openbell_server.application.access.read_audit_log import ReadAuditLog
 from openbell_server.application.access.reads_at_once import ReadsAtOnce
 from openbell_server.application.access.set_fault_plan import SetFaultPlan
 from openbell_server.application.controls.backtest_rules import BacktestRules
@@ -90,6 +92,7 @@ from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.authentication import authentication, wall_clock
 from openbell_server.transport.rest.access.accounts import account_routes
 from openbell_server.transport.rest.access.api_keys import api_key_routes, validation_routes
+from openbell_server.transport.rest.access.audit import audit_route
 from openbell_server.transport.rest.access.brokers import broker_route
 from openbell_server.transport.rest.access.credentials import credential_routes
 from openbell_server.transport.rest.access.fault_plans import fault_plan_routes
@@ -219,6 +222,7 @@ def _access_routes(given: RestDependencies, shared: _Stores) -> list[ControllerR
         fault_plan_routes(enter, SetFaultPlan(accounts, shared.account_records, given.fault_plans)),
         credential_routes(enter, ManageCredentials(accounts, credentials, BROKERS, shared.ids, given.sealer, hints)),
         api_key_routes(enter, ManageApiKeys(shared.key_records, given.cursor_key, os.urandom)),
+        audit_route(enter, ReadAuditLog(PostgresAuditEntries(pool), given.cursor_key)),
         validation_routes(shared.authenticate, given.limit),
         organization_route(enter, find),
         me_route(enter, PostgresRuleStore(pool).standing),

@@ -13,7 +13,7 @@ MASK: Final = "***"
 # A second safeguard: secrets must not be logged, but a message or an error of other code may contain one. Each pattern
 # has lower-case marks that it cannot match without, so that most lines skip the search.
 _SECRETS: Final = (
-    (("ob_",), re.compile(r"\bob_(paper|live)_([0-9A-Za-z]{12})_[0-9A-Za-z_]+"), rf"ob_\1_\2_{MASK}"),
+    (("ob_",), re.compile(r"\b(ob_(?:paper|live)_\w_[0-9A-Za-z]{12}_)[0-9A-Za-z_]+"), rf"\1{MASK}"),
     (("bearer", "basic"), re.compile(r"\b(bearer|basic)(\s+)[\w.~+/=-]{8,}", re.IGNORECASE), rf"\1\2{MASK}"),
     # A signed token (JWT) begins with this.
     (("eyj",), re.compile(r"\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"), MASK),

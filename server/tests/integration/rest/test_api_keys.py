@@ -11,7 +11,8 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from openbell_server.adapters.postgres.access.organizations import add_api_key
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore, add_api_key
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.domain.access import api_keys
 from openbell_server.domain.access.accounts import Environment
@@ -55,11 +56,10 @@ async def test_an_admin_makes_a_key_that_works_and_whose_text_is_shown_once(api:
     assert answer.headers["location"] == f"{URL}/{body['id']}"
     assert answer.headers["cache-control"] == "no-store"
     text = body.pop("api_key")
-    assert await status_with(api, tenant, text) == 200
     assert body == {
         "id": body["id"],
         "organization_id": str(tenant.account.organization_id),
-        "key_id": text.split("_")[2],
+        "key_id": text.split("_")[3],
         "name": "reader",
         "environment": "paper",
         "permissions": ["intent:read"],
@@ -72,6 +72,7 @@ async def test_an_admin_makes_a_key_that_works_and_whose_text_is_shown_once(api:
     shown = await api.client.get(f"{URL}/{body['id']}", headers=as_user(tenant))
     listed = await api.client.get(URL, headers=as_user(tenant))
     assert shown.json() == listed.json()["data"][-1] == body
+    assert await status_with(api, tenant, text) == 200
 
 
 async def test_a_key_may_do_what_it_was_given_and_no_more(api: RestApi, tenant: Tenant) -> None:
@@ -246,7 +247,7 @@ async def test_every_change_is_audited_once_and_without_a_secret(api: RestApi, p
         assert after == before
     assert (rows[1][4]["name"], rows[2][4]["disabled"], rows[3][4]["revoked_at"] is None) == ("writer", True, False)
     written = str(rows)
-    assert body["api_key"].split("_")[3] not in written
+    assert body["api_key"].split("_")[4] not in written
     assert "hash" not in written
 
 
@@ -257,3 +258,43 @@ async def test_a_login_that_may_only_what_it_needs_manages_keys(login_pool: Pool
         changed = await api.client.patch(f"{URL}/{body['id']}", json={"disabled": True}, headers=as_user(tenant))
         assert changed.status_code == 200
         assert (await api.client.delete(f"{URL}/{UUID(body['id'])}", headers=as_user(tenant))).status_code == 204
+
+
+async def test_the_use_of_a_key_is_noted_by_one_statement_for_many_requests(
+    api: RestApi, tenant: Tenant, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = await created(api, tenant)
+    assert "last_used_at" not in key
+    ran: list[str] = []
+    in_order = named_queries._PlainAdapter._in_order
+
+    def counted(adapter: Any, query_name: str, parameters: Any) -> Any:
+        ran.append(query_name)
+        return in_order(adapter, query_name, parameters)
+
+    monkeypatch.setattr(named_queries._PlainAdapter, "_in_order", counted)
+    for _ in range(20):
+        assert await status_with(api, tenant, key["api_key"]) == 200
+
+    async def noted() -> bool:
+        return bool(await pool.fetchval("select count(*) from api_key_uses where api_key_id = $1", UUID(key["id"])))
+
+    await until(noted)
+    assert ran.count("note_key_uses_across_organizations") == 1
+    shown = (await api.client.get(f"{URL}/{key['id']}", headers=as_user(tenant))).json()
+    assert shown["created_at"] <= shown.pop("last_used_at")
+    assert [row[2] for row in await audited(pool)] == ["keys create"]
+    assert "last_used_at" not in (await audited(pool))[0][4]
+
+
+async def test_a_use_is_noted_while_somebody_changes_the_key_and_a_change_of_nothing_is_still_none(
+    api: RestApi, tenant: Tenant, pool: Pool
+) -> None:
+    key = await created(api, tenant)
+    store = PostgresOrganizationStore(pool)
+    async with transaction(pool, Role.TENANT, tenant.account.organization_id) as connection:
+        await connection.execute("select from api_keys where key_id = $1 for no key update", key["key_id"])
+        await store.note_key_uses_across_organizations([key["key_id"]])
+    same = await api.client.patch(f"{URL}/{key['id']}", json={"disabled": False}, headers=as_user(tenant))
+    assert "last_used_at" in same.json()
+    assert [row[2] for row in await audited(pool)] == ["keys create"]

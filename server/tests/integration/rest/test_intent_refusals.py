@@ -63,13 +63,13 @@ async def test_the_first_failing_check_answers(api: RestApi, pool: Pool) -> None
 
 async def test_every_wrong_credential_answers_alike(api: RestApi, tenant: Tenant, pool: Pool) -> None:
     _, revoked = await a_key(pool, tenant.account.organization_id)
-    await pool.execute("update api_keys set revoked_at = now() where key_id = $1", revoked.split("_")[2])
+    await pool.execute("update api_keys set revoked_at = now() where key_id = $1", revoked.split("_")[3])
     _, expired = await a_key(pool, tenant.account.organization_id)
     past = datetime.now(UTC) - timedelta(seconds=1)
-    await pool.execute("update api_keys set expires_at = $2 where key_id = $1", expired.split("_")[2], past)
+    await pool.execute("update api_keys set expires_at = $2 where key_id = $1", expired.split("_")[3], past)
     other_organization = await a_tenant(pool)
     await pool.execute(
-        "update api_keys set secret_hash = sha256('other') where key_id = $1", other_organization.key.split("_")[2]
+        "update api_keys set secret_hash = sha256('other') where key_id = $1", other_organization.key.split("_")[3]
     )
     await pool.execute("update api_keys set disabled = true where revoked_at is not null or expires_at is not null")
     credentials: list[dict[str, str]] = [

@@ -39,7 +39,7 @@ async def unknown(pool: Pool, tenant: Tenant) -> str:
 async def wrong(pool: Pool, tenant: Tenant) -> str:
     """The id of a key that is there, with another secret."""
     other = await unknown(pool, tenant)
-    body = "_".join([*tenant.key.split("_")[:3], other.split("_")[3]])
+    body = "_".join([*tenant.key.split("_")[:4], other.split("_")[4]])
     return f"{body}_{api_keys._checksum(body)}"
 
 
@@ -67,7 +67,7 @@ WRONG: dict[str, Callable[[Pool, Tenant], Awaitable[str]]] = {
     "revoked": revoked,
     "expired": expired,
 }
-MALFORMED = ["", "x", "ob_paper_", "ob_paper_000000000000_" + "A" * 43 + "_000000", "ключ"]
+MALFORMED = ["", "x", "ob_paper_", "ob_paper_0_000000000000_" + "A" * 43 + "_000000", "ключ"]
 
 
 async def test_a_service_account_of_any_scope_and_the_key_itself_hear_the_same(
@@ -173,10 +173,11 @@ async def test_no_key_that_is_not_valid_shows_by_the_work_it_makes_why(
         Verifier().tokens,
         lambda: 0.0,
         wall_clock,
+        lambda key_id: pytest.fail(f"{key_id} is not valid, so it was not used"),
     )
     with pytest.raises(Problem):
         await authenticate.find_key(text)
-    assert (work.looked_up, work.compares) == ([text.split("_")[2]], 1)
+    assert (work.looked_up, work.compares) == ([text.split("_")[3]], 1)
     with pytest.raises(Problem):
         await authenticate(Credential(api_key=text))
     assert work.compares == 2

@@ -180,10 +180,57 @@ async def test_parked_lanes_are_told_and_resumed_where_they_stood(api: RestApi, 
     assert (lane["last_status"], lane["last_error"], lane["failures"]) == (500, "it answered 500", 9)
     assert lane["parked_at"] == lane["failing_since"]
     assert await lanes(api, tenant, webhook["id"], parked="false") == []
-    assert (await act(api, tenant, webhook["id"], "resume")).json() == {"lanes": 1}
-    (lane,) = await lanes(api, tenant, webhook["id"], parked="false")
-    assert (lane["position"], lane["failures"], "parked_at" in lane) == (1, 0, False)
-    assert (await act(api, tenant, webhook["id"], "resume")).json() == {"lanes": 0}
+    for entries in (2, 2):
+        # The webhook itself is as it was, and the second time there is nothing to resume.
+        assert (await change(api, tenant, webhook["id"], status="ACTIVE")).headers["etag"] == '"1"'
+        (lane,) = await lanes(api, tenant, webhook["id"], parked="false")
+        assert (lane["position"], lane["failures"], "parked_at" in lane) == (1, 0, False)
+        assert len(await audited(pool)) == entries
+    assert (await audited(pool))[-1] == ("webhooks resume", None, {"lanes": 1})
+
+
+async def test_a_paused_webhook_is_resumed_with_its_failing_lanes_by_one_change(
+    api: RestApi, tenant: Tenant, pool: Pool
+) -> None:
+    webhook = await created(api, tenant)
+    await pool.execute("update webhook_lanes set failing_since = now(), failures = 3")
+    assert (await change(api, tenant, webhook["id"], status="PAUSED")).json()["status"] == "PAUSED"
+    assert (await lanes(api, tenant, webhook["id"]))[0]["failures"] == 3
+    assert (await change(api, tenant, webhook["id"], status="ACTIVE")).json()["status"] == "ACTIVE"
+    assert (await lanes(api, tenant, webhook["id"]))[0]["failures"] == 0
+    operation, before, after = (await audited(pool))[-1]
+    assert (operation, before["status"], after["status"], after["lanes"]) == ("webhooks change", "PAUSED", "ACTIVE", 1)
+
+
+async def test_attempts_are_listed_the_newest_first_and_go_with_the_webhook(
+    api: RestApi, tenant: Tenant, pool: Pool
+) -> None:
+    webhook = await created(api, tenant)
+    where = (tenant.account.organization_id, UUID(webhook["id"]), tenant.account.id)
+    await pool.execute(
+        "insert into webhook_attempts (organization_id, webhook_id, account_id, account_seq, message_id,"
+        " duration_millis, status, error, message) select $1, $2, $3, n, 'm', 12, 503, 'NOT_TAKEN', 'it answered 503'"
+        " from generate_series(1, 5) n",
+        *where,
+    )
+    path = f"{URL}/{webhook['id']}/attempts"
+    first = (await api.client.get(path, params={"limit": "3"}, headers=as_user(tenant))).json()
+    rest = (await api.client.get(path, params={"next_cursor": first["next_cursor"]}, headers=as_user(tenant))).json()
+    assert [each["account_seq"] for each in first["data"] + rest["data"]] == [5, 4, 3, 2, 1]
+    assert rest["next_cursor"] is None
+    assert rest["data"][-1] == {
+        "account_id": str(tenant.account.id),
+        "account_seq": 1,
+        "message_id": "m",
+        "attempted_at": rest["data"][-1]["attempted_at"],
+        "delivered": False,
+        "duration_millis": 12,
+        "status": 503,
+        "error": "NOT_TAKEN",
+        "message": "it answered 503",
+    }
+    await api.client.delete(f"{URL}/{webhook['id']}", headers=as_user(tenant))
+    assert await pool.fetchval("select count(*) from webhook_attempts") == 0
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,6 @@ BODIES: dict[str, dict[str, object]] = {
     "create webhook": {"url": "https://example.com/", "types": ["BROKER_TRADE"]},
     "change webhook": {"types": ["BROKER_ORDER"]},
     "replay webhook": {"after_seq": 0},
-    "resume webhook": {},
     "create key": {"name": "made by a test", "environment": "paper", "permissions": ["intent:read"]},
     "change key": {"name": "changed by a test"},
 }

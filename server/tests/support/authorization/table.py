@@ -283,7 +283,6 @@ ROWS = (
     replace(_read("receipt", "", INTENTS), route=f"GET {_ACCOUNT}/receipts/{{receipt_id}}"),
     replace(_read("refusals", "", ACCOUNTS), route=f"GET {_ACCOUNT}/receipts?refused=true"),
     replace(_read("chain", "", ACCOUNTS), route=f"GET {_ACCOUNT}/chain"),
-    replace(_read("chained actions", "", ACCOUNTS), route=f"GET {_ACCOUNT}/chain/actions"),
     _control_write("put control", f"PUT {_SYMBOL}"),
     _control_write("patch time control", f"PATCH {_SYMBOL}/time"),
     _control_read("evaluate", "POST /v1/controls/evaluate"),
@@ -338,19 +337,20 @@ ROWS = (
     _webhook_read("list webhooks", f"GET {_WEBHOOKS}", NO_OBJECT),
     _webhook_read("show webhook", f"GET {_WEBHOOK}"),
     _webhook_read("list webhook lanes", f"GET {_WEBHOOK}/lanes"),
+    _webhook_read("list webhook attempts", f"GET {_WEBHOOK}/attempts"),
     _webhook_write("change webhook", f"PATCH {_WEBHOOK}"),
     # Nothing more is sent of a disabled organization, and nobody needs to keep it.
     replace(_webhook_write("delete webhook", f"DELETE {_WEBHOOK}", 204), stopped_by=frozenset()),
     _webhook_write("rotate webhook secret", f"POST {_WEBHOOK}/rotate-secret"),
     _webhook_write("test webhook", f"POST {_WEBHOOK}/test"),
     _webhook_write("replay webhook", f"POST {_WEBHOOK}/replay"),
-    _webhook_write("resume webhook", f"POST {_WEBHOOK}/resume"),
     _manage_keys("create key", f"POST {_KEYS}", 201, NO_OBJECT, while_open=True),
     _manage_keys("list keys", f"GET {_KEYS}", 200, NO_OBJECT, while_open=False),
     _manage_keys("show key", f"GET {_KEYS}/{{api_key_id}}", 200, KEYS, while_open=False),
     _manage_keys("change key", f"PATCH {_KEYS}/{{api_key_id}}", 200, KEYS, while_open=True),
     # What a key may do is taken away in a disabled organization too.
     _manage_keys("delete key", f"DELETE {_KEYS}/{{api_key_id}}", 204, KEYS, while_open=False),
+    Row(name="audit log", route="GET /v1/audit", success=200, objects=NO_OBJECT, user=_only(ADMIN)),
     # The key itself, whatever its state; a service account may ask about any.
     Row(
         name="validate key",

@@ -50,13 +50,13 @@ def spelled(name: str, change: Callable[[str], str]) -> BadKey:
 
 def parts_of(key: str) -> tuple[str, str, str]:
     """Environment, id and secret."""
-    _, environment, key_id, secret, _ = key.split("_")
+    _, environment, _, key_id, secret, _ = key.split("_")
     return environment, key_id, secret
 
 
-def joined(environment: str, key_id: str, secret: str) -> str:
+def joined(environment: str, key_id: str, secret: str, cell: str = "0_") -> str:
     """The key of these parts, with its checksum."""
-    body = f"ob_{environment}_{key_id}_{secret}"
+    body = f"ob_{environment}_{cell}{key_id}_{secret}"
     return f"{body}_{base62(zlib.crc32(body.encode()), 6)}"
 
 
@@ -90,9 +90,8 @@ def _looked_up() -> Iterator[BadKey]:
         ("case of a letter of the secret changed", lambda e, i, s: (e, i, _swapped_case(s))),
         ("secret backwards", lambda e, i, s: (e, i, s[::-1])),
         ("secret of zeros", lambda e, i, s: (e, i, "0" * len(s))),
-        ("case of a letter of the id changed", lambda e, i, s: (e, "00" + _swapped_case(i[2:]), s)),
+        ("case of a letter of the id changed", lambda e, i, s: (e, _swapped_case(i), s)),
         ("another id", lambda e, i, s: (e, i[:-1] + _next(i[-1]), s)),
-        ("another cell", lambda e, i, s: (e, "zz" + i[2:], s)),
         ("the other environment", lambda e, i, s: ("live", i, s)),
     ):
         yield sent(name, _rebuilt(change), known=True)
@@ -122,6 +121,10 @@ def _in_form() -> Iterator[BadKey]:
         ("a sign that is not base62", lambda e, i, s: (e, i, s[:-1] + "-")),
     ):
         yield sent(name, _rebuilt(change))
+    yield spelled("another cell", lambda key: joined(*parts_of(key), "1_"))
+    yield spelled("two cells", lambda key: joined(*parts_of(key), "00_"))
+    yield spelled("cell empty", lambda key: joined(*parts_of(key), "_"))
+    yield spelled("no cell", lambda key: joined(*parts_of(key), ""))
     yield spelled("checksum off by one sign", lambda key: key[:-1] + _next(key[-1]))
     yield spelled("checksum of zeros", lambda key: key[:-6] + "000000")
     yield spelled("checksum missing", lambda key: key.rpartition("_")[0])

@@ -69,8 +69,7 @@ CALLS: Final[dict[str, tuple[Call, list[str]]]] = {
     ),
     "listReceipts": (lambda c: c.refusals(), ["receipts", "refusals"]),
     "showReceipt": (lambda c: c.receipt("r"), ["receipts", "show", "r"]),
-    "showChain": (lambda c: c.chain(), ["receipts", "export", "--output", "{folder}/a"]),
-    "listChainedActions": (lambda c: c.chained_actions(), ["receipts", "export", "--output", "{folder}/b"]),
+    "listChainedActions": (lambda c: c.chained_actions(), ["receipts", "export", "--output", "{folder}/a"]),
     "putSymbolControl": (
         lambda c: c.set_symbol_control("AAPL", disabled=True, reason="r"),
         ["controls", "disable", "AAPL", "--reason", "r"],
@@ -100,7 +99,7 @@ CALLS: Final[dict[str, tuple[Call, list[str]]]] = {
     "testWebhook": (lambda c: c.webhooks.test("w"), ["webhooks", "test", "w"]),
     "listWebhookLanes": (lambda c: c.webhooks.lanes("w"), ["webhooks", "lanes", "w"]),
     "replayWebhook": (lambda c: c.webhooks.replay("w", 1), ["webhooks", "replay", "w", "--after", "1"]),
-    "resumeWebhook": (lambda c: c.webhooks.resume("w"), ["webhooks", "resume", "w"]),
+    "listWebhookAttempts": (lambda c: c.webhooks.attempts("w"), ["webhooks", "attempts", "w"]),
     "createApiKey": (
         lambda c: c.api_keys.create("n", environment="paper", permissions=["intent:read"]),
         ["keys", "create", "n", "intent:read"],
@@ -110,6 +109,7 @@ CALLS: Final[dict[str, tuple[Call, list[str]]]] = {
     "changeApiKey": (lambda c: c.api_keys.change("k", disabled=True), ["keys", "disable", "k"]),
     "revokeApiKey": (lambda c: c.api_keys.revoke("k"), ["keys", "revoke", "k"]),
     "validateApiKey": (lambda c: c.api_keys.validate(), ["keys", "whose"]),
+    "listAuditEntries": (lambda c: c.audit.list(), ["audit", "list"]),
     "findOrganization": (lambda c: c.operations.organization("p", "o"), ["operations", "organization", "p", "o"]),
     "deleteMe": (lambda c: c.operations.delete_me(), ["users", "delete-me", "--yes"]),
     "showOutboxHealth": (lambda c: c.operations.outbox_health(), ["operations", "account-outbox"]),

@@ -57,7 +57,7 @@ class Platform:
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.asked.append((request.method, request.url.path))
         if request.url.path.endswith("/chain"):
-            return httpx.Response(200, json=CHAIN)
+            return httpx.Response(200, json={"data": [], "next_cursor": None, "heads": CHAIN})
         if request.method == "PATCH" and "/webhooks/" in request.url.path:
             return httpx.Response(200, json=WEBHOOK)
         return httpx.Response(404, json={"code": "not_found", "detail": "There is no such thing."})

@@ -88,7 +88,7 @@ async def _world(api: RestApi, pool: Pool) -> dict[str, str]:
     _, reading = await a_key(pool, organization, permissions=frozenset({INTENT_READ}))
     _, off = await a_key(pool, organization)
     await pool.execute("update accounts set disabled = true where account_id = $1", disabled.id)
-    await pool.execute("update api_keys set disabled = true where key_id = $1", off.split("_")[2])
+    await pool.execute("update api_keys set disabled = true where key_id = $1", off.split("_")[3])
     await pool.execute(
         "update organizations set entitlements = $2 where organization_id = $1", organization, [CONTROLS_PREMIUM]
     )

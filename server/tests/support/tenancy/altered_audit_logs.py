@@ -62,7 +62,7 @@ async def an_audit_log(pool: Pool, entries: int) -> Tenant:
     )
     place = (organization_id, account.id)
     address = Address(organization_id=organization_id, scope=Scope.ACCOUNT, account_id=account.id)
-    key_id = tenant.key.split("_")[2]
+    key_id = tenant.key.split("_")[3]
     for turn in range(-(-entries // 10)):
         await operators.disable_organization(organization_id, disabled=True)
         await operators.disable_organization(organization_id, disabled=False)

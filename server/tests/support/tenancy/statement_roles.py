@@ -21,6 +21,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "account_changes.append_control_changed": {_T, _E, _D, _O},
     "audit_log.append_to_audit_log": {_T, _O},
     "audit_log.chained_entries_across_organizations": {_O},
+    **{f"audit_log.{name}": {_T, _O} for name in ("oldest_entries", "newest_entries", "first_entry_since")},
     "token_callers.find_caller_across_organizations": {_O, Role.KEYS},
     "token_callers.find_organization_across_organizations": {*_READ, _O, Role.KEYS},
     "action_operators.list_in_doubt_across_organizations": {*_READ, _O},
@@ -34,10 +35,10 @@ MAY_RUN: dict[str, set[Role]] = {
     "accounts.find_account_record": {_T},
     "accounts.is_busy": {_T},
     "accounts.save_account": {_T},
-    "api_key_records.list_api_key_records": {_T, _O, Role.KEYS},
+    "api_key_records.list_api_key_records": {_T, Role.KEYS},
     "api_key_records.has_more_keys": {_T, _O, Role.KEYS},
-    "api_key_records.find_api_key_record": {_T, _O, Role.KEYS},
-    "api_key_records.lock_api_key_record": {_T, _O},
+    "api_key_records.find_api_key_record": {_T, Role.KEYS},
+    "api_key_records.lock_api_key_record": {_T},
     "api_key_records.change_api_key_record": {_T},
     "backtest_history.current_state": {*_READ},
     "backtest_history.first_refusal_since": {_T, _E},
@@ -254,13 +255,15 @@ MAY_RUN: dict[str, set[Role]] = {
     "organizations.create_counters": {_T, _O},
     "organizations.read_organization": {*_READ, _O},
     "organizations.find_keys_across_organizations": {_T, Role.KEYS},
+    "organizations.note_key_uses_across_organizations": {Role.KEYS},
     "organizations.find_account": {*_READ},
     # A tenant may run what crosses organizations on its own, and the relay what reads no address.
     "delivery_queue.add_lanes_across_organizations": {Role.RELAY, _T},
     "delivery_queue.claim_across_organizations": {Role.RELAY, _T, _D},
     "delivery_queue.count_lanes_across_organizations": {Role.RELAY, _T, _D, _H},
-    **{f"delivery_queue.{name}": {Role.RELAY, _T, _D} for name in ("release_lane", "fail_lane")},
-    **{f"delivery_queue.{name}": {_T, _D} for name in ("save_lane", "end_webhook")},
+    "delivery_queue.release_lane": {Role.RELAY, _T, _D},
+    **{f"delivery_queue.{name}": {_D} for name in ("save_lane", "fail_lane", "end_webhook")},
+    "delivery_queue.prune_attempts_across_organizations": {Role.RELAY, _T},
     "outbox_health.count_across_organizations": {_O, _H},
     "outbox_health.read_queues_across_organizations": {_O, _H},
     "outbox_operators.list_rows_across_organizations": {_O},
@@ -312,9 +315,11 @@ MAY_RUN: dict[str, set[Role]] = {
         f"webhooks.{statement}": {_T}
         for statement in (
             *("add_webhook", "remove_webhook_lanes", "save_webhook", "rotate_webhook_secret", "remove_webhook"),
+            "list_webhook_attempts",
         )
     },
     **{f"webhooks.{statement}": {_T, _D} for statement in ("list_webhooks", "lock_webhook", "list_webhook_lanes")},
+    "webhooks.remove_webhook_attempts": {_T, Role.RELAY},
     "webhooks.add_webhook_lanes": {_T, Role.RELAY},
     **{
         f"webhooks.{statement}_webhook_lanes{at}": {_T, _D, Role.RELAY}

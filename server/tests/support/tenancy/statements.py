@@ -78,6 +78,7 @@ CROSSING = {
     **{(table, "platform"): ("openbell_reader", "SELECT") for table in ("control_rules", "control_changes")},
     ("organizations", "find_caller"): ("openbell_keys", "SELECT"),
     ("api_keys", "find_key"): ("openbell_keys", "SELECT"),
+    ("api_key_uses", "note_use"): ("openbell_keys", "ALL"),
     ("stream_counts", "renew"): ("openbell_keys", "ALL"),
     ("api_keys", "find_key_to_change"): ("openbell_operator", "SELECT"),
     ("organizations", "list_organizations"): ("openbell_operator", "SELECT"),
@@ -88,7 +89,7 @@ CROSSING = {
         (table, "relay"): ("openbell_relay", "ALL")
         for table in ("intent_outbox", "account_outbox", "user_deletions", "user_outbox", "vault_objects")
     },
-    ("webhook_lanes", "relay"): ("openbell_relay", "ALL"),
+    **{(table, "relay"): ("openbell_relay", "ALL") for table in ("webhook_lanes", "webhook_attempts")},
     **{
         (table, "relay"): ("openbell_relay", "SELECT")
         for table in ("credentials", "webhooks", "accounts", "account_counters", "organizations")

@@ -29,6 +29,10 @@ def values_of_lanes() -> dict[str, Any]:
         "last_error": "e",
         "pause_seconds": 1.0,
         "park_seconds": 60.0,
+        "message_id": "m",
+        "duration_millis": 1,
+        "trouble": None,
+        "before_no": 2**63 - 1,
         "lane_url": "https://example.com/",
         "lease_seconds": 30.0,
     }

@@ -15,7 +15,8 @@ def values_of_rules(now: datetime) -> dict[str, Any]:
         | {"switches": None}
         | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
         | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
-        | {"halted_at": now - timedelta(hours=1), "of_key": None}
+        | {"halted_at": now - timedelta(hours=1), "of_key": None, "of_operation": None}
+        | {"of_principal": None}
         | _values_of_what_is_counted(now)
         | _values_of_the_record()
     )

@@ -17,13 +17,20 @@ _FAILING_LANE = (
     " updated_at) values ($1, $2, $3, 0, now(), now(), now())"
 )
 
+_ATTEMPT = (
+    "insert into webhook_attempts (organization_id, webhook_id, account_id, account_seq, message_id, duration_millis)"
+    " values ($1, $2, $3, 1, 'm', 1)"
+)
+
 
 async def with_webhook(pool: Pool, tenant: Tenant) -> Tenant:
-    """A webhook, and the lane of the account, which fails."""
+    """A webhook, the lane of the account, which fails, and an attempt."""
     account, webhook_id = tenant.account, new_id()
     async with transaction(pool, Role.TENANT, account.organization_id) as connection:
         await connection.execute(_WEBHOOK, account.organization_id, webhook_id, account.environment)
         await connection.execute(_FAILING_LANE, account.organization_id, webhook_id, account.id)
+    async with transaction(pool, Role.DELIVERY, account.organization_id) as connection:
+        await connection.execute(_ATTEMPT, account.organization_id, webhook_id, account.id)
     return tenant
 
 

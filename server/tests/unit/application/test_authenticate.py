@@ -15,7 +15,7 @@ from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import OrganizationId
 from support.identity.identity_provider import NOW, Verifier, good_token
 
-TEXT, PRESENTED = api_keys.mint(Environment.PAPER, bytes(range(40)))
+TEXT, PRESENTED = api_keys.mint(Environment.PAPER, bytes(range(api_keys.ENTROPY_BYTES)))
 KEY = api_keys.ApiKey(
     id=str(uuid4()),
     key_id=PRESENTED.key_id,
@@ -40,6 +40,7 @@ class Records:
     seconds: float = 0.0
     asked: int = 0
     verifier: Verifier = field(default_factory=Verifier)
+    used: list[str] = field(default_factory=list)
 
     async def find_key_across_organizations(self, key_id: str) -> api_keys.ApiKey | None:
         self.asked += 1
@@ -54,7 +55,12 @@ class Records:
 
     def authenticate(self) -> Authenticate:
         return Authenticate(
-            self, self, self.verifier.tokens, lambda: self.seconds, lambda: datetime.fromtimestamp(NOW, UTC)
+            self,
+            self,
+            self.verifier.tokens,
+            lambda: self.seconds,
+            lambda: datetime.fromtimestamp(NOW, UTC),
+            self.used.append,
         )
 
 
@@ -94,7 +100,7 @@ async def test_strangers_cannot_fill_the_memory() -> None:
     records = Records()
     entering = records.authenticate()
     for number in range(CACHE_ROWS_MAX + 5):
-        text, _ = api_keys.mint(Environment.PAPER, number.to_bytes(40))
+        text, _ = api_keys.mint(Environment.PAPER, number.to_bytes(api_keys.ENTROPY_BYTES))
         await refusal(entering, Credential(api_key=text))
     assert len(entering._recent._rows) <= CACHE_ROWS_MAX
 

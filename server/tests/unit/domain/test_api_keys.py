@@ -19,9 +19,9 @@ environments = st.sampled_from(Environment)
 def test_a_minted_key_is_read_back(environment: Environment, random: bytes) -> None:
     text, stored = mint(environment, random)
     assert text.isascii()
-    assert text.startswith(f"ob_{environment}_00")
+    assert text.startswith(f"ob_{environment}_0_")
     assert read(text) == stored
-    secret = text.split("_")[3]
+    secret = text.split("_")[4]
     assert stored.secret_hash == hashlib.sha256(secret.encode()).digest()
 
 
@@ -64,7 +64,7 @@ def test_nothing_around_a_key_is_forgiven(around: str) -> None:
 @given(entropy)
 def test_a_secret_is_in_no_representation(random: bytes) -> None:
     text, stored = mint(Environment.PAPER, random)
-    secret = text.split("_")[3]
+    secret = text.split("_")[4]
     for shown in (repr(stored), str(stored)):
         assert secret not in shown
         assert repr(stored.secret_hash) not in shown

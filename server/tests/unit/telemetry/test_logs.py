@@ -12,7 +12,7 @@ from openbell_server.domain.access.accounts import Environment
 from openbell_server.telemetry.logs import mask
 
 KEY, _ = api_keys.mint(Environment.LIVE, bytes(range(api_keys.ENTROPY_BYTES)))
-SECRET = KEY.split("_", 3)[3]
+SECRET = KEY.split("_", 4)[4]
 JWT = "eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJ1c2VyXzEifQ.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg"
 PEM = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIPlanted\nplantedplanted=\n-----END PRIVATE KEY-----"
 
@@ -47,7 +47,7 @@ def test_what_looks_like_a_secret_is_masked(text: str, secret: str) -> None:
     [
         '{"method": "GET", "path": "/v1/accounts/0190-7/intents", "status": 200, "event": "request"}',
         "https://api.workos.com/user_management/users/user_1",
-        "the key ob_live_0123456789ab is disabled",
+        "the key ob_live_0_0123456789ab is disabled",
         "mail to nobody@example.test",
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -9,8 +10,10 @@ from uuid import UUID
 import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
-from openbell_server.adapters.postgres.connection import Connection
+from openbell_server.adapters.postgres.connection import Connection, PostgresStore
+from openbell_server.application.access.read_audit_log import AuditFilter
 from openbell_server.domain.access.audit_chain import Closed, Entry, Head
+from openbell_server.domain.identifiers import OrganizationId
 
 # An object with JSON values; it never contains a secret.
 Facts = dict[str, Any]
@@ -69,3 +72,31 @@ async def chain_of(rows: AsyncIterable[asyncpg.Record]) -> AsyncIterator[Entry |
             yield Entry(organization_id, row["entry_no"], row["hash"], tuple(row["fields"]))
     if closed is not None:
         yield closed
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresAuditEntries(PostgresStore):
+    """Implements AuditEntries."""
+
+    async def numbers_between(
+        self, organization_id: OrganizationId, since: datetime | None, until: datetime | None
+    ) -> range:
+        start = 1 if since is None else await self._first_since(organization_id, since)
+        return range(start, await self._first_since(organization_id, until))
+
+    async def _first_since(self, organization_id: OrganizationId, moment: datetime | None) -> int:
+        return await self._one(_queries.first_entry_since, organization_id, moment=moment) or 1
+
+    async def list_entries(
+        self, organization_id: OrganizationId, wanted: AuditFilter, numbers: range, limit: int
+    ) -> list[Entry]:
+        rows = await self._rows(
+            _queries.newest_entries if wanted.newest_first else _queries.oldest_entries,
+            organization_id,
+            after=numbers.start - 1,
+            last=numbers.stop - 1,
+            of_operation=wanted.operation,
+            of_principal=wanted.principal_id,
+            row_limit=limit,
+        )
+        return [Entry(str(organization_id), row["entry_no"], row["hash"], tuple(row["fields"])) for row in rows]

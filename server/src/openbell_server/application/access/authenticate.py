@@ -70,11 +70,13 @@ class Authenticate:
         tokens: AccessTokens,
         monotonic: Callable[[], float],
         now: Callable[[], datetime],
+        note_use: Callable[[str], None],
     ) -> None:
         self._keys = keys
         self._token_callers = token_callers
         self._tokens = tokens
         self._now = now
+        self._note_use = note_use
         self._recent = _Recent(monotonic)
 
     async def __call__(self, credential: Credential, age_seconds_max: float = CACHE_SECONDS) -> Caller:
@@ -102,6 +104,7 @@ class Authenticate:
             or (key.expires_at is not None and key.expires_at <= self._now())
         ):
             raise _unauthenticated()
+        self._note_use(key.key_id)
         return key
 
     async def _by_key(self, text: str, age_seconds_max: float) -> Caller:

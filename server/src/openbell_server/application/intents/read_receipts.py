@@ -46,16 +46,17 @@ class ReadReceipts:
         found = await self.receipts.refusals_after(caller.organization_id, account_id, after, rows + 1)
         return page_of(self.cursor_key, scope, cursor, rows, [(receipt.refusal_no or 0, receipt) for receipt in found])
 
-    async def heads(self, caller: Principal, account_id: AccountId) -> ChainHeads:
-        await find_account(self.accounts, caller, Operation.READ_INTENTS, account_id)
-        return await self.receipts.chain_heads(caller.organization_id, account_id)
-
     async def chain(
         self, caller: Principal, account_id: AccountId, cursor: str | None, limit: int | None
-    ) -> Page[ChainedAction]:
-        """Actions with the inputs of their chain, the oldest first."""
+    ) -> tuple[ChainHeads | None, Page[ChainedAction]]:
+        """Actions with the inputs of their chain, the oldest first; and with the first page the heads of both chains.
+
+        The heads are read before the actions, so the pages have every action up to them.
+        """
         await find_account(self.accounts, caller, Operation.READ_INTENTS, account_id)
         scope = f"chain {caller.organization_id} {account_id}"
         after, rows = start_of(self.cursor_key, scope, cursor), bounded(limit)
+        heads = await self.receipts.chain_heads(caller.organization_id, account_id) if cursor is None else None
         found = await self.receipts.chained_actions(caller.organization_id, account_id, after, rows + 1)
-        return page_of(self.cursor_key, scope, cursor, rows, [(chained.action.number, chained) for chained in found])
+        numbered = [(chained.action.number, chained) for chained in found]
+        return heads, page_of(self.cursor_key, scope, cursor, rows, numbered)

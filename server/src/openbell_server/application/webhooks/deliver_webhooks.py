@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from openbell_server.application.events.event_json import event_document
-from openbell_server.application.webhooks.ports.posting import Answer, NotDelivered, Poster
+from openbell_server.application.webhooks.ports.posting import Answer, NotDelivered, Poster, Trouble
 from openbell_server.domain.events.account_events import AccountEvent, EventKind, gap_reason
 from openbell_server.domain.events.webhook_signatures import signed_headers
 from openbell_server.domain.events.webhooks import secret_of
@@ -60,6 +60,18 @@ class Destination:
     secret_versions: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """The result of sending a message: the target's status, and the trouble if the message was not accepted."""
+
+    message_id: str
+    duration_millis: int
+    status: int | None = None
+    trouble: Trouble | None = None
+    message: str | None = None
+    retry_after: float = 0.0
+
+
 class DeliveryQueueStore(Protocol):
     """Delivery queues; a write with a lost claim changes nothing."""
 
@@ -70,20 +82,23 @@ class DeliveryQueueStore(Protocol):
         """Claim queues that are behind and due; the number per organization and per webhook is bounded."""
 
     async def save(
-        self, queue: ClaimedQueue, position: int, previous: int | None, status: int | None
+        self, queue: ClaimedQueue, position: int, previous: int | None, tried: Tried | None
     ) -> Destination | None:
-        """Save the position and the target's status, and renew the lease; None if nothing may be sent any more."""
+        """Save the position and the attempt, and renew the lease; None if nothing may be sent any more."""
 
     async def release(self, queue: ClaimedQueue) -> None:
         """Release the claim; the queue is due at once."""
 
     async def fail(
-        self, queue: ClaimedQueue, status: int | None, error: str, wait_seconds: float, park_seconds: float
+        self, queue: ClaimedQueue, number: int, tried: Tried, wait_seconds: float, park_seconds: float
     ) -> bool:
-        """Release the claim for a later attempt; returns whether the queue failed for so long that it is parked."""
+        """Save the attempt and release the claim for a later one; returns whether the queue is parked.
 
-    async def end(self, queue: ClaimedQueue, url: str) -> None:
-        """Release the claim and stop deliveries to this URL, which answered 410."""
+        It is parked if it failed for park_seconds. `number` is that of the event.
+        """
+
+    async def end(self, queue: ClaimedQueue, number: int, tried: Tried, url: str) -> None:
+        """Save the attempt, release the claim and stop deliveries to this URL, which answered 410."""
 
 
 class EventReader(Protocol):
@@ -137,6 +152,34 @@ class SignAndPost:
             **signed_headers(message_id, int(self.now()), body, keys),
         }
         return await self.poster.post(destination.url, headers, body)
+
+
+async def try_once(
+    post: SignAndPost,
+    monotonic: Callable[[], float],
+    organization_id: OrganizationId,
+    webhook_id: UUID,
+    destination: Destination,
+    message_id: str,
+    document: Mapping[str, object],
+) -> Tried:
+    begun_at = monotonic()
+    status, trouble, message, retry_after = None, None, None, 0.0
+    try:
+        answer = await post(organization_id, webhook_id, destination, message_id, document)
+        status, retry_after = answer.status, answer.retry_after
+        if not answer.is_taken:
+            trouble, message = Trouble.NOT_TAKEN, f"it answered {status}"
+    except NotDelivered as error:
+        trouble, message = error.trouble, str(error)[:ERROR_LENGTH_MAX]
+    return Tried(
+        message_id=message_id,
+        duration_millis=round((monotonic() - begun_at) * 1000),
+        status=status,
+        trouble=trouble,
+        message=message,
+        retry_after=retry_after,
+    )
 
 
 @dataclass
@@ -252,39 +295,29 @@ class DeliverWebhooks:
         """Try once; returns whether the target accepted the message and the position was saved."""
         queue, destination = turn.queue, turn.destination
         assert destination is not None
-        answer: Answer | None = None
-        error = ""
-        try:
-            answer = await self.post(queue.organization_id, queue.webhook_id, destination, message_id, document)
-        except NotDelivered as trouble:
-            error = str(trouble)[:ERROR_LENGTH_MAX]
-        if answer is not None and answer.is_taken:
+        tried = await try_once(
+            self.post, self.monotonic, queue.organization_id, queue.webhook_id, destination, message_id, document
+        )
+        if tried.trouble is None:
             self.outcomes["delivered"] += 1
             turn.position = turn.previous = number
             turn.delivered += 1
-            await self._save(turn, answer.status)
+            await self._save(turn, tried)
             return True
-        if answer is not None and answer.status == GONE:
+        if tried.status == GONE:
             self.outcomes["gone"] += 1
-            await self.queues.end(queue, destination.url)
+            await self.queues.end(queue, number, tried, destination.url)
             return False
-        await self._fail(turn, answer, error)
+        failures = 1 if turn.delivered else queue.failures + 1
+        wait = max(backoff_seconds(failures) * self.jitter(), min(tried.retry_after, RETRY_AFTER_SECONDS_MAX))
+        self.outcomes["failed"] += 1
+        if await self.queues.fail(queue, number, tried, wait, self.park_seconds):
+            self.outcomes["parked"] += 1
         return False
 
-    async def _fail(self, turn: _Turn, answer: Answer | None, error: str) -> None:
-        failures = 1 if turn.delivered else turn.queue.failures + 1
-        wait = backoff_seconds(failures) * self.jitter()
-        status = None
-        if answer is not None:
-            status, error = answer.status, f"it answered {answer.status}"
-            wait = max(wait, min(answer.retry_after, RETRY_AFTER_SECONDS_MAX))
-        self.outcomes["failed"] += 1
-        if await self.queues.fail(turn.queue, status, error, wait, self.park_seconds):
-            self.outcomes["parked"] += 1
-
-    async def _save(self, turn: _Turn, status: int | None) -> None:
+    async def _save(self, turn: _Turn, tried: Tried | None) -> None:
         held_at = self.monotonic()
-        turn.destination = await self.queues.save(turn.queue, turn.position, turn.previous, status)
+        turn.destination = await self.queues.save(turn.queue, turn.position, turn.previous, tried)
         turn.held_at = held_at
 
     def _is_over(self, turn: _Turn) -> bool:

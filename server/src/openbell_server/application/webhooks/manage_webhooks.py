@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
+from typing import Final
 from uuid import UUID
 
 from openbell_server.application.paging import Page, bounded, page_of, start_of
@@ -12,6 +13,7 @@ from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.errors import InvalidCommand, Problem
 from openbell_server.domain.events.webhook_targets import TargetRefused, target_of
 from openbell_server.domain.events.webhooks import (
+    DeliveryAttempt,
     DeliveryQueue,
     DeliveryQueueCounts,
     NewWebhook,
@@ -21,6 +23,8 @@ from openbell_server.domain.events.webhooks import (
     secret_of,
 )
 from openbell_server.domain.identifiers import AccountId
+
+NUMBER_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,16 @@ class ManageWebhooks:
         found = await self.store.list_queues(caller.organization_id, webhook_id, parked, after, rows + 1)
         return page_of(self.cursor_key, scope, cursor, rows, found)
 
+    async def attempts(
+        self, caller: Principal, webhook_id: UUID, cursor: str | None, limit: int | None
+    ) -> Page[DeliveryAttempt]:
+        """The newest first."""
+        scope = f"attempts {caller.organization_id} {webhook_id}"
+        before, rows = start_of(self.cursor_key, scope, cursor) or NUMBER_MAX, bounded(limit)
+        await self.show(caller, webhook_id)
+        found = await self.store.list_attempts(caller.organization_id, webhook_id, before, rows + 1)
+        return page_of(self.cursor_key, scope, cursor, rows, found)
+
     async def replay(
         self,
         caller: Principal,
@@ -113,13 +127,6 @@ class ManageWebhooks:
         if account_id is not None and not queues:
             raise Problem("not_found", "the webhook covers no such account")
         return queues
-
-    async def resume(
-        self, caller: Principal, webhook_id: UUID, decode: Callable[[], Awaitable[AccountId | None]]
-    ) -> int:
-        """Retry failed and parked queues at once; returns how many."""
-        await self._require_open_webhook(caller, webhook_id)
-        return await self.store.resume(caller, webhook_id, await decode())
 
     async def ready_to_send(self, caller: Principal, webhook_id: UUID) -> Webhook:
         """The webhook; raises Problem if a test message cannot be sent."""

@@ -9,9 +9,8 @@ from uuid import UUID
 
 from openbell_server.application.events.event_json import moment_text
 from openbell_server.application.ports.ids import Ids
-from openbell_server.application.webhooks.deliver_webhooks import ERROR_LENGTH_MAX, Destination, SignAndPost
+from openbell_server.application.webhooks.deliver_webhooks import Destination, SignAndPost, Tried, try_once
 from openbell_server.application.webhooks.manage_webhooks import ManageWebhooks
-from openbell_server.application.webhooks.ports.posting import NotDelivered, Trouble
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.errors import RateLimited
 from openbell_server.domain.identifiers import OrganizationId
@@ -21,17 +20,6 @@ TEST_TYPE: Final = "webhook.test"
 TRY_SECONDS: Final = 8
 # Concurrent tests of one organization: each holds a request and an outgoing connection.
 TRIES_MAX: Final = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """The result of a test: the target's status, and the trouble if the message was not accepted."""
-
-    message_id: str
-    duration_millis: int
-    status: int | None = None
-    trouble: Trouble | None = None
-    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +62,4 @@ class TryWebhooks:
             "occurred_at": moment_text(now),
             "webhook_id": str(webhook_id),
         }
-        begun_at = self.monotonic()
-
-        def tried(status: int | None, trouble: Trouble | None = None, message: str | None = None) -> Tried:
-            millis = round((self.monotonic() - begun_at) * 1000)
-            return Tried(message_id=message_id, duration_millis=millis, status=status, trouble=trouble, message=message)
-
-        try:
-            answer = await self.post(organization_id, webhook_id, destination, message_id, document)
-        except NotDelivered as error:
-            return tried(None, error.trouble, str(error)[:ERROR_LENGTH_MAX])
-        if answer.is_taken:
-            return tried(answer.status)
-        return tried(answer.status, Trouble.NOT_TAKEN, f"it answered {answer.status}")
+        return await try_once(self.post, self.monotonic, organization_id, webhook_id, destination, message_id, document)

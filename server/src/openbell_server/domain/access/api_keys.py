@@ -1,4 +1,4 @@
-"""API keys: `ob_<environment>_<12 id>_<43 secret>_<6 checksum>` in base62; only a hash is stored."""
+"""API keys: `ob_<environment>_<cell>_<12 id>_<43 secret>_<6 checksum>` in base62; only a hash is stored."""
 
 import hashlib
 import re
@@ -14,9 +14,10 @@ from openbell_server.domain.errors import InvalidCommand, Problem
 from openbell_server.domain.identifiers import OrganizationId, base62
 from openbell_server.domain.names import check_name
 
-CELL: Final = "00"
-ENTROPY_BYTES: Final = 40
-_KEY = re.compile(r"ob_(paper|live)_([0-9A-Za-z]{12})_([0-9A-Za-z]{43})_([0-9A-Za-z]{6})", re.ASCII)
+# Names the installation that a key is for, so that a proxy before several can route by it. There is one.
+CELL: Final = "0"
+ENTROPY_BYTES: Final = 41
+_KEY = re.compile(rf"ob_(paper|live)_{CELL}_([0-9A-Za-z]{{12}})_([0-9A-Za-z]{{43}})_([0-9A-Za-z]{{6}})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class ApiKeyRecord:
     revoked_at: datetime | None
     expires_at: datetime | None
     created_at: datetime
+    # Up to a minute earlier than the last use; None if it was never used.
+    last_used_at: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +109,11 @@ def _checksum(text: str) -> str:
 
 
 def mint(environment: Environment, entropy: bytes) -> tuple[str, PresentedKey]:
-    """A new key from 40 random bytes: its text, shown once, and the part that is stored."""
+    """A new key from random bytes: its text, shown once, and the part that is stored."""
     assert len(entropy) == ENTROPY_BYTES
-    key_id = CELL + base62(int.from_bytes(entropy[:8]) % 62**10, 10)
-    secret = base62(int.from_bytes(entropy[8:]) % 62**43, 43)
-    body = f"ob_{environment}_{key_id}_{secret}"
+    key_id = base62(int.from_bytes(entropy[:9]) % 62**12, 12)
+    secret = base62(int.from_bytes(entropy[9:]) % 62**43, 43)
+    body = f"ob_{environment}_{CELL}_{key_id}_{secret}"
     return f"{body}_{_checksum(body)}", PresentedKey(environment, key_id, hashlib.sha256(secret.encode()).digest())
 
 

@@ -52,6 +52,7 @@ class Operation(StrEnum):
     READ_WEBHOOKS = "read_webhooks"
     MANAGE_WEBHOOKS = "manage_webhooks"
     MANAGE_KEYS = "manage_keys"
+    READ_AUDIT_LOG = "read_audit_log"
     VALIDATE_KEY = "validate_key"
     LOOK_UP_ORGANIZATION = "look_up_organization"
     DELETE_ME = "delete_me"
@@ -122,6 +123,7 @@ RULES: Final = {
     ),
     Operation.MANAGE_WEBHOOKS: Rule(permissions=frozenset({WEBHOOK_EDIT}), roles=frozenset({Role.ADMIN})),
     Operation.MANAGE_KEYS: Rule(roles=frozenset({Role.ADMIN})),
+    Operation.READ_AUDIT_LOG: Rule(roles=frozenset({Role.ADMIN})),
     Operation.VALIDATE_KEY: Rule(permissions=_ANY, scopes=_ANY, scoped=False),
     Operation.LOOK_UP_ORGANIZATION: Rule(roles=_ANY_USER, scopes=_ANY, scoped=False, no_organization_error=None),
     Operation.DELETE_ME: Rule(

@@ -148,6 +148,23 @@ class DeliveryQueue:
     delivered: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryAttempt:
+    """One message that was sent: the target's status, and the error if the message was not accepted."""
+
+    account_id: AccountId
+    # The number of the event, or of the last one that a gap covers.
+    account_seq: int
+    message_id: str
+    attempted_at: datetime
+    duration_millis: int
+    status: int | None
+    error: str | None
+    message: str | None
+    # None if it was delivered, or nothing is sent until somebody resumes it.
+    next_attempt_at: datetime | None
+
+
 def secret_of(key: bytes, organization_id: OrganizationId, webhook_id: UUID, version: int) -> WebhookSecret:
     """One version of a webhook's secret: derived from the operator's key and never stored."""
     derived_from = f"webhook|{organization_id}|{webhook_id}|{version}"

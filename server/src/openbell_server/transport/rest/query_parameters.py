@@ -8,6 +8,7 @@ from uuid import UUID
 
 from litestar import Request
 
+from openbell_server.application.access.read_audit_log import AuditFilter
 from openbell_server.application.intents.ports import (
     ActionFilter,
     ExecutionFilter,
@@ -45,13 +46,10 @@ def whole_number(text: str) -> int | None:
 
 
 def filter_of(request: AnyRequest) -> ActionFilter:
-    reference = sole(request, "client_reference_id")
-    if reference is not None and not (0 < len(reference) <= REFERENCE_LENGTH_MAX and reference.isprintable()):
-        raise InvalidParameter("client_reference_id", f"must be 1 to {REFERENCE_LENGTH_MAX} printable characters, once")
     return ActionFilter(
         symbol=sole(request, "symbol"),
         action_type=choice_of(request, "action_type", ActionType),
-        client_reference_id=reference,
+        client_reference_id=_printable(request, "client_reference_id", REFERENCE_LENGTH_MAX),
         since=_moment(request, "since"),
         until=_moment(request, "until"),
         order=order_of(request),
@@ -95,11 +93,18 @@ def intent_id_of(request: AnyRequest) -> IntentId | None:
     return None if found is None else IntentId(found)
 
 
+def audit_filter_of(request: AnyRequest) -> AuditFilter:
+    return AuditFilter(
+        since=_moment(request, "since"),
+        until=_moment(request, "until"),
+        operation=_printable(request, "operation", REFERENCE_LENGTH_MAX),
+        principal_id=_printable(request, "principal_id", REASON_LENGTH_MAX),
+        newest_first=order_of(request) is ListOrder.NEWEST_FIRST,
+    )
+
+
 def reason_of(request: AnyRequest) -> str | None:
-    reason = sole(request, "reason")
-    if reason is not None and not (0 < len(reason) <= REASON_LENGTH_MAX and reason.isprintable()):
-        raise InvalidParameter("reason", f"must be 1 to {REASON_LENGTH_MAX} printable characters, once")
-    return reason
+    return _printable(request, "reason", REASON_LENGTH_MAX)
 
 
 def symbols_of(request: AnyRequest) -> list[str] | None:
@@ -147,6 +152,13 @@ def choice_of(request: AnyRequest, name: str, kind: type[Choice]) -> Choice | No
         return kind(text)
     except ValueError:
         raise InvalidParameter(name, f"must be one of {', '.join(kind)}") from None
+
+
+def _printable(request: AnyRequest, name: str, length_max: int) -> str | None:
+    text = sole(request, name)
+    if text is not None and not (0 < len(text) <= length_max and text.isprintable()):
+        raise InvalidParameter(name, f"must be 1 to {length_max} printable characters, once")
+    return text
 
 
 def _moment(request: AnyRequest, name: str) -> datetime | None:

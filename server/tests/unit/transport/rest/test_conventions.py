@@ -43,6 +43,7 @@ SMALL = {
     *("pending", "processing", "completed", "failed"),
     *("last_hour", "last_day", "last_week", "last_month", "all"),
     *("accounts", "intents", "users"),
+    *("asc", "desc"),
     "ok",
     # As SQL has them.
     *("asc", "desc"),

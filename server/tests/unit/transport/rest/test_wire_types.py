@@ -14,7 +14,7 @@ from openbell_server.application.controls.ports.rules import ChainHeads, RuleCha
 from openbell_server.application.intents.ports import ListedExecution, ListedOrder
 from openbell_server.application.intents.read_overview import AccountOverview
 from openbell_server.application.ports.broker import BrokerCapabilities, CredentialField
-from openbell_server.application.webhooks.send_test_message import Tried
+from openbell_server.application.webhooks.deliver_webhooks import Tried
 from openbell_server.domain.access.accounts import AccountRecord
 from openbell_server.domain.access.api_keys import ApiKey, ApiKeyRecord
 from openbell_server.domain.access.credentials import Credential
@@ -25,7 +25,7 @@ from openbell_server.domain.controls.halts import HaltFigures, InFlight, OpenOrd
 from openbell_server.domain.controls.rules import RuleTerms, StoredRule
 from openbell_server.domain.controls.symbol_controls import Recorded, TimeControl
 from openbell_server.domain.events.outbox_health import OutboxCount, QueueStanding
-from openbell_server.domain.events.webhooks import DeliveryQueue, DeliveryQueueCounts, Webhook
+from openbell_server.domain.events.webhooks import DeliveryAttempt, DeliveryQueue, DeliveryQueueCounts, Webhook
 from openbell_server.domain.orders.external_orders import ExternalOrder
 from openbell_server.domain.orders.intents import IntentAction
 from openbell_server.transport import rest
@@ -36,6 +36,7 @@ RECORDS: dict[str, type] = {
     "AccountBody": AccountRecord,
     "AccountOverviewBody": AccountOverview,
     "ApiKeyBody": ApiKeyRecord,
+    "AttemptBody": DeliveryAttempt,
     "BacktestBody": Tally,
     "BacktestFindingBody": Finding,
     "BrokerBody": BrokerCapabilities,

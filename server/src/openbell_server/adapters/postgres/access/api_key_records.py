@@ -115,7 +115,7 @@ async def _audit(
 
 
 def _facts(row: asyncpg.Record) -> Facts:
-    return {name: value for name, value in facts_of(row).items() if name != "is_expired"}
+    return {name: value for name, value in facts_of(row).items() if name not in {"is_expired", "last_used_at"}}
 
 
 def _record(row: asyncpg.Record) -> ApiKeyRecord:
@@ -130,4 +130,5 @@ def _record(row: asyncpg.Record) -> ApiKeyRecord:
         revoked_at=row["revoked_at"],
         expires_at=row["expires_at"],
         created_at=row["created_at"],
+        last_used_at=row["last_used_at"],
     )

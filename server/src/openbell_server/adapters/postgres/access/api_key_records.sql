@@ -1,10 +1,13 @@
 -- part: record
-api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at, expires_at, created_at
+api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at, expires_at, created_at,
+    (
+        select u.last_used_at from api_key_uses u
+        where u.organization_id = api_keys.organization_id and u.api_key_id = api_keys.api_key_id
+    ) as last_used_at
 
 -- name: list_api_key_records(organization_id, after, row_limit)
 -- In commit order, because create_api_key takes the time under a lock.
-select number, {record}
-from (
+select * from (
     select (extract(epoch from created_at) * 1000000)::bigint as number, {record}
     from api_keys where organization_id = :organization_id
 ) keys

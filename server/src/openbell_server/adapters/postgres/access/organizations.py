@@ -96,6 +96,9 @@ class PostgresOrganizationStore(PostgresStore):
             for row in rows
         }
 
+    async def note_key_uses_across_organizations(self, key_ids: Sequence[str]) -> None:
+        await self._one_across(Role.KEYS, _queries.note_key_uses_across_organizations, key_ids=key_ids)
+
     async def find_account(self, organization_id: OrganizationId, account_id: AccountId) -> TradingAccount | None:
         row = await self._one(_queries.find_account, organization_id, account_id)
         if row is None:

@@ -26,6 +26,13 @@ select api_key_id, key_id, organization_id, environment, permissions, own_orders
     expires_at, created_at
 from api_keys where key_id = any(:key_ids::text[]);
 
+-- name: note_key_uses_across_organizations(key_ids)!
+-- In the order of ids, so that two processes do not wait for each other.
+insert into api_key_uses (organization_id, api_key_id, last_used_at)
+select organization_id, api_key_id, clock_timestamp() from api_keys where key_id = any(:key_ids::text[])
+order by api_key_id
+on conflict (organization_id, api_key_id) do update set last_used_at = excluded.last_used_at;
+
 -- name: find_account(organization_id, account_id)^
 select a.account_id as id, a.organization_id, a.name, a.broker, a.environment, a.slot, a.disabled,
     o.disabled as organization_disabled, o.entitlements, o.control_epoch as organization_epoch,

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import PostgresStore, Role
-from openbell_server.application.webhooks.deliver_webhooks import LEASE_SECONDS, ClaimedQueue, Destination
+from openbell_server.application.webhooks.deliver_webhooks import LEASE_SECONDS, ClaimedQueue, Destination, Tried
 from openbell_server.domain.events.account_events import EventKind
 
 # Queues claimed at once, and queues whose last try failed: enough to notice that a target works again.
@@ -14,6 +14,8 @@ WEBHOOK_FAILING_MAX: Final = 2
 ORGANIZATION_QUEUES_MAX: Final = 16
 ORGANIZATION_FAILING_MAX: Final = 4
 ADD_QUEUES_MAX: Final = 1000
+KEEP_ATTEMPTS_SECONDS: Final = 3 * 86_400.0
+PRUNE_ATTEMPTS_MAX: Final = 500
 _queries = named_queries.load("delivery_queue")
 
 
@@ -42,14 +44,16 @@ class PostgresDeliveryQueueStore(PostgresStore):
         return [ClaimedQueue(**row) for row in rows]
 
     async def save(
-        self, queue: ClaimedQueue, position: int, previous: int | None, status: int | None
+        self, queue: ClaimedQueue, position: int, previous: int | None, tried: Tried | None
     ) -> Destination | None:
         row = await self._one(
             _queries.save_lane,
             **_key(queue),
             lane_position=position,
             sent_seq=previous,
-            answered=status,
+            answered=tried and tried.status,
+            message_id=tried and tried.message_id,
+            duration_millis=tried and tried.duration_millis,
             lease_seconds=LEASE_SECONDS,
         )
         if row is None:
@@ -62,20 +66,25 @@ class PostgresDeliveryQueueStore(PostgresStore):
         await self._one(_queries.release_lane, **_key(queue))
 
     async def fail(
-        self, queue: ClaimedQueue, status: int | None, error: str, wait_seconds: float, park_seconds: float
+        self, queue: ClaimedQueue, number: int, tried: Tried, wait_seconds: float, park_seconds: float
     ) -> bool:
         parked = await self._one(
             _queries.fail_lane,
             **_key(queue),
-            last_status=status,
-            last_error=error,
+            **_result(number, tried),
+            last_error=tried.message,
             pause_seconds=wait_seconds,
             park_seconds=park_seconds,
         )
         return bool(parked)
 
-    async def end(self, queue: ClaimedQueue, url: str) -> None:
-        await self._one(_queries.end_webhook, **_key(queue), lane_url=url)
+    async def end(self, queue: ClaimedQueue, number: int, tried: Tried, url: str) -> None:
+        await self._one(_queries.end_webhook, **_key(queue), **_result(number, tried), lane_url=url)
+
+    async def prune_across_organizations(self) -> int:
+        """Remove attempts that are old enough, a limited number of each webhook; returns how many."""
+        prune, limits = _queries.prune_attempts_across_organizations, {"row_limit": PRUNE_ATTEMPTS_MAX}
+        return len(await self._rows_across(Role.RELAY, prune, keep_seconds=KEEP_ATTEMPTS_SECONDS, **limits))
 
     async def counts_across_organizations(self) -> tuple[int, int]:
         row = await self._one_across(Role.HEALTH, _queries.count_lanes_across_organizations)
@@ -88,4 +97,14 @@ def _key(queue: ClaimedQueue) -> dict[str, Any]:
         "webhook_id": queue.webhook_id,
         "account_id": queue.account_id,
         "lane_token": queue.claim_token,
+    }
+
+
+def _result(number: int, tried: Tried) -> dict[str, Any]:
+    return {
+        "sent_seq": number,
+        "message_id": tried.message_id,
+        "duration_millis": tried.duration_millis,
+        "last_status": tried.status,
+        "trouble": tried.trouble,
     }

@@ -82,7 +82,7 @@ from chosen d
 where l.organization_id = d.organization_id and l.webhook_id = d.webhook_id and l.account_id = d.account_id
 returning l.organization_id, l.webhook_id, l.account_id, l.claim_token, l.position, l.previous, l.failures, d.head;
 
--- name: save_lane(organization_id, webhook_id, account_id, lane_token, lane_position, sent_seq, answered, lease_seconds)^
+-- name: save_lane(organization_id, webhook_id, account_id, lane_token, lane_position, sent_seq, answered, message_id, duration_millis, lease_seconds)^
 -- Only the holder of the claim may save; with a status, one more event was delivered. Returns the destination of the next
 -- event, or no row if nothing may be sent any more.
 with saved as (
@@ -96,6 +96,13 @@ with saved as (
     where organization_id = :organization_id and webhook_id = :webhook_id and account_id = :account_id
         and claim_token = :lane_token
     returning account_id
+),
+recorded as (
+    insert into webhook_attempts (
+        organization_id, webhook_id, account_id, account_seq, message_id, duration_millis, status
+    )
+    select :organization_id, :webhook_id, s.account_id, :sent_seq, :message_id::text, :duration_millis::integer, :answered
+    from saved s where :answered::integer is not null
 )
 select w.url, w.kinds, w.secret_version, coalesce(w.previous_secret_until > clock_timestamp(), false) as signs_by_both
 from saved s
@@ -111,28 +118,48 @@ set claimed_until = null, claim_token = null, next_attempt_at = clock_timestamp(
 where organization_id = :organization_id and webhook_id = :webhook_id and account_id = :account_id
     and claim_token = :lane_token;
 
--- name: fail_lane(organization_id, webhook_id, account_id, lane_token, last_status, last_error, pause_seconds, park_seconds)$
-update webhook_lanes
-set failures = failures + 1, failing_since = coalesce(failing_since, clock_timestamp()),
-    last_status = :last_status::integer, last_error = :last_error::text,
-    next_attempt_at = clock_timestamp() + make_interval(secs => :pause_seconds),
-    parked_at = case
-        when failing_since <= clock_timestamp() - make_interval(secs => :park_seconds) then clock_timestamp()
-    end,
-    claimed_until = null, claim_token = null, updated_at = clock_timestamp()
-where organization_id = :organization_id and webhook_id = :webhook_id and account_id = :account_id
-    and claim_token = :lane_token
-returning parked_at is not null;
+-- name: fail_lane(organization_id, webhook_id, account_id, lane_token, sent_seq, message_id, duration_millis, last_status, trouble, last_error, pause_seconds, park_seconds)$
+with failed as (
+    update webhook_lanes
+    set failures = failures + 1, failing_since = coalesce(failing_since, clock_timestamp()),
+        last_status = :last_status::integer, last_error = :last_error::text,
+        next_attempt_at = clock_timestamp() + make_interval(secs => :pause_seconds),
+        parked_at = case
+            when failing_since <= clock_timestamp() - make_interval(secs => :park_seconds) then clock_timestamp()
+        end,
+        claimed_until = null, claim_token = null, updated_at = clock_timestamp()
+    where organization_id = :organization_id and webhook_id = :webhook_id and account_id = :account_id
+        and claim_token = :lane_token
+    returning parked_at, next_attempt_at
+),
+recorded as (
+    insert into webhook_attempts (
+        organization_id, webhook_id, account_id, account_seq, message_id, duration_millis, status, error, message,
+        next_attempt_at
+    )
+    select :organization_id, :webhook_id, :account_id, :sent_seq, :message_id, :duration_millis, :last_status, :trouble,
+        :last_error, case when f.parked_at is null then f.next_attempt_at end
+    from failed f
+)
+select parked_at is not null from failed;
 
--- name: end_webhook(organization_id, webhook_id, account_id, lane_token, lane_url)!
+-- name: end_webhook(organization_id, webhook_id, account_id, lane_token, sent_seq, message_id, duration_millis, last_status, trouble, lane_url)!
 -- The webhook ends only if its URL is still the one that answered 410.
 with released as (
     update webhook_lanes
-    set last_status = 410, last_error = 'it answered 410: nobody is there any more', claimed_until = null,
+    set last_status = :last_status, last_error = 'it answered 410: nobody is there any more', claimed_until = null,
         claim_token = null, next_attempt_at = clock_timestamp(), updated_at = clock_timestamp()
     where organization_id = :organization_id and webhook_id = :webhook_id and account_id = :account_id
         and claim_token = :lane_token
-    returning webhook_id
+    returning webhook_id, last_error
+),
+recorded as (
+    insert into webhook_attempts (
+        organization_id, webhook_id, account_id, account_seq, message_id, duration_millis, status, error, message
+    )
+    select :organization_id, :webhook_id, :account_id, :sent_seq, :message_id, :duration_millis, :last_status, :trouble,
+        r.last_error
+    from released r
 )
 update webhooks w set status = 'GONE', version = w.version + 1, updated_at = clock_timestamp()
 from released r
@@ -145,3 +172,22 @@ select count(*) filter (where l.parked_at is null and w.status = 'ACTIVE' and c.
 from webhook_lanes l
 join webhooks w on w.organization_id = l.organization_id and w.webhook_id = l.webhook_id
 join account_counters c on c.organization_id = l.organization_id and c.account_id = l.account_id;
+
+-- name: prune_attempts_across_organizations(keep_seconds, row_limit)
+-- Of each webhook at most row_limit; one whose oldest attempt is young costs one row.
+delete from webhook_attempts a
+using webhooks w
+cross join lateral (
+    select o.attempt_no, o.attempted_at from webhook_attempts o
+    where o.organization_id = w.organization_id and o.webhook_id = w.webhook_id
+    order by o.attempt_no limit 1
+) oldest
+cross join lateral (
+    select o.attempt_no, o.attempted_at from webhook_attempts o
+    where o.organization_id = w.organization_id and o.webhook_id = w.webhook_id and o.attempt_no >= oldest.attempt_no
+        and oldest.attempted_at < clock_timestamp() - make_interval(secs => :keep_seconds)
+    order by o.attempt_no limit :row_limit
+) old
+where old.attempted_at < clock_timestamp() - make_interval(secs => :keep_seconds)
+    and a.organization_id = w.organization_id and a.webhook_id = w.webhook_id and a.attempt_no = old.attempt_no
+returning a.attempt_no;

@@ -18,6 +18,7 @@ from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.events.webhooks import (
     SECRET_OVERLAP,
+    DeliveryAttempt,
     DeliveryQueue,
     DeliveryQueueCounts,
     NewWebhook,
@@ -92,8 +93,11 @@ class PostgresWebhookStore(PostgresStore):
             before = await changing.lock(expected)
             if before is None:
                 return None
+            resumed = await changing.resume() if change.status is WebhookStatus.ACTIVE else {}
             wanted = change.applied_to(before)
             if wanted == before:
+                if resumed:
+                    await changing.audit("webhooks resume", None, resumed)
                 return before
             await changing.require_accounts(change.account_ids, before.environment)
             row = await changing.run(
@@ -107,10 +111,10 @@ class PostgresWebhookStore(PostgresStore):
             if wanted.account_ids != before.account_ids:
                 await changing.run(_queries.remove_webhook_lanes)
                 await changing.run(_queries.add_webhook_lanes)
-            if (wanted.url, wanted.status) != (before.url, before.status):
+            if wanted.url != before.url:
                 await changing.run(_queries.retry_webhook_lanes_now)
             after = _webhook(row)
-            await changing.audit("webhooks change", _facts(before), _facts(after))
+            await changing.audit("webhooks change", _facts(before), {**_facts(after), **resumed})
         return after
 
     async def rotate(self, principal: Principal, webhook_id: UUID, expected: Collection[int] | None) -> Webhook | None:
@@ -129,6 +133,7 @@ class PostgresWebhookStore(PostgresStore):
             if before is None:
                 return False
             await changing.run(_queries.remove_webhook)
+            await changing.run(_queries.remove_webhook_attempts)
             await changing.audit("webhooks delete", _facts(before), {"removed": True})
         return True
 
@@ -146,37 +151,21 @@ class PostgresWebhookStore(PostgresStore):
         found = [dict(row) for row in rows]
         return [(row.pop("number"), DeliveryQueue(**row)) for row in found]
 
+    async def list_attempts(
+        self, organization_id: OrganizationId, webhook_id: UUID, before: int, limit: int
+    ) -> list[tuple[int, DeliveryAttempt]]:
+        rows = await self._rows(
+            _queries.list_webhook_attempts, organization_id, webhook_id=webhook_id, before_no=before, row_limit=limit
+        )
+        found = [dict(row) for row in rows]
+        return [(row.pop("attempt_no"), DeliveryAttempt(**row)) for row in found]
+
     async def replay(self, principal: Principal, webhook_id: UUID, account_id: AccountId | None, after_seq: int) -> int:
-        return await self._set_lanes(
-            principal, webhook_id, account_id, "webhooks replay", _queries.replay_webhook_lanes, after_seq=after_seq
-        )
-
-    async def resume(self, principal: Principal, webhook_id: UUID, account_id: AccountId | None) -> int:
-        return await self._set_lanes(
-            principal, webhook_id, account_id, "webhooks resume", _queries.resume_webhook_lanes
-        )
-
-    async def _set_lanes(
-        self,
-        principal: Principal,
-        webhook_id: UUID,
-        account_id: AccountId | None,
-        operation: str,
-        statement: Any,  # noqa: ANN401 - a named statement
-        **values: int,
-    ) -> int:
         async with self._changing(principal, webhook_id) as changing:
-            rows = statement(
-                changing.connection,
-                organization_id=principal.organization_id,
-                webhook_id=webhook_id,
-                account_id=account_id,
-                **values,
-            )
-            lanes = len([row async for row in rows])
+            lanes = await changing.count(_queries.replay_webhook_lanes, account_id=account_id, after_seq=after_seq)
             if lanes:
                 named = {} if account_id is None else {"account_id": str(account_id)}
-                await changing.audit(operation, None, {**named, **values, "lanes": lanes})
+                await changing.audit("webhooks replay", None, {**named, "after_seq": after_seq, "lanes": lanes})
         return lanes
 
     @asynccontextmanager
@@ -194,9 +183,20 @@ class _Change:
     webhook_id: UUID
     audit_id: UUID
 
+    def _where(self) -> dict[str, UUID]:
+        return {"organization_id": self.principal.organization_id, "webhook_id": self.webhook_id}
+
     async def run(self, statement: Any, **values: object) -> Any:  # noqa: ANN401 - a named statement and its result
-        where = {"organization_id": self.principal.organization_id, "webhook_id": self.webhook_id}
-        return await statement(self.connection, **where, **values)
+        return await statement(self.connection, **self._where(), **values)
+
+    async def count(self, statement: Any, **values: object) -> int:  # noqa: ANN401 - a named statement
+        """How many rows the statement returns."""
+        return len([row async for row in statement(self.connection, **self._where(), **values)])
+
+    async def resume(self) -> Facts:
+        """Retry failed and parked queues at once."""
+        lanes = await self.count(_queries.resume_webhook_lanes)
+        return {"lanes": lanes} if lanes else {}
 
     async def lock(self, expected: Collection[int] | None) -> Webhook | None:
         row = await self.run(_queries.lock_webhook)

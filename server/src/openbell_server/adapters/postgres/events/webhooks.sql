@@ -73,6 +73,17 @@ returning webhooks.*;
 -- name: remove_webhook(organization_id, webhook_id)!
 delete from webhooks where organization_id = :organization_id and webhook_id = :webhook_id;
 
+-- name: remove_webhook_attempts(organization_id, webhook_id)!
+-- In a statement after remove_webhook, which waits for deliveries that are being recorded.
+delete from webhook_attempts where organization_id = :organization_id and webhook_id = :webhook_id;
+
+-- name: list_webhook_attempts(organization_id, webhook_id, before_no, row_limit)
+select attempt_no, account_id, account_seq, message_id, attempted_at, duration_millis, status, error, message,
+    next_attempt_at
+from webhook_attempts
+where organization_id = :organization_id and webhook_id = :webhook_id and attempt_no < :before_no
+order by attempt_no desc limit :row_limit;
+
 -- name: list_webhook_lanes(organization_id, webhook_id, parked, after, row_limit)
 select (extract(epoch from a.created_at) * 1000000)::bigint as number, l.account_id, l.position, c.event_no as newest,
     l.failures, l.failing_since, l.next_attempt_at, l.parked_at, l.last_status, l.last_error, l.delivered
@@ -95,13 +106,13 @@ where l.organization_id = :organization_id and l.webhook_id = :webhook_id
     and c.organization_id = l.organization_id and c.account_id = l.account_id
 returning l.account_id;
 
--- name: resume_webhook_lanes(organization_id, webhook_id, account_id)
+-- name: resume_webhook_lanes(organization_id, webhook_id)
 -- Failing queues are tried again at once, with a new time limit before they are parked; claims stay valid.
 update webhook_lanes l
 set failures = 0, failing_since = null, next_attempt_at = t.now, parked_at = null, updated_at = t.now
 from clock_timestamp() t (now)
 where l.organization_id = :organization_id and l.webhook_id = :webhook_id
-    and l.account_id = coalesce(:account_id, l.account_id) and (l.failing_since is not null or l.parked_at is not null)
+    and (l.failing_since is not null or l.parked_at is not null)
 returning l.account_id;
 
 -- name: retry_webhook_lanes_now(organization_id, webhook_id)!

@@ -302,7 +302,7 @@ class PostgresOperatorStore(OperatorStore):
         if organization_id is None:
             # The argument may be a whole key with its secret, so the message does not repeat it.
             raise OperatorError(
-                "There is no key with this id. It is the 12 characters after `ob_paper_` or `ob_live_`:"
+                "There is no key with this id. It is the 12 characters after `ob_paper_0_` or `ob_live_0_`:"
                 " see `openbell-server keys list ORGANIZATION`."
             )
         async with transaction(self.pool, Role.OPERATOR, organization_id) as connection:

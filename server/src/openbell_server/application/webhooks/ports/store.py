@@ -7,6 +7,7 @@ from uuid import UUID
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.events.webhooks import (
+    DeliveryAttempt,
     DeliveryQueue,
     DeliveryQueueCounts,
     NewWebhook,
@@ -36,7 +37,10 @@ class WebhookStore(Protocol):
     async def change(
         self, principal: Principal, webhook_id: UUID, change: WebhookChange, expected: Collection[int] | None
     ) -> Webhook | None:
-        """The changed webhook, or None; queues of newly covered accounts start after the newest event."""
+        """The changed webhook, or None; queues of newly covered accounts start after the newest event.
+
+        Status ACTIVE also retries failed and parked queues at once.
+        """
 
     async def rotate(self, principal: Principal, webhook_id: UUID, expected: Collection[int] | None) -> Webhook | None:
         """Set the next version of its secret; the old version also signs for a while."""
@@ -49,8 +53,10 @@ class WebhookStore(Protocol):
     ) -> list[tuple[int, DeliveryQueue]]:
         """Queues with the numbers of their accounts, in that order; parked None lists all."""
 
+    async def list_attempts(
+        self, organization_id: OrganizationId, webhook_id: UUID, before: int, limit: int
+    ) -> list[tuple[int, DeliveryAttempt]]:
+        """Attempts with their numbers, the newest first, beginning before a number."""
+
     async def replay(self, principal: Principal, webhook_id: UUID, account_id: AccountId | None, after_seq: int) -> int:
         """Continue after this number, at most the newest, for one account or all; returns how many queues."""
-
-    async def resume(self, principal: Principal, webhook_id: UUID, account_id: AccountId | None) -> int:
-        """Retry failed queues at once, for one account or all; returns how many."""

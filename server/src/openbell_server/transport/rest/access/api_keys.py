@@ -95,6 +95,7 @@ class ApiKeyBody(Struct, frozen=True):
     created_at: Moment
     expires_at: Moment | UnsetType = UNSET
     revoked_at: Moment | UnsetType = UNSET
+    last_used_at: Annotated[Moment, Meta(description="up to a minute earlier than the last use")] | UnsetType = UNSET
     # The whole key, only in the response that creates it.
     api_key: str | UnsetType = UNSET
 

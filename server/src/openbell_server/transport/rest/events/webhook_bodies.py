@@ -6,14 +6,15 @@ from uuid import UUID
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from openbell_server.application.paging import Page
+from openbell_server.application.webhooks.deliver_webhooks import Tried
 from openbell_server.application.webhooks.ports.posting import Trouble
-from openbell_server.application.webhooks.send_test_message import Tried
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.events.webhook_targets import URL_LENGTH_MAX, URL_PATTERN
 from openbell_server.domain.events.webhooks import (
     ACCOUNTS_MAX,
+    DeliveryAttempt,
     DeliveryQueue,
     DeliveryQueueCounts,
     NewWebhook,
@@ -104,15 +105,6 @@ class ReplayBody(Struct, forbid_unknown_fields=True, frozen=True):
         return None if self.account_id is None else AccountId(self.account_id), self.after_seq
 
 
-class ResumeBody(Struct, forbid_unknown_fields=True, frozen=True):
-    """Retry at once, on the lane of one account or on all."""
-
-    account_id: UUID | None = None
-
-    def to_wanted(self) -> AccountId | None:
-        return None if self.account_id is None else AccountId(self.account_id)
-
-
 class LaneCountsBody(Struct, frozen=True):
     """How many accounts the webhook covers, and how many of them are behind, failing or parked."""
 
@@ -172,6 +164,26 @@ class LanesSetBody(Struct, frozen=True):
     lanes: int
 
 
+class AttemptBody(Struct, frozen=True):
+    """A delivery that was tried: the target's response and its duration, or why there was no response."""
+
+    account_id: UUID
+    account_seq: int
+    message_id: str
+    attempted_at: Moment
+    delivered: bool
+    duration_millis: int
+    status: int | UnsetType = UNSET
+    error: Trouble | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+    # Absent if it was delivered, or nothing is sent until you resume the webhook.
+    next_attempt_at: Moment | UnsetType = UNSET
+
+
+class AttemptPageBody(PageOf[AttemptBody], frozen=True):
+    """A page of attempts, newest first."""
+
+
 class WebhookTestBody(Struct, frozen=True):
     """The target's response to a test message and its duration, or why there was no response."""
 
@@ -206,6 +218,11 @@ def webhook_test_body(tried: Tried) -> WebhookTestBody:
 def lane_page_body(page: Page[DeliveryQueue]) -> LanePageBody:
     data = [body_from(LaneBody, lane, newest_seq=lane.newest) for lane in page.rows]
     return LanePageBody(data, page.next_cursor, page.last_cursor)
+
+
+def attempt_page_body(page: Page[DeliveryAttempt]) -> AttemptPageBody:
+    data = [body_from(AttemptBody, each, delivered=each.error is None) for each in page.rows]
+    return AttemptPageBody(data, page.next_cursor, page.last_cursor)
 
 
 def _kinds(types: list[str]) -> frozenset[EventKind]:

@@ -14,15 +14,16 @@ from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.events.webhooks import NewWebhook, Webhook, WebhookSecret
 from openbell_server.transport.rest.entry import AnyRequest, Enter, etag_of, if_match_of
 from openbell_server.transport.rest.events.webhook_bodies import (
+    AttemptPageBody,
     LanePageBody,
     LanesSetBody,
     NewWebhookBody,
     ReplayBody,
-    ResumeBody,
     WebhookBody,
     WebhookChangeBody,
     WebhookListBody,
     WebhookTestBody,
+    attempt_page_body,
     lane_page_body,
     webhook_body,
     webhook_test_body,
@@ -99,13 +100,12 @@ def _lanes(enter: Enter, manage: ManageWebhooks) -> list[Any]:
         decode = body_reader(request, ReplayBody, ReplayBody.to_wanted)
         return LanesSetBody(await manage.replay(caller, webhook_id, decode))
 
-    @post("/resume", status_code=200)
-    async def resume_webhook(request: AnyRequest, webhook_id: FromPath[UUID]) -> LanesSetBody:
-        caller = await enter(request, Operation.MANAGE_WEBHOOKS)
-        decode = body_reader(request, ResumeBody, ResumeBody.to_wanted)
-        return LanesSetBody(await manage.resume(caller, webhook_id, decode))
+    @get("/attempts")
+    async def list_webhook_attempts(request: AnyRequest, webhook_id: FromPath[UUID]) -> AttemptPageBody:
+        caller = await enter(request, Operation.READ_WEBHOOKS)
+        return attempt_page_body(await manage.attempts(caller, webhook_id, *page_of(request)))
 
-    return [rotate_webhook_secret, list_webhook_lanes, replay_webhook, resume_webhook]
+    return [rotate_webhook_secret, list_webhook_lanes, list_webhook_attempts, replay_webhook]
 
 
 def _testing(enter: Enter, try_out: TryWebhooks) -> HTTPRouteHandler:

@@ -89,7 +89,9 @@ class ChainedActionBody(Struct, frozen=True):
 
 
 class ChainPageBody(PageOf[ChainedActionBody], frozen=True):
-    """A page of an account's chain."""
+    """A page of an account's chain; the first one has the heads."""
+
+    heads: ChainHeadsBody | UnsetType = UNSET
 
 
 def receipt_routes(enter: Enter, read: ReadReceipts) -> list[HTTPRouteHandler]:
@@ -109,25 +111,13 @@ def receipt_routes(enter: Enter, read: ReadReceipts) -> list[HTTPRouteHandler]:
         return _page(await read.of_intent(caller, whose, intent_id, *page_of(request)))
 
     @get("/v1/accounts/{account_id:uuid}/chain")
-    async def show_chain(request: AnyRequest, account_id: FromPath[UUID]) -> ChainHeadsBody:
-        caller = await enter(request, Operation.READ_INTENTS)
-        heads: ChainHeads = await read.heads(caller, AccountId(account_id))
-        return body_from(
-            ChainHeadsBody,
-            heads,
-            account_id=account_id,
-            organization_id=caller.organization_id,
-            chain_head=heads.chain_head.hex(),
-            refusal_head=heads.refusal_head.hex(),
-        )
-
-    @get("/v1/accounts/{account_id:uuid}/chain/actions")
     async def list_chained_actions(request: AnyRequest, account_id: FromPath[UUID]) -> ChainPageBody:
         caller = await enter(request, Operation.READ_INTENTS)
-        page = await read.chain(caller, AccountId(account_id), *page_of(request))
-        return ChainPageBody([_chained(each) for each in page.rows], page.next_cursor, page.last_cursor)
+        heads, page = await read.chain(caller, AccountId(account_id), *page_of(request))
+        shown = UNSET if heads is None else _heads(caller.organization_id, account_id, heads)
+        return ChainPageBody([_chained(each) for each in page.rows], page.next_cursor, page.last_cursor, heads=shown)
 
-    return [show_receipt, list_receipts, show_chain, list_chained_actions]
+    return [show_receipt, list_receipts, list_chained_actions]
 
 
 def receipt_body(receipt: StoredReceipt) -> StoredReceiptBody:
@@ -146,6 +136,17 @@ def receipt_body(receipt: StoredReceipt) -> StoredReceiptBody:
 
 def _page(page: Page[StoredReceipt]) -> ReceiptPageBody:
     return ReceiptPageBody([receipt_body(each) for each in page.rows], page.next_cursor, page.last_cursor)
+
+
+def _heads(organization_id: UUID, account_id: UUID, heads: ChainHeads) -> ChainHeadsBody:
+    return body_from(
+        ChainHeadsBody,
+        heads,
+        account_id=account_id,
+        organization_id=organization_id,
+        chain_head=heads.chain_head.hex(),
+        refusal_head=heads.refusal_head.hex(),
+    )
 
 
 def _chained(chained: ChainedAction) -> ChainedActionBody:

@@ -5,6 +5,7 @@ from typing import Final
 from openbell_server.transport.rest.health.process_health import HealthBody
 from openbell_server.transport.rest.openapi.operation import Described
 from openbell_server.transport.rest.openapi.operations.accounts import ACCOUNT_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.audit import AUDIT_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.backtest import BACKTEST_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.brokers import BROKER_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.calendars import CALENDAR_OPERATIONS
@@ -54,6 +55,7 @@ _BY_TAG: Final[dict[str, tuple[Described, ...]]] = {
     ),
     "Webhooks": WEBHOOK_OPERATIONS,
     "API keys": KEY_OPERATIONS,
+    "Audit log": AUDIT_OPERATIONS,
     "Organizations and users": CALLER_OPERATIONS,
     "Service": (*QUEUE_OPERATIONS, *_HEALTH_OPERATIONS),
 }
@@ -75,6 +77,7 @@ TAGS: Final = {
     "enforced; CANCEL is never refused.",
     "Webhooks": "Account events sent to your URL: in order, signed, and retried until you accept them.",
     "API keys": "For the organization's admins. A change takes effect everywhere within a second.",
+    "Audit log": "Who changed what in the organization, for its admins.",
     "Organizations and users": "Organizations and users of the identity provider.",
     "Service": "Whether the service works.",
 }

@@ -39,7 +39,7 @@ call run_as_writer('begin_every_epoch', 'openbell_operator');
 create table api_keys (
     organization_id uuid not null references organizations,
     api_key_id uuid not null,
-    -- The public part of the key; its first two characters name the cell.
+    -- The public part of the key.
     key_id text not null unique check (key_id ~ '^[0-9A-Za-z]{12}$'),
     name text not null,
     environment text not null check (environment in ('paper', 'live')),
@@ -68,6 +68,21 @@ grant select (
 create policy find_key_to_change on api_keys for select to openbell_operator using (true);
 create policy operator on api_keys to openbell_operator
     using (organization_id = nullif(current_setting('openbell.organization_id', true), '')::uuid);
+
+-- Beside the keys: whoever notes a use can lock no key against a change.
+create table api_key_uses (
+    organization_id uuid not null,
+    api_key_id uuid not null,
+    -- Up to a minute earlier than the last use.
+    last_used_at timestamptz not null,
+    primary key (organization_id, api_key_id),
+    foreign key (organization_id, api_key_id) references api_keys
+) with (fillfactor = 50);
+comment on table api_key_uses is 'When API keys were used, to the minute.';
+call protect_tenant_table('api_key_uses');
+grant select on api_key_uses to openbell_tenant;
+grant select, insert, update on api_key_uses to openbell_keys;
+create policy note_use on api_key_uses to openbell_keys using (true);
 
 create table denied_users (
     provider text not null check (provider <> ''),

@@ -341,6 +341,36 @@ create policy relay on webhook_lanes to openbell_relay using (true);
 grant select (organization_id, webhook_id, account_id, position, parked_at) on webhook_lanes to openbell_health;
 create policy health on webhook_lanes for select to openbell_health using (true);
 
+create table webhook_attempts (
+    organization_id uuid not null,
+    webhook_id uuid not null,
+    attempt_no bigint not null generated always as identity,
+    account_id uuid not null,
+    -- The number of the event, and the id of its message.
+    account_seq bigint not null,
+    message_id text not null,
+    attempted_at timestamptz not null default clock_timestamp(),
+    duration_millis integer not null,
+    -- The target's status, and why the message counts as not delivered.
+    status integer,
+    error text,
+    message text check (length(message) <= 500),
+    -- Null if it was delivered or is not tried again.
+    next_attempt_at timestamptz,
+    -- No foreign key: its check would lock the webhook's row in each delivery. What removes a webhook removes these too.
+    primary key (organization_id, webhook_id, attempt_no)
+);
+comment on table webhook_attempts is
+    'Deliveries to webhooks that were tried lately, with their results; the relay removes them after three days.';
+call protect_tenant_table('webhook_attempts');
+grant select, delete on webhook_attempts to openbell_tenant;
+grant insert (
+    organization_id, webhook_id, account_id, account_seq, message_id, duration_millis, status, error, message,
+    next_attempt_at
+) on webhook_attempts to openbell_delivery;
+grant select (organization_id, webhook_id, attempt_no, attempted_at), delete on webhook_attempts to openbell_relay;
+create policy relay on webhook_attempts to openbell_relay using (true);
+
 create table stream_counts (
     organization_id uuid not null references organizations,
     -- A number of this life of a process: after a restart it has another.

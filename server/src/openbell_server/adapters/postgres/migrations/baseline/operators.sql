@@ -25,10 +25,11 @@ comment on table audit_log is
 create trigger append_only before update or delete or truncate on audit_log
     for each statement execute function refuse_change();
 call protect_tenant_table('audit_log');
--- Reading is for operators. Rotating the vault's key is a change too.
+-- Operators read every log, the api that of the organization which the transaction names. Rotating the vault's key is a
+-- change too.
 grant insert (organization_id, audit_id, principal_type, principal_id, operation, object_id, before, after) on audit_log
     to openbell_tenant, openbell_execution, openbell_delivery, openbell_operator, openbell_vault;
-grant select on audit_log to openbell_operator;
+grant select on audit_log to openbell_operator, openbell_tenant;
 -- Each role records its own kind of principal: nobody but an operator's login writes a row in the name of an operator.
 create policy callers on audit_log as restrictive for insert to openbell_tenant
     with check (principal_type in ('API_KEY', 'USER', 'SERVICE'));

@@ -27,11 +27,11 @@ from openbell_server.transport.rest.openapi.operation import LIMIT, NEXT_CURSOR,
 
 _NOON: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
 _ORGANIZATION: Final = UUID("01981d3c-7a00-7000-8000-000000000001")
-_KEY_TEXT: Final = "ob_paper_00abcdefghij_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG_000000"
+_KEY_TEXT: Final = "ob_paper_0_ab0cdefghij1_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG_000000"
 _KEY: Final = ApiKeyBody(
     id=UUID("01981d3c-7a00-7000-8000-000000000007"),
     organization_id=_ORGANIZATION,
-    key_id="00abcdefghij",
+    key_id="ab0cdefghij1",
     name="rebalancer",
     environment=Environment.PAPER,
     permissions=["intent:edit", "intent:read"],

@@ -76,14 +76,6 @@ _RECEIPT: Final = StoredReceiptBody(
 _CURSOR: Final = "AAAAAAAAACpTb3B1YmJsaWNfa2V"
 _PAGE: Final = ReceiptPageBody([_RECEIPT], None, _CURSOR)
 _NOTHING: Final = bytes(32)
-_HEADS: Final = ChainHeadsBody(
-    account_id=_ACCOUNT_ID,
-    organization_id=_ORGANIZATION_ID,
-    actions=0,
-    chain_head=_NOTHING.hex(),
-    refusals=1,
-    refusal_head=hashlib.sha256(_NOTHING + bytes.fromhex(_HASH)).hexdigest(),
-)
 _ACCEPTED: Final = json.dumps(
     {"version": 2, "gate": "ACCEPT", "verdict": "PASSED", "organization_epoch": 1, "account_epoch": 1, "rules": []},
     separators=(",", ":"),
@@ -111,6 +103,14 @@ _CHAINED: Final = ChainedActionBody(
     receipt_hash=hashlib.sha256(_ACCEPTED.encode()).hexdigest(),
     receipt_text=_ACCEPTED,
     limit_price="187.50",
+)
+_HEADS: Final = ChainHeadsBody(
+    account_id=_ACCOUNT_ID,
+    organization_id=_ORGANIZATION_ID,
+    actions=1,
+    chain_head=_CHAINED.hash,
+    refusals=1,
+    refusal_head=hashlib.sha256(_NOTHING + bytes.fromhex(_HASH)).hexdigest(),
 )
 _REFUSED: Final = Parameter(
     name="refused",
@@ -164,21 +164,14 @@ RECEIPT_OPERATIONS: Final = (
     ),
     Described(
         path=f"{_ACCOUNT}/chain",
-        operation_id="showChain",
-        summary="Read the heads of both chains",
-        description="The number of actions and refusals of the account, and the heads of their hash chains at these "
-        "numbers. Rows up to there never change, so later reads lead to the same heads.",
-        operation=Operation.READ_INTENTS,
-        answer_example=_HEADS,
-    ),
-    Described(
-        path=f"{_ACCOUNT}/chain/actions",
         operation_id="listChainedActions",
-        summary="List actions with their hashes",
+        summary="List actions with their hashes, and the heads of both chains",
         description="Every field that an action's hash covers, and the receipt chained with it, in commit order: the "
-        "data that `openbell receipts export` writes.",
+        "data that `openbell receipts export` writes. The first page also has the number of actions and refusals of "
+        "the account, and the heads of their hash chains at these numbers. Rows up to there never change, so later "
+        "pages lead to the same heads.",
         operation=Operation.READ_INTENTS,
-        answer_example=ChainPageBody([_CHAINED], None, _CURSOR),
+        answer_example=ChainPageBody([_CHAINED], None, _CURSOR, heads=_HEADS),
         parameters=(NEXT_CURSOR, LIMIT),
     ),
 )

@@ -10,13 +10,14 @@ from openbell_server.application.webhooks.ports.posting import Trouble
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.events.webhooks import WebhookStatus
 from openbell_server.transport.rest.events.webhook_bodies import (
+    AttemptBody,
+    AttemptPageBody,
     LaneBody,
     LaneCountsBody,
     LanePageBody,
     LanesSetBody,
     NewWebhookBody,
     ReplayBody,
-    ResumeBody,
     WebhookBody,
     WebhookChangeBody,
     WebhookListBody,
@@ -113,10 +114,15 @@ WEBHOOK_OPERATIONS: Final = (
         operation_id="changeWebhook",
         summary="Change, pause or resume a webhook",
         description="Omitted fields stay as they are; account_ids null selects all accounts. A newly covered account "
-        "begins with its next event. A PAUSED webhook later continues where it stopped.",
+        "begins with its next event. A PAUSED webhook later continues where it stopped. Status ACTIVE resumes a "
+        "webhook that is PAUSED or GONE, and retries failing and parked lanes at once, also of one that is ACTIVE.",
         operation=Operation.MANAGE_WEBHOOKS,
         body=WebhookChangeBody,
-        body_examples={"pause": {"status": "PAUSED"}, "move": {"url": "https://example.com/openbell/2"}},
+        body_examples={
+            "pause": {"status": "PAUSED"},
+            "resume": {"status": "ACTIVE"},
+            "move": {"url": "https://example.com/openbell/2"},
+        },
         answer_example=_WEBHOOK,
         answer_headers={"ETag": ETAG},
         parameters=(IF_MATCH,),
@@ -179,6 +185,34 @@ WEBHOOK_OPERATIONS: Final = (
         codes=("environment_mismatch",),
     ),
     Described(
+        path=f"{_PATH}/attempts",
+        operation_id="listWebhookAttempts",
+        summary="List recent delivery attempts",
+        description="The newest first, of the last three days: when, which event, the target's status or the error, "
+        "how long it took, and when it is tried again.",
+        operation=Operation.READ_WEBHOOKS,
+        answer_example=AttemptPageBody(
+            [
+                AttemptBody(
+                    account_id=_ACCOUNT,
+                    account_seq=42,
+                    message_id=f"{_ACCOUNT}.42",
+                    attempted_at=_NOON,
+                    delivered=False,
+                    duration_millis=112,
+                    status=500,
+                    error=Trouble.NOT_TAKEN,
+                    message="it answered 500",
+                    next_attempt_at=_NOON,
+                )
+            ],
+            None,
+            "AAAAAAAAACpTb3B1YmJsaWNfa2V",
+        ),
+        parameters=(NEXT_CURSOR, LIMIT),
+        codes=("environment_mismatch",),
+    ),
+    Described(
         method="POST",
         path=f"{_PATH}/replay",
         operation_id="replayWebhook",
@@ -188,18 +222,6 @@ WEBHOOK_OPERATIONS: Final = (
         operation=Operation.MANAGE_WEBHOOKS,
         body=ReplayBody,
         body_examples={"one account": {"account_id": str(_ACCOUNT), "after_seq": 40}, "everything": {"after_seq": 0}},
-        answer_example=LanesSetBody(1),
-        codes=_OPEN,
-    ),
-    Described(
-        method="POST",
-        path=f"{_PATH}/resume",
-        operation_id="resumeWebhook",
-        summary="Retry failed deliveries at once",
-        description="On one account or on all, including parked ones; no event is skipped.",
-        operation=Operation.MANAGE_WEBHOOKS,
-        body=ResumeBody,
-        body_examples={"all": {}, "one account": {"account_id": str(_ACCOUNT)}},
         answer_example=LanesSetBody(1),
         codes=_OPEN,
     ),
