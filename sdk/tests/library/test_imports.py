@@ -10,9 +10,10 @@ import openbell
 NAMES = """
 Account AccountChanged Action ApiError ApiKey AsyncClient AsyncMirror Backtest BacktestExample Book
 Broker BrokerCommand BrokerFeed BrokerOrder BrokerPosition BrokerTrade Calendar ChainHeads
-ChainedAction Client Conflict ControlChanged Credential CredentialField CredentialForm Evaluation
+ChainedAction Client Conflict ControlChanged ControlKind Credential CredentialField CredentialForm
+EffectiveControls EffectiveRule Evaluation
 Event EventMissed EventPage ExchangeRate Execution ExternalOrder FaultPlan FieldProblem Finding
-GivenPrice GivenRate Halt HaltCancels HaltReport HaltedOrder InFlightCommand IntentAction Invalid
+GivenPrice GivenRate HaltCancels HaltReport HaltedAccount HaltedOrder InFlightCommand IntentAction Invalid
 InvalidSignature LaneCounts Latency Limit Market MarketSession MarketSessions Me Mirror
 NotAuthenticated NotConfigured NotFinal NotFound OpenbellError Order OrderPage Organization Outbox
 Outboxes OutcomeUnknown Page PermissionDenied Position PositionAdjusted Positions Primed Probe

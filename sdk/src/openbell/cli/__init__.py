@@ -53,7 +53,7 @@ app.command("calendars")(calendars.show_calendars)
 app.command("me")(operations.me)
 app.command("halt")(rules.halt)
 app.command("resume")(rules.resume)
-app.command("halt-report")(halts.show_halt_report)
+app.command("halt-report")(halts.show_halt_reports)
 app.command("watch")(watch.watch)
 
 
