@@ -18,7 +18,11 @@ AAPL = Symbol("AAPL")
 
 
 def limit(quantity: str, scope: Scope = Scope.ACCOUNT, **other: Any) -> Rule:
-    of = {Scope.SYMBOL: {"symbol": AAPL}, Scope.KEY: {"api_key_id": "k"}}.get(scope, {})
+    of: dict[str, Any] = {}
+    if scope is Scope.SYMBOL:
+        of = {"symbol": AAPL}
+    elif scope is Scope.KEY:
+        of = {"api_key_id": "k"}
     return replace(a_rule("QTY_MAX", {"quantity": quantity}), scope=scope, **{**of, **other})
 
 

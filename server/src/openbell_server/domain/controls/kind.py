@@ -9,7 +9,7 @@ from typing import Any, Final
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate, Need
 from openbell_server.domain.controls.findings import Comparison, Finding, Mode, RuleResult, Scope, Value, Verdict
-from openbell_server.domain.controls.kinds.parameters import Shape
+from openbell_server.domain.controls.parameters import Shape
 from openbell_server.domain.controls.rules import OnMissing, Rule
 from openbell_server.domain.controls.strictness import CompareParameters
 

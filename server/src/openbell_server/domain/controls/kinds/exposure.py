@@ -9,8 +9,8 @@ from openbell_server.domain.controls.facts import CommandFacts, Exposure, Facts,
 from openbell_server.domain.controls.findings import Comparison, Finding, LazyFinding, RuleResult
 from openbell_server.domain.controls.kind import NOTHING, ControlKind, Unit, found, unavailable
 from openbell_server.domain.controls.kinds.numbers import at_work, shown
-from openbell_server.domain.controls.kinds.parameters import DECIMAL, Shape, choice, whole
 from openbell_server.domain.controls.kinds.times import utc_text
+from openbell_server.domain.controls.parameters import DECIMAL, Shape, choice, whole
 from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.controls.strictness import by_parameter, lower, ranked
 from openbell_server.domain.orders.intents import ActionType

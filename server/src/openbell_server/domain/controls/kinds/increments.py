@@ -8,7 +8,7 @@ from openbell_server.domain.controls.facts import CommandFacts, Facts, Need
 from openbell_server.domain.controls.findings import Comparison, Finding
 from openbell_server.domain.controls.kind import NOTHING, ControlKind, Unit, found, unavailable
 from openbell_server.domain.controls.kinds.numbers import WIDE, shown
-from openbell_server.domain.controls.kinds.parameters import DECIMAL, Shape
+from openbell_server.domain.controls.parameters import DECIMAL, Shape
 from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.controls.strictness import by_parameter, coarser
 from openbell_server.domain.orders.order_terms import OrderType

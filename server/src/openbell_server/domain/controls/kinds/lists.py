@@ -11,7 +11,7 @@ from openbell_server.domain.controls.facts import CommandFacts, Facts, Need
 from openbell_server.domain.controls.findings import Comparison, Finding, Scope
 from openbell_server.domain.controls.kind import NOTHING, ControlKind, found
 from openbell_server.domain.controls.kinds.exposure import reducible
-from openbell_server.domain.controls.kinds.parameters import FLAG, Form, Shape, choice, some_of, texts
+from openbell_server.domain.controls.parameters import FLAG, Form, Shape, choice, some_of, texts
 from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.controls.strictness import by_parameter, fewer, higher, incomparable, more
 from openbell_server.domain.identifiers import Symbol

@@ -9,7 +9,8 @@ from openbell_server.domain.controls.facts import CommandFacts, Facts, Need, Ref
 from openbell_server.domain.controls.findings import Comparison, Finding
 from openbell_server.domain.controls.kind import ControlKind, Unit, found, unavailable
 from openbell_server.domain.controls.kinds.numbers import WIDE, fresh_price, millis, moved, price_inputs, product, shown
-from openbell_server.domain.controls.kinds.parameters import (
+from openbell_server.domain.controls.kinds.times import utc_text
+from openbell_server.domain.controls.parameters import (
     CURRENCY,
     DECIMAL,
     REFERENCE_AGE,
@@ -17,7 +18,6 @@ from openbell_server.domain.controls.kinds.parameters import (
     Shape,
     percent,
 )
-from openbell_server.domain.controls.kinds.times import utc_text
 from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.controls.strictness import by_parameter, higher, incomparable, lower, lower_or_none
 from openbell_server.domain.orders.order_terms import PLACES_MAX, OrderSide, OrderType

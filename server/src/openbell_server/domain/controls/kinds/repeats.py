@@ -11,8 +11,8 @@ from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate, Nee
 from openbell_server.domain.controls.findings import Comparison, Finding, LazyFinding, Mode, RuleResult
 from openbell_server.domain.controls.kind import NOTHING, ControlKind, Unit, found, unavailable
 from openbell_server.domain.controls.kinds.numbers import count_since
-from openbell_server.domain.controls.kinds.parameters import FLAG, Shape, whole
 from openbell_server.domain.controls.kinds.times import utc_text
+from openbell_server.domain.controls.parameters import FLAG, Shape, whole
 from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.controls.strictness import by_parameter, higher, lower, ranked
 from openbell_server.domain.orders.intents import ActionType

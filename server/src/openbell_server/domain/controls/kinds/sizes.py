@@ -7,7 +7,7 @@ from typing import Final
 from openbell_server.domain.controls.facts import CommandFacts, Facts
 from openbell_server.domain.controls.findings import Comparison, Finding, LazyFinding
 from openbell_server.domain.controls.kind import ControlKind, Unit, found
-from openbell_server.domain.controls.kinds.parameters import DECIMAL, Shape
+from openbell_server.domain.controls.parameters import DECIMAL, Shape
 from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.controls.strictness import by_parameter, higher, lower
 from openbell_server.domain.orders.intents import plain

@@ -8,7 +8,7 @@ from openbell_server.domain.controls.facts import CommandFacts, Facts, Need
 from openbell_server.domain.controls.findings import Comparison, Finding, Scope
 from openbell_server.domain.controls.kind import NOTHING, ControlKind, found
 from openbell_server.domain.controls.kinds.exposure import reducible
-from openbell_server.domain.controls.kinds.parameters import FLAG, Form, Shape, choice, matching
+from openbell_server.domain.controls.parameters import FLAG, Form, Shape, choice, matching
 from openbell_server.domain.controls.rules import SWITCH, Rule, SwitchState
 from openbell_server.domain.controls.strictness import Effect
 from openbell_server.domain.controls.symbol_controls import SYMBOL_DISABLED, ManualControl

@@ -11,7 +11,7 @@ from openbell_server.domain.controls import symbol_controls
 from openbell_server.domain.controls.facts import CommandFacts, Facts
 from openbell_server.domain.controls.findings import Comparison, Finding, Mode, Scope, Verdict
 from openbell_server.domain.controls.kind import ControlKind, Unit, found, unavailable
-from openbell_server.domain.controls.kinds.parameters import Form, Shape, choice, matching, named, some_of, whole
+from openbell_server.domain.controls.parameters import Form, Shape, choice, matching, named, some_of, whole
 from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.controls.strictness import Effect, by_parameter, fewer, incomparable, lower
 from openbell_server.domain.controls.symbol_controls import (
