@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from openbell.controls.calendars import Calendar as Calendar
     from openbell.controls.calendars import MarketSession as MarketSession
     from openbell.controls.calendars import MarketSessions as MarketSessions
-    from openbell.controls.halts import Halt as Halt
+    from openbell.controls.effective import ControlKind as ControlKind
+    from openbell.controls.effective import EffectiveControls as EffectiveControls
+    from openbell.controls.effective import EffectiveRule as EffectiveRule
     from openbell.controls.halts import HaltCancels as HaltCancels
+    from openbell.controls.halts import HaltedAccount as HaltedAccount
     from openbell.controls.halts import HaltedOrder as HaltedOrder
     from openbell.controls.halts import HaltReport as HaltReport
     from openbell.controls.halts import InFlightCommand as InFlightCommand
@@ -119,7 +122,8 @@ _NAMES: Final = {
     "client": "Client",
     "controls.backtests": "Backtest BacktestExample RuleTally",
     "controls.calendars": "Calendar MarketSession MarketSessions",
-    "controls.halts": "Halt HaltCancels HaltReport HaltedOrder InFlightCommand",
+    "controls.effective": "ControlKind EffectiveControls EffectiveRule",
+    "controls.halts": "HaltCancels HaltReport HaltedAccount HaltedOrder InFlightCommand",
     "controls.references": "ExchangeRate GivenPrice GivenRate ReferencePrice References",
     "controls.rules": "Rule RuleChange RuleTerms Switch",
     "errors": (

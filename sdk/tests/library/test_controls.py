@@ -13,6 +13,24 @@ from openbell.cli import app
 
 RUN = CliRunner(env={"OPENBELL_API_KEY": "key-1", "OPENBELL_ACCOUNT": "a", "NO_COLOR": None})
 PATH = "/v1/controls/accounts/a/symbols/BRK%2FB"
+RULE: dict[str, Any] = {
+    "scope": "PLATFORM",
+    "code": "QTY_MAX",
+    "mode": "HARD",
+    "is_strictest": False,
+    "parameters": {"quantity": "9"},
+    "version": 1,
+}
+KIND = {
+    "code": "NOTIONAL_MAX",
+    "summary": "Refuses an order of a higher value.",
+    "parameters": {"properties": {"value": {}, "buffer_percent": {}}, "required": ["value"]},
+    "scopes": ["PLATFORM", "ACCOUNT"],
+    "gates": ["ACCEPT", "DOOR"],
+    "counts": False,
+    "settable": True,
+    "unit": "VALUE",
+}
 
 
 class Platform:
@@ -31,29 +49,39 @@ class Platform:
 def test_both_clients_ask_for_the_same(control: dict[str, Any]) -> None:
     switch = control | {"manually_disabled": True, "manual_reason": "news"}
     times = control | {"trading_start": "09:30:00", "stale_order_millis": None}
-    plain, awaited = (Platform(*(httpx.Response(200, json=body) for body in (switch, times) * 2)) for _ in range(2))
+    pages: list[dict[str, Any]] = [
+        {"data": [RULE], "next_cursor": "c", "watched_only": False, "symbol_control": switch},
+        {"data": [RULE | {"scope": "ACCOUNT"}], "watched_only": False, "symbol_control": switch, "symbol_times": times},
+    ]
+    bodies = (switch, times, *pages, {"data": [KIND]})
+    plain, awaited = (Platform(*(httpx.Response(200, json=body) for body in bodies)) for _ in range(2))
     with Client("key-1", account_id="a", transport=httpx.MockTransport(plain)) as client:
         kept = client.set_symbol_control("BRK/B", disabled=True, reason="news")
         changed = client.patch_symbol_time("BRK/B", trading_start="09:30:00", timezone=None, clear=["days"])
-        assert (client.symbol_control("BRK/B"), client.symbol_time("BRK/B")) == (kept, changed)
+        found, kinds = client.effective_controls("BRK/B", api_key_id="k"), client.control_kinds()
+        assert (found.symbol_control, found.symbol_times) == (kept, changed)
 
     async def ask() -> None:
         async with AsyncClient("key-1", account_id="a", transport=httpx.MockTransport(awaited)) as client:
             assert await client.set_symbol_control("BRK/B", disabled=True, reason="news") == kept
             change = client.patch_symbol_time("BRK/B", trading_start="09:30:00", timezone=None, clear=["days"])
             assert await change == changed
-            assert (await client.symbol_control("BRK/B"), await client.symbol_time("BRK/B")) == (kept, changed)
+            assert await client.effective_controls("BRK/B", api_key_id="k") == found
+            assert await client.control_kinds() == kinds
 
     asyncio.run(ask())
     assert (kept.manual_reason, changed.trading_start, changed.stale_order_millis) == ("news", "09:30:00", None)
+    assert [rule.scope for rule in found.data] == ["PLATFORM", "ACCOUNT"]
+    effective = "/v1/controls/effective?limit=100&account_id=a&symbol=BRK%2FB&api_key_id=k"
     assert (
         plain.sent
         == awaited.sent
         == [
             ("PUT", PATH, {"manually_disabled": True, "manual_reason": "news"}),
             ("PATCH", f"{PATH}/time", {"trading_start": "09:30:00", "clear": ["days"]}),
-            ("GET", PATH, None),
-            ("GET", f"{PATH}/time", None),
+            ("GET", effective, None),
+            ("GET", f"{effective}&next_cursor=c", None),
+            ("GET", "/v1/controls/kinds", None),
         ]
     )
 
@@ -118,14 +146,27 @@ def test_trading_times_are_set_by_command(platform: Platform, control: dict[str,
     )
 
 
-def test_show_tells_what_is_set_and_that_nothing_is(platform: Platform, control: dict[str, Any]) -> None:
-    missing = httpx.Response(404, json={"code": "not_found", "detail": "no such control"})
-    platform.answers = [missing, httpx.Response(200, json=control)]
-    assert run("show", "BRK/B") == "BRK/B trades UTC (version 2)\n"
-    platform.answers = [httpx.Response(200, json=control | {"manually_disabled": False}), missing]
-    assert json.loads(run("show", "BRK/B", "--json"))["manually_disabled"] is False
-    platform.answers = [missing]
-    assert run("show", "BRK/B", code=1) == ""
+def test_everything_in_force_is_shown_by_scope_with_the_strictest_and_the_controls_of_the_symbol(
+    platform: Platform, control: dict[str, Any]
+) -> None:
+    account = RULE | {"scope": "ACCOUNT", "account_id": "a", "is_strictest": True, "parameters": {"quantity": "5"}}
+    unread = {"scope": "ACCOUNT", "account_id": "a", "code": "LATER", "mode": "HARD", "is_strictest": True}
+    body = {"data": [RULE, account, unread], "watched_only": True, "symbol_times": control}
+    platform.answers = [httpx.Response(200, json=body | {"symbol_control": control | {"manually_disabled": True}})]
+    said = run("effective", "BRK/B")
+    platform_part, account_part = said.split("ACCOUNT:")
+    assert platform_part.startswith("PLATFORM:")
+    assert ("yes" in platform_part, "yes" in account_part) == (False, True)
+    for words in ("cannot be read", "BRK/B is disabled (version 2)", "BRK/B trades UTC (version 2)", "only recorded"):
+        assert words in account_part
+    run("effective", "--organization")
+    assert json.loads(run("effective", "BRK/B", "--json"))["data"][1]["is_strictest"] is True
+    assert platform.sent[1][1] == "/v1/controls/effective?limit=100"
+
+
+def test_kinds_are_listed_with_their_parameters(platform: Platform) -> None:
+    platform.answers = [httpx.Response(200, json={"data": [KIND]})]
+    assert "value*, buffer_percent" in run("kinds")
 
 
 def test_a_symbol_of_a_market_tells_when_it_opens_and_no_zone(platform: Platform, control: dict[str, Any]) -> None:

@@ -15,6 +15,8 @@ from openbell.cli import app
 RUN = CliRunner(env={"OPENBELL_API_KEY": "key-1", "OPENBELL_ACCOUNT": "a", "NO_COLOR": None})
 UNTIL = datetime(2026, 11, 2, 21, tzinfo=UTC)
 RULE = "/v1/controls/rules/QTY_MAX"
+CHANGES = "/v1/controls/changes"
+WHERE = {"organization_id": "o", "scope": "ACCOUNT", "account_id": "a"}
 SWITCHES = "/v1/controls/switches"
 SYMBOL = "scope=SYMBOL&account_id=a&symbol=BRK%2FB"
 ACCOUNT = "scope=ACCOUNT&account_id=a"
@@ -37,7 +39,7 @@ class Platform:
 
 def answers(rule: dict[str, Any], switch: dict[str, Any]) -> list[httpx.Response]:
     who = {"principal_type": "USER", "principal_id": "olga", "changed_at": "2026-11-02T14:30:00Z"}
-    changes = [{"code": "QTY_MAX", "version": version, "after": rule, **who} for version in (2, 1)]
+    changes = [{**WHERE, "code": "QTY_MAX", "version": version, "after": rule, **who} for version in (2, 1)]
     pages = [{"data": [changes[0]], "next_cursor": "c", "last_cursor": "c"}, {"data": [changes[1]]}]
     bodies = [{"data": [rule]}, rule, rule, None, *pages, {"data": [switch]}, switch]
     return [httpx.Response(204) if body is None else httpx.Response(200, json=body) for body in bodies]
@@ -51,7 +53,7 @@ def test_both_clients_ask_for_the_same(rule: dict[str, Any], switch: dict[str, A
         options: Any = {"mode": "SHADOW", "on_missing": "DENY", "expires_at": UNTIL, "if_version": 1}
         assert client.set_rule("QTY_MAX", {"quantity": "9"}, reason="r", symbol="BRK/B", **options) == kept
         client.remove_rule("QTY_MAX", organization=True, reason="over", if_version=2)
-        assert [change.version for change in client.rule_history("QTY_MAX")] == [2, 1]
+        assert [change.version for change in client.control_changes("QTY_MAX")] == [2, 1]
         assert client.switch(account_id="b").status == "HALTED"
         halted = client.set_switch("HALTED", reason="a runaway", cancel_working=True)
 
@@ -61,7 +63,7 @@ def test_both_clients_ask_for_the_same(rule: dict[str, Any], switch: dict[str, A
             assert await client.rule("QTY_MAX", api_key_id="k") == kept
             assert await client.set_rule("QTY_MAX", {"quantity": "9"}, reason="r", symbol="BRK/B", **options) == kept
             await client.remove_rule("QTY_MAX", organization=True, reason="over", if_version=2)
-            assert [change.version async for change in client.rule_history("QTY_MAX")] == [2, 1]
+            assert [change.version async for change in client.control_changes("QTY_MAX")] == [2, 1]
             assert (await client.switch(account_id="b")).status == "HALTED"
             assert await client.set_switch("HALTED", reason="a runaway", cancel_working=True) == halted
 
@@ -71,7 +73,7 @@ def test_both_clients_ask_for_the_same(rule: dict[str, Any], switch: dict[str, A
     assert kept.terms is not None
     assert kept.terms.parameters == {"quantity": "500"}
     body = {"mode": "SHADOW", "parameters": {"quantity": "9"}, "reason": "r", "on_missing": "DENY"}
-    history = f"{RULE}/history?limit=100&{ACCOUNT}"
+    history = f"{CHANGES}?limit=100&code=QTY_MAX&{ACCOUNT}"
     assert (
         plain.sent
         == awaited.sent
@@ -173,13 +175,16 @@ def test_a_rule_is_set_shown_and_removed_by_command(platform: Platform, rule: di
 
 def test_history_is_shown_the_newest_first(platform: Platform, rule: dict[str, Any]) -> None:
     who = {"principal_type": "USER", "principal_id": "olga", "changed_at": "2026-11-02T14:30:00Z"}
-    removal = {"code": "QTY_MAX", "version": 3, "before": rule, "reason": "\x1b[2Jover", **who}
+    removal = {**WHERE, "code": "QTY_MAX", "version": 3, "before": rule, "reason": "\x1b[2Jover", **who}
     platform.answers = [httpx.Response(200, json={"data": [removal]})]
-    said = run("controls", "rules", "history", "QTY_MAX")
+    said = run("controls", "changes", "QTY_MAX")
     assert "removed" in said
     assert "\x1b" not in said
-    run("controls", "rules", "history", "SWITCH")
-    assert platform.sent[1][1] == f"{SWITCHES}/history?limit=100&{ACCOUNT}"
+    run("controls", "changes", "--all")
+    assert [path for _, path, *_ in platform.sent] == [
+        f"{CHANGES}?limit=100&code=QTY_MAX&{ACCOUNT}",
+        f"{CHANGES}?limit=100",
+    ]
 
 
 def test_an_account_is_halted_by_a_key_and_resumed_by_a_person(platform: Platform, switch: dict[str, Any]) -> None:
@@ -234,6 +239,6 @@ def test_a_version_that_is_not_there_any_more_is_to_be_read_again(platform: Plat
 def test_history_says_until_when_terms_were_set(platform: Platform, rule: dict[str, Any]) -> None:
     who = {"principal_type": "USER", "principal_id": "olga", "changed_at": "2026-11-02T14:30:00Z"}
     for_a_time = rule | {"in_force": rule["in_force"] | {"expires_at": "2026-11-02T15:00:00Z"}}
-    change = {"code": "QTY_MAX", "version": 3, "after": for_a_time, "reason": "once", **who}
+    change = {**WHERE, "code": "QTY_MAX", "version": 3, "after": for_a_time, "reason": "once", **who}
     platform.answers = [httpx.Response(200, json={"data": [change]})]
-    assert "until 2026-11-02 15:00:00Z" in run("controls", "rules", "history", "QTY_MAX")
+    assert "until 2026-11-02 15:00:00Z" in run("controls", "changes", "QTY_MAX")

@@ -255,7 +255,8 @@ async def test_a_lifted_halt_ends_and_asks_for_no_more_cancels(board: Switchboar
     assert record["lifted_at"] == lifted.updated_at
     assert await board.cancels() == []
     assert [event["reason"]["code"] for event in await events(board)] == ["HALTED", "RESUMED"]  # type: ignore[index]
-    assert (await board.report()).halts == []
+    (report,) = await board.reports()
+    assert (report.halt.lifted_at, report.account) == (lifted.updated_at, None)
 
 
 async def test_a_halt_lifted_and_set_again_between_two_sweeps_is_two_halts(board: Switchboard) -> None:
@@ -306,7 +307,9 @@ async def test_where_rules_are_only_watched_a_halt_cancels_nothing(board: Switch
     await board.halt()
     await board.sweep()
     assert await board.cancels() == []
-    assert (await board.report()).quietness.is_watched_only
+    (report,) = await board.reports()
+    assert report.account is not None
+    assert report.account.quietness.is_watched_only
 
 
 async def test_an_order_that_may_be_sent_because_it_reduces_is_not_cancelled(board: Switchboard) -> None:

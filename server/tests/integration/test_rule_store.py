@@ -139,13 +139,15 @@ async def test_versions_go_on_after_a_rule_was_removed_and_its_history_has_every
     again = await save(pool, tenant, terms(7), reason="again")
     assert again is not None
     assert (again.version, again.created_at) == (3, again.updated_at)
-    changes = await store.history(where, CODE, None, 10)
+    wanted = RuleFilter(organization_id=where.organization_id, scope=where.scope, subject=where.subject, code=CODE)
+    numbered = await store.list_changes(wanted, None, 10)
+    changes = [change for _, change in numbered]
     told = [(change.version, change.before, change.after, change.reason) for change in changes]
     first = changes[2].after
     assert first is not None
     assert first.terms == terms(5)
     assert told == [(3, None, again, "again"), (2, first, None, "not needed"), (1, None, first, "first")]
-    assert [change.version for change in await store.history(where, CODE, 3, 1)] == [2]
+    assert await store.list_changes(wanted, numbered[0][0], 1) == [numbered[1]]
     assert {change.principal for change in changes} == {("API_KEY", tenant.principal.id)}
 
 
@@ -204,7 +206,8 @@ async def test_plain_terms_end_an_override(pool: Pool, tenant: Tenant) -> None:
 async def test_an_override_that_would_be_over_is_refused_and_not_kept(pool: Pool, tenant: Tenant) -> None:
     with pytest.raises(InvalidCommand, match="expires_at must be later than now"):
         await save(pool, tenant, Override(terms=terms(9), expires_at=await database_now(pool)))
-    assert await PostgresRuleStore(pool).history(address(tenant, Scope.ACCOUNT), CODE, None, 10) == []
+    every = RuleFilter(organization_id=tenant.account.organization_id)
+    assert await PostgresRuleStore(pool).list_changes(every, None, 10) == []
 
 
 @pytest.mark.parametrize("scope", list(Scope))

@@ -332,6 +332,7 @@ LOOKING_UP = {
     "events.list_followed",
     "organizations.read_organization",
     "control_rules.organization_standing",
+    "rule_books.organization_of_book",
     "operators.find_organization_of_account_across_organizations",
     "operators.find_organization_of_key_across_organizations",
     "operators.list_accounts_across_organizations",

@@ -19,7 +19,7 @@ from uuid import UUID
 import asyncpg
 import httpx
 
-from openbell import AsyncClient, Halt, HaltReport, Limit
+from openbell import AsyncClient, HaltReport, Limit
 from openbell_server.adapters.postgres.operators.halt_operators import PostgresHaltOperators
 from openbell_server.adapters.postgres.operators.operators import operator_store
 from openbell_server.application.execution.execute_action import DOOR_SECONDS
@@ -220,7 +220,7 @@ async def _halt_and_follow(stage: Stage, one: Round, seconds: float) -> Seen:
         for place, account in enumerate(stage.accounts):
             report = await stage.callers[place % len(stage.callers)].halt_report(account)
             seen.asked, seen.reports[account] = seen.asked + 1, report
-            seen.since[account] = max(halt.since for halt in report.halts)
+            seen.since[account] = report.since
             if report.no_working_orders:
                 seen.said += 1
                 # Read after the answer: what works now worked then, since nothing new can begin.
@@ -273,7 +273,7 @@ async def _show(figures: Figures, stage: Stage, one: Round, seen: Seen) -> None:
         and row["send_started_at"] > seen.since[row["account_id"]]
         for row in rows
     )
-    name, halts = one.scope, [halt for report in seen.reports.values() for halt in report.halts]
+    name, halts = one.scope, [*seen.reports.values()]
     figures.exactly(f"{name}: doors opened after the halt", late, 0)
     figures.exactly(f"{name}: doors opened after it by the report", sum(h.doors_opened_after or 0 for h in halts), 0)
     listed = {client_order_id(ActionId(UUID(c.action_id))) for h in halts for c in h.in_flight_commands}
@@ -313,7 +313,7 @@ def _at_least(figures: Figures, figure: str, value: int, bar: int) -> None:
         figures.shown(figure, value)
 
 
-def _sum(halts: Sequence[Halt], figure: str) -> int:
+def _sum(halts: Sequence[HaltReport], figure: str) -> int:
     return sum(getattr(halt.cancels, figure) for halt in halts)
 
 

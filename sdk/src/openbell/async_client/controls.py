@@ -3,8 +3,11 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, Unpack
 
+import msgspec
+
 from openbell.async_client.calls import AsyncCalls
 from openbell.controls.backtests import Backtest, BacktestOptions, backtest_request
+from openbell.controls.effective import ControlKind, EffectiveControls
 from openbell.controls.halts import HaltReport
 from openbell.controls.rule_requests import (
     RemoveOptions,
@@ -17,15 +20,52 @@ from openbell.controls.rule_requests import (
     symbol_path,
 )
 from openbell.controls.rules import Rule, RuleChange, Switch
+from openbell.errors import NotFound
 from openbell.models import PageOf, SymbolControl, SymbolTime
-from openbell.requests import Request, change, if_match, narrowed, page, path_of, text_of, without_none
+from openbell.requests import (
+    PAGE_LIMIT,
+    Request,
+    change,
+    following_page,
+    if_match,
+    narrowed,
+    page,
+    path_of,
+    text_of,
+    without_none,
+)
 
+_EFFECTIVE: Final = path_of("controls", "effective")
 _RULES: Final = path_of("controls", "rules")
 _SWITCHES: Final = path_of("controls", "switches")
 
 
 class AsyncControlCalls(AsyncCalls):
     """Set and read controls. Rules and switches take one scope: see RuleScope."""
+
+    async def effective_controls(
+        self,
+        symbol: str | None = None,
+        *,
+        account_id: str | None = None,
+        api_key_id: str | None = None,
+        organization: bool = False,
+    ) -> EffectiveControls:
+        """Read every rule and switch in force for a symbol, for an account with its symbols, or for the organization.
+
+        Also those of the platform; those of an API key if it is named. For a symbol also its controls.
+        """
+        account = None if organization else self._connection.account(account_id)
+        request = page(_EFFECTIVE, account_id=account, symbol=symbol, api_key_id=api_key_id)
+        found = await self._session.fetch(request, EffectiveControls)
+        while (following := following_page(request, found.next_cursor)) is not None:
+            further = await self._session.fetch(following, EffectiveControls)
+            found = msgspec.structs.replace(further, data=(*found.data, *further.data))
+        return found
+
+    async def control_kinds(self) -> tuple[ControlKind, ...]:
+        """Read every kind of rule: what it refuses, its parameters, and where it can be set."""
+        return (await self._session.get(PageOf[ControlKind], path_of("controls", "kinds"))).data
 
     async def rules(self, **scope: Unpack[RuleScope]) -> tuple[Rule, ...]:
         """Read every rule of a scope, with the terms in force."""
@@ -65,10 +105,14 @@ class AsyncControlCalls(AsyncCalls):
         request = Request("DELETE", _rule(code), parameters)
         await self._session.request(if_match(request, options.get("if_version")))
 
-    def rule_history(self, code: str, **scope: Unpack[RuleScope]) -> AsyncIterator[RuleChange]:
-        """List every change of a rule, the newest first."""
-        request = narrowed(page(_rule(code, "history")), scope_parameters(self._connection, scope))
-        return self._session.items(request, PageOf[RuleChange])
+    def control_changes(self, code: str | None = None, **scope: Unpack[RuleScope]) -> AsyncIterator[RuleChange]:
+        """List every change of the rules and the switch of a scope, the newest first; of one `code` if it is named."""
+        request = page(path_of("controls", "changes"), code=code)
+        return self._session.items(narrowed(request, scope_parameters(self._connection, scope)), PageOf[RuleChange])
+
+    def all_control_changes(self, code: str | None = None) -> AsyncIterator[RuleChange]:
+        """List the changes of every scope of the organization, the newest first."""
+        return self._session.items(page(path_of("controls", "changes"), code=code), PageOf[RuleChange])
 
     async def switch(self, **scope: Unpack[RuleScope]) -> Switch:
         """Read the switch of one scope. The switch of a wider scope may be stricter."""
@@ -93,11 +137,6 @@ class AsyncControlCalls(AsyncCalls):
             change("PUT", _SWITCHES, body, parameters=parameters, if_version=version), Switch
         )
 
-    def switch_history(self, **scope: Unpack[RuleScope]) -> AsyncIterator[RuleChange]:
-        """List every change of a switch, the newest first."""
-        request = narrowed(page(f"{_SWITCHES}/history"), scope_parameters(self._connection, scope))
-        return self._session.items(request, PageOf[RuleChange])
-
     async def backtest(self, rules: Sequence[Mapping[str, Any]], **options: Unpack[BacktestOptions]) -> Backtest:
         """Count what rules would have refused of the recorded commands; nothing is changed.
 
@@ -106,9 +145,23 @@ class AsyncControlCalls(AsyncCalls):
         """
         return await self._session.fetch(backtest_request(self._connection, rules, options), Backtest)
 
-    async def halt_report(self, account_id: str | None = None) -> HaltReport:
-        """Read the halts of the account, their effect, and whether the broker confirms that no order is working."""
-        return await self._session.get(HaltReport, self._connection.path(account_id, "halt-report"))
+    def halt_reports(self, account_id: str | None = None) -> AsyncIterator[HaltReport]:
+        """List the reports of all halts of the account, the newest first, also of those that ended."""
+        return self._session.items(self._halt_reports(account_id), PageOf[HaltReport])
+
+    async def halt_report(self, account_id: str | None = None, *, report_id: str | None = None) -> HaltReport:
+        """Read the report of the newest halt, or the one with this id. Raises NotFound if there is none."""
+        if report_id is None:
+            for newest in (await self._session.fetch(self._halt_reports(account_id, 1), PageOf[HaltReport])).data:
+                return newest
+            raise NotFound(code="not_found", status=404, detail="the account was never halted")
+        async for report in self.halt_reports(account_id):
+            if report.id == report_id:
+                return report
+        raise NotFound(code="not_found", status=404, detail="the account has no such halt report")
+
+    def _halt_reports(self, account_id: str | None, limit: int = PAGE_LIMIT) -> Request:
+        return page(path_of("halt-reports"), limit=limit, account_id=self._connection.account(account_id))
 
     async def set_symbol_control(
         self, symbol: str, *, disabled: bool, reason: str | None = None, account_id: str | None = None
@@ -118,19 +171,11 @@ class AsyncControlCalls(AsyncCalls):
         path = symbol_path(self._connection, symbol, account_id)
         return await self._session.fetch(change("PUT", path, body), SymbolControl)
 
-    async def symbol_control(self, symbol: str, *, account_id: str | None = None) -> SymbolControl:
-        """Read whether a symbol is disabled. Raises NotFound if that was never set."""
-        return await self._session.get(SymbolControl, symbol_path(self._connection, symbol, account_id))
-
     async def patch_symbol_time(self, symbol: str, **options: Unpack[TimeOptions]) -> SymbolTime:
         """Change when a symbol may be traded. Fields that are left out stay; `clear` names fields to remove."""
         path = symbol_path(self._connection, symbol, options.get("account_id"), "time")
         return await self._session.fetch(change("PATCH", path, without_none(options, "account_id")), SymbolTime)
 
-    async def symbol_time(self, symbol: str, *, account_id: str | None = None) -> SymbolTime:
-        """Read when a symbol may be traded. Raises NotFound if that was never set."""
-        return await self._session.get(SymbolTime, symbol_path(self._connection, symbol, account_id, "time"))
 
-
-def _rule(code: str, *below: str) -> str:
-    return path_of("controls", "rules", code, *below)
+def _rule(code: str) -> str:
+    return path_of("controls", "rules", code)

@@ -56,7 +56,7 @@ app.command("me")(operations.me)
 app.command("overview")(orders.overview)
 app.command("halt")(rules.halt)
 app.command("resume")(rules.resume)
-app.command("halt-report")(halts.show_halt_report)
+app.command("halt-report")(halts.show_halt_reports)
 app.command("watch")(watch.watch)
 
 

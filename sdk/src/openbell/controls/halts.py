@@ -28,13 +28,39 @@ class HaltCancels(Record, frozen=True, kw_only=True):
     last_confirmed_at: datetime | None = None
 
 
-class Halt(Record, frozen=True, kw_only=True):
-    """A switch that stops an account or a part of it, and its effect on commands in its scope."""
+class HaltedOrder(Record, frozen=True, kw_only=True):
+    """An order that is or may be at the broker."""
 
+    intent_id: str
+    symbol: str
+    status: str
+    in_doubt: bool
+    updated_at: datetime
+
+
+class HaltedAccount(Record, frozen=True, kw_only=True):
+    """What is or may be open on the account now."""
+
+    as_of: datetime
+    open_orders: int
+    in_doubt: int
+    queued: int
+    orders: tuple[HaltedOrder, ...]
+    external_open_orders: int
+    external_orders: tuple[str, ...]
+
+
+class HaltReport(Record, frozen=True, kw_only=True):
+    """A switch that stopped an account or a part of it, and its effect on commands in its scope."""
+
+    id: str
+    account_id: str
     scope: str
     status: str
     version: int
     since: datetime
+    # None while it is in force.
+    until: datetime | None = None
     cancel_working: bool
     principal_type: str
     # An operator of the platform has no id here.
@@ -49,35 +75,18 @@ class Halt(Record, frozen=True, kw_only=True):
     in_flight: int
     in_flight_commands: tuple[InFlightCommand, ...]
     cancels: HaltCancels
-    symbol: str | None = None
-    api_key_id: str | None = None
-    reason: str | None = None
-
-
-class HaltedOrder(Record, frozen=True, kw_only=True):
-    """An order that is or may be at the broker."""
-
-    intent_id: str
-    symbol: str
-    status: str
-    in_doubt: bool
-    updated_at: datetime
-
-
-class HaltReport(Record, frozen=True, kw_only=True):
-    """The halts of an account and their effect."""
-
-    account_id: str
-    as_of: datetime
     # True only if the broker confirmed it; None if it is not known. If it is not True, `why` has the reason.
     no_working_orders: bool | None
     why: str | None = None
-    # The time up to which the broker's list of orders was read.
+    # When the broker's list was last read; after the halt, when it was first read with no order of ours open.
     compared_at: datetime | None = None
-    halts: tuple[Halt, ...]
-    open_orders: int
-    in_doubt: int
-    queued: int
-    orders: tuple[HaltedOrder, ...]
-    external_open_orders: int
-    external_orders: tuple[str, ...]
+    symbol: str | None = None
+    api_key_id: str | None = None
+    reason: str | None = None
+    # Only while it is in force.
+    account: HaltedAccount | None = None
+
+    @property
+    def place(self) -> str:
+        """Scope and symbol or key as one text."""
+        return " ".join(filter(None, (self.scope, self.symbol, self.api_key_id)))

@@ -46,8 +46,8 @@ class Rule(Placed, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class RuleChange(Record, frozen=True, kw_only=True):
-    """One change of a rule; before is None if it was not set, after is None if it was removed."""
+class RuleChange(Placed, frozen=True, kw_only=True):
+    """One change of a rule or switch; before is None if it was not set, after is None if it was removed."""
 
     code: str
     version: int

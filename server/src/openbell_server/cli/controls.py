@@ -86,7 +86,7 @@ def remove(
 @app.command()
 def history(code: CodeArgument, limit: RowLimit = 50, as_json: AsJson = False) -> None:
     """List the changes of a rule of the platform, newest first: who, when, why, and the terms."""
-    changes = _act(lambda store, address, _: store.history(address, code, None, limit))
+    found = _act(lambda store, address, _: store.list_changes(_all_at(address, code), None, limit))
     rows = [
         {
             "changed_at": _time(change.changed_at, as_json=as_json),
@@ -96,7 +96,7 @@ def history(code: CodeArgument, limit: RowLimit = 50, as_json: AsJson = False) -
             "by": " ".join(change.principal),
             "reason": change.reason,
         }
-        for change in changes
+        for _, change in found
     ]
     show_list("changes", rows, CHANGE_COLUMNS, as_json=as_json)
 
@@ -115,10 +115,10 @@ def _act(act: "Callable[[PostgresRuleStore, Address, Principal], Awaitable[T]]",
         raise OperatorError(f"Nothing was changed: {problem.detail}.") from problem
 
 
-def _all_at(address: "Address") -> "RuleFilter":
+def _all_at(address: "Address", code: str | None = None) -> "RuleFilter":
     from openbell_server.application.controls.ports.rules import RuleFilter
 
-    return RuleFilter(organization_id=address.organization_id, scope=address.scope)
+    return RuleFilter(organization_id=address.organization_id, scope=address.scope, code=code)
 
 
 def _wanted(code: str, parameters: str, mode: str, on_missing: str, expires_at: str) -> "RuleTerms | Override":

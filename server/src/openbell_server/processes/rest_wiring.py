@@ -61,7 +61,8 @@ from openbell_server.application.access.reads_at_once import ReadsAtOnce
 from openbell_server.application.access.set_fault_plan import SetFaultPlan
 from openbell_server.application.controls.backtest_rules import BacktestRules
 from openbell_server.application.controls.check_command import CheckCommand
-from openbell_server.application.controls.read_halt_report import ReadHaltReport
+from openbell_server.application.controls.read_effective_controls import ReadEffectiveControls
+from openbell_server.application.controls.read_halt_reports import ReadHaltReports
 from openbell_server.application.controls.set_reference_prices import SetReferencePrices
 from openbell_server.application.controls.set_rules import SetRules
 from openbell_server.application.controls.set_symbol_controls import SetSymbolControls
@@ -102,7 +103,9 @@ from openbell_server.transport.rest.access.users import user_route
 from openbell_server.transport.rest.app import build_app
 from openbell_server.transport.rest.controls.backtest import backtest_route
 from openbell_server.transport.rest.controls.calendars import calendar_routes
+from openbell_server.transport.rest.controls.effective import effective_route
 from openbell_server.transport.rest.controls.halt_reports import halt_report_route
+from openbell_server.transport.rest.controls.kinds import kinds_route
 from openbell_server.transport.rest.controls.reference_prices import reference_routes
 from openbell_server.transport.rest.controls.rules import rule_routes
 from openbell_server.transport.rest.controls.symbol_controls import control_routes
@@ -261,11 +264,15 @@ def _control_routes(given: RestDependencies, shared: _Stores) -> list[Controller
 
     return [
         *calendar_routes(enter, *calendars, ids.now),
-        control_routes(enter, symbol_controls(pool), symbol_controls(shared.commands)),
-        halt_report_route(enter, ReadHaltReport(accounts, PostgresHaltReports(pool))),
+        control_routes(enter, symbol_controls(shared.commands)),
+        effective_route(
+            enter, ReadEffectiveControls(rules(pool), symbol_controls(pool), books, DatabaseClock(pool).now)
+        ),
+        halt_report_route(enter, ReadHaltReports(accounts, PostgresHaltReports(pool), given.cursor_key)),
         backtest_route(
             enter, BacktestRules(accounts, books, history, BROKERS, *calendars, given.caps["backtests_at_once"])
         ),
+        kinds_route(enter),
         *rule_routes(enter, rules(pool), rules(shared.commands)),
         *reference_routes(enter, prices),
     ]

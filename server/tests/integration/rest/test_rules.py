@@ -32,13 +32,15 @@ RULE_FIELDS = {
 }
 
 
-READS = ("rules", "rules/QTY_MAX", "rules/QTY_MAX/history", "switches", "switches/history")
+READS = ("rules", "rules/QTY_MAX", "changes", "switches")
 
 
-def rule_of(
-    tenant: Tenant, scope: Scope = Scope.ACCOUNT, code: str = "QTY_MAX", below: str = "", **query: object
-) -> str:
-    return control_path(f"rules/{code}{below}", tenant, scope, **query)
+def rule_of(tenant: Tenant, scope: Scope = Scope.ACCOUNT, code: str = "QTY_MAX", **query: object) -> str:
+    return control_path(f"rules/{code}", tenant, scope, **query)
+
+
+def changes_of(tenant: Tenant, scope: Scope = Scope.ACCOUNT, **query: object) -> str:
+    return control_path("changes", tenant, scope, **query)
 
 
 def wanted(quantity: object = "5", **more: object) -> dict[str, object]:
@@ -99,13 +101,10 @@ async def test_what_is_answered_is_what_the_document_says(api: RestApi, tenant: 
         await put(api, tenant, wanted(), rule, {"if-match": '"7"'}),
         await put(api, tenant, {}, rule),
         await put(api, tenant, halt, switch),
-        *[
-            await get(api, tenant, control_path(below, tenant, scope))
-            for below in ("rules", "switches", "switches/history")
-        ],
+        *[await get(api, tenant, control_path(below, tenant, scope)) for below in ("rules", "switches", "changes")],
         await get(api, tenant, rule),
         await api.client.delete(rule, headers=as_user(tenant)),
-        await get(api, tenant, rule_of(tenant, scope, below="/history")),
+        await get(api, tenant, changes_of(tenant, scope, code="QTY_MAX")),
         await get(api, tenant, rule),
         await api.client.delete(rule, headers=as_user(tenant)),
     ]
@@ -145,7 +144,7 @@ async def test_a_body_that_is_no_rule_is_refused_and_changes_nothing(
 ) -> None:
     told = problem(await put(api, tenant, body), 422, "invalid_command")
     assert [found[: len(pointer)] for found in pointers(told)] == [pointer]
-    assert (await get(api, tenant, rule_of(tenant, below="/history"))).json()["data"] == []
+    assert (await get(api, tenant, changes_of(tenant))).json()["data"] == []
 
 
 @pytest.mark.parametrize("code", ["NO_SUCH", "SWITCH", "SYMBOL_DISABLED", "qty_max"])
@@ -154,7 +153,6 @@ async def test_a_code_that_nobody_may_set_is_not_found(api: RestApi, tenant: Ten
     for answer in (
         await put(api, tenant, wanted(), path),
         await get(api, tenant, path),
-        await get(api, tenant, rule_of(tenant, code=code, below="/history")),
         await api.client.delete(path, headers=as_user(tenant)),
     ):
         assert "QTY_MAX" in str(problem(answer, 404, "not_found")["detail"])
@@ -207,14 +205,46 @@ async def test_an_override_applies_until_it_expires_and_then_the_rule_is_as_befo
 async def test_history_tells_every_change_the_newest_first_page_by_page(api: RestApi, tenant: Tenant) -> None:
     bodies = [(await put(api, tenant, wanted(str(n), reason=f"because {n}"))).json() for n in (1, 2, 3)]
     await api.client.delete(rule_of(tenant, reason="over"), headers=as_user(tenant))
-    changes, _ = await api.read_pages(rule_of(tenant, below="/history"), as_user(tenant), 3)
+    changes, _ = await api.read_pages(changes_of(tenant, code="QTY_MAX"), as_user(tenant), 3)
     assert [(change["version"], change["reason"]) for change in changes] == [
         *((4, "over"), (3, "because 3"), (2, "because 2"), (1, "because 1")),
     ]
     assert [change.get("after") for change in changes] == [None, *reversed(bodies)]
     assert [change.get("before") for change in changes] == [*reversed(bodies), None]
-    problem(await get(api, tenant, rule_of(tenant, below="/history"), next_cursor="x"), 400, "invalid_cursor")
-    assert len((await get(api, tenant, rule_of(tenant, below="/history"), limit=2)).json()["data"]) == 2
+    problem(await get(api, tenant, changes_of(tenant), next_cursor="x"), 400, "invalid_cursor")
+    assert len((await get(api, tenant, changes_of(tenant), limit=2)).json()["data"]) == 2
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_a_change_has_what_the_response_to_it_had(api: RestApi, tenant: Tenant, scope: Scope) -> None:
+    body = (await put(api, tenant, wanted(), rule_of(tenant, scope))).json()
+    (change,) = (await get(api, tenant, changes_of(tenant, scope))).json()["data"]
+    assert (change["after"], change["changed_at"], change["scope"]) == (body, body["updated_at"], scope)
+
+
+async def test_changes_are_of_rules_and_switches_at_every_scope_and_each_parameter_narrows_them(
+    api: RestApi, tenant: Tenant, pool: Pool
+) -> None:
+    for scope in SCOPES:
+        await put(api, tenant, wanted(), rule_of(tenant, scope))
+        await put(api, tenant, {"status": "HALTED", "reason": "r"}, control_path("switches", tenant, scope))
+    account, key, path = str(tenant.account.id), tenant.principal.id, "/v1/controls/changes"
+    changes, _ = await api.read_pages(path, as_user(tenant), 3)
+    newest = [(scope, code) for scope in reversed(SCOPES) for code in ("SWITCH", "QTY_MAX")]
+    assert [(each["scope"], each["code"]) for each in changes] == newest
+    for query, scopes in (
+        ({"code": "SWITCH"}, [*reversed(SCOPES)]),
+        ({"code": "QTY_MAX", "account_id": account}, [Scope.SYMBOL, Scope.ACCOUNT]),
+        ({"code": "QTY_MAX", "account_id": account, "symbol": "aapl"}, [Scope.SYMBOL]),
+        ({"code": "QTY_MAX", "scope": Scope.ORGANIZATION}, [Scope.ORGANIZATION]),
+        ({"api_key_id": key}, [Scope.KEY, Scope.KEY]),
+    ):
+        found = (await get(api, tenant, path, **query)).json()["data"]
+        assert [each["scope"] for each in found] == scopes, query
+    problem(await get(api, tenant, path, code="NO_SUCH"), 400, "invalid_parameter")
+    _, live = await a_key(pool, tenant.account.organization_id, Environment.LIVE, frozenset({"control:read"}))
+    found = (await api.client.get(path, headers={"x-api-key": live})).json()["data"]
+    assert {each["scope"] for each in found} == {"ORGANIZATION"}
 
 
 async def test_rules_are_kept_without_a_reason_for_their_removal_but_not_with_an_unreadable_one(
@@ -347,4 +377,5 @@ async def test_a_query_that_names_no_place_is_refused_with_the_parameter(
         await api.client.put("/v1/controls/switches", params=query, json={}, headers=as_user(tenant)),
     ]
     for answer in answers:
-        assert pointers(problem(answer, 400, "invalid_parameter")) == [pointer]
+        told = problem(answer, 400, "invalid_parameter")
+        assert (pointers(told), "PLATFORM" in str(told["detail"])) == ([pointer], False)

@@ -49,7 +49,7 @@ async def test_a_switch_is_active_until_it_is_set_and_has_its_history(
     assert (await shown(api, tenant, scope)) == body
     lifted = (await set_switch(api, tenant, "ACTIVE", scope=scope, reason="fixed")).json()
     assert (lifted["status"], lifted["cancel_working"], lifted["version"]) == ("ACTIVE", False, 2)
-    changes, _ = await api.read_pages(control_path("switches/history", tenant, scope), as_user(tenant), 1)
+    changes, _ = await api.read_pages(control_path("changes", tenant, scope, code="SWITCH"), as_user(tenant), 1)
     assert [(change["version"], change["reason"]) for change in changes] == [(2, "fixed"), (1, "a runaway strategy")]
     assert (await api.client.get(control_path("rules", tenant, scope), headers=as_user(tenant))).json()["data"] == []
 

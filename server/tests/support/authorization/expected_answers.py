@@ -64,6 +64,7 @@ def expected(cell: Cell) -> Answer:
         "list brokers": _everybodys,
         "list calendars": _everybodys,
         "list sessions": _everybodys,
+        "list control kinds": _everybodys,
         "validate key": _validation,
         "look up organization": _lookup,
         "delete me": _deletion,

@@ -78,6 +78,7 @@ _ACCOUNTS, _ACCOUNT = "/v1/accounts", "/v1/accounts/{account_id}"
 _CREDENTIAL = "/v1/accounts/{account_id}/credentials"
 _INTENTS = "/v1/accounts/{account_id}/intents"
 _SYMBOL = "/v1/controls/accounts/{account_id}/symbols/{symbol}"
+_EFFECTIVE = "/v1/controls/effective"
 _KEYS = "/v1/api-keys"
 _WEBHOOKS, _WEBHOOK = "/v1/webhooks", "/v1/webhooks/{webhook_id}"
 _ORGANIZATION = frozenset({Object.DISABLED_ORGANIZATION})
@@ -172,9 +173,8 @@ def _rule_rows(whose: str, place: str, objects: tuple[Object, ...], *, by_keys: 
     for name, path in (
         (f"list {whose} rules", "/rules"),
         (f"show {whose} rule", "/rules/{code}"),
-        (f"{whose} rule history", "/rules/{code}/history"),
         (f"list {whose} switches", "/switches"),
-        (f"{whose} switch history", "/switches/history"),
+        (f"changes of {whose}", "/changes"),
     ):
         yield replace(read, name=name, route=f"GET /v1/controls{path}?{place}")
     write = replace(_control_write("", ""), objects=objects)
@@ -248,6 +248,15 @@ ROWS = (
         user=_only(),
         service=_only(),
     ),
+    Row(
+        name="list control kinds",
+        route="GET /v1/controls/kinds",
+        success=200,
+        objects=NO_OBJECT,
+        api_key=_only(),
+        user=_only(),
+        service=_only(),
+    ),
     _account_write("create account", f"POST {_ACCOUNTS}", 201, NO_OBJECT),
     _account_read("list accounts", f"GET {_ACCOUNTS}", NO_OBJECT),
     _account_read("show account", f"GET {_ACCOUNT}", ACCOUNTS),
@@ -286,9 +295,11 @@ ROWS = (
     _control_write("put control", f"PUT {_SYMBOL}"),
     _control_write("patch time control", f"PATCH {_SYMBOL}/time"),
     _control_read("evaluate", "POST /v1/controls/evaluate"),
-    _control_read("show control", f"GET {_SYMBOL}"),
-    _control_read("show time control", f"GET {_SYMBOL}/time"),
-    _control_read("halt report", f"GET {_ACCOUNT}/halt-report"),
+    replace(_control_read("controls of organization", f"GET {_EFFECTIVE}"), objects=NO_OBJECT),
+    _control_read("controls of account", f"GET {_EFFECTIVE}?account_id={{account_id}}"),
+    _control_read("controls of symbol", f"GET {_EFFECTIVE}?account_id={{account_id}}&symbol={{symbol}}"),
+    replace(_control_read("controls of key", f"GET {_EFFECTIVE}?api_key_id={{api_key_id}}"), objects=KEYS),
+    _control_read("halt reports", "GET /v1/halt-reports?account_id={account_id}"),
     _control_read("backtest", "POST /v1/controls/backtest"),
     *_rule_rows("organization", "scope=ORGANIZATION", NO_OBJECT, by_keys=False),
     *_rule_rows("account", "scope=ACCOUNT&account_id={account_id}", ACCOUNTS, by_keys=True),

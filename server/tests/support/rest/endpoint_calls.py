@@ -12,6 +12,8 @@ PRICE: Final = GivenPrice(broker="paper", symbol="AAPL", price=1)  # type: ignor
 
 # How a client calls it, and the words of a command that does.
 CALLS: Final[dict[str, tuple[Call, list[str]]]] = {
+    "listEffectiveControls": (lambda c: c.effective_controls("AAPL"), ["controls", "effective", "AAPL"]),
+    "listControlKinds": (lambda c: c.control_kinds(), ["controls", "kinds"]),
     "listRules": (lambda c: c.rules(symbol="AAPL"), ["controls", "rules", "list", "--symbol", "AAPL"]),
     "showRule": (
         lambda c: c.rule("QTY_MAX", organization=True),
@@ -25,13 +27,12 @@ CALLS: Final[dict[str, tuple[Call, list[str]]]] = {
         lambda c: c.remove_rule("QTY_MAX", api_key_id="k"),
         ["controls", "rules", "remove", "QTY_MAX", "--api-key-id", "k"],
     ),
-    "listRuleChanges": (lambda c: c.rule_history("QTY_MAX"), ["controls", "rules", "history", "QTY_MAX"]),
     "listSwitches": (lambda c: c.switch(), ["controls", "switch", "show"]),
     "putSwitch": (
         lambda c: c.set_switch("HALTED", reason="r"),
         ["controls", "switch", "set", "HALTED", "--reason", "r"],
     ),
-    "listSwitchChanges": (lambda c: c.switch_history(), ["controls", "rules", "history", "SWITCH"]),
+    "listControlChanges": (lambda c: c.control_changes("SWITCH"), ["controls", "changes", "SWITCH"]),
     "showMe": (lambda c: c.operations.me(), ["me"]),
     "listBrokers": (lambda c: c.brokers(), ["brokers"]),
     "listCalendars": (lambda c: c.calendars(), ["calendars"]),
@@ -74,13 +75,11 @@ CALLS: Final[dict[str, tuple[Call, list[str]]]] = {
         lambda c: c.set_symbol_control("AAPL", disabled=True, reason="r"),
         ["controls", "disable", "AAPL", "--reason", "r"],
     ),
-    "showSymbolControl": (lambda c: c.symbol_control("AAPL"), ["controls", "show", "AAPL"]),
     "patchSymbolTime": (
         lambda c: c.patch_symbol_time("AAPL", timezone="UTC"),
         ["controls", "window", "AAPL", "--timezone", "UTC"],
     ),
-    "showSymbolTime": (lambda c: c.symbol_time("AAPL"), ["controls", "show", "AAPL"]),
-    "showHaltReport": (lambda c: c.halt_report(), ["halt-report"]),
+    "listHaltReports": (lambda c: c.halt_reports(), ["halt-report"]),
     "backtestRules": (lambda c: c.backtest(RULES), ["controls", "backtest", "--rules", "{folder}/rules.json"]),
     "putReferencePrices": (
         lambda c: c.give_references([PRICE]),

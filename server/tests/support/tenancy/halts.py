@@ -83,14 +83,16 @@ class Switchboard:
     async def sweep(self) -> None:
         await self.enacting().sweep(ALL_SLOTS)
 
-    async def report(self) -> HaltReport:
+    async def reports(self) -> list[HaltReport]:
+        """Of every halt, the newest first."""
         account = self.harness.tenant.account
-        return await PostgresHaltReports(self.harness.pool).halt_report(account.organization_id, account.id)
+        store = PostgresHaltReports(self.harness.pool)
+        return [report for _, report in await store.list_reports(account.organization_id, account.id, None, 100)]
 
     async def told(self) -> tuple[Halt, HaltFigures, list[InFlight]]:
         """What the report says of the only halt."""
-        ((halt, figures, in_flight),) = (await self.report()).halts
-        return halt, figures, [*in_flight]
+        (report,) = await self.reports()
+        return report.halt, report.figures, [*report.in_flight]
 
     async def cancels(self) -> list[dict[str, Any]]:
         rows = await self.harness.pool.fetch(

@@ -14,9 +14,9 @@ def values_of_rules(now: datetime) -> dict[str, Any]:
         | {"beyond": UUID(int=2**128 - 1), "looked_at_max": 100, "of_account": None, "count_max": 10, "skipped": 0}
         | {"switches": None}
         | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
-        | {"before_version": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
-        | {"halted_at": now - timedelta(hours=1), "of_key": None, "of_operation": None}
-        | {"of_principal": None}
+        | {"before_no": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
+        | {"halted_at": now - timedelta(hours=1), "lifted_at": None, "of_key": None, "of_operation": None}
+        | {"first_event": 0, "last_event": None, "first_action": 0, "last_action": None, "of_principal": None}
         | _values_of_what_is_counted(now)
         | _values_of_the_record()
     )

@@ -1,16 +1,18 @@
 """Parameters of rules as people write them: what is taken, and that a refusal shows what would be."""
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.controls.catalogue import CATALOGUE
 from openbell_server.domain.controls.evaluate import evaluate
-from openbell_server.domain.controls.facts import Facts, Gate
+from openbell_server.domain.controls.facts import STATEFUL, Facts, Gate
 from openbell_server.domain.controls.kinds.exposure import OpenOrders, Per
-from openbell_server.domain.controls.kinds.increments import Step
+from openbell_server.domain.controls.kinds.increments import Tick
 from openbell_server.domain.controls.kinds.lists import SYMBOLS_SHOWN_MAX, ListKind, Sides, SymbolList
 from openbell_server.domain.controls.kinds.prices import Collar, OrderValue
 from openbell_server.domain.controls.kinds.repeats import SubmitRate, Window
@@ -20,8 +22,9 @@ from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import Symbol, canonical_symbol, share_class_symbol
 from openbell_server.domain.orders.order_terms import OrderSide
 from support.builders.control_cases import CASES
-from support.builders.control_commands import NOW, SPELLINGS, a_book, a_rule, asks, spelled_around
+from support.builders.control_commands import NOW, SPELLINGS, Case, a_book, a_rule, asks, spelled_around
 
+PAGE = Path(__file__).parents[4] / "docs" / "control-kinds.md"
 VALUE = {"value": "1", "currency": "USD"}
 COLLAR = {"up_percent": "1", "down_percent": "1"}
 WRONG: list[tuple[str, dict[str, Any]]] = [
@@ -90,7 +93,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
         ("DUPLICATE", {"window_millis": 60_000}, Window(60_000)),
         ("RATE_ORDERS", {"count": 1_000, "window_millis": 3_600_000}, SubmitRate(1_000, 3_600_000)),
         ("OPEN_ORDERS_MAX", {"count": 1}, OpenOrders(1, Per.ACCOUNT)),
-        ("TICK", {}, Step(None)),
+        ("TICK", {}, Tick(None)),
     ],
 )
 def test_what_is_left_out_has_its_default(code: str, parameters: dict[str, Any], meant: object) -> None:
@@ -111,6 +114,38 @@ def test_a_name_that_nobody_would_read_is_refused(code: str) -> None:
     CATALOGUE[code].decode(parameters)
     with pytest.raises(InvalidCommand):
         CATALOGUE[code].decode({**parameters, "no_such": "1"})
+
+
+@pytest.mark.parametrize("code", CATALOGUE)
+def test_the_schema_and_the_page_have_the_parameters_that_are_taken(code: str) -> None:
+    shape = CATALOGUE[code].shape
+    schema, page = shape.schema(), PAGE.read_text()
+    Draft202012Validator.check_schema(schema)
+    validator = Draft202012Validator(schema)
+    for case in CASES:
+        if case.code == code:
+            assert validator.is_valid(case.parameters)
+            assert validator.is_valid(shape.encode(CATALOGUE[code].decode(case.parameters)))
+    for wrong in ({"no_such": "1"}, *(each for of, each in WRONG if of == code and not set(each) <= set(shape.forms))):
+        assert not validator.is_valid(wrong)
+    if CATALOGUE[code].settable:
+        assert [name for name in (code, *shape.forms) if name not in page] == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.code} {case.name}")
+def test_parameters_are_written_as_they_are_read(case: Case) -> None:
+    kind = CATALOGUE[case.code]
+    decoded = kind.decode(case.parameters)
+    assert kind.decode(kind.shape.encode(decoded)) == decoded
+
+
+@pytest.mark.parametrize("code", CATALOGUE)
+def test_a_kind_counts_if_it_needs_what_is_read_under_the_account_s_lock(code: str) -> None:
+    kind = CATALOGUE[code]
+    needed = {
+        need for case in CASES if case.code == code for need in kind.needs(kind.decode(case.parameters), case.asked)
+    }
+    assert bool(needed & STATEFUL) is kind.counts
 
 
 def respelled(kind: ListKind, *entries: str) -> SymbolList:

@@ -1,23 +1,43 @@
 """The command `openbell halt-report`."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from openbell.cli.calls import Call, connected
 from openbell.cli.options import AccountArgument
-from openbell.cli.plain_text import printable
+from openbell.cli.plain_text import printable, time_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from openbell.controls.halts import Halt, HaltReport
+    from openbell.controls.halts import HaltedAccount, HaltReport
 
 _ANSWERS = {True: ("yes", "bold green"), False: ("no", "bold red"), None: ("not known", "bold yellow")}
 
 
 @connected(account=AccountArgument, token=True)
-def show_halt_report(call: Call) -> None:
-    """Show the halts of an account, their effect since, and whether an order is still working."""
-    call.show(call.client.halt_report(), _show)
+def show_halt_reports(
+    call: Call,
+    last: Annotated[bool, typer.Option("--last", help="Show the report of the newest halt.")] = False,
+    report_id: Annotated[str | None, typer.Option("--id", help="Show the report with this id.")] = None,
+) -> None:
+    """List the halts of an account, or show the report of one: its effect, and whether an order is still working."""
+    if last or report_id:
+        call.show(call.client.halt_report(report_id=report_id), _show)
+        return
+    call.show_table(
+        call.client.halt_reports(),
+        ("id", "halt", "since", "until", "by", "reason"),
+        lambda report: (
+            report.id,
+            f"{report.status} {report.place}",
+            time_text(report.since),
+            time_text(report.until) or "in force",
+            _principal(report),
+            report.reason or "",
+        ),
+    )
 
 
 def _show(report: "HaltReport") -> None:
@@ -31,25 +51,28 @@ def _show(report: "HaltReport") -> None:
     if report.why:
         line.append(f": {printable(report.why)}")
     out.print(line)
-    compared = "never" if report.compared_at is None else f"{report.compared_at:%Y-%m-%d %H:%M:%S}"
-    out.print(Text(f"as of {report.as_of:%Y-%m-%d %H:%M:%S}, the broker's list was read up to {compared} (UTC)"))
-    if not report.halts:
-        out.print("\nNo halt is in force.")
-    for halt in report.halts:
-        _show_halt(out, halt)
-    _show_open(out, report)
+    compared = time_text(report.compared_at) or "never"
+    as_of = "" if report.account is None else f"as of {time_text(report.account.as_of)}, "
+    out.print(Text(f"{as_of}the broker's list was read up to {compared}"))
+    _show_halt(out, report)
+    if report.account is not None:
+        _show_open(out, report.account)
 
 
-def _show_halt(out: "Console", halt: "Halt") -> None:
+def _principal(report: "HaltReport") -> str:
+    return " ".join(filter(None, (report.principal_type, report.principal_id)))
+
+
+def _show_halt(out: "Console", halt: "HaltReport") -> None:
     from rich.text import Text
 
     from openbell.cli.tables import facts_table
 
-    of = halt.symbol or halt.api_key_id
     cancels, in_flight = halt.cancels, [f"{c.action_type} {c.intent_id} {c.status}" for c in halt.in_flight_commands]
     facts: dict[str, object] = {
         "since": f"{halt.since:%Y-%m-%d %H:%M:%S.%f} UTC, version {halt.version}",
-        "set by": " ".join(filter(None, (halt.principal_type, halt.principal_id))),
+        "until": halt.until and f"{halt.until:%Y-%m-%d %H:%M:%S.%f} UTC",
+        "set by": _principal(halt),
         "reason": halt.reason,
         "doors opened after": halt.doors_opened_after,
         "doors of commands that reduce": halt.reducing_doors_after or None,
@@ -61,7 +84,7 @@ def _show_halt(out: "Console", halt: "Halt") -> None:
         else "none: working orders are not cancelled",
         "last cancel confirmed": cancels.last_confirmed_at and f"{cancels.last_confirmed_at:%Y-%m-%d %H:%M:%S.%f} UTC",
     }
-    out.print(Text(f"\n{halt.status} {halt.scope}{f' {printable(of)}' if of else ''}", style="bold"))
+    out.print(Text(printable(f"{halt.status} {halt.place}"), style="bold"))
     table = facts_table()
     for name, value in facts.items():
         if value is not None:
@@ -69,7 +92,7 @@ def _show_halt(out: "Console", halt: "Halt") -> None:
     out.print(table)
 
 
-def _show_open(out: "Console", report: "HaltReport") -> None:
+def _show_open(out: "Console", report: "HaltedAccount") -> None:
     from rich.text import Text
 
     from openbell.cli.tables import show_rows

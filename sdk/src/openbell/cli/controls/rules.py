@@ -1,7 +1,7 @@
 """The commands under `openbell controls rules` and `openbell controls switch`, and `openbell halt` and `resume`."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,8 +11,9 @@ from openbell.cli.options import Account, AccountArgument, Yes, group, moment_of
 from openbell.cli.plain_text import printable, time_text
 
 if TYPE_CHECKING:
+    from openbell.controls.effective import EffectiveRule
     from openbell.controls.rule_requests import Mode, OnMissing, SwitchStatus
-    from openbell.controls.rules import Rule, RuleChange, RuleTerms, Switch
+    from openbell.controls.rules import Rule, RuleTerms, Switch
 
 rules_app = group("Set and read rules.")
 switch_app = group("Halt, and resume.")
@@ -22,6 +23,7 @@ Reason = Annotated[str, typer.Option("--reason", help="Recorded in the history."
 IfVersion = Annotated[
     int | None, typer.Option("--if-version", help="Only if it has this version; 0: only if it is not set.")
 ]
+Everywhere = Annotated[bool, typer.Option("--all", help="Of every scope of the organization.")]
 CancelWorking = Annotated[bool, typer.Option("--cancel-working", help="Also cancel every working order.")]
 
 _about_scope = connected(account=Account, token=True, scope=True)
@@ -29,9 +31,7 @@ _about_scope = connected(account=Account, token=True, scope=True)
 
 @rules_app.command("list")
 @_about_scope
-def list_rules(
-    call: Call, everywhere: Annotated[bool, typer.Option("--all", help="Of every scope of the organization.")] = False
-) -> None:
+def list_rules(call: Call, everywhere: Everywhere = False) -> None:
     """List the rules of a scope, with the terms in force."""
     _show_rules(call, list(call.client.all_rules()) if everywhere else call.client.rules(**call.scope))
 
@@ -90,14 +90,29 @@ def remove_rule(
     typer.echo(json.dumps({"code": code, "removed": True}) if call.as_json else f"{printable(code)} is removed")
 
 
-@rules_app.command("history")
 @_about_scope
-def history(
-    call: Call, code: Annotated[str, typer.Argument(metavar="CODE", help="For example QTY_MAX, or SWITCH.")]
+def show_changes(
+    call: Call,
+    code: Annotated[str | None, typer.Argument(metavar="CODE", help="Only this rule, or SWITCH.")] = None,
+    everywhere: Everywhere = False,
 ) -> None:
-    """List the changes of a rule, the newest first: when, from, to, by whom and why."""
-    client, scope = call.client, call.scope
-    _show_changes(call, client.switch_history(**scope) if code == "SWITCH" else client.rule_history(code, **scope))
+    """List the changes of rules and switches, the newest first: when, where, from, to, by whom and why."""
+    client = call.client
+    changes = client.all_control_changes(code) if everywhere else client.control_changes(code, **call.scope)
+    call.show_table(
+        changes,
+        ("changed", "place", "rule", "version", "from", "to", "by", "reason"),
+        lambda change: (
+            time_text(change.changed_at),
+            change.place,
+            change.code,
+            change.version,
+            "" if change.before is None else _dated_terms(change.before.in_force),
+            "removed" if change.after is None else _dated_terms(change.after.in_force),
+            f"{change.principal_type} {change.principal_id}",
+            change.reason or "",
+        ),
+    )
 
 
 @switch_app.command("list")
@@ -164,14 +179,38 @@ def _object(text: str) -> dict[str, Any]:
     return parameters
 
 
+def show_effective(call: Call, rules: "Sequence[EffectiveRule]") -> None:
+    """By scope, with the strictest of each code marked."""
+    _show_by_place(rules, lambda some: _show_effective(call, some))
+
+
+def _show_effective(call: Call, rules: "Sequence[EffectiveRule]") -> None:
+    call.show_table(
+        rules,
+        ("rule", "in force", "strictest", "until", "version", "reason"),
+        lambda rule: (
+            rule.code,
+            "cannot be read: refuses everything" if rule.parameters is None else _terms(rule),
+            "yes" if rule.is_strictest else "",
+            time_text(rule.expires_at),
+            "default" if rule.version is None else rule.version,
+            rule.reason or "",
+        ),
+    )
+
+
 def _show_rules(call: Call, rules: "Sequence[Rule]") -> None:
     if call.as_json or not rules:
         _show_table(call, rules)
-        return
+    else:
+        _show_by_place(rules, lambda some: _show_table(call, some))
+
+
+def _show_by_place(rules: Sequence[Any], show: Callable[[list[Any]], None]) -> None:
     # As a column, the ids of their places would take the width of the rules.
     for place in dict.fromkeys(rule.place for rule in rules):
         typer.echo(printable(f"{place}:"))
-        _show_table(call, [rule for rule in rules if rule.place == place])
+        show([rule for rule in rules if rule.place == place])
 
 
 def _show_table(call: Call, rules: "Sequence[Rule]") -> None:
@@ -189,21 +228,6 @@ def _show_table(call: Call, rules: "Sequence[Rule]") -> None:
     )
 
 
-def _show_changes(call: Call, changes: "Iterable[RuleChange]") -> None:
-    call.show_table(
-        changes,
-        ("changed", "version", "from", "to", "by", "reason"),
-        lambda change: (
-            time_text(change.changed_at),
-            change.version,
-            "" if change.before is None else _dated_terms(change.before.in_force),
-            "removed" if change.after is None else _dated_terms(change.after.in_force),
-            f"{change.principal_type} {change.principal_id}",
-            change.reason or "",
-        ),
-    )
-
-
 def _show_switch(call: Call, switch: "Switch") -> None:
     why = "" if switch.reason is None else f": {switch.reason}"
     cancels = ", working orders are cancelled" if switch.cancel_working else ""
@@ -214,6 +238,6 @@ def _dated_terms(terms: "RuleTerms") -> str:
     return _terms(terms) + ("" if terms.expires_at is None else f" until {time_text(terms.expires_at)}")
 
 
-def _terms(terms: "RuleTerms") -> str:
+def _terms(terms: "RuleTerms | EffectiveRule") -> str:
     missing = "" if terms.on_missing is None else f", {terms.on_missing} on missing"
     return f"{terms.mode} {json.dumps(terms.parameters, ensure_ascii=False)}{missing}"

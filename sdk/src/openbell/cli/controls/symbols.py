@@ -6,9 +6,8 @@ import typer
 
 from openbell.cli.calls import Call, connected
 from openbell.cli.controls import backtests, rules
-from openbell.cli.options import Account, Symbol, group
+from openbell.cli.options import Account, OfKey, OfOrganization, Symbol, group
 from openbell.cli.plain_text import time_text
-from openbell.errors import NotFound
 
 if TYPE_CHECKING:
     from openbell.models import SymbolControl, SymbolTime
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 app = group("Set rules, halt, disable symbols, and set trading times.")
 app.add_typer(rules.rules_app, name="rules")
 app.add_typer(rules.switch_app, name="switch")
+app.command("changes")(rules.show_changes)
 app.command("backtest")(backtests.backtest)
 
 _about_account = connected(account=Account)
@@ -79,20 +79,44 @@ def window(
 
 
 @app.command()
-@_about_account
-def show(call: Call, symbol: Symbol) -> None:
-    """Show the controls of a symbol."""
-    missing = 0
-    try:
-        _show_control(call, call.client.symbol_control(symbol))
-    except NotFound:
-        missing += 1
-    try:
-        _show_times(call, call.client.symbol_time(symbol))
-    except NotFound:
-        # If the account does not exist, both are missing; the platform's message names the reason.
-        if missing:
-            raise
+@connected(account=Account, token=True)
+def effective(
+    call: Call,
+    symbol: Annotated[str | None, typer.Argument(metavar="SYMBOL", help="For example AAPL.")] = None,
+    api_key_id: OfKey = None,
+    organization: OfOrganization = False,
+) -> None:
+    """Show every rule and switch in force for a symbol or an account, by scope, and which is the strictest."""
+    found = call.client.effective_controls(symbol, api_key_id=api_key_id, organization=organization)
+    if call.as_json:
+        call.show_line(found, "")
+        return
+    rules.show_effective(call, found.data)
+    if found.symbol_control is not None:
+        _show_control(call, found.symbol_control)
+    if found.symbol_times is not None:
+        _show_times(call, found.symbol_times)
+    if found.watched_only:
+        typer.echo("Refusals are only recorded: the organization watches its rules on paper accounts.")
+
+
+@app.command()
+@connected(token=True)
+def kinds(call: Call) -> None:
+    """List the kinds of rules: what each refuses, its parameters (* if required), and where it can be set."""
+    call.show_table(
+        call.client.control_kinds(),
+        ("code", "refuses", "parameters", "scopes", "unit"),
+        lambda kind: (
+            kind.code,
+            kind.summary,
+            ", ".join(
+                f"{name}*" if name in kind.parameters["required"] else name for name in kind.parameters["properties"]
+            ),
+            ", ".join(kind.scopes),
+            kind.unit or "",
+        ),
+    )
 
 
 def _show_control(call: Call, control: "SymbolControl") -> None:

@@ -89,8 +89,9 @@ class SetReferencePrices:
         if not 1 <= len(given.prices) + len(given.rates) <= ENTRIES_MAX:
             raise InvalidCommand("", f"must have 1 to {ENTRIES_MAX} prices and rates")
         by_broker: dict[str, list[tuple[Symbol, Decimal, datetime | None]]] = {}
+        known = known_brokers(self.brokers)
         for place, price in enumerate(given.prices):
-            symbol, number = self._symbol(place, price), exact_decimal(price.price, f"/prices/{place}/price")
+            symbol, number = self._symbol(place, price, known), exact_decimal(price.price, f"/prices/{place}/price")
             moment = _moment(price.as_of, latest, f"/prices/{place}/as_of")
             for broker in names_of_broker(price.broker):
                 by_broker.setdefault(broker, []).append((symbol, number, moment))
@@ -118,8 +119,7 @@ class SetReferencePrices:
         found = await self.references.list_prices(caller.organization_id, account.broker, symbols, ENTRIES_MAX)
         return broker_and_profile(account.broker)[0], [*found.items()]
 
-    def _symbol(self, place: int, given: GivenPrice) -> Symbol:
-        known = known_brokers(self.brokers)
+    def _symbol(self, place: int, given: GivenPrice, known: Collection[str]) -> Symbol:
         if given.broker not in known:
             raise InvalidCommand(f"/prices/{place}/broker", f"must be one of {', '.join(known)}")
         symbol = self.brokers[given.broker].canonical_symbol(given.symbol)

@@ -1,13 +1,14 @@
 """Set and read rules and switches of an organization, an account, a symbol of an account, or an API key."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from openbell_server.application.access.find_account import find_account
 from openbell_server.application.access.ports.account_records import AccountStore
 from openbell_server.application.access.ports.api_key_records import ApiKeyRecords
 from openbell_server.application.controls.ports.rules import RuleChange, RuleFilter, RuleStore
+from openbell_server.application.controls.symbols import symbol_at
 from openbell_server.application.paging import Page, bounded, page_of, start_of
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.hints import Hints
@@ -20,8 +21,8 @@ from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.controls.catalogue import SETTABLE, checked_parameters
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.controls.rules import SWITCH, Address, Override, RuleTerms, StoredRule, SwitchState
-from openbell_server.domain.errors import FieldProblem, InvalidCommand, Problem
-from openbell_server.domain.identifiers import AccountId, Symbol
+from openbell_server.domain.errors import InvalidCommand, Problem
+from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.names import check_reason
 
 
@@ -77,7 +78,7 @@ class SetRules:
         expected: Collection[int] | None,
     ) -> StoredRule:
         """Set the rule's permanent terms, or terms for a time."""
-        address = await self._enter(caller, place, edit_at(place.scope))
+        address = await self.enter(caller, place, edit_at(place.scope))
         _require_code(code)
         wanted = await decode()
         check_reason("reason", wanted.reason)
@@ -90,12 +91,12 @@ class SetRules:
         self, caller: Principal, place: Place, code: str, reason: str | None, expected: Collection[int] | None
     ) -> None:
         """Remove the rule, and its terms for a time."""
-        address = await self._enter(caller, place, edit_at(place.scope))
+        address = await self.enter(caller, place, edit_at(place.scope))
         _require_code(code)
         await self._save(address, code, None, reason, caller, expected)
 
     async def show(self, caller: Principal, place: Place, code: str) -> StoredRule:
-        address = await self._enter(caller, place, Operation.READ_CONTROLS)
+        address = await self.enter(caller, place, Operation.READ_CONTROLS)
         _require_code(code)
         found = await self.rules.find_rule(address, code)
         if found is None:
@@ -112,38 +113,39 @@ class SetRules:
         switches: bool,
     ) -> tuple[Address, Page[StoredRule]]:
         """The rules, or the switches that were ever set, of `scope` (None: of every scope) at `place` and below it."""
-        address = await self._enter(caller, place, Operation.READ_CONTROLS)
-        wanted = RuleFilter(
-            organization_id=caller.organization_id,
-            scope=scope,
-            account_id=address.account_id,
-            subject=address.subject if address.symbol or address.api_key_id else None,
-            environment=caller.environment,
-            switches=switches,
-        )
+        address, wanted = await self._filter(caller, place, scope)
+        wanted = replace(wanted, switches=switches)
         cursor, limit = page
         after, rows = start_of(self.cursor_key, repr(wanted), cursor), bounded(limit)
         found = await self.rules.list_rules(wanted, after, rows + 1)
         return address, page_of(self.cursor_key, repr(wanted), cursor, rows, found)
 
-    async def history(
-        self, caller: Principal, place: Place, code: str, cursor: str | None, limit: int | None
+    async def changes(
+        self,
+        caller: Principal,
+        place: Place,
+        scope: Scope | None,
+        code: str | None,
+        page: tuple[str | None, int | None],
     ) -> Page[RuleChange]:
-        address = await self._enter(caller, place, Operation.READ_CONTROLS)
-        _require_code(code)
-        return await self._changes(address, code, cursor, limit)
+        """Changes of rules and switches at `place` and below it, the newest first."""
+        _, wanted = await self._filter(caller, place, scope)
+        wanted = replace(wanted, code=code)
+        (cursor, limit), of = page, f"changes {wanted}"
+        before, rows = start_of(self.cursor_key, of, cursor), bounded(limit)
+        found = await self.rules.list_changes(wanted, before or None, rows + 1)
+        return page_of(self.cursor_key, of, cursor, rows, found)
 
-    async def switch_history(
-        self, caller: Principal, place: Place, cursor: str | None, limit: int | None
-    ) -> Page[RuleChange]:
-        address = await self._enter(caller, place, Operation.READ_CONTROLS)
-        return await self._changes(address, SWITCH, cursor, limit)
-
-    async def _changes(self, address: Address, code: str, cursor: str | None, limit: int | None) -> Page[RuleChange]:
-        scope = f"rule changes {address.organization_id} {address.scope} {address.subject} {code}"
-        before, rows = start_of(self.cursor_key, scope, cursor), bounded(limit)
-        found = await self.rules.history(address, code, before or None, rows + 1)
-        return page_of(self.cursor_key, scope, cursor, rows, [(change.version, change) for change in found])
+    async def _filter(self, caller: Principal, place: Place, scope: Scope | None) -> tuple[Address, RuleFilter]:
+        """The place, and what is there and below it."""
+        address = await self.enter(caller, place, Operation.READ_CONTROLS)
+        return address, RuleFilter(
+            organization_id=caller.organization_id,
+            scope=scope,
+            account_id=address.account_id,
+            subject=address.subject if address.symbol or address.api_key_id else None,
+            environment=caller.environment,
+        )
 
     async def put_switch(
         self,
@@ -153,7 +155,7 @@ class SetRules:
         expected: Collection[int] | None,
     ) -> StoredRule:
         """Set the switch."""
-        address = await self._enter(caller, place, edit_at(place.scope))
+        address = await self.enter(caller, place, edit_at(place.scope))
         wanted = await decode()
         check_reason("reason", wanted.reason)
         if wanted.cancel_working and wanted.state is SwitchState.ACTIVE:
@@ -177,7 +179,8 @@ class SetRules:
             self.hints.events_were_written([address.account_id])
         return saved
 
-    async def _enter(self, caller: Principal, place: Place, operation: Operation) -> Address:
+    async def enter(self, caller: Principal, place: Place, operation: Operation) -> Address:
+        """The place, if it exists and the caller may do this there."""
         if place.account_id is not None:
             return await self._enter_account(caller, place, place.account_id, operation)
         standing = await self.rules.standing(caller.organization_id)
@@ -198,12 +201,7 @@ class SetRules:
         self, caller: Principal, place: Place, account_id: AccountId, operation: Operation
     ) -> Address:
         account = await find_account(self.accounts, caller, operation, account_id)
-        symbol: Symbol | None = None
-        if place.symbol is not None:
-            symbol = self.brokers[account.broker].canonical_symbol(place.symbol)
-            if symbol is None:
-                message = "must be 1 to 32 of A-Z, 0-9 and . - / : _"
-                raise Problem("invalid_parameter", f"symbol {message}", (FieldProblem("/symbol", "invalid", message),))
+        symbol = None if place.symbol is None else symbol_at(self.brokers, account, place.symbol)
         return Address(organization_id=caller.organization_id, scope=place.scope, account_id=account_id, symbol=symbol)
 
 

@@ -8,6 +8,7 @@ from openbell_server.application.access.find_account import find_account
 from openbell_server.application.access.ports.account_records import AccountStore
 from openbell_server.application.controls.ports.calendars import SessionChangeStore
 from openbell_server.application.controls.ports.symbol_controls import ControlStore
+from openbell_server.application.controls.symbols import symbol_at
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.hints import Hints
 from openbell_server.domain.access.accounts import TradingAccount
@@ -22,7 +23,6 @@ from openbell_server.domain.controls.symbol_controls import (
     checked_manual,
     patch_time,
 )
-from openbell_server.domain.errors import FieldProblem, Problem
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.markets.calendars import MarketCalendars, Session
 
@@ -57,7 +57,7 @@ class SetSymbolControls:
     async def put_manual(
         self, caller: Principal, account_id: AccountId, spelled: str, decode: Callable[[], Awaitable[ManualControl]]
     ) -> tuple[Symbol, Recorded[ManualControl]]:
-        _, symbol = await self._enter(caller, Operation.EDIT_CONTROLS, account_id, spelled)
+        _, symbol = await self._enter(caller, account_id, spelled)
         control = checked_manual(await decode())
         recorded = await self.controls.set_manual(caller.organization_id, account_id, symbol, control, caller)
         self.hints.events_were_written([account_id])
@@ -67,7 +67,7 @@ class SetSymbolControls:
         self, caller: Principal, account_id: AccountId, spelled: str, decode: Callable[[], Awaitable[TimePatch]]
     ) -> TimesNow:
         """Create or change the time control; the result is checked under the account's lock."""
-        account, symbol = await self._enter(caller, Operation.EDIT_CONTROLS, account_id, spelled)
+        account, symbol = await self._enter(caller, account_id, spelled)
         patch = await decode()
 
         def change(current: TimeControl) -> TimeControl:
@@ -78,23 +78,14 @@ class SetSymbolControls:
         self.hints.events_were_written([account_id])
         return await self._times(account, symbol, recorded, recorded.updated_at)
 
-    async def read_manual(
-        self, caller: Principal, account_id: AccountId, spelled: str
-    ) -> tuple[Symbol, Recorded[ManualControl]]:
-        """Raises Problem if no manual control was ever set."""
-        _, symbol = await self._enter(caller, Operation.READ_CONTROLS, account_id, spelled)
-        found = await self.controls.find_controls(caller.organization_id, account_id, symbol)
-        if found is None or found.controls.manual is None:
-            raise Problem("not_found", "no manual control is set for the symbol")
-        return symbol, found.controls.manual
-
-    async def read_time(self, caller: Principal, account_id: AccountId, spelled: str) -> TimesNow:
-        """Raises Problem if no time control was ever set."""
-        account, symbol = await self._enter(caller, Operation.READ_CONTROLS, account_id, spelled)
-        found = await self.controls.find_controls(caller.organization_id, account_id, symbol)
+    async def find(
+        self, account: TradingAccount, symbol: Symbol
+    ) -> tuple[Recorded[ManualControl] | None, TimesNow | None]:
+        """Each None if it was never set."""
+        found = await self.controls.find_controls(account.organization_id, account.id, symbol)
         if found is None or found.controls.time is None:
-            raise Problem("not_found", "no time control is set for the symbol")
-        return await self._times(account, symbol, found.controls.time, found.now)
+            return None if found is None else found.controls.manual, None
+        return found.controls.manual, await self._times(account, symbol, found.controls.time, found.now)
 
     async def _times(
         self, account: TradingAccount, symbol: Symbol, recorded: Recorded[TimeControl], now: datetime
@@ -110,12 +101,6 @@ class SetSymbolControls:
         times = open_times(window, hours, market, now)
         return TimesNow(symbol, recorded, control.timezone or account.timezone, times)
 
-    async def _enter(
-        self, caller: Principal, operation: Operation, account_id: AccountId, spelled: str
-    ) -> tuple[TradingAccount, Symbol]:
-        account = await find_account(self.accounts, caller, operation, account_id)
-        symbol = self.brokers[account.broker].canonical_symbol(spelled)
-        if symbol is None:
-            message = "must be 1 to 32 of A-Z, 0-9 and . - / : _"
-            raise Problem("invalid_parameter", f"symbol {message}", (FieldProblem("/symbol", "invalid", message),))
-        return account, symbol
+    async def _enter(self, caller: Principal, account_id: AccountId, spelled: str) -> tuple[TradingAccount, Symbol]:
+        account = await find_account(self.accounts, caller, Operation.EDIT_CONTROLS, account_id)
+        return account, symbol_at(self.brokers, account, spelled)

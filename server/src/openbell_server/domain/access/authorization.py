@@ -45,6 +45,7 @@ class Operation(StrEnum):
     READ_ME = "read_me"
     READ_BROKERS = "read_brokers"
     READ_CALENDARS = "read_calendars"
+    READ_CONTROL_KINDS = "read_control_kinds"
     READ_ACCOUNTS = "read_accounts"
     EDIT_ACCOUNTS = "edit_accounts"
     READ_CREDENTIALS = "read_credentials"
@@ -82,6 +83,7 @@ class Rule:
     no_organization_error: str | None = "organization_required"
 
 
+_EVERYBODY: Final = Rule(permissions=_ANY, roles=_ANY_USER, scopes=_ANY, scoped=False, no_organization_error=None)
 RULES: Final = {
     Operation.SUBMIT_INTENT: Rule(permissions=frozenset({INTENT_EDIT})),
     # Of users; keys submit CANCEL.
@@ -103,13 +105,10 @@ RULES: Final = {
         entitlement=CONTROLS_PREMIUM,
     ),
     Operation.EDIT_REFERENCES: Rule(roles=frozenset({Role.ADMIN}), scopes=frozenset({REFERENCE_EDIT})),
-    Operation.READ_ME: Rule(permissions=_ANY, roles=_ANY_USER, scopes=_ANY, scoped=False, no_organization_error=None),
-    Operation.READ_BROKERS: Rule(
-        permissions=_ANY, roles=_ANY_USER, scopes=_ANY, scoped=False, no_organization_error=None
-    ),
-    Operation.READ_CALENDARS: Rule(
-        permissions=_ANY, roles=_ANY_USER, scopes=_ANY, scoped=False, no_organization_error=None
-    ),
+    Operation.READ_ME: _EVERYBODY,
+    Operation.READ_BROKERS: _EVERYBODY,
+    Operation.READ_CALENDARS: _EVERYBODY,
+    Operation.READ_CONTROL_KINDS: _EVERYBODY,
     Operation.READ_ACCOUNTS: Rule(
         permissions=frozenset({ACCOUNT_READ}), roles=_ANY_ROLE, scopes=frozenset({ACCOUNT_READ})
     ),

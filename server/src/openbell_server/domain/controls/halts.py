@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from uuid import UUID
 
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.controls.rules import SwitchState
@@ -34,14 +35,19 @@ class Switch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halt:
+    id: UUID
     switch: Switch
     cancel_working: bool
     halted_at: datetime
+    # None while it is in force.
+    lifted_at: datetime | None
     reason: str | None
     # A type and an id; the id of a platform operator is hidden from customers.
     principal: tuple[str, str | None]
-    # When the account's executor recorded it; None before that.
+    # When the account's executor recorded it; None before that, and if it was lifted first.
     noticed_at: datetime | None
+    # When the broker's list was first read after our last order had ended; None if it was lifted before.
+    compared_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +121,23 @@ class Quietness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HaltReport:
-    halts: Sequence[tuple[Halt, HaltFigures, Sequence[InFlight]]]
+class OpenOrders:
+    """What is or may be open on an account now."""
+
     quietness: Quietness
     open_orders: Sequence[OpenOrder]
     external_orders: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HaltReport:
+    """What a halt did to an account."""
+
+    halt: Halt
+    figures: HaltFigures
+    in_flight: Sequence[InFlight]
+    # None once the halt was lifted.
+    account: OpenOrders | None
 
 
 def no_working_orders(quiet: Quietness) -> tuple[bool | None, str | None]:

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from enum import StrEnum
 from typing import Any, Final
 
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate, Need
 from openbell_server.domain.controls.findings import Comparison, Finding, Mode, RuleResult, Scope, Value, Verdict
+from openbell_server.domain.controls.parameters import Shape
 from openbell_server.domain.controls.rules import OnMissing, Rule
 from openbell_server.domain.controls.strictness import CompareParameters
 
@@ -16,13 +18,35 @@ EVERY_SCOPE: Final = frozenset(Scope)
 BOTH_GATES: Final = frozenset(Gate)
 
 
+class Unit(StrEnum):
+    """What a limit is measured in."""
+
+    # Of the symbol: shares, contracts or coins.
+    UNITS = "UNITS"
+    PRICE = "PRICE"
+    # Money in the currency that the rule names.
+    VALUE = "VALUE"
+    PERCENT = "PERCENT"
+    MILLIS = "MILLIS"
+    ORDERS = "ORDERS"
+    COMMANDS = "COMMANDS"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlKind:
     """One row of the catalogue; P stands for the kind's own type of parameters."""
 
     code: str
-    # Decodes JSON into P; raises InvalidCommand.
-    decode: Callable[[Mapping[str, Any]], Any]
+    # What it refuses, as a sentence.
+    summary: str
+    # The parameters as JSON; decodes them into P.
+    shape: Shape
+    # Raises InvalidCommand if parameters P cannot be set together.
+    check: Callable[[Any], None] = lambda _parameters: None
+    # What its limit is measured in; None if that is not a number.
+    unit: Unit | None = None
+    # Whether it counts orders, positions or commands under the account's lock.
+    counts: bool = False
     # The rule's parameters are P. None: the rule does not apply to the command.
     judge: Callable[[Rule, CommandFacts, Facts], RuleResult | None]
     # From P and the command.
@@ -37,6 +61,12 @@ class ControlKind:
     replaces_default: Callable[[Any, Environment], bool] = lambda _parameters, _environment: False
     # Whether it is set as a rule; other kinds have their own endpoint.
     settable: bool = True
+
+    def decode(self, parameters: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of type P
+        """Raises InvalidCommand."""
+        decoded = self.shape.decode(parameters)
+        self.check(decoded)
+        return decoded
 
 
 def found(

@@ -10,9 +10,11 @@ from openbell_server.domain.access.authorization import require_loosening
 from openbell_server.domain.access.principals import Principal, PrincipalKind
 from openbell_server.domain.controls.catalogue import CATALOGUE
 from openbell_server.domain.controls.findings import Mode
+from openbell_server.domain.controls.kind import ControlKind
 from openbell_server.domain.controls.kinds.times import compare_windows
-from openbell_server.domain.controls.rules import SWITCH, OnMissing, Override, RuleTerms, SwitchState
+from openbell_server.domain.controls.rules import SWITCH, OnMissing, Override, Rule, RuleTerms, SwitchState
 from openbell_server.domain.controls.strictness import (
+    UNDECLARED,
     Compare,
     Effect,
     combined,
@@ -131,6 +133,12 @@ def require_permission(principal: Principal, change: Change) -> None:
         require_loosening(principal, "; ".join(classified.why))
 
 
+def is_stricter(rule: Rule, than: Rule) -> bool:
+    """Whether a rule refuses all that another of its code refuses, and more."""
+    effect, _ = _terms_effect(CATALOGUE[rule.code], (than, than.parameters), (rule, rule.parameters))
+    return effect is Effect.TIGHTEN
+
+
 def admit_switch(
     principal: Principal, before: ManualControl | None, after: ManualControl, set_by_users: frozenset[str]
 ) -> frozenset[str]:
@@ -184,20 +192,31 @@ def _terms_part(change: RuleChanged, before: RuleTerms | None, after: RuleTerms 
     if before is None:
         # A switch that stops nothing is like none.
         return _absent(kind.code, after), f"{code} would be set"
-    effects, names = [], []
-    for name, compare in (("mode", _MODES), ("on_missing", _ON_MISSING)):
-        effect = _compared(compare, getattr(before, name), getattr(after, name))
-        effects.append(effect)
-        names += [name] if effect is Effect.LOOSEN else []
     try:
         old = kind.decode(before.parameters)
-        effect, loosened = (Effect.LOOSEN, ("parameters",)) if kind.tightens is None else kind.tightens(old, found)
-        if old == found:
-            effect, loosened = Effect.NEITHER, ()
     except InvalidCommand:
         # A rule that cannot be read refuses everything.
-        effect, loosened = Effect.LOOSEN, ("parameters",)
-    return combined([*effects, effect]), f"{', '.join([*names, *loosened])} of {code} would be less strict"
+        old = None
+    effect, loosened = _terms_effect(kind, (before, old), (after, found))
+    return effect, f"{', '.join(loosened)} of {code} would be less strict"
+
+
+def _terms_effect(
+    kind: ControlKind, before: tuple[RuleTerms | Rule, object], after: tuple[RuleTerms | Rule, object]
+) -> tuple[Effect, list[str]]:
+    """The effect of other terms, each with its decoded parameters, and what loosens."""
+    (was, old), (is_, new) = before, after
+    effects = {
+        "mode": _compared(_MODES, was.mode, is_.mode),
+        "on_missing": _compared(_ON_MISSING, was.on_missing, is_.on_missing),
+    }
+    names = [name for name, effect in effects.items() if effect is Effect.LOOSEN]
+    if old == new:
+        return combined(effects.values()), names
+    if old is None or kind.tightens is None:
+        return Effect.LOOSEN, [*names, *UNDECLARED]
+    effect, loosened = kind.tightens(old, new)
+    return combined([*effects.values(), effect]), [*names, *loosened]
 
 
 def _absent(code: str, after: RuleTerms) -> Effect:

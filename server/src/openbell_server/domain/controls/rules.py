@@ -1,7 +1,7 @@
 """Rules as they are stored and evaluated."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -95,6 +95,16 @@ class StoredRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Who set a rule, when and why."""
+
+    # A type and an id.
+    principal: tuple[str, str]
+    reason: str | None
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     code: str
     scope: Scope
@@ -112,6 +122,8 @@ class Rule:
     # The start is inclusive, the end exclusive.
     applies_from: datetime | None = None
     applies_until: datetime | None = None
+    # None for defaults of the platform and for controls of symbols.
+    origin: Origin | None = field(default=None, compare=False)
 
     def matches(self, symbol: Symbol, api_key_id: str | None) -> bool:
         """Whether the rule applies to such a command while it is in force."""

@@ -1,8 +1,8 @@
 """Reads and checks query parameters; each may be sent once."""
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -30,7 +30,7 @@ _RFC3339: Final = re.compile(
 )
 # Each number has one spelling: no sign, no leading zero.
 _WHOLE: Final = re.compile(r"0|[1-9][0-9]{0,17}")
-Choice = TypeVar("Choice", bound=StrEnum)
+Choice = TypeVar("Choice", bound=str)
 AnyRequest = Request[Any, Any, Any]
 
 
@@ -144,14 +144,14 @@ def uuid_of(request: AnyRequest, name: str) -> UUID | None:
     return found
 
 
-def choice_of(request: AnyRequest, name: str, kind: type[Choice]) -> Choice | None:
+def choice_of(request: AnyRequest, name: str, choices: Iterable[Choice]) -> Choice | None:
     text = sole(request, name)
     if text is None:
         return None
-    try:
-        return kind(text)
-    except ValueError:
-        raise InvalidParameter(name, f"must be one of {', '.join(kind)}") from None
+    known = {str(each): each for each in choices}
+    if text not in known:
+        raise InvalidParameter(name, f"must be one of {', '.join(known)}")
+    return known[text]
 
 
 def _printable(request: AnyRequest, name: str, length_max: int) -> str | None:

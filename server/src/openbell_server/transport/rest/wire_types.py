@@ -51,12 +51,12 @@ class PageOf(Struct, Generic[Row], frozen=True):
     last_cursor: str | None = None
 
 
-def body_from(kind: type[Body], record: object, /, **others: object) -> Body:
-    """A body with the values of `others`, and for its other fields those that `record` has under the same names.
+def body_from(kind: type[Body], record: object, /, *more: object, **others: object) -> Body:
+    """A body with the values of `others`, and for its other fields those that a record has under the same names.
 
     A decimal becomes text with all its digits; None is left out where the field is optional.
     """
-    values = {name: getattr(record, name) for name in kind.__struct_fields__ if name not in others} | others
+    values = {name: _field(name, record, *more) for name in kind.__struct_fields__ if name not in others} | others
     optional = _optional_fields(kind)
     return kind(
         **{
@@ -65,6 +65,10 @@ def body_from(kind: type[Body], record: object, /, **others: object) -> Body:
             if value is not None or name not in optional
         }
     )
+
+
+def _field(name: str, record: object, *more: object) -> object:
+    return getattr(record, name) if not more or hasattr(record, name) else _field(name, *more)
 
 
 @cache

@@ -4,6 +4,7 @@ import ast
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -21,8 +22,9 @@ from openbell_server.domain.access.credentials import Credential
 from openbell_server.domain.controls.backtest import RuleTally, Tally
 from openbell_server.domain.controls.facts import ReferencePrice
 from openbell_server.domain.controls.findings import Finding
-from openbell_server.domain.controls.halts import HaltFigures, InFlight, OpenOrder, Quietness
-from openbell_server.domain.controls.rules import RuleTerms, StoredRule
+from openbell_server.domain.controls.halts import Halt, HaltFigures, InFlight, OpenOrder, Quietness, Switch
+from openbell_server.domain.controls.kind import ControlKind
+from openbell_server.domain.controls.rules import Address, Rule, RuleTerms, StoredRule
 from openbell_server.domain.controls.symbol_controls import Recorded, TimeControl
 from openbell_server.domain.events.outbox_health import OutboxCount, QueueStanding
 from openbell_server.domain.events.webhooks import DeliveryAttempt, DeliveryQueue, DeliveryQueueCounts, Webhook
@@ -31,8 +33,8 @@ from openbell_server.domain.orders.intents import IntentAction
 from openbell_server.transport import rest
 from openbell_server.transport.rest.wire_types import body_from
 
-# The record that each body is copied from.
-RECORDS: dict[str, type] = {
+# The records that each body is copied from.
+RECORDS: dict[str, type | tuple[type, ...]] = {
     "AccountBody": AccountRecord,
     "AccountOverviewBody": AccountOverview,
     "ApiKeyBody": ApiKeyRecord,
@@ -43,11 +45,13 @@ RECORDS: dict[str, type] = {
     "BrokerCredentialFieldBody": CredentialField,
     "ChainHeadsBody": ChainHeads,
     "ChainedActionBody": IntentAction,
+    "ControlKindBody": ControlKind,
     "CredentialBody": Credential,
+    "EffectiveRuleBody": Rule,
     "ExecutionRowBody": ListedExecution,
     "ExternalOrderBody": ExternalOrder,
-    "HaltBody": HaltFigures,
-    "HaltReportBody": Quietness,
+    "HaltReportBody": (Halt, Switch, HaltFigures),
+    "HaltedAccountBody": Quietness,
     "InFlightBody": InFlight,
     "LaneBody": DeliveryQueue,
     "LaneCountsBody": DeliveryQueueCounts,
@@ -58,11 +62,12 @@ RECORDS: dict[str, type] = {
     "OutboxBody": QueueStanding,
     "OutboxHealthEntry": OutboxCount,
     "PriceBody": ReferencePrice,
-    "RuleBody": StoredRule,
-    "RuleChangeBody": RuleChange,
+    "PlacedBody": Address,
+    "RuleBody": (StoredRule, Address),
+    "RuleChangeBody": (RuleChange, Address),
     "RuleTallyBody": RuleTally,
     "StoredReceiptBody": StoredReceipt,
-    "SwitchBody": StoredRule,
+    "SwitchBody": (StoredRule, Address),
     "TermsBody": RuleTerms,
     "TimeControlBody": TimeControl,
     "ValidKeyBody": ApiKey,
@@ -99,6 +104,13 @@ def test_others_are_written_like_fields_of_the_record() -> None:
     assert body_from(Shown, Stored(reason="r", maybe="m")) == Shown("a", "100", "m", "r")
 
 
+def test_what_the_first_record_has_not_is_copied_from_the_next() -> None:
+    assert body_from(Shown, Stored(), SimpleNamespace(name="b"), maybe="m").name == "a"
+    assert body_from(Shown, SimpleNamespace(name="b"), Stored()) == Shown("b", "100", None)
+    with pytest.raises(AttributeError):
+        body_from(Shown, SimpleNamespace(name="b"), SimpleNamespace(price="1"))
+
+
 def test_a_record_without_a_field_is_an_error() -> None:
     with pytest.raises(AttributeError):
         body_from(Shown, object(), name="b")
@@ -121,8 +133,12 @@ def copies() -> list[tuple[str, str, tuple[str, ...]]]:
 def test_the_record_has_every_field_that_is_copied(module: str, body: str, others: tuple[str, ...]) -> None:
     name = "openbell_server.transport.rest." + module.removesuffix(".py").replace("/", ".")
     kind = getattr(__import__(name, fromlist=[body]), body)
-    record = RECORDS[body]
-    known = {*dir(record), *(each for base in record.__mro__ for each in getattr(base, "__annotations__", {}))}
+    found = RECORDS[body]
+    known = {
+        name
+        for record in (found if isinstance(found, tuple) else (found,))
+        for name in (*dir(record), *(each for base in record.__mro__ for each in getattr(base, "__annotations__", {})))
+    }
     copied = set(kind.__struct_fields__) - set(others)
     assert set(others) <= set(kind.__struct_fields__)
     assert copied <= known

@@ -105,7 +105,6 @@ class PostgresRuleStore(PostgresStore):
             if code == SWITCH and address.account_id is not None:
                 await account_changes.wait_for_openings(connection, address.organization_id)
             after = await _save(connection, address, code, wanted, reason, principal)
-            await _add_change(connection, before, after)
             if address.account_id is not None:
                 change_made = _change_made(before, _unless_removed(after))
                 await append_rule_changed(connection, address.organization_id, address.account_id, after, change_made)
@@ -113,16 +112,26 @@ class PostgresRuleStore(PostgresStore):
                 # Late, so that doors wait little.
                 in_force_at = await _queries.put_in_force(connection, **_place(address), code=code)
                 after = replace(after, updated_at=in_force_at)
+            # With the time from which it is in force.
+            await _add_change(connection, before, after)
             # After the doors: an open one may wait to append to this log.
             await _audit_change(connection, audit_id, before, after)
         return _unless_removed(after)
 
-    async def history(self, address: Address, code: str, before_version: int | None, limit: int) -> list[RuleChange]:
-        async with transaction(self.pool, self._role(address.scope), address.organization_id) as connection:
+    async def list_changes(self, wanted: RuleFilter, before: int | None, limit: int) -> list[tuple[int, RuleChange]]:
+        async with transaction(self.pool, self._role(wanted.scope), wanted.organization_id) as connection:
             rows = _queries.list_changes(
-                connection, **_place(address), code=code, before_version=before_version, row_limit=limit
+                connection,
+                organization_id=wanted.organization_id,
+                scope=wanted.scope,
+                account_id=wanted.account_id,
+                of_whom=wanted.subject,
+                environment=wanted.environment,
+                code=wanted.code,
+                before_no=before,
+                row_limit=limit,
             )
-            return [_change(address, row) async for row in rows]
+            return [(row["change_no"], _change(_address(wanted.organization_id, row), row)) async for row in rows]
 
     def _role(self, scope: Scope | None) -> Role:
         return Role.OPERATOR if scope is Scope.PLATFORM else self.role
@@ -313,6 +322,7 @@ def _of_facts(address: Address, code: str, text: str | None) -> StoredRule | Non
 
 def _change(address: Address, row: asyncpg.Record) -> RuleChange:
     return RuleChange(
+        address=address,
         code=row["code"],
         version=row["version"],
         before=_of_facts(address, row["code"], row["before"]),

@@ -85,9 +85,21 @@ values (
     :principal_id, :changed_at
 );
 
--- name: list_changes(organization_id, scope, of_whom, code, before_version, row_limit)
-select code, version, before, after, reason, principal_type, principal_id, changed_at
-from control_changes
-where organization_id = :organization_id and scope = :scope and subject = :of_whom and code = :code
-    and (:before_version::integer is null or version < :before_version)
-order by version desc limit :row_limit;
+-- name: list_changes(organization_id, scope, account_id, of_whom, environment, code, before_no, row_limit)
+-- The newest first. Values that are null do not filter. A caller of one environment does not see accounts and keys of the
+-- other.
+select c.change_no, c.scope, c.subject, r.of_account, c.code, c.version, c.before, c.after, c.reason, c.principal_type,
+    c.principal_id, c.changed_at
+from control_changes c
+join control_rules r on r.organization_id = c.organization_id and r.scope = c.scope and r.subject = c.subject
+    and r.code = c.code
+left join accounts a on a.organization_id = r.organization_id and a.account_id = r.of_account
+left join api_keys k on r.scope = 'KEY' and k.organization_id = r.organization_id and k.api_key_id::text = r.subject
+where c.organization_id = :organization_id
+    and (:before_no::bigint is null or c.change_no < :before_no)
+    and (:scope::text is null or c.scope = :scope)
+    and (:account_id::uuid is null or r.of_account = :account_id)
+    and (:of_whom::text is null or c.subject = :of_whom)
+    and (:code::text is null or c.code = :code)
+    and (:environment::text is null or coalesce(a.environment, k.environment, :environment) = :environment)
+order by c.change_no desc limit :row_limit;

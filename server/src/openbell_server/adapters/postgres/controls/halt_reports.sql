@@ -1,48 +1,59 @@
--- part: touched_since_halt
-with since as materialized (
-    select coalesce(
-        (
-            select e.event_no from account_events e
-            where e.organization_id = :organization_id and e.account_id = :account_id and e.occurred_at <= :halted_at
-            order by e.event_no desc limit 1
-        ),
-        0
-    ) as event_no
-),
-touched as materialized (
+-- part: touched_by_halt
+with touched as materialized (
     select s.intent_id, s.seq from action_states s
     where s.organization_id = :organization_id and s.account_id = :account_id and s.settled_at is null
     union
-    select e.intent_id, e.seq from account_events e, since n
-    where e.organization_id = :organization_id and e.account_id = :account_id and e.event_no > n.event_no and e.kind = 1
+    select e.intent_id, e.seq from account_events e
+    where e.organization_id = :organization_id and e.account_id = :account_id and e.event_no >= :first_event
+        and (:last_event::bigint is null or e.event_no < :last_event) and e.kind = 1
     union
-    -- If events since the halt were deleted: all commands settled since.
-    select s.intent_id, s.seq from action_states s
-    where s.organization_id = :organization_id and s.account_id = :account_id and s.settled_at >= :halted_at
-        and (
-            select c.event_floor_at >= :halted_at from account_counters c
-            where c.organization_id = :organization_id and c.account_id = :account_id
-        )
+    -- Only if events of the halt were deleted.
+    select i.intent_id, i.seq from intent_actions i
+    where i.organization_id = :organization_id and i.account_id = :account_id and i.action_no >= :first_action::bigint
+        and (:last_action::bigint is null or i.action_no < :last_action)
 )
 
--- name: halts_of_account(organization_id, account_id, row_limit)
--- Customers do not see the names of the platform's operators.
-select s.scope, s.subject, s.version, s.state, s.cancel_working, coalesce(h.halted_at, s.halted_at) as halted_at, r.reason,
-    r.principal_type, case when s.scope <> 'PLATFORM' then r.principal_id end as principal_id, h.noticed_at
-from switches_in_force s
-join control_rules r on r.organization_id = s.organization_id and r.scope = s.scope and r.subject = s.subject
-    and r.code = 'SWITCH'
-left join account_halts h on h.organization_id = :organization_id and h.account_id = :account_id and h.scope = s.scope
-    and h.subject = s.subject and h.version = s.version and h.state = s.state
-where s.organization_id in (:organization_id, '00000000-0000-0000-0000-000000000000')
-    and (s.of_account is null or s.of_account = :account_id)
-order by s.halted_at, s.scope, s.subject
+-- name: list_halts(organization_id, account_id, before_no, row_limit)
+-- Every halt of the account, the newest first, from the history of the switches that cover it. A switch with an override is
+-- two halts: until the override expires, and from then on. Customers do not see the names of the platform's operators.
+select 2 * c.change_no + p.place as number, md5(concat_ws(' ', a.account_id, c.change_no, p.place))::uuid as report_id,
+    c.scope, c.subject, c.version, p.terms #>> '{parameters,status}' as state,
+    coalesce((p.terms #>> '{parameters,cancel_working}')::boolean, false) as cancel_working, p.halted_at,
+    case when p.lifted_at <= t.now then p.lifted_at end as lifted_at, c.reason, c.principal_type,
+    case when c.scope <> 'PLATFORM' then c.principal_id end as principal_id, h.noticed_at, h.compared_at
+from control_changes c
+join control_rules r on r.organization_id = c.organization_id and r.scope = c.scope and r.subject = c.subject
+    and r.code = c.code
+join accounts a on a.organization_id = :organization_id and a.account_id = :account_id
+cross join clock_timestamp() t (now)
+left join control_changes n on n.organization_id = c.organization_id and n.scope = c.scope and n.subject = c.subject
+    and n.code = c.code and n.version = c.version + 1
+cross join lateral (
+    select f.rule, (f.rule #>> '{override,expires_at}')::timestamptz as expires_at from (select c.after::jsonb as rule) f
+) f
+cross join lateral (
+    values (0, f.rule #> '{override,terms}', c.changed_at, least(f.expires_at, n.changed_at)),
+        (1, f.rule -> 'terms', coalesce(f.expires_at, c.changed_at), n.changed_at)
+) p (place, terms, halted_at, lifted_at)
+left join account_halts h on h.organization_id = :organization_id and h.account_id = :account_id and h.scope = c.scope
+    and h.subject = c.subject and h.version = c.version and h.state = p.terms #>> '{parameters,status}'
+where c.organization_id in (:organization_id, '00000000-0000-0000-0000-000000000000') and c.code = 'SWITCH'
+    and (r.of_account is null or r.of_account = :account_id)
+    and (:before_no::bigint is null or 2 * c.change_no + p.place < :before_no)
+    and p.terms ->> 'mode' = 'HARD' and p.terms #>> '{parameters,status}' in ('REDUCE_ONLY', 'HALTED')
+    and p.halted_at <= t.now and (p.lifted_at is null or p.lifted_at > greatest(p.halted_at, a.created_at))
+order by number desc
 limit :row_limit;
 
--- name: halt_figures(organization_id, account_id, halted_at, symbol, of_key)^
--- Counts only commands that are not settled or that have an event after the halt, so the cost grows with what happened
--- since the halt, not with the account's history.
-{touched_since_halt},
+-- name: event_head(organization_id, account_id, halted_at)^
+-- The number of the last event, and whether events since the halt were deleted.
+select event_no, event_floor_at >= :halted_at as is_pruned from account_counters
+where organization_id = :organization_id and account_id = :account_id;
+
+-- name: halt_figures(organization_id, account_id, halted_at, lifted_at, first_event, last_event, first_action, last_action, symbol, of_key)^
+-- Counts only commands that are not settled or that have an event during the halt, so the cost grows with what happened
+-- during the halt, not with the account's history.
+{touched_by_halt},
 seen as materialized (
     select s.action_type, s.state, s.send_started_at, s.settled_at, s.reason_code, i.created_at, o.order_id, o.standing,
         o.close_reason, o.updated_at, i.principal_type = 'SYSTEM' and i.principal_id = 'halt' as by_halt,
@@ -61,24 +72,30 @@ seen as materialized (
         and r.receipt_id = i.receipt_id
     where :symbol::text is null or o.symbol = :symbol
 ),
+span as (select coalesce(:lifted_at::timestamptz, 'infinity') as lifted_at),
 cancelled as (
-    select distinct order_id, standing, close_reason, updated_at from seen
-    where by_halt and is_created_by_key and created_at >= :halted_at
+    select distinct order_id, standing, close_reason, updated_at from seen, span u
+    where by_halt and is_created_by_key and created_at >= :halted_at and created_at < u.lifted_at
 )
 select k.*, x.* from (
     select
-        count(*) filter (where action_type <> 'CANCEL' and send_started_at > :halted_at and not reduces)
-            as doors_opened_after,
-        count(*) filter (where action_type <> 'CANCEL' and send_started_at > :halted_at and reduces)
-            as reducing_doors_after,
+        count(*) filter (
+            where action_type <> 'CANCEL' and send_started_at > :halted_at and send_started_at < u.lifted_at and not reduces
+        ) as doors_opened_after,
+        count(*) filter (
+            where action_type <> 'CANCEL' and send_started_at > :halted_at and send_started_at < u.lifted_at and reduces
+        ) as reducing_doors_after,
         count(*) filter (
             where send_started_at <= :halted_at and (settled_at is null or settled_at > :halted_at)
         ) as in_flight,
-        count(*) filter (where action_type <> 'CANCEL' and state = 'QUEUED') as queued,
+        count(*) filter (
+            where action_type <> 'CANCEL' and state = 'QUEUED' and u.lifted_at = 'infinity'
+        ) as queued,
         count(*) filter (
             where state = 'SKIPPED' and reason_code in ('HALTED', 'REDUCE_ONLY') and settled_at >= :halted_at
+                and settled_at < u.lifted_at
         ) as skipped
-    from seen where is_of_key
+    from seen, span u where is_of_key
 ) k,
 (
     select count(*) as cancels_asked, count(*) filter (where close_reason = 'CANCELED') as cancels_confirmed,
@@ -91,9 +108,9 @@ where exists (
     select 1 from account_counters c where c.organization_id = :organization_id and c.account_id = :account_id
 );
 
--- name: in_flight(organization_id, account_id, halted_at, symbol, of_key, row_limit)
+-- name: in_flight(organization_id, account_id, halted_at, first_event, last_event, first_action, last_action, symbol, of_key, row_limit)
 -- Commands that were sent before a halt and had no outcome at that time, in sending order.
-{touched_since_halt}
+{touched_by_halt}
 select s.intent_id, s.seq, s.action_id, s.action_type, o.symbol, s.state, s.send_started_at as door_opened_at, s.settled_at
 from touched t
 join action_states s on s.organization_id = :organization_id and s.account_id = :account_id

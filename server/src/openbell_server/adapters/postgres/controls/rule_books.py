@@ -19,7 +19,7 @@ from openbell_server.domain.controls.catalogue import CATALOGUE
 from openbell_server.domain.controls.findings import CONTROL_INPUT_UNAVAILABLE, Mode, Scope
 from openbell_server.domain.controls.kinds.lists import SymbolList
 from openbell_server.domain.controls.kinds.times import completed, rules_by_default, rules_of_symbol
-from openbell_server.domain.controls.rules import PLATFORM_ID, Rule, RuleBook
+from openbell_server.domain.controls.rules import PLATFORM_ID, Origin, Rule, RuleBook
 from openbell_server.domain.controls.symbol_controls import (
     MARKET_CLOSED,
     SYMBOL_DISABLED,
@@ -105,6 +105,19 @@ class PostgresRuleBookStore(PostgresStore):
             if await self.books.is_current(connection, account.organization_id, account.id, book):
                 return book
         return replace(book, organization_epoch=0, account_epoch=0)
+
+    async def organization_book(self, organization_id: OrganizationId) -> RuleBook:
+        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            epoch = await _queries.organization_of_book(connection, organization_id=organization_id)
+            where = {"organization_id": organization_id, "account_id": None, "platform_id": PLATFORM_ID}
+            found = [row async for row in _queries.rules_of_account(connection, **where, row_limit=RULES_MAX)]
+        rules = [_stored_rules(row, Symbol) for row in found]
+        return RuleBook(
+            organization_epoch=epoch,
+            account_epoch=0,
+            rules=[rule for read, _ in rules for rule in read],
+            unreadable=[rule for _, unread in rules for rule in unread],
+        )
 
 
 def _uses_calendars(controls: list[asyncpg.Record], stored: list[asyncpg.Record]) -> bool:
@@ -212,7 +225,7 @@ def _stored_rules(row: asyncpg.Record, spell: Callable[[str], Symbol | None]) ->
 
 def _addressed(row: asyncpg.Record) -> Rule:
     scope, subject = Scope(row["scope"]), row["subject"]
-    return _rule(
+    rule = _rule(
         row["code"],
         scope,
         subject,
@@ -221,6 +234,8 @@ def _addressed(row: asyncpg.Record) -> Rule:
         symbol=Symbol(subject.rpartition(" ")[2]) if scope is Scope.SYMBOL else None,
         api_key_id=subject if scope is Scope.KEY else None,
     )
+    principal = row["principal_type"], row["principal_id"]
+    return replace(rule, origin=Origin(principal=principal, reason=row["reason"], updated_at=row["updated_at"]))
 
 
 def _with_terms(rule: Rule, text: str, spell: Callable[[str], Symbol | None]) -> Rule:

@@ -7,6 +7,9 @@ join organizations o on o.organization_id = a.organization_id
 join account_counters c on c.organization_id = a.organization_id and c.account_id = a.account_id
 where a.organization_id = :organization_id and a.account_id = :account_id;
 
+-- name: organization_of_book(organization_id)$
+select control_epoch from organizations where organization_id = :organization_id;
+
 -- name: symbol_controls_of_account(organization_id, account_id, row_limit)
 -- Both controls of every symbol; times is the time control as JSON, null if there is none.
 select coalesce(m.symbol, w.symbol) as symbol, m.manually_disabled, m.manual_reason, m.version as manual_version,
@@ -20,20 +23,21 @@ full join (
 limit :row_limit;
 
 -- name: rules_of_account(organization_id, account_id, platform_id, row_limit)
--- All rules that can apply to a command of the account: the platform's, the organization's, its keys' and the account's.
+-- All rules that can apply to a command of the account: the platform's, the organization's, its keys' and the account's;
+-- without an account those of the others.
 (
-    select scope, subject, code, of_account, terms, override_terms, override_expires_at, version from control_rules
+    select * from control_rules
     where organization_id = :platform_id and (terms is not null or override_terms is not null)
 )
 union all
 (
-    select scope, subject, code, of_account, terms, override_terms, override_expires_at, version from control_rules
+    select * from control_rules
     where organization_id = :organization_id and scope in ('ORGANIZATION', 'KEY')
         and (terms is not null or override_terms is not null)
 )
 union all
 (
-    select scope, subject, code, of_account, terms, override_terms, override_expires_at, version from control_rules
+    select * from control_rules
     where organization_id = :organization_id and of_account = :account_id
         and (terms is not null or override_terms is not null)
 )

@@ -49,5 +49,7 @@ class HaltStore(Protocol):
 
 
 class HaltReportStore(Protocol):
-    async def halt_report(self, organization_id: OrganizationId, account_id: AccountId) -> HaltReport:
-        """The account must belong to the organization."""
+    async def list_reports(
+        self, organization_id: OrganizationId, account_id: AccountId, before: int | None, limit: int
+    ) -> list[tuple[int, HaltReport]]:
+        """Reports of every halt of the account with their numbers, the newest first, beginning before a number."""

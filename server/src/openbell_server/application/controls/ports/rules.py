@@ -20,8 +20,9 @@ from openbell_server.domain.orders.intents import IntentAction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleChange:
-    """One change in a rule's history; before is None for a new rule, after for a removed one."""
+    """One change of a rule; before is None for a new rule, after for a removed one."""
 
+    address: Address
     code: str
     version: int
     before: StoredRule | None
@@ -33,7 +34,7 @@ class RuleChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFilter:
-    """Which rules of an organization to list; None: of every scope, account, key and environment."""
+    """Which rules of an organization to list; None: of every scope, account, key, environment and code."""
 
     organization_id: OrganizationId
     scope: Scope | None = None
@@ -41,8 +42,10 @@ class RuleFilter:
     # The account and a symbol, or the key.
     subject: str | None = None
     environment: Environment | None = None
-    # None: rules and switches.
+    # Only for rules; None: rules and switches.
     switches: bool | None = None
+    # Only for changes.
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +84,16 @@ class RuleStore(Protocol):
         be sent.
         """
 
-    async def history(self, address: Address, code: str, before_version: int | None, limit: int) -> list[RuleChange]:
-        """Changes of the rule, the newest first, beginning before a version."""
+    async def list_changes(self, wanted: RuleFilter, before: int | None, limit: int) -> list[tuple[int, RuleChange]]:
+        """Changes of rules and switches with their numbers, the newest first, beginning before a number."""
 
 
 class RuleBookStore(Protocol):
     async def rule_book(self, account: TradingAccount) -> RuleBook:
         """The rules at the account's epochs; read again only when the epochs changed."""
+
+    async def organization_book(self, organization_id: OrganizationId) -> RuleBook:
+        """The rules of the platform, the organization and its keys; symbols are as they were spelled."""
 
 
 class MarketStore(Protocol):

@@ -1,17 +1,16 @@
 """Limits on open orders and positions; waiting and unknown orders count as working."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from openbell_server.domain.controls.facts import CommandFacts, Exposure, Facts, Need
 from openbell_server.domain.controls.findings import Comparison, Finding, LazyFinding, RuleResult
-from openbell_server.domain.controls.kind import NOTHING, ControlKind, found, unavailable
+from openbell_server.domain.controls.kind import NOTHING, ControlKind, Unit, found, unavailable
 from openbell_server.domain.controls.kinds.numbers import at_work, shown
-from openbell_server.domain.controls.kinds.parameters import Parameters
 from openbell_server.domain.controls.kinds.times import utc_text
+from openbell_server.domain.controls.parameters import DECIMAL, Shape, choice, whole
 from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.controls.strictness import by_parameter, lower, ranked
 from openbell_server.domain.orders.intents import ActionType
@@ -19,8 +18,6 @@ from openbell_server.domain.orders.order_terms import EXACT, OrderSide
 
 OPEN_ORDERS_MOST: Final = 1_000_000
 _EXPOSURE: Final = frozenset({Need.EXPOSURE})
-_OPEN_SHAPE: Final = '{"count": 1 to 1000000, "per"?: "ACCOUNT" | "SYMBOL" | "SIDE"}, per account if it is left out'
-_POSITION_SHAPE: Final = '{"quantity": "…"}, a decimal string'
 
 
 class Per(StrEnum):
@@ -97,12 +94,6 @@ def reducible(
     )
 
 
-def _decode_open(parameters: Mapping[str, Any]) -> OpenOrders:
-    read = Parameters(parameters, _OPEN_SHAPE).only({"count"}, {"per"})
-    per = read.optional("per", lambda name: read.one_of(name, Per), Per.ACCOUNT)
-    return OpenOrders(read.whole("count", 1, OPEN_ORDERS_MOST), per)
-
-
 def _open_needs(_: OpenOrders, command: CommandFacts) -> frozenset[Need]:
     return _EXPOSURE if command.action_type is ActionType.CREATE else NOTHING
 
@@ -145,10 +136,6 @@ def _owner(per: Per, command: CommandFacts) -> str:
     }[per]
 
 
-def _decode_position(parameters: Mapping[str, Any]) -> Position:
-    return Position(Parameters(parameters, _POSITION_SHAPE).only({"quantity"}).decimal("quantity"))
-
-
 def _judge_position(rule: Rule, command: CommandFacts, facts: Facts) -> RuleResult:
     """The worst case on the command's side: long for a BUY, short for the others.
 
@@ -188,7 +175,10 @@ def _judge_position(rule: Rule, command: CommandFacts, facts: Facts) -> RuleResu
 
 OPEN_ORDERS_MAX: Final = ControlKind(
     code="OPEN_ORDERS_MAX",
-    decode=_decode_open,
+    summary="Refuses a CREATE that would make more open orders; queued and unknown ones count.",
+    shape=Shape(OpenOrders, {"count": whole(1, OPEN_ORDERS_MOST), "per": choice(Per)}),
+    unit=Unit.ORDERS,
+    counts=True,
     judge=_judge_open,
     needs=_open_needs,
     # The account's orders are at least as many as those of one symbol.
@@ -196,7 +186,10 @@ OPEN_ORDERS_MAX: Final = ControlKind(
 )
 POSITION_MAX: Final = ControlKind(
     code="POSITION_MAX",
-    decode=_decode_position,
+    summary="Refuses an order with which the position in the symbol could become larger, long or short.",
+    shape=Shape(Position, {"quantity": DECIMAL}),
+    unit=Unit.UNITS,
+    counts=True,
     judge=_judge_position,
     needs=lambda _parameters, _command: _EXPOSURE,
     tightens=by_parameter(quantity=lower),

@@ -1,37 +1,33 @@
 """Tick and lot sizes: prices and quantities that do not fit are refused, never rounded."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 from openbell_server.domain.controls.facts import CommandFacts, Facts, Need
 from openbell_server.domain.controls.findings import Comparison, Finding
-from openbell_server.domain.controls.kind import NOTHING, ControlKind, found, unavailable
+from openbell_server.domain.controls.kind import NOTHING, ControlKind, Unit, found, unavailable
 from openbell_server.domain.controls.kinds.numbers import WIDE, shown
-from openbell_server.domain.controls.kinds.parameters import Parameters
+from openbell_server.domain.controls.parameters import DECIMAL, Shape
 from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.controls.strictness import by_parameter, coarser
 from openbell_server.domain.orders.order_terms import OrderType
 
 _INSTRUMENT: Final = frozenset({Need.INSTRUMENT})
-_TICK_SHAPE: Final = '{"tick"?: "…"}, a decimal string that is used where the broker reports none'
-_LOT_SHAPE: Final = '{"lot"?: "…"}, a decimal string that is used where the broker reports none'
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """The step to use where the broker reports none; None: then the input is missing."""
+class Tick:
+    """The step of prices where the broker reports none; None: then the input is missing."""
 
-    step: Decimal | None = None
+    tick: Decimal | None = None
 
 
-def _decoder(name: str, shape: str) -> Callable[[Mapping[str, Any]], Step]:
-    def decode(parameters: Mapping[str, Any]) -> Step:
-        read = Parameters(parameters, shape).only(set(), {name})
-        return Step(read.decimal(name) if name in parameters else None)
+@dataclass(frozen=True, slots=True)
+class Lot:
+    """The step of quantities where the broker reports none; None: then the input is missing."""
 
-    return decode
+    lot: Decimal | None = None
 
 
 def _fits(number: Decimal, step: Decimal) -> bool:
@@ -46,7 +42,7 @@ def _neighbours(number: Decimal, step: Decimal) -> str:
 
 
 def _judge_tick(rule: Rule, command: CommandFacts, facts: Facts) -> Finding | None:
-    assert isinstance(rule.parameters, Step)
+    assert isinstance(rule.parameters, Tick)
     prices = {
         name: price
         for name, price in (("limit_price", command.terms.limit_price), ("stop_price", command.terms.stop_price))
@@ -55,7 +51,7 @@ def _judge_tick(rule: Rule, command: CommandFacts, facts: Facts) -> Finding | No
     if not prices:
         return None
     reported = None if facts.instrument is None else facts.instrument.tick
-    tick = reported or rule.parameters.step
+    tick = reported or rule.parameters.tick
     if tick is None:
         return unavailable(rule, command, Comparison.MULTIPLE_OF, None, f"the tick of {command.symbol}")
     wrong = [name for name, price in prices.items() if not _fits(price, tick)]
@@ -73,10 +69,10 @@ def _judge_tick(rule: Rule, command: CommandFacts, facts: Facts) -> Finding | No
 
 def _judge_lot(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
     """Where fractions are not traded, the quantity must also be whole."""
-    assert isinstance(rule.parameters, Step)
+    assert isinstance(rule.parameters, Lot)
     instrument, quantity = facts.instrument, command.terms.quantity
     reported = None if instrument is None else instrument.lot
-    lots = [lot for lot in (reported or rule.parameters.step,) if lot is not None]
+    lots = [lot for lot in (reported or rule.parameters.lot,) if lot is not None]
     if instrument is not None and not instrument.fractional:
         lots.append(Decimal(1))
     if not lots:
@@ -98,21 +94,25 @@ def _source(name: str, reported: Decimal | None) -> dict[str, str]:
     return {f"{name}_source": "rule" if not reported else "broker"}
 
 
-def _tick_needs(_: Step, command: CommandFacts) -> frozenset[Need]:
+def _tick_needs(_: Tick, command: CommandFacts) -> frozenset[Need]:
     return NOTHING if command.order_type is OrderType.MARKET else _INSTRUMENT
 
 
 TICK: Final = ControlKind(
     code="TICK",
-    decode=_decoder("tick", _TICK_SHAPE),
+    summary="Refuses a limit or stop price that is not a multiple of the tick; the broker's tick precedes the rule's.",
+    shape=Shape(Tick, {"tick": DECIMAL}),
+    unit=Unit.PRICE,
     judge=_judge_tick,
     needs=_tick_needs,
-    tightens=by_parameter(step=coarser),
+    tightens=by_parameter(tick=coarser),
 )
 LOT: Final = ControlKind(
     code="LOT",
-    decode=_decoder("lot", _LOT_SHAPE),
+    summary="Refuses a quantity that is not a multiple of the lot; the broker's lot precedes the rule's.",
+    shape=Shape(Lot, {"lot": DECIMAL}),
+    unit=Unit.UNITS,
     judge=_judge_lot,
     needs=lambda _parameters, _command: _INSTRUMENT,
-    tightens=by_parameter(step=coarser),
+    tightens=by_parameter(lot=coarser),
 )

@@ -1,17 +1,17 @@
 """Limits on what may be traded: lists of symbols, and sides."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from openbell_server.domain.controls.facts import CommandFacts, Facts, Need
 from openbell_server.domain.controls.findings import Comparison, Finding, Scope
 from openbell_server.domain.controls.kind import NOTHING, ControlKind, found
 from openbell_server.domain.controls.kinds.exposure import reducible
-from openbell_server.domain.controls.kinds.parameters import Parameters
+from openbell_server.domain.controls.parameters import FLAG, Form, Shape, choice, some_of, texts
 from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.controls.strictness import by_parameter, fewer, higher, incomparable, more
 from openbell_server.domain.identifiers import Symbol
@@ -20,8 +20,6 @@ from openbell_server.domain.orders.order_terms import OrderSide
 SYMBOLS_MAX: Final = 10_000
 # A receipt shows up to 50 symbols; of a longer list it shows the symbol that decided, the length and a digest.
 SYMBOLS_SHOWN_MAX: Final = 50
-_LIST_SHAPE: Final = '{"list": "DENY" | "ALLOW_ONLY", "symbols": ["AAPL", …]}, at most 10000 of up to 32 characters'
-_SIDE_SHAPE: Final = '{"sides"?: ["BUY" | "SELL" | "SELL_SHORT", …], "no_short"?: true | false}, at least one of them'
 _SYMBOL_LENGTH_MAX: Final = 32
 
 
@@ -36,16 +34,16 @@ class ListKind(StrEnum):
 class SymbolList:
     """Symbols that may not be traded, or the only ones that may; an empty ALLOW_ONLY list allows none."""
 
-    kind: ListKind
+    list: ListKind
     symbols: frozenset[str]
 
     @property
     def denied(self) -> frozenset[str]:
-        return self.symbols if self.kind is ListKind.DENY else frozenset()
+        return self.symbols if self.list is ListKind.DENY else frozenset()
 
     @property
     def allowed(self) -> frozenset[str]:
-        return self.symbols if self.kind is ListKind.ALLOW_ONLY else frozenset()
+        return self.symbols if self.list is ListKind.ALLOW_ONLY else frozenset()
 
     def respelled(self, canonical: Callable[[str], Symbol | None]) -> "SymbolList":
         """The list in the spelling of the account's broker.
@@ -57,25 +55,22 @@ class SymbolList:
             symbol = canonical(entry)
             if symbol is not None:
                 spelled.add(symbol)
-            elif self.kind is ListKind.DENY:
+            elif self.list is ListKind.DENY:
                 spelled.add(entry.upper())
         return replace(self, symbols=frozenset(spelled))
 
 
-def _decode_list(parameters: Mapping[str, Any]) -> SymbolList:
-    read = Parameters(parameters, _LIST_SHAPE).only({"list", "symbols"})
-    symbols = read.texts("symbols", 0, SYMBOLS_MAX)
-    if not all(text.isascii() for text in symbols):
-        raise read.refusal("symbols", "symbols of plain characters")
+def _symbols(value: object, _: str) -> frozenset[str]:
+    symbols = texts(value, 0, SYMBOLS_MAX)
     # As in a URL path, %2F is a slash.
     plain = frozenset(text.strip().upper().replace("%2F", "/") for text in symbols)
-    if not all(0 < len(symbol) <= _SYMBOL_LENGTH_MAX for symbol in plain):
-        raise read.refusal("symbols", "symbols of 1 to 32 plain characters")
-    return SymbolList(read.one_of("list", ListKind), plain)
+    if not all(text.isascii() for text in symbols) or not all(0 < len(each) <= _SYMBOL_LENGTH_MAX for each in plain):
+        raise ValueError
+    return plain
 
 
 def _list_scopes(symbols: SymbolList) -> frozenset[Scope]:
-    least = Scope.PLATFORM if symbols.kind is ListKind.DENY else Scope.KEY
+    least = Scope.PLATFORM if symbols.list is ListKind.DENY else Scope.KEY
     return frozenset({Scope.ORGANIZATION, Scope.ACCOUNT, least})
 
 
@@ -89,8 +84,8 @@ def _digest(symbols: frozenset[str]) -> str:
 def _judge_list(rule: Rule, command: CommandFacts, _: Facts) -> Finding:
     assert isinstance(rule.parameters, SymbolList)
     symbols, symbol = rule.parameters.symbols, command.symbol
-    denies, is_listed = rule.parameters.kind is ListKind.DENY, command.symbol in rule.parameters.symbols
-    inputs = {"list": str(rule.parameters.kind)}
+    denies, is_listed = rule.parameters.list is ListKind.DENY, command.symbol in rule.parameters.symbols
+    inputs = {"list": str(rule.parameters.list)}
     if len(symbols) <= SYMBOLS_SHOWN_MAX:
         limit = sorted(symbols)
     else:
@@ -113,7 +108,7 @@ def _judge_list(rule: Rule, command: CommandFacts, _: Facts) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    sides: frozenset[OrderSide]
+    sides: frozenset[OrderSide] = frozenset(OrderSide)
     no_short: bool = False
 
     @property
@@ -124,19 +119,6 @@ class Sides:
             for side in OrderSide
             if side in self.sides and not (self.no_short and side is OrderSide.SELL_SHORT)
         ]
-
-
-def _decode_sides(parameters: Mapping[str, Any]) -> Sides:
-    read = Parameters(parameters, _SIDE_SHAPE).only(set(), {"sides", "no_short"})
-    if not parameters:
-        raise read.refusal()
-    sides = frozenset(OrderSide)
-    if "sides" in parameters:
-        texts = read.texts("sides", 1, len(OrderSide))
-        if not set(texts) <= set(OrderSide):
-            raise read.refusal("sides", f"some of {', '.join(OrderSide)}")
-        sides = frozenset(OrderSide(text) for text in texts)
-    return Sides(sides, read.optional("no_short", read.flag, default=False))
 
 
 def _sells_what_is_held(sides: Sides, command: CommandFacts) -> bool:
@@ -162,17 +144,26 @@ def _judge_sides(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
     )
 
 
+_SYMBOLS: Final = Form(
+    shown='["AAPL", …]',
+    must_be=f"a list of at most {SYMBOLS_MAX} symbols of 1 to {_SYMBOL_LENGTH_MAX} plain characters",
+    schema={"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": SYMBOLS_MAX},
+    read=_symbols,
+)
 RESTRICTED: Final = ControlKind(
     code="RESTRICTED",
-    decode=_decode_list,
+    summary="Refuses a symbol that is on a DENY list, or not on an ALLOW_ONLY list.",
+    shape=Shape(SymbolList, {"list": choice(ListKind), "symbols": _SYMBOLS}),
     judge=_judge_list,
     scopes=frozenset({Scope.PLATFORM, Scope.ORGANIZATION, Scope.ACCOUNT, Scope.KEY}),
     scopes_of=_list_scopes,
-    tightens=by_parameter(kind=incomparable, denied=more, allowed=fewer),
+    tightens=by_parameter(list=incomparable, denied=more, allowed=fewer),
 )
 SIDE_NOT_ALLOWED: Final = ControlKind(
     code="SIDE_NOT_ALLOWED",
-    decode=_decode_sides,
+    summary="Refuses other sides; with no_short also a SELL_SHORT, and a SELL of more than is held.",
+    shape=Shape(Sides, {"sides": some_of(OrderSide, frozenset), "no_short": FLAG}, any_of=("sides", "no_short")),
+    counts=True,
     judge=_judge_sides,
     needs=_sides_needs,
     tightens=by_parameter(sides=fewer, no_short=higher),

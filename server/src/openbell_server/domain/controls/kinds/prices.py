@@ -1,17 +1,23 @@
 """Limits on an order's value, and on the distance of its prices from the market's."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import ROUND_DOWN, Decimal
-from typing import Any, Final
+from typing import Final
 
 from openbell_server.domain.controls.facts import CommandFacts, Facts, Need, ReferencePrice
 from openbell_server.domain.controls.findings import Comparison, Finding
-from openbell_server.domain.controls.kind import ControlKind, found, unavailable
+from openbell_server.domain.controls.kind import ControlKind, Unit, found, unavailable
 from openbell_server.domain.controls.kinds.numbers import WIDE, fresh_price, millis, moved, price_inputs, product, shown
-from openbell_server.domain.controls.kinds.parameters import REFERENCE_AGE_MILLIS, Parameters
 from openbell_server.domain.controls.kinds.times import utc_text
+from openbell_server.domain.controls.parameters import (
+    CURRENCY,
+    DECIMAL,
+    REFERENCE_AGE,
+    REFERENCE_AGE_MILLIS,
+    Shape,
+    percent,
+)
 from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.controls.strictness import by_parameter, higher, incomparable, lower, lower_or_none
 from openbell_server.domain.orders.order_terms import PLACES_MAX, OrderSide, OrderType
@@ -19,17 +25,8 @@ from openbell_server.domain.orders.order_terms import PLACES_MAX, OrderSide, Ord
 BUFFER_PERCENT: Final = Decimal(5)
 # Rates that are set once per banking day are older than that only if somebody stopped setting them.
 EXCHANGE_RATE_DAYS: Final = 5
-_WHOLE: Final = Decimal(100)
 # A factor of the value, its receipt inputs, and the input that is missing.
 _Factor = tuple[Decimal | None, dict[str, str], str | None]
-_VALUE_SHAPE: Final = (
-    '{"value": "…", "currency": "USD", "buffer_percent"?: "…", "ref_max_age_millis"?: 1 to 3600000}, with decimal '
-    "strings; 5 percent and 15000 if they are left out"
-)
-_COLLAR_SHAPE: Final = (
-    '{"up_percent": "…", "down_percent": "…", "passive_percent"?: "…", "spread_percent"?: "…", '
-    '"ref_max_age_millis"?: 1 to 3600000}, with decimal strings; 15000 if it is left out'
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +37,6 @@ class OrderValue:
     currency: str
     buffer_percent: Decimal = BUFFER_PERCENT
     ref_max_age_millis: int = REFERENCE_AGE_MILLIS
-
-
-def _decode_value(parameters: Mapping[str, Any]) -> OrderValue:
-    read = Parameters(parameters, _VALUE_SHAPE).only({"value", "currency"}, {"buffer_percent", "ref_max_age_millis"})
-    return OrderValue(
-        read.decimal("value"),
-        read.currency("currency"),
-        read.optional("buffer_percent", read.percent, BUFFER_PERCENT),
-        read.reference_age(),
-    )
 
 
 def _is_bounded(command: CommandFacts) -> bool:
@@ -180,23 +167,6 @@ class _Bound:
         return spare if self.comparison is Comparison.AT_MOST else WIDE.minus(spare)
 
 
-def _decode_collar(parameters: Mapping[str, Any]) -> Collar:
-    read = Parameters(parameters, _COLLAR_SHAPE).only(
-        {"up_percent", "down_percent"}, {"passive_percent", "spread_percent", "ref_max_age_millis"}
-    )
-
-    def percent(name: str) -> Decimal | None:
-        return read.percent(name) if name in parameters else None
-
-    return Collar(
-        read.percent("up_percent"),
-        read.percent("down_percent", _WHOLE),
-        percent("passive_percent"),
-        percent("spread_percent"),
-        read.reference_age(),
-    )
-
-
 def _bounds(collar: Collar, command: CommandFacts, reference: ReferencePrice) -> list[_Bound]:
     """Every comparison for an order with a price; the one that protects from a bad price comes first."""
     bounds, wide = [], collar.passive_percent
@@ -268,14 +238,35 @@ def _judge_collar(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
 # A reference price that is too old is missing, and on_missing may allow that: no age is stricter than another.
 NOTIONAL_MAX: Final = ControlKind(
     code="NOTIONAL_MAX",
-    decode=_decode_value,
+    summary="Refuses an order of a higher value: quantity, worst price and multiplier, in the currency.",
+    shape=Shape(
+        OrderValue,
+        {
+            "value": DECIMAL,
+            "currency": CURRENCY,
+            "buffer_percent": percent(),
+            "ref_max_age_millis": REFERENCE_AGE,
+        },
+    ),
+    unit=Unit.VALUE,
     judge=_judge_value,
     needs=_value_needs,
     tightens=by_parameter(value=lower, currency=incomparable, buffer_percent=higher, ref_max_age_millis=incomparable),
 )
 PRICE_COLLAR: Final = ControlKind(
     code="PRICE_COLLAR",
-    decode=_decode_collar,
+    summary="Refuses a price that is further from the reference price, on the side where it would trade badly.",
+    shape=Shape(
+        Collar,
+        {
+            "up_percent": percent(),
+            "down_percent": percent(100),
+            "passive_percent": percent(),
+            "spread_percent": percent(),
+            "ref_max_age_millis": REFERENCE_AGE,
+        },
+    ),
+    unit=Unit.PERCENT,
     judge=_judge_collar,
     needs=lambda _parameters, _command: frozenset({Need.PRICE}),
     tightens=by_parameter(

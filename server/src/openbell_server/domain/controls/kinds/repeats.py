@@ -1,18 +1,18 @@
 """Limits on duplicate and too frequent commands; they count requests, so they apply only at the accept gate."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate, Need
 from openbell_server.domain.controls.findings import Comparison, Finding, LazyFinding, Mode, RuleResult
-from openbell_server.domain.controls.kind import NOTHING, ControlKind, found, unavailable
+from openbell_server.domain.controls.kind import NOTHING, ControlKind, Unit, found, unavailable
 from openbell_server.domain.controls.kinds.numbers import count_since
-from openbell_server.domain.controls.kinds.parameters import Parameters
 from openbell_server.domain.controls.kinds.times import utc_text
+from openbell_server.domain.controls.parameters import FLAG, Shape, whole
 from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.controls.strictness import by_parameter, higher, lower, ranked
 from openbell_server.domain.orders.intents import ActionType
@@ -24,11 +24,6 @@ RATE_MILLIS_MAX: Final = 3_600_000
 _ACCEPT: Final = frozenset({Gate.ACCEPT})
 _DUPLICATES: Final = frozenset({Need.DUPLICATES})
 _RATE: Final = frozenset({Need.RATE})
-_DUPLICATE_SHAPE: Final = (
-    '{"window_millis"?: 1 to 60000, "callers_may_override"?: true | false}; if they are left out, 1000, and true on '
-    "paper accounts only"
-)
-_RATE_SHAPE: Final = '{"count": 1 to 1000, "window_millis": 1 to 3600000}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +44,6 @@ class Window:
 class SubmitRate:
     count: int
     window_millis: int
-
-
-def _decode_duplicate(parameters: Mapping[str, Any]) -> Window:
-    read = Parameters(parameters, _DUPLICATE_SHAPE).only(set(), {"window_millis", "callers_may_override"})
-    return Window(
-        read.optional("window_millis", lambda name: read.whole(name, 1, DUPLICATE_MILLIS_MAX), DUPLICATE_MILLIS),
-        read.flag("callers_may_override") if "callers_may_override" in parameters else None,
-    )
 
 
 def without_forbidden_override(rules: Iterable[Rule], command: CommandFacts) -> CommandFacts:
@@ -106,11 +93,6 @@ def _judge_duplicate(rule: Rule, command: CommandFacts, facts: Facts) -> RuleRes
     return LazyFinding(observed == 0, finding)
 
 
-def _decode_rate(parameters: Mapping[str, Any]) -> SubmitRate:
-    read = Parameters(parameters, _RATE_SHAPE).only({"count", "window_millis"})
-    return SubmitRate(read.whole("count", 1, RATE_COUNT_MAX), read.whole("window_millis", 1, RATE_MILLIS_MAX))
-
-
 def _judge_rate(rule: Rule, command: CommandFacts, facts: Facts) -> RuleResult:
     assert isinstance(rule.parameters, SubmitRate)
     limit, window = rule.parameters.count, rule.parameters.window_millis
@@ -141,7 +123,10 @@ def _judge_rate(rule: Rule, command: CommandFacts, facts: Facts) -> RuleResult:
 
 DUPLICATE: Final = ControlKind(
     code="DUPLICATE",
-    decode=_decode_duplicate,
+    summary="Refuses a CREATE that is equal to another one of the account within the window.",
+    shape=Shape(Window, {"window_millis": whole(1, DUPLICATE_MILLIS_MAX), "callers_may_override": FLAG}),
+    unit=Unit.MILLIS,
+    counts=True,
     judge=_judge_duplicate,
     needs=_duplicate_needs,
     gates=_ACCEPT,
@@ -149,7 +134,10 @@ DUPLICATE: Final = ControlKind(
 )
 RATE_ORDERS: Final = ControlKind(
     code="RATE_ORDERS",
-    decode=_decode_rate,
+    summary="Refuses a CREATE or REPLACE after that many in the sliding window, refused ones included.",
+    shape=Shape(SubmitRate, {"count": whole(1, RATE_COUNT_MAX), "window_millis": whole(1, RATE_MILLIS_MAX)}),
+    unit=Unit.COMMANDS,
+    counts=True,
     judge=_judge_rate,
     needs=lambda _parameters, _command: _RATE,
     gates=_ACCEPT,

@@ -1,14 +1,14 @@
 """Switches set by people: a scope that is halted or reduce-only, and a disabled symbol."""
 
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from openbell_server.domain.controls.facts import CommandFacts, Facts, Need
 from openbell_server.domain.controls.findings import Comparison, Finding, Scope
 from openbell_server.domain.controls.kind import NOTHING, ControlKind, found
 from openbell_server.domain.controls.kinds.exposure import reducible
-from openbell_server.domain.controls.kinds.parameters import Parameters
+from openbell_server.domain.controls.parameters import FLAG, Form, Shape, choice, matching
 from openbell_server.domain.controls.rules import SWITCH, Rule, SwitchState
 from openbell_server.domain.controls.strictness import Effect
 from openbell_server.domain.controls.symbol_controls import SYMBOL_DISABLED, ManualControl
@@ -16,8 +16,9 @@ from openbell_server.domain.orders.order_terms import OrderSide
 
 HALTED: Final = "HALTED"
 REDUCE_ONLY: Final = "REDUCE_ONLY"
-_SHAPE: Final = '{"status": "ACTIVE" | "REDUCE_ONLY" | "HALTED", "cancel_working"?: true | false}'
-_MANUAL_SHAPE: Final = '{"manually_disabled": true | false, "manual_reason"?: "…"}'
+_REASON: Final = Form(
+    shown='"…"', must_be="text", schema={"type": "string"}, read=lambda value, _: matching(value, re.compile("(?s).*"))
+)
 _REDUCING: Final = "a SELL of no more than is held, or a BUY of no more than is short"
 _REDUCING_SIDES: Final = [str(OrderSide.BUY), str(OrderSide.SELL)]
 
@@ -26,31 +27,26 @@ _REDUCING_SIDES: Final = [str(OrderSide.BUY), str(OrderSide.SELL)]
 class Switch:
     """What a scope allows, and whether its working orders were to be cancelled when it was set."""
 
-    state: SwitchState
+    status: SwitchState
     cancel_working: bool = False
 
 
 def _compare(before: Switch, after: Switch) -> tuple[Effect, tuple[str, ...]]:
     """A stricter state is stricter whatever it cancels, so that a halt always tightens."""
-    old, new = ((tuple(SwitchState).index(each.state), each.cancel_working) for each in (before, after))
+    old, new = ((tuple(SwitchState).index(each.status), each.cancel_working) for each in (before, after))
     if old == new:
         return Effect.NEITHER, ()
     return (Effect.TIGHTEN, ()) if new > old else (Effect.LOOSEN, ("status",))
 
 
-def _decode(parameters: Mapping[str, Any]) -> Switch:
-    read = Parameters(parameters, _SHAPE).only({"status"}, {"cancel_working"})
-    return Switch(read.one_of("status", SwitchState), read.optional("cancel_working", read.flag, default=False))
-
-
 def _needs(switch: Switch, command: CommandFacts) -> frozenset[Need]:
-    reduces = switch.state is SwitchState.REDUCE_ONLY and command.order_side is not OrderSide.SELL_SHORT
+    reduces = switch.status is SwitchState.REDUCE_ONLY and command.order_side is not OrderSide.SELL_SHORT
     return frozenset({Need.EXPOSURE}) if reduces else NOTHING
 
 
 def _judge(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
     assert isinstance(rule.parameters, Switch)
-    state = rule.parameters.state
+    state = rule.parameters.status
     if state is not SwitchState.REDUCE_ONLY:
         return found(
             rule,
@@ -74,14 +70,6 @@ def _judge(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
     return reducible(rule, command, facts, code=REDUCE_ONLY, denies_missing=True)
 
 
-def _decode_manual(parameters: Mapping[str, Any]) -> ManualControl:
-    read = Parameters(parameters, _MANUAL_SHAPE).only({"manually_disabled"}, {"manual_reason"})
-    reason = read.given.get("manual_reason")
-    if reason is not None and not isinstance(reason, str):
-        raise read.refusal()
-    return ManualControl(manually_disabled=read.flag("manually_disabled"), manual_reason=reason)
-
-
 def _judge_manual(rule: Rule, command: CommandFacts, _: Facts) -> Finding:
     assert isinstance(rule.parameters, ManualControl)
     control = rule.parameters
@@ -101,7 +89,10 @@ def _judge_manual(rule: Rule, command: CommandFacts, _: Facts) -> Finding:
 
 SWITCHES: Final = ControlKind(
     code=SWITCH,
-    decode=_decode,
+    summary="Set by the switch of a scope. HALTED refuses everything but a CANCEL and less risk, REDUCE_ONLY also lets "
+    "orders pass that only reduce a position.",
+    shape=Shape(Switch, {"status": choice(SwitchState), "cancel_working": FLAG}),
+    counts=True,
     judge=_judge,
     needs=_needs,
     settable=False,
@@ -109,7 +100,8 @@ SWITCHES: Final = ControlKind(
 )
 SYMBOL_SWITCHES: Final = ControlKind(
     code=SYMBOL_DISABLED,
-    decode=_decode_manual,
+    summary="Set by the control of a symbol. Refuses orders of the symbol while it is disabled.",
+    shape=Shape(ManualControl, {"manually_disabled": FLAG, "manual_reason": _REASON}),
     judge=_judge_manual,
     scopes=frozenset({Scope.SYMBOL}),
     settable=False,

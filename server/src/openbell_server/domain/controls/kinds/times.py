@@ -1,16 +1,17 @@
 """Limits on time: trading windows, market sessions, and the age of a command when it is sent."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
-from typing import Any, Final
+from typing import Final
 
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.controls import symbol_controls
 from openbell_server.domain.controls.facts import CommandFacts, Facts
 from openbell_server.domain.controls.findings import Comparison, Finding, Mode, Scope, Verdict
-from openbell_server.domain.controls.kind import ControlKind, found, unavailable
+from openbell_server.domain.controls.kind import ControlKind, Unit, found, unavailable
+from openbell_server.domain.controls.parameters import Form, Shape, choice, matching, named, some_of, whole
 from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.controls.strictness import Effect, by_parameter, fewer, incomparable, lower
 from openbell_server.domain.controls.symbol_controls import (
@@ -26,7 +27,13 @@ from openbell_server.domain.markets.trading_windows import Day, TradingWindow, i
 from openbell_server.domain.orders.order_terms import TimeInForce
 from openbell_server.domain.time_zones import DEFAULT_ZONE, TZDATA_VERSION, check_zone
 
-_TIME: Final = re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d", re.ASCII)
+_TIME_PATTERN: Final = "^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]$"
+_TIME: Final = Form(
+    shown='"HH:MM:SS"',
+    must_be="a time, HH:MM:SS up to 23:59:59",
+    schema={"type": "string", "pattern": _TIME_PATTERN},
+    read=lambda value, _: time.fromisoformat(matching(value, re.compile(_TIME_PATTERN, re.ASCII))),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +62,9 @@ class MaxAge:
     max_age_millis: int
     # Limits set by people: where one of them applies, this default does not.
     yields_to: tuple[Rule, ...] = ()
+
+    def yields(self, symbol: Symbol, api_key_id: str | None, now: datetime) -> bool:
+        return any(each.applies(symbol, api_key_id, now) for each in self.yields_to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,37 +179,15 @@ def why_closed(rules: Sequence[Rule], calendars: MarketCalendars, now: datetime)
     return None
 
 
-def _decode_window(parameters: Mapping[str, Any]) -> TradingWindow:
-    allowed = {"trading_start", "trading_end", "timezone", "days"}
-    if not set(parameters) <= allowed or not set(parameters) - {"timezone"}:
-        raise InvalidCommand(
-            "/parameters", "must have trading_start, trading_end or days, and may have timezone; nothing else"
-        )
-    start, end = _time(parameters, "trading_start"), _time(parameters, "trading_end")
-    if end is not None and end == (start or time.min):
+def _check_window(window: TradingWindow) -> None:
+    if window.trading_end is not None and window.trading_end == window.start:
         raise InvalidCommand("/parameters/trading_end", "must differ from trading_start, midnight if it is not set")
-    zone = parameters.get("timezone")
-    if "timezone" in parameters:
-        check_zone(zone if isinstance(zone, str) else "", "/parameters/timezone")
-    return TradingWindow(trading_start=start, trading_end=end, timezone=zone, days=_days(parameters))
 
 
-def _time(parameters: Mapping[str, Any], name: str) -> time | None:
-    if name not in parameters:
-        return None
-    text = parameters[name]
-    if not isinstance(text, str) or not _TIME.fullmatch(text):
-        raise InvalidCommand(f"/parameters/{name}", "must be a time, HH:MM:SS up to 23:59:59")
-    return time.fromisoformat(text)
-
-
-def _days(parameters: Mapping[str, Any]) -> tuple[Day, ...] | None:
-    days = parameters.get("days")
-    if "days" not in parameters:
-        return None
-    if not isinstance(days, list) or not days or not all(isinstance(day, str) and day in set(Day) for day in days):
-        raise InvalidCommand("/parameters/days", f"must be a list of {', '.join(Day)}, at least one")
-    return in_week_order([Day(day) for day in days])
+def _zone(value: object, pointer: str) -> str:
+    zone = value if isinstance(value, str) else ""
+    check_zone(zone, pointer)
+    return zone
 
 
 def _judge_window(rule: Rule, _: CommandFacts, facts: Facts) -> Finding:
@@ -240,17 +228,6 @@ def compare_windows(before: TradingWindow, after: TradingWindow) -> tuple[Effect
     if not within:
         return Effect.LOOSEN, ("window",)
     return Effect.NEITHER if after.restricts and after.covers(before) else Effect.TIGHTEN, ()
-
-
-def _decode_market(parameters: Mapping[str, Any]) -> MarketSession:
-    if not {"calendar"} <= set(parameters) <= {"calendar", "session"}:
-        raise InvalidCommand("/parameters", 'must be {"calendar": "…"}, and may have "session"')
-    if parameters["calendar"] not in CALENDARS:
-        raise InvalidCommand("/parameters/calendar", f"must be one of {', '.join(CALENDARS)}")
-    session = parameters.get("session", Session.REGULAR)
-    if not isinstance(session, str) or session not in set(Session):
-        raise InvalidCommand("/parameters/session", f"must be one of {', '.join(Session)}")
-    return MarketSession(calendar=parameters["calendar"], session=Session(session))
 
 
 def _judge_market(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
@@ -309,21 +286,12 @@ def _session_finding(rule: Rule, market: Market, session: Session, now: datetime
     )
 
 
-def _decode_age(parameters: Mapping[str, Any]) -> MaxAge:
-    limit = parameters.get("max_age_millis")
-    if set(parameters) != {"max_age_millis"} or type(limit) is not int or not 1 <= limit <= STALE_MILLIS_MAX:
-        raise InvalidCommand("/parameters", f'must be {{"max_age_millis": 1 to {STALE_MILLIS_MAX}}}, an integer')
-    return MaxAge(max_age_millis=limit)
-
-
 def _judge_age(rule: Rule, command: CommandFacts, facts: Facts) -> Finding | None:
     parameters = rule.parameters
     if isinstance(parameters, Deadline):
         return _judge_deadline(rule, command, facts)
     assert isinstance(parameters, MaxAge)
-    if command.age is None or any(
-        each.applies(command.symbol, command.api_key_id, facts.now) for each in parameters.yields_to
-    ):
+    if command.age is None or parameters.yields(command.symbol, command.api_key_id, facts.now):
         return None
     limit = parameters.max_age_millis
     # Rounded up, so that an excess of less than a millisecond shows above the limit.
@@ -364,20 +332,36 @@ def _is_older_than_default(age: MaxAge, environment: Environment) -> bool:
 # Both gates check deadlines; only the door checks the age.
 STALE_ORDER: Final = ControlKind(
     code=symbol_controls.STALE_ORDER,
-    decode=_decode_age,
+    summary="Refuses at the door a command that has waited longer since it was accepted.",
+    shape=Shape(MaxAge, {"max_age_millis": whole(1, STALE_MILLIS_MAX)}),
+    unit=Unit.MILLIS,
     judge=_judge_age,
     tightens=by_parameter(max_age_millis=lower),
     replaces_default=_is_older_than_default,
 )
 OUTSIDE_TRADING_WINDOW: Final = ControlKind(
     code=symbol_controls.OUTSIDE_TRADING_WINDOW,
-    decode=_decode_window,
+    summary="Refuses commands outside a window of local time.",
+    shape=Shape(
+        TradingWindow,
+        {
+            "trading_start": _TIME,
+            "trading_end": _TIME,
+            "timezone": Form(
+                shown='"…"', must_be="a zone", schema={"type": "string", "format": "timezone"}, read=_zone
+            ),
+            "days": some_of(Day, in_week_order),
+        },
+        any_of=("trading_start", "trading_end", "days"),
+    ),
+    check=_check_window,
     judge=_judge_window,
     tightens=compare_windows,
 )
 MARKET_CLOSED: Final = ControlKind(
     code=symbol_controls.MARKET_CLOSED,
-    decode=_decode_market,
+    summary="Refuses commands outside the sessions of a market.",
+    shape=Shape(MarketSession, {"calendar": named([*CALENDARS]), "session": choice(Session)}),
     judge=_judge_market,
     tightens=by_parameter(calendar=incomparable, kinds=fewer),
 )

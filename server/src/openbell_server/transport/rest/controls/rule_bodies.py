@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 from uuid import UUID
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from openbell_server.application.controls.ports.rules import RuleChange
 from openbell_server.application.controls.set_rules import WantedRule, WantedSwitch, switch_state
@@ -80,8 +80,8 @@ class RuleListBody(PageOf[RuleBody], frozen=True):
     """A page of rules, in the order in which they were first set."""
 
 
-class RuleChangeBody(Struct, frozen=True):
-    """One change; before is absent if the rule was created, after if it was removed."""
+class RuleChangeBody(PlacedBody, frozen=True, kw_only=True):
+    """One change of a rule or switch; before is absent if it was created, after if it was removed."""
 
     code: str
     version: int
@@ -124,11 +124,7 @@ def rule_body(rule: StoredRule) -> RuleBody:
     return body_from(
         RuleBody,
         rule,
-        organization_id=rule.address.organization_id,
-        scope=rule.address.scope,
-        account_id=rule.address.account_id,
-        symbol=rule.address.symbol,
-        api_key_id=_key_id(rule.address),
+        rule.address,
         in_force=in_force,
         principal_type=principal_type,
         principal_id=principal_id,
@@ -151,18 +147,10 @@ def switch_list_body(page: Page[StoredRule]) -> SwitchListBody:
 
 def unset_switch_list_body(address: Address) -> SwitchListBody:
     """The list of one switch that was never set."""
-    key_id = _key_id(address)
-    found = SwitchBody(
-        organization_id=address.organization_id,
-        scope=address.scope,
-        account_id=UNSET if address.account_id is None else address.account_id,
-        symbol=UNSET if address.symbol is None else address.symbol,
-        api_key_id=UNSET if key_id is None else key_id,
-        status=SwitchState.ACTIVE,
-        cancel_working=False,
-        version=0,
+    placed = body_from(PlacedBody, address)
+    return SwitchListBody(
+        [SwitchBody(**structs.asdict(placed), status=SwitchState.ACTIVE, cancel_working=False, version=0)]
     )
-    return SwitchListBody([found])
 
 
 def switch_body(switch: StoredRule) -> SwitchBody:
@@ -171,11 +159,7 @@ def switch_body(switch: StoredRule) -> SwitchBody:
     return body_from(
         SwitchBody,
         switch,
-        organization_id=switch.address.organization_id,
-        scope=switch.address.scope,
-        account_id=switch.address.account_id,
-        symbol=switch.address.symbol,
-        api_key_id=_key_id(switch.address),
+        switch.address,
         status=switch_state(switch),
         cancel_working=switch.terms.parameters.get("cancel_working", False),
         principal_type=principal_type,
@@ -189,15 +173,12 @@ def _terms_body(set_: RuleTerms | Override) -> TermsBody:
     return body_from(TermsBody, terms, parameters=dict(terms.parameters), expires_at=expires_at)
 
 
-def _key_id(address: Address) -> UUID | None:
-    return None if address.api_key_id is None else UUID(address.api_key_id)
-
-
 def _change_body(change: RuleChange) -> RuleChangeBody:
     principal_type, principal_id = change.principal
     return body_from(
         RuleChangeBody,
         change,
+        change.address,
         principal_type=principal_type,
         principal_id=principal_id,
         before=None if change.before is None else rule_body(change.before),

@@ -3,12 +3,14 @@
 from typing import Final
 
 from litestar import Response, Router, delete, get, put
+from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
 from openbell_server.application.controls.set_rules import Place, SetRules, edit_at
 from openbell_server.domain.access.authorization import Operation
+from openbell_server.domain.controls.catalogue import SETTABLE
 from openbell_server.domain.controls.findings import Scope
-from openbell_server.domain.controls.rules import StoredRule
+from openbell_server.domain.controls.rules import SWITCH, StoredRule
 from openbell_server.domain.errors import InvalidParameter
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.transport.rest.controls.rule_bodies import (
@@ -37,11 +39,12 @@ _NAMED_BY: Final = {
     Scope.SYMBOL: ("account_id", "symbol"),
     Scope.KEY: ("api_key_id",),
 }
+CHANGED_CODES: Final = (SWITCH, *SETTABLE)
 
 
-def rule_routes(enter: Enter, read: SetRules, change: SetRules) -> list[Router]:
+def rule_routes(enter: Enter, read: SetRules, change: SetRules) -> list[Router | HTTPRouteHandler]:
     """Reads and changes have connections of their own, so that reads do not delay a halt."""
-    return [_rule_routes(enter, read, change), _switch_routes(enter, read, change)]
+    return [_rule_routes(enter, read, change), _switch_routes(enter, read, change), _change_route(enter, read)]
 
 
 def _rule_routes(enter: Enter, read: SetRules, change: SetRules) -> Router:
@@ -69,13 +72,7 @@ def _rule_routes(enter: Enter, read: SetRules, change: SetRules) -> Router:
         caller = await enter(request, _edit(request))
         await change.remove(caller, _place(request), code, reason_of(request), if_match_of(request))
 
-    @get("/{code:str}/history")
-    async def list_rule_changes(request: AnyRequest, code: FromPath[str]) -> RuleChangePageBody:
-        caller = await enter(request, Operation.READ_CONTROLS)
-        return change_page_body(await read.history(caller, _place(request), code, *page_of(request)))
-
-    handlers = [list_rules, show_rule, put_rule, delete_rule, list_rule_changes]
-    return Router("/v1/controls/rules", route_handlers=handlers)
+    return Router("/v1/controls/rules", route_handlers=[list_rules, show_rule, put_rule, delete_rule])
 
 
 def _switch_routes(enter: Enter, read: SetRules, change: SetRules) -> Router:
@@ -95,12 +92,17 @@ def _switch_routes(enter: Enter, read: SetRules, change: SetRules) -> Router:
         switch = await change.put_switch(caller, place, decode, expected)
         return Response(switch_body(switch), headers=etag_of(switch.version))
 
-    @get("/history")
-    async def list_switch_changes(request: AnyRequest) -> RuleChangePageBody:
-        caller = await enter(request, Operation.READ_CONTROLS)
-        return change_page_body(await read.switch_history(caller, _place(request), *page_of(request)))
+    return Router("/v1/controls/switches", route_handlers=[list_switches, put_switch])
 
-    return Router("/v1/controls/switches", route_handlers=[list_switches, put_switch, list_switch_changes])
+
+def _change_route(enter: Enter, read: SetRules) -> HTTPRouteHandler:
+    @get("/v1/controls/changes")
+    async def list_control_changes(request: AnyRequest) -> RuleChangePageBody:
+        caller = await enter(request, Operation.READ_CONTROLS)
+        scope, place, code = _scope(request), _place_of_list(request), choice_of(request, "code", CHANGED_CODES)
+        return change_page_body(await read.changes(caller, place, scope, code, page_of(request)))
+
+    return list_control_changes
 
 
 def _edit(request: AnyRequest) -> Operation:
@@ -118,36 +120,34 @@ def _place(request: AnyRequest) -> Place:
         if (sole(request, name) is not None) != (name in needed):
             message = f"is required with scope {scope}" if name in needed else f"does not go with scope {scope}"
             raise InvalidParameter(name, message, "required" if name in needed else "invalid")
-    return _place_at(request, scope)
+    return place_at(request, scope)
 
 
 def _place_of_list(request: AnyRequest) -> Place:
     """The place that a list is about; its rules may be of narrower scopes too."""
     account_id, symbol, api_key_id = (sole(request, name) for name in ("account_id", "symbol", "api_key_id"))
-    if symbol is not None and account_id is None:
-        raise InvalidParameter("account_id", "is required with symbol", "required")
     if api_key_id is not None and account_id is not None:
         raise InvalidParameter("api_key_id", "does not go with account_id")
     if symbol is not None:
-        return _place_at(request, Scope.SYMBOL)
+        return place_at(request, Scope.SYMBOL)
     if account_id is not None:
-        return _place_at(request, Scope.ACCOUNT)
-    return _place_at(request, Scope.ORGANIZATION if api_key_id is None else Scope.KEY)
+        return place_at(request, Scope.ACCOUNT)
+    return place_at(request, Scope.ORGANIZATION if api_key_id is None else Scope.KEY)
 
 
 def _scope(request: AnyRequest) -> Scope | None:
-    scope = choice_of(request, "scope", Scope)
-    if scope is Scope.PLATFORM:
-        raise InvalidParameter("scope", f"must be one of {', '.join(_NAMED_BY)}")
-    return scope
+    return choice_of(request, "scope", _NAMED_BY)
 
 
-def _place_at(request: AnyRequest, scope: Scope) -> Place:
-    account_id = uuid_of(request, "account_id")
+def place_at(request: AnyRequest, scope: Scope) -> Place:
+    """The account, symbol and key that the query names."""
+    account_id, symbol = uuid_of(request, "account_id"), sole(request, "symbol")
+    if symbol is not None and account_id is None:
+        raise InvalidParameter("account_id", "is required with symbol", "required")
     return Place(
         scope=scope,
         account_id=None if account_id is None else AccountId(account_id),
-        symbol=sole(request, "symbol"),
+        symbol=symbol,
         api_key_id=uuid_of(request, "api_key_id"),
     )
 

@@ -3,7 +3,7 @@
 from urllib.parse import unquote
 from uuid import UUID
 
-from litestar import Router, get, patch, put
+from litestar import Router, patch, put
 from litestar.params import FromPath
 
 from openbell_server.application.controls.set_symbol_controls import SetSymbolControls
@@ -21,11 +21,8 @@ from openbell_server.transport.rest.entry import AnyRequest, Enter
 from openbell_server.transport.rest.strict_json import body_reader
 
 
-def control_routes(enter: Enter, read: SetSymbolControls, change: SetSymbolControls) -> Router:
-    """The routes; paths are not decoded by the router, so a symbol may contain %2F.
-
-    Reads and changes have connections of their own, so that reads do not delay a halt.
-    """
+def control_routes(enter: Enter, change: SetSymbolControls) -> Router:
+    """The routes; paths are not decoded by the router, so a symbol may contain %2F."""
 
     @put("/")
     async def put_symbol_control(
@@ -45,23 +42,7 @@ def control_routes(enter: Enter, read: SetSymbolControls, change: SetSymbolContr
         stored = await change.patch_time(caller, AccountId(account_id), unquote(symbol), decode)
         return time_control_body(caller.organization_id, AccountId(account_id), stored)
 
-    @get("/")
-    async def show_symbol_control(
-        request: AnyRequest, account_id: FromPath[UUID], symbol: FromPath[str]
-    ) -> ManualControlBody:
-        caller = await enter(request, Operation.READ_CONTROLS)
-        found = await read.read_manual(caller, AccountId(account_id), unquote(symbol))
-        return manual_control_body(caller.organization_id, AccountId(account_id), *found)
-
-    @get("/time")
-    async def show_symbol_time(
-        request: AnyRequest, account_id: FromPath[UUID], symbol: FromPath[str]
-    ) -> TimeControlBody:
-        caller = await enter(request, Operation.READ_CONTROLS)
-        found = await read.read_time(caller, AccountId(account_id), unquote(symbol))
-        return time_control_body(caller.organization_id, AccountId(account_id), found)
-
     return Router(
         "/v1/controls/accounts/{account_id:uuid}/symbols/{symbol:str}",
-        route_handlers=[put_symbol_control, patch_symbol_time, show_symbol_control, show_symbol_time],
+        route_handlers=[put_symbol_control, patch_symbol_time],
     )

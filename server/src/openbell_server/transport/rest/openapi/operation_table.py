@@ -15,6 +15,7 @@ from openbell_server.transport.rest.openapi.operations.callers import (
     QUEUE_OPERATIONS,
 )
 from openbell_server.transport.rest.openapi.operations.credentials import CREDENTIAL_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.effective import EFFECTIVE_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.events import EVENT_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.fault_plans import FAULT_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.halts import HALT_OPERATIONS
@@ -47,6 +48,7 @@ _BY_TAG: Final[dict[str, tuple[Described, ...]]] = {
     "Events": EVENT_OPERATIONS,
     "Receipts": RECEIPT_OPERATIONS,
     "Controls": (
+        *EFFECTIVE_OPERATIONS,
         *CONTROL_OPERATIONS,
         *HALT_OPERATIONS,
         *BACKTEST_OPERATIONS,

@@ -131,6 +131,7 @@ create table control_changes (
     foreign key (organization_id, scope, subject, code) references control_rules
 );
 comment on table control_changes is 'Every version of every rule. Append-only.';
+create unique index control_changes_newest on control_changes (organization_id, change_no);
 create trigger append_only before update or delete or truncate on control_changes
     for each statement execute function refuse_change();
 call protect_tenant_table('control_changes');

@@ -1,12 +1,9 @@
 """OpenAPI rows of rules and switches."""
 
-from dataclasses import replace as replace_of
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
-
-from msgspec import UNSET
-from msgspec.structs import replace
 
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.controls.findings import Mode, Scope
@@ -22,6 +19,7 @@ from openbell_server.transport.rest.controls.rule_bodies import (
     SwitchRequest,
     TermsBody,
 )
+from openbell_server.transport.rest.controls.rules import CHANGED_CODES
 from openbell_server.transport.rest.openapi.operation import (
     ETAG,
     IF_MATCH,
@@ -65,20 +63,28 @@ _FILTERS: Final = (
     ),
 )
 _PLACE: Final = (
-    replace_of(_FILTERS[0], description="Where: ORGANIZATION, ACCOUNT, SYMBOL or KEY.", required=True),
-    replace_of(_FILTERS[1], description="The account; required with the scopes ACCOUNT and SYMBOL, and only there."),
-    replace_of(
+    replace(_FILTERS[0], description="Where: ORGANIZATION, ACCOUNT, SYMBOL or KEY.", required=True),
+    replace(_FILTERS[1], description="The account; required with the scopes ACCOUNT and SYMBOL, and only there."),
+    replace(
         _FILTERS[2],
         description="The symbol, in any spelling that its broker accepts; required with the scope SYMBOL, and only "
         "there.",
     ),
-    replace_of(_FILTERS[3], description="The id of the API key; required with the scope KEY, and only there."),
+    replace(_FILTERS[3], description="The id of the API key; required with the scope KEY, and only there."),
 )
+# Without the scope.
+PLACE_FILTERS: Final = _FILTERS[1:]
 _REASON: Final = Parameter(
     name="reason",
     description="The reason for the removal, for the history.",
     schema={"type": "string", "minLength": 1, "maxLength": 500, "format": "printable"},
     example="no longer needed",
+)
+_CODE: Final = Parameter(
+    name="code",
+    description="Only rules of this code; SWITCH for switches.",
+    schema={"type": "string", "enum": [*CHANGED_CODES]},
+    example="QTY_MAX",
 )
 _TERMS: Final = TermsBody(mode=Mode.HARD, parameters={"quantity": "500"})
 _OVERRIDE: Final = TermsBody(mode=Mode.HARD, parameters={"quantity": "2000"}, expires_at=_EVENING)
@@ -123,12 +129,14 @@ _SWITCH: Final = SwitchBody(
     principal_id="user_01H0000000000000000000",
 )
 _CHANGE: Final = RuleChangeBody(
-    _RULE.code,
-    2,
-    _NOON,
-    _RULE.principal_type,
-    _RULE.principal_id,
-    before=replace(_RULE, in_force=_TERMS, override=UNSET, version=1, reason="fat fingers"),
+    organization_id=_ORGANIZATION,
+    scope=Scope.ACCOUNT,
+    account_id=_ACCOUNT,
+    code=_RULE.code,
+    version=2,
+    changed_at=_NOON,
+    principal_type=_RULE.principal_type,
+    principal_id=_RULE.principal_id,
     after=_RULE,
     reason="a large rebalance today",
 )
@@ -168,19 +176,17 @@ _READS: Final = (
         parameters=(*_FILTERS, NEXT_CURSOR, LIMIT),
         codes=("not_found",),
     ),
-    *(
-        Described(
-            path=f"/v1/controls/{below}/history",
-            operation_id=f"list{what}Changes",
-            summary=f"Read the history of {whose}",
-            description="All changes, newest first: who, when, why, and the values before and after. Versions are "
-            "never reused, also if a rule is removed and set again.",
-            operation=Operation.READ_CONTROLS,
-            answer_example=RuleChangePageBody([_CHANGE], None, _CURSOR),
-            parameters=(*_PLACE, NEXT_CURSOR, LIMIT),
-            codes=("not_found",),
-        )
-        for what, whose, below in (("Rule", "a rule", "rules/{code}"), ("Switch", "a switch", "switches"))
+    Described(
+        path="/v1/controls/changes",
+        operation_id="listControlChanges",
+        summary="List changes of rules and switches",
+        description="All changes of the organization, of one scope, or of one account, symbol or key, newest first: "
+        "who, when, why, and the values before and after. Versions are never reused, also if a rule is removed and set "
+        "again.",
+        operation=Operation.READ_CONTROLS,
+        answer_example=RuleChangePageBody([_CHANGE], None, _CURSOR),
+        parameters=(*_FILTERS, _CODE, NEXT_CURSOR, LIMIT),
+        codes=("not_found",),
     ),
 )
 _WRITES: Final = (

@@ -69,14 +69,6 @@ CONTROL_OPERATIONS: Final = (
         codes=("organization_disabled",),
     ),
     Described(
-        path=_SYMBOL,
-        operation_id="showSymbolControl",
-        summary="Read the manual control of a symbol",
-        description="The manual control, or 404 if none was ever set.",
-        operation=Operation.READ_CONTROLS,
-        answer_example=_MANUAL,
-    ),
-    Described(
         method="PATCH",
         path=f"{_SYMBOL}/time",
         operation_id="patchSymbolTime",
@@ -96,13 +88,5 @@ CONTROL_OPERATIONS: Final = (
         },
         answer_example=_TIME,
         codes=("organization_disabled",),
-    ),
-    Described(
-        path=f"{_SYMBOL}/time",
-        operation_id="showSymbolTime",
-        summary="Read the trading times of a symbol",
-        description="The time control, or 404 if none was ever set.",
-        operation=Operation.READ_CONTROLS,
-        answer_example=_TIME,
     ),
 )
