@@ -136,6 +136,11 @@ def test_no_field_has_a_default_because_generators_would_require_it() -> None:
     assert [inside for inside, each in schemas(SCHEMAS) if "default" in each] == []
 
 
+def test_an_object_of_any_fields_states_it_because_generators_would_allow_none() -> None:
+    objects = [(inside, each) for inside, each in schemas(SCHEMAS) if each.get("type") == "object"]
+    assert [inside for inside, each in objects if not each.keys() & {"properties", "additionalProperties"}] == []
+
+
 def test_receipts_and_payloads_of_events_are_described() -> None:
     event = SCHEMAS["Event"]["properties"]
     for kind in TYPES:

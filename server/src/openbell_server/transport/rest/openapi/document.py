@@ -276,11 +276,15 @@ def _renamed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
         # Generators take a field with a default for required.
         default = schema.get("default")
         described = {"description": _with_default(schema.get("description"), default)} if default else {}
-        return described | {
+        renamed = described | {
             key: _name(value) if key == "title" and isinstance(value, str) else _renamed(value)
             for key, value in schema.items()
             if key != "default" and key not in described
         }
+        if schema.get("type") == "object" and "properties" not in schema:
+            # Without it generators make a type that has no fields.
+            renamed.setdefault("additionalProperties", True)
+        return renamed
     if isinstance(schema, list):
         return [_renamed(each) for each in schema]
     return _name(schema) if isinstance(schema, str) and schema.startswith(_SCHEMAS) else schema
