@@ -37,7 +37,7 @@ function log(size, bytes) {
   };
 }
 
-describe("events", { concurrency: true }, () => {
+describe("events", { concurrency: true, timeout: 60_000 }, () => {
   test("a stream that is cut anywhere has every event once", async (each) => {
     // From within the first line to several events further.
     const server = await serve(
