@@ -4,7 +4,9 @@ SHELL := /bin/bash -euo pipefail
 PYTHON ?= python3
 BIN := .venv/bin
 OIDC := server/tests/oidc_provider
+TYPESCRIPT := clients/typescript
 ORACLE := build/oracle-venv
+GENERATORS := build/generators-venv
 SCRIPTS ?= 500
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command 'make lock'
@@ -16,7 +18,7 @@ DURATIONS ?= 0
 PYTEST := $(BIN)/pytest -q $(if $(filter-out 0,$(DURATIONS)),--durations=$(DURATIONS))
 PROOF := PYTHONPATH=server/tests $(BIN)/python -m proof
 
-.PHONY: help setup lock wheels sbom generate format check lint unit test e2e contract services-up services-down dev demo docs bench proof nightly oracle sim clean
+.PHONY: help setup lock wheels sbom generate format check lint unit test e2e typescript contract services-up services-down dev demo docs bench proof nightly oracle sim clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,16 +35,16 @@ setup: .venv/.ready ## make .venv with everything, from hashed requirements
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e sdk -e server
 	@touch $@
 
-# Only the tests need it.
-$(OIDC)/node_modules/.package-lock.json: $(OIDC)/package-lock.json | setup
-	@$(BIN)/npm ci --prefix $(OIDC) --ignore-scripts --no-audit --no-fund --silent
+# Only the tests and the TypeScript client need them.
+$(OIDC)/node_modules/.package-lock.json $(TYPESCRIPT)/node_modules/.package-lock.json: %/node_modules/.package-lock.json: %/package-lock.json | setup
+	@$(BIN)/npm ci --prefix $* --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
-lock: ## compile requirements/*.txt and the lock of the tests' OpenID provider anew
+lock: ## compile requirements/*.txt and the locks of the tests' OpenID provider and the TypeScript client anew
 	$(COMPILE) requirements/uv.in -o requirements/uv.txt
 	$(COMPILE) --all-extras --no-emit-package openbell sdk/pyproject.toml server/pyproject.toml requirements/tools.in -o requirements/dev.txt
 	$(COMPILE) --extra grpc --extra aws --no-emit-package openbell --constraints requirements/dev.txt sdk/pyproject.toml server/pyproject.toml -o requirements/runtime.txt
-	$(BIN)/npm install --prefix $(OIDC) --package-lock-only --ignore-scripts --no-audit --no-fund --silent
+	for each in $(OIDC) $(TYPESCRIPT); do $(BIN)/npm install --prefix $$each --package-lock-only --ignore-scripts --no-audit --no-fund --silent; done
 
 wheels: setup ## build both distributions into build/wheels, with the locked build tools
 	@for each in sdk server; do VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv build --quiet --wheel --no-build-isolation --out-dir build/wheels $$each; done
@@ -87,6 +89,9 @@ test: setup $(OIDC)/node_modules/.package-lock.json ## tests on real PostgreSQL,
 e2e: setup ## tests on the whole stack as processes, two workers, a file at a time
 	@TMPDIR=$$(tools/scratch_folder) $(PYTEST) -n 2 --dist loadfile server/tests/e2e
 
+typescript: setup $(TYPESCRIPT)/node_modules/.package-lock.json ## build the TypeScript client from docs/openapi.json, check its types and test it
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm run --prefix $(TYPESCRIPT) --silent check
+
 services-up: setup ## start PostgreSQL and NATS for this checkout, in the background
 	@$(BIN)/openbell-server services up
 
@@ -126,8 +131,14 @@ $(ORACLE)/.ready:
 	@$(ORACLE)/bin/pip install --quiet --disable-pip-version-check nautilus_trader==1.221.0
 	@touch $@
 
+# A generator of clients; only the proof part `generators` needs it.
+$(GENERATORS)/.ready:
+	@$(PYTHON) -m venv $(GENERATORS)
+	@$(GENERATORS)/bin/pip install --quiet --disable-pip-version-check openapi-python-client==0.29.1
+	@touch $@
+
 oracle: $(ORACLE)/.ready ## the paper broker's matching held against Nautilus Trader's: make oracle [SCRIPTS=500]
 	@PYTHONPATH=server/src:server/tests $(ORACLE)/bin/python -m oracle $(SCRIPTS)
 
 clean: ## remove what setup and the checks made
-	rm -rf .venv $(OIDC)/node_modules .openbell build .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv $(OIDC)/node_modules $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(TYPESCRIPT)/src/schema.ts .openbell build .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

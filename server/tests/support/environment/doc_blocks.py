@@ -7,7 +7,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[4]
 PAGES: Final = ("*.md", "docs/*.md", "docs/guides/*.md", "examples/README.md", "sdk/README.md")
-TAGS: Final = frozenset({"bash", "python", "json", "text", "mermaid", "proto", "yaml", "ini"})
+TAGS: Final = frozenset({"bash", "python", "json", "text", "mermaid", "proto", "yaml", "ini", "ts"})
 EXECUTED: Final = frozenset({"bash", "python"})
 _BLOCK: Final = re.compile(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", re.MULTILINE)
 # A failure names the line of the page: the program has each line of a block where the page has it.

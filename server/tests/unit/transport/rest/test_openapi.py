@@ -130,6 +130,13 @@ async def test_no_operation_leaves_a_reader_asking(document: Document) -> None:
     assert {place: faults for place, faults in found.items() if faults} == {}
 
 
+async def test_the_document_is_small_enough_to_read(document: Document) -> None:
+    text = (await served("/openapi.json")).text
+    assert len(text.encode()) <= 400_000
+    assert len(text.splitlines()) <= 15_000
+    assert len(list(operations(document))) <= 70
+
+
 async def test_operation_ids_are_unique(document: Document) -> None:
     ids = [operation["operationId"] for _, _, operation in operations(document)]
     assert len(ids) == len(set(ids))

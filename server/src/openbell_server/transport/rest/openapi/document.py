@@ -271,14 +271,25 @@ def _schemas(rows: Iterable[Described]) -> Json:
 
 
 def _renamed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
-    """The same schema with public names, also in references."""
+    """The same schema with public names, also in references, and with each default in its description."""
     if isinstance(schema, Mapping):
-        return {
+        # Generators take a field with a default for required.
+        default = schema.get("default")
+        described = {"description": _with_default(schema.get("description"), default)} if default else {}
+        renamed = described | {
             key: _name(value) if key == "title" and isinstance(value, str) else _renamed(value)
             for key, value in schema.items()
-            # Generators take a field with this default for required.
-            if not (key == "default" and value is None)
+            if key != "default" and key not in described
         }
+        if schema.get("type") == "object" and "properties" not in schema:
+            # Without it generators make a type that has no fields.
+            renamed.setdefault("additionalProperties", True)
+        return renamed
     if isinstance(schema, list):
         return [_renamed(each) for each in schema]
     return _name(schema) if isinstance(schema, str) and schema.startswith(_SCHEMAS) else schema
+
+
+def _with_default(description: str | None, default: object) -> str:
+    shown = str(default).lower() if isinstance(default, bool) else str(default)
+    return f"{description}; default {shown}" if description else f"default {shown}"

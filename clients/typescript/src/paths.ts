@@ -1,0 +1,22 @@
+/** The paths that the methods of the client use, and where each has the account. */
+import type { paths } from "./schema.js";
+
+export const PATHS = {
+  me: "/v1/me",
+  accounts: "/v1/accounts",
+  intents: "/v1/accounts/{account_id}/intents",
+  intent: "/v1/accounts/{account_id}/intents/{intent_id}",
+  actions: "/v1/accounts/{account_id}/intents/{intent_id}/actions",
+  orders: "/v1/accounts/{account_id}/orders",
+  order: "/v1/accounts/{account_id}/orders/{intent_id}",
+  externalOrders: "/v1/accounts/{account_id}/external-orders",
+  executions: "/v1/accounts/{account_id}/executions",
+  positions: "/v1/accounts/{account_id}/positions",
+  events: "/v1/accounts/{account_id}/events",
+} as const satisfies Record<string, keyof paths>;
+
+/** The parameters of a list of one account. */
+export const listOf = <Query>(account_id: string, query: Query) => ({ path: { account_id }, query });
+
+/** The parameters of one intent of an account. */
+export const intentOf = (account_id: string, intent_id: string) => ({ path: { account_id, intent_id } });
