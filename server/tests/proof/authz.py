@@ -162,7 +162,7 @@ async def every_row(owner: Owner) -> dict[str, tuple[int, int]]:
     """
     tables = await owner.fetch(
         "select relname from pg_class where relnamespace = 'openbell'::regnamespace and relkind = 'r'"
-        " and relname <> 'stream_counts' order by 1"
+        " and relname not in ('stream_counts', 'api_key_uses') order by 1"
     )
     parts = [
         f"select '{row['relname']}', count(*), "

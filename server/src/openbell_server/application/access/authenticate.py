@@ -104,7 +104,8 @@ class Authenticate:
             or (key.expires_at is not None and key.expires_at <= self._now())
         ):
             raise _unauthenticated()
-        self._note_use(key.key_id)
+        if not key.disabled:
+            self._note_use(key.key_id)
         return key
 
     async def _by_key(self, text: str, age_seconds_max: float) -> Caller:

@@ -73,11 +73,12 @@ async def _open_orders(connection: Connection, where: dict[str, Any]) -> OpenOrd
 async def _effects(connection: Connection, where: dict[str, Any], halt: Halt) -> tuple[HaltFigures, list[InFlight]]:
     scope = {
         "halted_at": halt.halted_at,
+        "lifted_at": halt.lifted_at,
         "symbol": halt.switch.symbol,
         "of_key": halt.switch.api_key_id,
         **await _span(connection, where, halt),
     }
-    figures = HaltFigures(**await _queries.halt_figures(connection, **where, **scope, lifted_at=halt.lifted_at))
+    figures = HaltFigures(**await _queries.halt_figures(connection, **where, **scope))
     if halt.switch.state is SwitchState.REDUCE_ONLY:
         figures = figures.all_reducing()
     rows = _queries.in_flight(connection, **where, **scope, row_limit=IN_FLIGHT_MAX)

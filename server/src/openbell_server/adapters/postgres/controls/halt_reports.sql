@@ -2,6 +2,7 @@
 with touched as materialized (
     select s.intent_id, s.seq from action_states s
     where s.organization_id = :organization_id and s.account_id = :account_id and s.settled_at is null
+        and (:lifted_at::timestamptz is null or s.send_started_at < :lifted_at)
     union
     select e.intent_id, e.seq from account_events e
     where e.organization_id = :organization_id and e.account_id = :account_id and e.event_no >= :first_event
@@ -26,10 +27,16 @@ join control_rules r on r.organization_id = c.organization_id and r.scope = c.sc
     and r.code = c.code
 join accounts a on a.organization_id = :organization_id and a.account_id = :account_id
 cross join clock_timestamp() t (now)
-left join control_changes n on n.organization_id = c.organization_id and n.scope = c.scope and n.subject = c.subject
-    and n.code = c.code and n.version = c.version + 1
+left join lateral (
+    select n.changed_at from control_changes n
+    where n.organization_id = c.organization_id and n.scope = c.scope and n.subject = c.subject and n.code = c.code
+        and n.version > c.version
+    order by n.version limit 1
+) n on true
 cross join lateral (
-    select f.rule, (f.rule #>> '{override,expires_at}')::timestamptz as expires_at from (select c.after::jsonb as rule) f
+    select f.rule, (f.rule #>> '{override,expires_at}')::timestamptz as expires_at
+    from (select c.after::jsonb as rule offset 0) f
+    offset 0
 ) f
 cross join lateral (
     values (0, f.rule #> '{override,terms}', c.changed_at, least(f.expires_at, n.changed_at)),
@@ -42,7 +49,7 @@ where c.organization_id in (:organization_id, '00000000-0000-0000-0000-000000000
     and (:before_no::bigint is null or 2 * c.change_no + p.place < :before_no)
     and p.terms ->> 'mode' = 'HARD' and p.terms #>> '{parameters,status}' in ('REDUCE_ONLY', 'HALTED')
     and p.halted_at <= t.now and (p.lifted_at is null or p.lifted_at > greatest(p.halted_at, a.created_at))
-order by number desc
+order by c.change_no desc, p.place desc
 limit :row_limit;
 
 -- name: event_head(organization_id, account_id, halted_at)^
@@ -108,7 +115,7 @@ where exists (
     select 1 from account_counters c where c.organization_id = :organization_id and c.account_id = :account_id
 );
 
--- name: in_flight(organization_id, account_id, halted_at, first_event, last_event, first_action, last_action, symbol, of_key, row_limit)
+-- name: in_flight(organization_id, account_id, halted_at, lifted_at, first_event, last_event, first_action, last_action, symbol, of_key, row_limit)
 -- Commands that were sent before a halt and had no outcome at that time, in sending order.
 {touched_by_halt}
 select s.intent_id, s.seq, s.action_id, s.action_type, o.symbol, s.state, s.send_started_at as door_opened_at, s.settled_at
