@@ -51,7 +51,7 @@ export interface WaitOptions extends CallOptions {
 }
 
 type Query<Path extends keyof paths> = paths[Path] extends { get: { parameters: { query?: infer Found } } }
-  ? Omit<NonNullable<Found>, "account_id" | "next_cursor" | "limit">
+  ? Omit<NonNullable<Found>, "next_cursor" | "limit">
   : never;
 export type IntentFilters = Query<typeof PATHS.intents> & CallOptions;
 export type OrderFilters = Query<typeof PATHS.orders> & CallOptions;
@@ -192,16 +192,9 @@ export class Client {
     return this.#list(options, (query, init) => this.api.GET(PATHS.actions, { params: { path, query }, ...init }));
   }
 
-  /** List the current state of the account's orders, in the order of their intents. */
-  orders(accountId: string, filters: OrderFilters = {}): AsyncGenerator<Schemas["Order"], void, undefined> {
-    return this.#list(filters, (query, init) =>
-      this.api.GET(PATHS.orders, { params: listOf(accountId, query), ...init }),
-    );
-  }
-
-  /** Read the current state of an intent's order. */
-  order(accountId: string, intentId: string, { signal }: CallOptions = {}): Promise<Schemas["Order"]> {
-    return this.take(this.api.GET(PATHS.order, { params: intentOf(accountId, intentId), signal }));
+  /** List the current state of orders, of every account or of `account_id`; with `order: "desc"` the newest first. */
+  orders(filters: OrderFilters = {}): AsyncGenerator<Schemas["Order"], void, undefined> {
+    return this.#list(filters, (query, init) => this.api.GET(PATHS.orders, { params: { query }, ...init }));
   }
 
   /** List orders at the broker that were not submitted through Openbell. */
@@ -214,14 +207,9 @@ export class Client {
     );
   }
 
-  /** List the current state of executions, in the order they were recorded; a bust has quantity 0. */
-  executions(
-    accountId: string,
-    filters: ExecutionFilters = {},
-  ): AsyncGenerator<Schemas["ExecutionRow"], void, undefined> {
-    return this.#list(filters, (query, init) =>
-      this.api.GET(PATHS.executions, { params: listOf(accountId, query), ...init }),
-    );
+  /** List the current state of executions, of every account or of `account_id`; a bust has quantity 0. */
+  executions(filters: ExecutionFilters = {}): AsyncGenerator<Schemas["ExecutionRow"], void, undefined> {
+    return this.#list(filters, (query, init) => this.api.GET(PATHS.executions, { params: { query }, ...init }));
   }
 
   /** Read all positions of the account, as of one event. */
@@ -258,7 +246,8 @@ export class Client {
         return new Response(null, { status: 204 });
       };
       const headers = { accept: "text/event-stream", "last-event-id": token };
-      await this.api.GET(PATHS.events, { params: listOf(accountId, { ...listsOf(options), start }), headers, fetch });
+      const query = { account_id: accountId, ...listsOf(options), start };
+      await this.api.GET(PATHS.events, { params: { query }, headers, fetch });
       return opened as Response;
     };
     return follow(open, `${this.#exchange.baseUrl}${PATHS.events}`, this.#exchange.timeoutMillis, options);
@@ -272,7 +261,7 @@ export class Client {
     const { after_seq, resumeToken, signal } = options;
     let from: { after_seq?: number; next_cursor?: string } = resumeToken ? { next_cursor: resumeToken } : { after_seq };
     for (;;) {
-      const params = listOf(accountId, { limit: PAGE_LIMIT, ...listsOf(options), ...from });
+      const params = { query: { account_id: accountId, limit: PAGE_LIMIT, ...listsOf(options), ...from } };
       const page = (await this.take(this.api.GET(PATHS.events, { params, signal }))) as Schemas["EventPage"];
       if (page.gap) {
         const { first_seq, last_seq, resume_token, reason } = page.gap;

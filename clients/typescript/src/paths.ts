@@ -7,12 +7,11 @@ export const PATHS = {
   intents: "/v1/accounts/{account_id}/intents",
   intent: "/v1/accounts/{account_id}/intents/{intent_id}",
   actions: "/v1/accounts/{account_id}/intents/{intent_id}/actions",
-  orders: "/v1/accounts/{account_id}/orders",
-  order: "/v1/accounts/{account_id}/orders/{intent_id}",
+  orders: "/v1/orders",
   externalOrders: "/v1/accounts/{account_id}/external-orders",
-  executions: "/v1/accounts/{account_id}/executions",
+  executions: "/v1/executions",
   positions: "/v1/accounts/{account_id}/positions",
-  events: "/v1/accounts/{account_id}/events",
+  events: "/v1/events",
 } as const satisfies Record<string, keyof paths>;
 
 /** The parameters of a list of one account. */

@@ -282,7 +282,7 @@ describe("calls", { concurrency: true, timeout: 60_000 }, () => {
     ];
     const server = await serve(each, (_, response, count) => reply(response, 200, pages[count]));
     const found = [];
-    for await (const order of new Client({ baseUrl: server.url, apiKey: KEY }).orders(ACCOUNT, { status: "WORKING" })) {
+    for await (const order of new Client({ baseUrl: server.url, apiKey: KEY }).orders({ account_id: ACCOUNT, status: "WORKING" })) {
       found.push(order);
     }
     assert.deepEqual(found, [1, 2, 3]);

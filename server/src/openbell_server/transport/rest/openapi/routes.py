@@ -1,9 +1,11 @@
 """The routes that serve the OpenAPI document, its accounts part, and the HTML page."""
 
 import gzip
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Final
 
 import msgspec
 from litestar import Litestar, Response, get
@@ -12,6 +14,8 @@ from litestar.handlers import HTTPRouteHandler
 from openbell_server.transport.rest.entry import AnyRequest
 from openbell_server.transport.rest.openapi.document import ACCOUNTS, openapi_document
 from openbell_server.transport.rest.openapi.page import CONTENT_SECURITY_POLICY, render
+
+_NAMES: Final = re.compile(r'\[\s+("[\w./:*-]+"(?:,\s+"[\w./:*-]+")*)\s+\]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +62,6 @@ def description_routes() -> list[HTTPRouteHandler]:
 
 
 def document_text(document: dict[str, object]) -> str:
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+    """A list of names is in one line, so that a longer one does not move the rest of the document."""
+    text = msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+    return _NAMES.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
