@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from openbell.errors import NotConfigured
 from openbell.requests import path_of
 
-DEFAULT_URL: Final = "http://127.0.0.1:8080"
 DEFAULT_STREAM: Final = "127.0.0.1:8443"
 DEFAULT_TIMEOUT: Final = 10.0
 
@@ -47,7 +46,7 @@ class Connection:
 
     # None if there is an access token.
     api_key: ApiKey | None
-    base_url: str
+    url: str
     stream_address: str
     account_id: str | None
     timeout: float
@@ -64,7 +63,7 @@ class Connection:
     @property
     def rest_is_local(self) -> bool:
         """REST requests to this machine use no proxy."""
-        return _is_loopback(urlsplit(self.base_url).hostname or "")
+        return _is_loopback(urlsplit(self.url).hostname or "")
 
     @property
     def stream_is_local(self) -> bool:
@@ -85,7 +84,7 @@ class Connection:
 
 def connect(
     api_key: str | None,
-    base_url: str | None,
+    url: str | None,
     stream_address: str | None,
     account_id: str | None,
     timeout: float,
@@ -101,7 +100,11 @@ def connect(
             f"The {what} contains a space, a line break or a character outside ASCII.",
             f"Copy the {what.split()[-1]} again, without quotes.",
         )
-    url = (base_url or os.environ.get("OPENBELL_URL") or DEFAULT_URL).rstrip("/")
+    url = (url or os.environ.get("OPENBELL_URL") or "").rstrip("/")
+    if not url:
+        # No default: a key would be sent to whatever listens there.
+        remedy = "Pass url, or set OPENBELL_URL; `make dev` writes both to .openbell/dev.env."
+        raise NotConfigured("No address of the platform was given.", remedy)
     if not re.fullmatch(r"https?://([^/:\s]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?(/\S*)?", url):
         raise NotConfigured(f"{url!r} is not an address.", "Write it like https://openbell.example.com.")
     stream = stream_address or os.environ.get("OPENBELL_STREAM") or DEFAULT_STREAM
@@ -111,7 +114,7 @@ def connect(
         raise NotConfigured("The timeout must be greater than zero.", "Pass the seconds a request may take.")
     return Connection(
         api_key=None if key is None else ApiKey(key),
-        base_url=url,
+        url=url,
         stream_address=stream,
         account_id=account_id or os.environ.get("OPENBELL_ACCOUNT") or None,
         timeout=timeout,

@@ -14,7 +14,7 @@ _NEVER_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeou
 
 def client_arguments(connection: Connection) -> dict[str, Any]:
     return {
-        "base_url": connection.base_url,
+        "base_url": connection.url,
         "timeout": connection.timeout,
         # A local platform cannot be reached through the proxy of HTTP_PROXY.
         "trust_env": not connection.rest_is_local,
@@ -39,5 +39,5 @@ def reply_of(response: httpx.Response) -> Reply:
 
 
 def no_reply(connection: Connection, error: httpx.RequestError) -> NoReply:
-    reason = f"{connection.base_url}: {str(error) or type(error).__name__}"
+    reason = f"{connection.url}: {str(error) or type(error).__name__}"
     return NoReply(reason, sent=not isinstance(error, _NEVER_SENT))

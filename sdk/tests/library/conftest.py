@@ -34,6 +34,7 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         "FORCE_COLOR",
     ):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OPENBELL_URL", "http://127.0.0.1:8080")
 
 
 @pytest.fixture

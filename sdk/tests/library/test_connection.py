@@ -27,11 +27,18 @@ def test_the_environment_is_used_for_what_is_left_out(monkeypatch: pytest.Monkey
     monkeypatch.setenv("OPENBELL_STREAM", "stream.example.com:443")
     monkeypatch.setenv("OPENBELL_ACCOUNT", "from-environment")
     connection = connect(None, None, None, "from-argument", 10.0)
-    assert connection.base_url == "https://api.example.com"
+    assert connection.url == "https://api.example.com"
     assert connection.stream_address == "stream.example.com:443"
     assert connection.account(None) == "from-argument"
     assert not connection.rest_is_local
     assert not connection.stream_is_local
+
+
+def test_a_key_without_an_address_is_sent_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENBELL_URL")
+    with pytest.raises(NotConfigured) as refused:
+        Client(api_key=KEY)
+    assert "OPENBELL_URL" in refused.value.remedy
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])

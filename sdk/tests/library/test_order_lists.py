@@ -111,6 +111,7 @@ def test_both_clients_read_the_lists() -> None:
     assert order == again
     assert (order.average_price, order.is_final) == (Decimal("2.50"), False)
     assert (executions[0].kind, executions[0].reported_quantity) == ("BUST", Decimal(4))
+    assert (list(positions), len(positions)) == (list(positions.data), len(positions.data))
     assert (positions.source, positions.data[0].quantity) == ("BROKER", Decimal(-4))
     assert [(each.account_seq, each.prev_seq) for each in events] == [(2, 1), (3, 2), (4, 3)]
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from openbell import Limit, Market, Stop, StopLimit
-from openbell.intents.orders import Number, OrderSpec
+from openbell.intents.orders import Number, OrderSpec, spec_of
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,11 @@ from openbell.intents.orders import Number, OrderSpec
         (Market(10), {"Market": {"quantity": "10"}}),
         (Market("0.10", time_in_force="DAY"), {"Market": {"quantity": "0.10", "time_in_force": "DAY"}}),
         (Limit(1, price="187.50"), {"Limit": {"quantity": "1", "price": "187.50"}}),
+        (Limit(1, "187.50"), {"Limit": {"quantity": "1", "price": "187.50"}}),
+        (StopLimit(1, "5", "4.9"), {"StopLimit": {"quantity": "1", "stop_price": "5", "price": "4.9"}}),
+        (spec_of(10), {"Market": {"quantity": "10"}}),
+        (spec_of("0.5"), {"Market": {"quantity": "0.5"}}),
+        (spec_of(Limit(1, 2)), {"Limit": {"quantity": "1", "price": "2"}}),
         (Stop(1, stop_price=Decimal("1E+2")), {"Stop": {"quantity": "1", "stop_price": "100"}}),
         (
             StopLimit("2", stop_price="5", price="4.9"),

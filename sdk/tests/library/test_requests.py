@@ -13,7 +13,7 @@ from openbell.intents.requests import account_page, cancel_intent, create_intent
 from openbell.replies import Reply, read_action, read_error
 from openbell.requests import following_page
 
-CONNECTION = connect("k", None, None, "acc/1", 10.0)
+CONNECTION = connect("k", "http://x", None, "acc/1", 10.0)
 
 
 def test_a_create_carries_the_command_and_its_key() -> None:

@@ -36,7 +36,7 @@ def client(platform: LocalPlatform, account_id: str) -> Iterator[Client]:
     environment = platform.client_environment()
     with Client(
         api_key=environment["OPENBELL_API_KEY"],
-        base_url=environment["OPENBELL_URL"],
+        url=environment["OPENBELL_URL"],
         stream_address=environment["OPENBELL_STREAM"],
         account_id=account_id,
         timeout=60,

@@ -49,7 +49,7 @@ def client(dev: RunningDev) -> Iterator[Client]:
     settings = dev.environment
     with Client(
         api_key=settings["OPENBELL_API_KEY"],
-        base_url=settings["OPENBELL_URL"],
+        url=settings["OPENBELL_URL"],
         stream_address=settings["OPENBELL_STREAM"],
     ) as opened:
         yield opened
@@ -58,7 +58,7 @@ def client(dev: RunningDev) -> Iterator[Client]:
 @pytest.fixture
 def an_account(dev: RunningDev, token: str) -> Iterator[Callable[[], str]]:
     """Opens accounts that nobody has traded on, as an admin: accounts of other pages may be halted."""
-    with Client(access_token=token, base_url=dev.environment["OPENBELL_URL"]) as admin:
+    with Client(access_token=token, url=dev.environment["OPENBELL_URL"]) as admin:
         yield lambda: admin.accounts.create("Of a test", broker="paper", environment="paper").id
 
 

@@ -79,7 +79,7 @@ def test_an_account_with_a_credential_trades_there(broker: str, tmp_path: Path) 
         key, url = environment["OPENBELL_API_KEY"], environment["OPENBELL_URL"]
         with (
             httpx.Client(base_url=url, headers={"x-api-key": key}, timeout=60, trust_env=False) as http,
-            Client(api_key=key, base_url=url, account_id=str(account_id)) as client,
+            Client(api_key=key, url=url, account_id=str(account_id)) as client,
         ):
             assert sign_in(http, account_id, made) == "VALID"
             filled = client.wait(client.buy("AAPL", Market(3)).intent_id).execution

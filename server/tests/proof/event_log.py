@@ -220,7 +220,7 @@ async def _pruned(figures: Figures, pool: Pool, tenant: Tenant, events: int) -> 
     steady, often_away, long_away = followers = [Follower() for _ in range(3)]
     async with (
         event_stream(pool) as address,
-        AsyncClient(api_key=tenant.key, base_url="http://127.0.0.1:9", stream_address=address) as client,
+        AsyncClient(api_key=tenant.key, url="http://127.0.0.1:9", stream_address=address) as client,
     ):
 
         async def follow(follower: Follower, count: int, away_seconds: float) -> None:

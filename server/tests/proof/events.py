@@ -121,7 +121,7 @@ async def _through_cutter(platform: LocalPlatform, follower: Following) -> Async
         StreamCutter(address, MESSAGES_PER_CONNECTION, TRANSPORTS[follower.transport]) as cutter,
         AsyncClient(
             api_key=environment["OPENBELL_API_KEY"],
-            base_url=f"http://{cutter.address}",
+            url=f"http://{cutter.address}",
             stream_address=cutter.address,
         ) as through,
         following(through, [follower]),

@@ -49,7 +49,7 @@ async def clients(
             await stack.enter_async_context(
                 AsyncClient(
                     api_key=environment["OPENBELL_API_KEY"],
-                    base_url=environment["OPENBELL_URL"],
+                    url=environment["OPENBELL_URL"],
                     stream_address=environment["OPENBELL_STREAM"],
                     timeout=timeout,
                     transport=transport_of(number),

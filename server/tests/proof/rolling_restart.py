@@ -32,7 +32,7 @@ class Follower:
 
     async def follow(self, address: str) -> None:
         account_id = str(self.tenant.account.id)
-        async with AsyncClient(api_key=self.key, base_url="http://127.0.0.1:1", stream_address=address) as client:
+        async with AsyncClient(api_key=self.key, url="http://127.0.0.1:1", stream_address=address) as client:
             async for event in client.events(account_id=account_id, start="BEGINNING"):
                 self.numbers.append(event.account_seq)
 

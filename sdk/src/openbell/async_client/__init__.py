@@ -34,7 +34,7 @@ class AsyncClient(AsyncIntentCalls, AsyncControlCalls, AsyncMarketCalls, AsyncRe
     def __init__(
         self,
         api_key: str | None = None,
-        base_url: str | None = None,
+        url: str | None = None,
         stream_address: str | None = None,
         account_id: str | None = None,
         timeout: float = DEFAULT_TIMEOUT,
@@ -43,7 +43,7 @@ class AsyncClient(AsyncIntentCalls, AsyncControlCalls, AsyncMarketCalls, AsyncRe
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         super().__init__(
-            AsyncSession(connect(api_key, base_url, stream_address, account_id, timeout, access_token), transport)
+            AsyncSession(connect(api_key, url, stream_address, account_id, timeout, access_token), transport)
         )
         self.accounts = AsyncAccounts(self._session)
         self.api_keys = AsyncApiKeys(self._session)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -60,6 +61,12 @@ app.command("halt-report")(halts.show_halt_reports)
 app.command("watch")(watch.watch)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"openbell {version('openbell')}")
+        raise typer.Exit
+
+
 @app.callback()
 def choose(
     context: typer.Context,
@@ -67,6 +74,9 @@ def choose(
         str | None,
         typer.Option("--profile", envvar="OPENBELL_PROFILE", help="See `openbell profiles`.", show_default=False),
     ] = None,
+    _: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
 ) -> None:
     # `openbell profiles` must also work if a profile cannot be used.
     if context.invoked_subcommand != "profiles":

@@ -150,4 +150,4 @@ def client_for(
 ) -> "Client":
     from openbell.client import Client
 
-    return Client(api_key=key, base_url=url, stream_address=stream, account_id=account, access_token=token)
+    return Client(api_key=key, url=url, stream_address=stream, account_id=account, access_token=token)

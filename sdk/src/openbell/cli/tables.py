@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+import typer
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
@@ -63,6 +64,10 @@ def show_rows(names: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     table = Table(*(Column(name, overflow="fold") for name in names), box=None, header_style="bold")
     for row in rows:
         table.add_row(*(cell(text) for text in row))
+    if not table.row_count:
+        # On the error stream, so that a program that reads the table finds nothing in it.
+        typer.echo("There is nothing to list.", err=True)
+        return
     console().print(table)
 
 

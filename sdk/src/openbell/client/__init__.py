@@ -35,7 +35,7 @@ class Client(IntentCalls, ControlCalls, MarketCalls, ReceiptCalls):
     def __init__(
         self,
         api_key: str | None = None,
-        base_url: str | None = None,
+        url: str | None = None,
         stream_address: str | None = None,
         account_id: str | None = None,
         timeout: float = DEFAULT_TIMEOUT,
@@ -43,9 +43,7 @@ class Client(IntentCalls, ControlCalls, MarketCalls, ReceiptCalls):
         access_token: str | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        super().__init__(
-            Session(connect(api_key, base_url, stream_address, account_id, timeout, access_token), transport)
-        )
+        super().__init__(Session(connect(api_key, url, stream_address, account_id, timeout, access_token), transport))
         self.accounts = Accounts(self._session)
         self.api_keys = ApiKeys(self._session)
         self.audit = Audit(self._session)

@@ -2,6 +2,7 @@
 """Calls about intents, orders, executions and positions."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Unpack
 
 from openbell.client.calls import Calls
@@ -21,7 +22,7 @@ from openbell.intents.order_lists import (
     following_events,
     history_query,
 )
-from openbell.intents.orders import Side, Spec, TimeWindow
+from openbell.intents.orders import Number, RouteStrategy, Side, Spec, TimeWindow, spec_of
 from openbell.intents.requests import (
     CreateOptions,
     ListOptions,
@@ -38,44 +39,141 @@ from openbell.requests import PAGE_LIMIT, Request, change, page, path_of
 class IntentCalls(Calls):
     """Submit commands, and read what became of them."""
 
-    def buy(self, symbol: str, spec: Spec, **options: Unpack[CreateOptions]) -> Action:
-        """Submit a CREATE intent that buys `symbol`; see `create_intent` for options and errors."""
-        return self.create_intent(symbol=symbol, side="BUY", spec=spec, **options)
+    def buy(
+        self,
+        symbol: str,
+        order: Spec | Number,
+        *,
+        idempotency_key: str | None = None,
+        client_reference_id: str | None = None,
+        deadline: datetime | None = None,
+        route_strategy: RouteStrategy | None = None,
+        allow_duplicate: bool = False,
+        account_id: str | None = None,
+    ) -> Action:
+        """Buy: `buy("AAPL", 10)` at the market, `buy("AAPL", Limit(10, "187.50"))` at a limit.
 
-    def sell(self, symbol: str, spec: Spec, **options: Unpack[CreateOptions]) -> Action:
-        """Submit a CREATE intent that sells shares the account holds; see `create_intent` for options and errors.
+        Parameters, errors and what is returned: see `create_intent`.
+        """
+        return self.create_intent(
+            symbol=symbol,
+            side="BUY",
+            spec=order,
+            idempotency_key=idempotency_key,
+            client_reference_id=client_reference_id,
+            deadline=deadline,
+            route_strategy=route_strategy,
+            allow_duplicate=allow_duplicate,
+            account_id=account_id,
+        )
+
+    def sell(
+        self,
+        symbol: str,
+        order: Spec | Number,
+        *,
+        idempotency_key: str | None = None,
+        client_reference_id: str | None = None,
+        deadline: datetime | None = None,
+        route_strategy: RouteStrategy | None = None,
+        allow_duplicate: bool = False,
+        account_id: str | None = None,
+    ) -> Action:
+        """Sell shares that the account holds: `sell("AAPL", 10)` at the market; see `create_intent`.
 
         For a short sale, call `create_intent` with side SELL_SHORT.
         """
-        return self.create_intent(symbol=symbol, side="SELL", spec=spec, **options)
+        return self.create_intent(
+            symbol=symbol,
+            side="SELL",
+            spec=order,
+            idempotency_key=idempotency_key,
+            client_reference_id=client_reference_id,
+            deadline=deadline,
+            route_strategy=route_strategy,
+            allow_duplicate=allow_duplicate,
+            account_id=account_id,
+        )
 
-    def create_intent(self, *, symbol: str, side: Side, spec: Spec, **options: Unpack[CreateOptions]) -> Action:
-        """Submit a CREATE intent. Returns when the command is recorded, not when the order is filled.
+    def create_intent(
+        self,
+        *,
+        symbol: str,
+        side: Side,
+        spec: Spec | Number,
+        idempotency_key: str | None = None,
+        client_reference_id: str | None = None,
+        deadline: datetime | None = None,
+        route_strategy: RouteStrategy | None = None,
+        allow_duplicate: bool = False,
+        account_id: str | None = None,
+    ) -> Action:
+        """Submit a CREATE intent. Returns the recorded action at once, not when the order is filled: see `wait`.
 
-        Options: `idempotency_key` (default: a new one), `client_reference_id` (your own id), `deadline` (the command
-        is not sent to the broker later), `route_strategy`, `allow_duplicate` (skip the duplicate-order check) and
-        `account_id`.
+        `spec`: Market, Limit, Stop or StopLimit; a number is the quantity of a market order. `idempotency_key`: the
+        same key never trades twice; by default a new one. `client_reference_id`: your own id. `deadline`: the command
+        is not sent to the broker later. `allow_duplicate`: skip the duplicate-order check. `account_id`: by default
+        the client's account.
 
         Raises Invalid if the platform or a control refuses the command, Unreachable if it was never sent, and
         OutcomeUnknown if it may have been recorded: then submit it again with the same idempotency_key.
         """
-        request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
+        options: CreateOptions = {
+            "idempotency_key": idempotency_key,
+            "client_reference_id": client_reference_id,
+            "deadline": deadline,
+            "route_strategy": route_strategy,
+            "allow_duplicate": allow_duplicate,
+            "account_id": account_id,
+        }
+        request = requests.create_intent(
+            self._connection, symbol=symbol, side=side, spec=spec_of(spec), options=options
+        )
         return self._session.submit(request)
 
-    def replace_intent(self, intent_id: str, spec: Spec, **options: Unpack[ReplaceOptions]) -> Action:
-        """Submit a REPLACE of an intent's order; options and errors as in `create_intent`.
+    def replace_intent(
+        self,
+        intent_id: str,
+        spec: Spec,
+        *,
+        idempotency_key: str | None = None,
+        client_reference_id: str | None = None,
+        deadline: datetime | None = None,
+        account_id: str | None = None,
+    ) -> Action:
+        """Submit a REPLACE of an intent's order; parameters and errors as in `create_intent`.
 
         `spec` is of the order's own kind, and its quantity is the new total, including what has filled.
         """
+        options: ReplaceOptions = {
+            "idempotency_key": idempotency_key,
+            "client_reference_id": client_reference_id,
+            "deadline": deadline,
+            "account_id": account_id,
+        }
         return self._session.submit(requests.replace_intent(self._connection, intent_id, spec, options))
 
-    def cancel_intent(self, intent_id: str, **options: Unpack[SubmitOptions]) -> Action:
-        """Submit a CANCEL of an intent's order; options and errors as in `create_intent`."""
+    def cancel_intent(
+        self,
+        intent_id: str,
+        *,
+        idempotency_key: str | None = None,
+        client_reference_id: str | None = None,
+        account_id: str | None = None,
+    ) -> Action:
+        """Submit a CANCEL of an intent's order; parameters and errors as in `create_intent`."""
+        options: SubmitOptions = {
+            "idempotency_key": idempotency_key,
+            "client_reference_id": client_reference_id,
+            "account_id": account_id,
+        }
         return self._session.submit(requests.cancel_intent(self._connection, intent_id, options))
 
-    def evaluate(self, *, symbol: str, side: Side, spec: Spec, **options: Unpack[CreateOptions]) -> Evaluation:
+    def evaluate(self, *, symbol: str, side: Side, spec: Spec | Number, **options: Unpack[CreateOptions]) -> Evaluation:
         """Evaluate the controls for a CREATE now, as a dry run: nothing is recorded, sent or counted."""
-        request = requests.create_intent(self._connection, symbol=symbol, side=side, spec=spec, options=options)
+        request = requests.create_intent(
+            self._connection, symbol=symbol, side=side, spec=spec_of(spec), options=options
+        )
         return self._evaluate(request, options.get("account_id"))
 
     def evaluate_replace(self, intent_id: str, spec: Spec, **options: Unpack[ReplaceOptions]) -> Evaluation:

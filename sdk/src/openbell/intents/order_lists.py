@@ -1,6 +1,6 @@
 """Orders, executions, positions and past events as the API lists them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -126,6 +126,12 @@ class Positions(Record, frozen=True, kw_only=True):
     source: str
     as_of: datetime | None = None
     complete: bool = True
+
+    def __iter__(self) -> Iterator[Position]:
+        return iter(self.data)
+
+    def __len__(self) -> int:
+        return len(self.data)
 
 
 class Gap(Record, frozen=True, kw_only=True):

@@ -70,7 +70,6 @@ class Market(OrderSpec):
 class Limit(OrderSpec):
     """A limit order: trades at `price` or better."""
 
-    _: KW_ONLY
     price: Number
 
 
@@ -78,7 +77,6 @@ class Limit(OrderSpec):
 class Stop(OrderSpec):
     """A stop order: becomes a market order when `stop_price` trades."""
 
-    _: KW_ONLY
     stop_price: Number
 
 
@@ -86,9 +84,13 @@ class Stop(OrderSpec):
 class StopLimit(OrderSpec):
     """A stop-limit order: becomes a limit order at `price` when `stop_price` trades."""
 
-    _: KW_ONLY
     stop_price: Number
     price: Number
 
 
 Spec = Market | Limit | Stop | StopLimit
+
+
+def spec_of(spec: Spec | Number) -> Spec:
+    """A number is the quantity of a market order."""
+    return spec if isinstance(spec, OrderSpec) else Market(spec)

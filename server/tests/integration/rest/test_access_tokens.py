@@ -45,6 +45,11 @@ async def test_two_credentials_are_one_too_many(api: RestApi, tenant: Tenant) ->
     problem(await read(api, tenant, both), 400, "ambiguous_credentials")
 
 
+async def test_a_key_that_is_sent_as_a_bearer_token_is_told_where_it_belongs(api: RestApi, tenant: Tenant) -> None:
+    answer = await api.client.get("/v1/me", headers={"authorization": f"Bearer {tenant.key}"})
+    assert "x-api-key" in str(problem(answer, 401, "unauthenticated")["detail"])
+
+
 @pytest.mark.parametrize("sent", ["Basic YTpi", "Bearer", "Bearer ", "Token abc", "Bearer a b", ""])
 async def test_an_authorization_that_is_no_bearer_token_is_no_credential(
     api: RestApi, tenant: Tenant, sent: str

@@ -83,6 +83,8 @@ class Authenticate:
         """The caller as the database had it at most age_seconds_max ago."""
         if credential.api_key is not None:
             return await self._by_key(credential.api_key, age_seconds_max)
+        if credential.token is not None and credential.token.startswith(api_keys.PREFIX):
+            raise Problem("unauthenticated", "an API key was sent as a bearer token; send it in the header x-api-key")
         if credential.token is not None:
             return await self._by_token(credential.token, age_seconds_max)
         raise _unauthenticated()

@@ -17,7 +17,9 @@ from openbell_server.domain.names import check_name
 # Names the installation that a key is for, so that a proxy before several can route by it. There is one.
 CELL: Final = "0"
 ENTROPY_BYTES: Final = 41
-_KEY = re.compile(rf"ob_(paper|live)_{CELL}_([0-9A-Za-z]{{12}})_([0-9A-Za-z]{{43}})_([0-9A-Za-z]{{6}})", re.ASCII)
+# How the text of every key begins.
+PREFIX: Final = "ob_"
+_KEY = re.compile(rf"{PREFIX}(paper|live)_{CELL}_([0-9A-Za-z]{{12}})_([0-9A-Za-z]{{43}})_([0-9A-Za-z]{{6}})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def mint(environment: Environment, entropy: bytes) -> tuple[str, PresentedKey]:
     assert len(entropy) == ENTROPY_BYTES
     key_id = base62(int.from_bytes(entropy[:9]) % 62**12, 12)
     secret = base62(int.from_bytes(entropy[9:]) % 62**43, 43)
-    body = f"ob_{environment}_{CELL}_{key_id}_{secret}"
+    body = f"{PREFIX}{environment}_{CELL}_{key_id}_{secret}"
     return f"{body}_{_checksum(body)}", PresentedKey(environment, key_id, hashlib.sha256(secret.encode()).digest())
 
 
