@@ -132,7 +132,9 @@ def tokens_of_dev_work(dev: RunningDev) -> None:
         named = service | {"x-organization-id": found.json()["id"]}
         assert answered(lambda: client.get(intents, headers=named)).status_code == 200
         health = "/v1/accounts/outbox/health"
-        assert answered(lambda: client.get(health, headers=operator)).json()["entries"] == []
+        entries = answered(lambda: client.get(health, headers=operator)).json()["entries"]
+        # The account that dev opens.
+        assert [(each["event_type"], each["count"]) for each in entries] == [("account.created", 1)]
         assert [client.get(health, headers=each).status_code for each in (user, service)] == [403, 403]
         assert client.delete("/v1/users/me", headers=user).status_code == 503
 

@@ -32,7 +32,7 @@ WAIT_TIME: Final = timedelta(days=1)
 IN_FLIGHT_MAX: Final = 500
 ORDERS_MAX: Final = 100
 _queries = named_queries.load("halt_reports")
-_history = named_queries.load("backtest_history")
+_events = named_queries.load("events")
 _intents = named_queries.load("intents")
 _reconciliation = named_queries.load("reconciliation")
 
@@ -90,7 +90,7 @@ async def _span(connection: Connection, where: dict[str, Any], halt: Halt) -> di
     lifted, head = halt.lifted_at, await _queries.event_head(connection, **where, halted_at=halt.halted_at)
 
     async def event_at(moment: datetime) -> int:
-        found: int = await _history.first_event_since(connection, **where, moment=moment, head=head["event_no"])
+        found: int = await _events.first_event_since(connection, **where, moment=moment, head=head["event_no"])
         return found
 
     async def action_at(moment: datetime, later: timedelta) -> int:
