@@ -79,6 +79,7 @@ PARTS: Final = {
                 "accept step alone, 128 at a time, 1 account / floor",
                 "accept step alone, one at a time, p50 / floor",
                 "durable relay / bare claim and complete",
+                "accepted in a crowd / capacity, median of 5 pairs",
                 "accept to wire / two commits and one durable publish",
             }
         ),
