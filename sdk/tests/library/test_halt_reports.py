@@ -41,7 +41,7 @@ REPORT: dict[str, Any] = {
             "action_type": "CREATE",
             "symbol": "AAPL",
             "status": "UNKNOWN",
-            "door_opened_at": NOON,
+            "dispatched_at": NOON,
             "settled_at": None,
         }
     ],

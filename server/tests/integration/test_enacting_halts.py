@@ -154,7 +154,7 @@ async def test_an_order_whose_door_was_earlier_is_cancelled_when_it_comes_to_wor
     assert [cancel["intent_id"] for cancel in await board.cancels()] == [intent]
     halt, figures, (in_flight,) = await board.told()
     assert (figures.doors_opened_after, figures.in_flight, in_flight.state) == (0, 1, "ACKED")
-    assert in_flight.door_opened_at < halt.halted_at < in_flight.settled_at  # type: ignore[operator] # it is settled
+    assert in_flight.dispatched_at < halt.halted_at < in_flight.settled_at  # type: ignore[operator] # it is settled
 
 
 async def test_an_order_in_doubt_is_cancelled_once_it_settles(board: Switchboard) -> None:

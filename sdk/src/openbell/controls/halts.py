@@ -14,7 +14,7 @@ class InFlightCommand(Record, frozen=True, kw_only=True):
     action_type: str
     symbol: str
     status: str
-    door_opened_at: datetime
+    dispatched_at: datetime
     settled_at: datetime | None = None
 
 

@@ -82,7 +82,7 @@ class InFlight:
     action_type: ActionType
     symbol: Symbol
     state: ActionState
-    door_opened_at: datetime
+    dispatched_at: datetime
     settled_at: datetime | None
 
 

@@ -34,6 +34,7 @@ IDEAS = {
     "changed_by": "principal_type and principal_id",
     "told_quantity": "reported_quantity",
     "told_price": "reported_price",
+    "door_opened_at": "dispatched_at",
 }
 # As the contract has it.
 PROTO_EXCEPTIONS = {("Subscribe", "trading_account_id")}

@@ -118,7 +118,7 @@ where exists (
 -- name: in_flight(organization_id, account_id, halted_at, lifted_at, first_event, last_event, first_action, last_action, symbol, of_key, row_limit)
 -- Commands that were sent before a halt and had no outcome at that time, in sending order.
 {touched_by_halt}
-select s.intent_id, s.seq, s.action_id, s.action_type, o.symbol, s.state, s.send_started_at as door_opened_at, s.settled_at
+select s.intent_id, s.seq, s.action_id, s.action_type, o.symbol, s.state, s.send_started_at as dispatched_at, s.settled_at
 from touched t
 join action_states s on s.organization_id = :organization_id and s.account_id = :account_id
     and s.intent_id = t.intent_id and s.seq = t.seq

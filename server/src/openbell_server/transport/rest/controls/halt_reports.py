@@ -32,7 +32,7 @@ class InFlightBody(Struct, frozen=True):
     action_type: ActionType
     symbol: str
     status: ActionState
-    door_opened_at: Moment
+    dispatched_at: Moment
     settled_at: Moment | None
 
 

@@ -46,7 +46,7 @@ _REPORT: Final = HaltReportBody(
             action_type=ActionType.CREATE,
             symbol="AAPL",
             status=ActionState.ACKED,
-            door_opened_at=_NOON - timedelta(milliseconds=200),
+            dispatched_at=_NOON - timedelta(milliseconds=200),
             settled_at=_NOON + timedelta(milliseconds=100),
         )
     ],
