@@ -50,6 +50,7 @@ HONEST = (
     "of yours only",
     # One path gives pages and streams, and each has its own parameters.
     "is for streams",
+    "only a stream may be of every account",
     # How the parameters of a place stand to each other.
     "is required with s",
     "does not go with",

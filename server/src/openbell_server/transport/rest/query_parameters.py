@@ -117,10 +117,10 @@ def window_of(request: AnyRequest) -> TimeWindow:
 
 
 def intent_or_refused(request: AnyRequest) -> IntentId | None:
-    """Whose receipts are listed: those of an intent, or with None those of refusals. Exactly one must be sent."""
+    """Whose receipts are listed: those of an intent, or with None those of refusals."""
     intent_id, refused = intent_id_of(request), sole(request, "refused")
-    if (intent_id is None) == (refused is None) or refused not in (None, "true"):
-        raise InvalidParameter("refused", "must be true; without it, intent_id must name the intent")
+    if refused not in (None, "true"):
+        raise InvalidParameter("refused", "must be true; receipts of accepted commands are listed with their intent")
     return intent_id
 
 

@@ -114,7 +114,7 @@ _HEADS: Final = ChainHeadsBody(
 )
 _REFUSED: Final = Parameter(
     name="refused",
-    description="true: the receipts of refusals. Not together with intent_id.",
+    description="true: the receipts of refusals, which are also listed without it.",
     schema={"type": "boolean", "const": True},
     example=True,
 )
@@ -147,8 +147,8 @@ RECEIPT_OPERATIONS: Final = (
         operation_id="listReceipts",
         summary="List receipts of an intent, or of refusals",
         description="With intent_id: one receipt per command of the intent, in order, each followed by the receipt of "
-        "a refusal at its door, if there was one. With refused=true: receipts of commands that a control refused, at "
-        "acceptance or at the door, by refusal_no, which has no gaps. One of the two must be sent.",
+        "a refusal at its door, if there was one. Without it: receipts of commands that a control refused, at "
+        "acceptance or at the door, by refusal_no, which has no gaps.",
         operation=Operation.READ_INTENTS,
         answer_example=_PAGE,
         parameters=(OF_INTENT, _REFUSED, NEXT_CURSOR, LIMIT),
