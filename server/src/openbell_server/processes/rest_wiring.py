@@ -241,8 +241,8 @@ def _intent_routes(
     return [
         intent_routes(enter, handle_submit, read, ReadStatistics(accounts, statistics)),
         external_order_route(enter, ReadExternalOrders(accounts, partial(list_external_orders, pool), key)),
-        overview_route(enter, ReadOverview(PostgresOverviews(pool), key)),
-        order_routes(enter, ReadOrders(accounts, PostgresOrderLists(pool), BROKERS, key)),
+        overview_route(enter, ReadOverview(shared.account_records, PostgresOverviews(pool), key)),
+        order_routes(enter, ReadOrders(accounts, shared.account_records, PostgresOrderLists(pool), BROKERS, key)),
         *receipt_routes(enter, ReadReceipts(accounts, PostgresReceiptStore(pool), key)),
         evaluation_route(enter, EvaluateCommand(accounts, intents, shared.check(pool), BROKERS)),
     ]

@@ -76,7 +76,7 @@ def _only(*names: str) -> frozenset[str]:
 
 _ACCOUNTS, _ACCOUNT = "/v1/accounts", "/v1/accounts/{account_id}"
 _CREDENTIAL = "/v1/accounts/{account_id}/credentials"
-_INTENTS = "/v1/accounts/{account_id}/intents"
+_INTENTS, _CANCEL = "/v1/accounts/{account_id}/intents", "/v1/accounts/{account_id}/orders/cancel"
 _SYMBOL = "/v1/controls/accounts/{account_id}/symbols/{symbol}"
 _EFFECTIVE = "/v1/controls/effective"
 _KEYS = "/v1/api-keys"
@@ -272,19 +272,15 @@ ROWS = (
     _submit("CREATE", ACCOUNTS, opens=True),
     _submit("REPLACE", INTENTS, opens=True),
     _submit("CANCEL", INTENTS, opens=False),
-    Row(
-        name="cancel orders",
-        route=f"POST {_ACCOUNT}/orders/cancel",
-        success=200,
-        objects=ACCOUNTS,
-        user=_only(ADMIN, "member"),
-    ),
+    Row(name="cancel orders", route=f"POST {_CANCEL}", success=200, objects=ACCOUNTS, user=_only(ADMIN, "member")),
     _read("list", "", ACCOUNTS),
     _read("stats", "/stats", ACCOUNTS),
     _read("latest", "/{intent_id}", INTENTS),
     _read("actions", "/{intent_id}/actions", INTENTS),
     replace(_read("external orders", "", ACCOUNTS), route=f"GET {_ACCOUNT}/external-orders"),
     replace(_read("overview", "", NO_OBJECT), route="GET /v1/overview"),
+    replace(_read("orders of every account", "", NO_OBJECT), route="GET /v1/orders"),
+    replace(_read("executions of every account", "", NO_OBJECT), route="GET /v1/executions"),
     replace(_read("orders", "", ACCOUNTS), route="GET /v1/orders?account_id={account_id}"),
     replace(_read("executions", "", ACCOUNTS), route="GET /v1/executions?account_id={account_id}"),
     replace(_read("positions", "", ACCOUNTS), route=f"GET {_ACCOUNT}/positions"),

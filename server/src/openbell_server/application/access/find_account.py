@@ -2,14 +2,21 @@
 
 from typing import Final
 
-from openbell_server.application.access.ports.account_records import AccountStore
+from openbell_server.application.access.ports.account_records import AccountRecords, AccountStore
 from openbell_server.domain.access.accounts import TradingAccount
 from openbell_server.domain.access.authorization import Operation, admit_to_account
-from openbell_server.domain.access.principals import Principal
+from openbell_server.domain.access.principals import Principal, PrincipalKind
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId
 
 _EDITS: Final = {Operation.EDIT_ACCOUNTS, Operation.EDIT_CONTROLS, Operation.EDIT_CREDENTIALS}
+
+
+async def require_organization(records: AccountRecords, caller: Principal) -> None:
+    """Raises Problem if there is no such organization; only a service account can name one that does not exist."""
+    is_known = caller.kind is not PrincipalKind.SERVICE
+    if not is_known and await records.is_organization_disabled(caller.organization_id) is None:
+        raise Problem("not_found", "there is no such organization")
 
 
 async def find_account(

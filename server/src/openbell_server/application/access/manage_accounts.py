@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from openbell_server.application.access.find_account import find_account
+from openbell_server.application.access.find_account import find_account, require_organization
 from openbell_server.application.access.ports.account_records import AccountRecords, AccountStore
 from openbell_server.application.paging import Page, bounded, page_of, start_of
 from openbell_server.application.ports.broker import BrokerDefinition
@@ -52,8 +52,7 @@ class ManageAccounts:
         """Accounts of the organization, closed ones included."""
         scope = f"accounts {caller.organization_id} {caller.environment}"
         after, rows = start_of(self.cursor_key, scope, cursor), bounded(limit)
-        if await self.records.is_organization_disabled(caller.organization_id) is None:
-            raise Problem("not_found", "there is no such organization")
+        await require_organization(self.records, caller)
         found = await self.records.list_after(caller.organization_id, caller.environment, after, rows + 1)
         return page_of(self.cursor_key, scope, cursor, rows, found)
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from openbell_server.application.access.find_account import find_account
-from openbell_server.application.access.ports.account_records import AccountStore
+from openbell_server.application.access.find_account import find_account, require_organization
+from openbell_server.application.access.ports.account_records import AccountRecords, AccountStore
 from openbell_server.application.intents.ports import (
     ExecutionFilter,
     ListedExecution,
@@ -51,6 +51,7 @@ class ExecutionPage:
 @dataclass(frozen=True, slots=True)
 class ReadOrders:
     accounts: AccountStore
+    records: AccountRecords
     lists: OrderLists
     brokers: Mapping[str, BrokerDefinition]
     cursor_key: bytes
@@ -129,6 +130,8 @@ class ReadOrders:
         """Check that the caller may use the account; the spellings of the symbol, None without one."""
         if wanted.account_id is not None:
             await find_account(self.accounts, caller, Operation.READ_INTENTS, wanted.account_id)
+        else:
+            await require_organization(self.records, caller)
         if wanted.symbol is None:
             return None
         spelled = spellings(self.brokers.values(), wanted.symbol)

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from openbell_server.application.access.find_account import require_organization
+from openbell_server.application.access.ports.account_records import AccountRecords
 from openbell_server.application.paging import Page, bounded, page_of, start_of
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.principals import Principal
@@ -39,11 +41,13 @@ class ListOverviews(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadOverview:
+    records: AccountRecords
     list_after: ListOverviews
     cursor_key: bytes
 
     async def __call__(self, caller: Principal, cursor: str | None, limit: int | None) -> Page[AccountOverview]:
         scope = f"overview {caller.organization_id} {caller.environment}"
         after, rows = start_of(self.cursor_key, scope, cursor), bounded(limit)
+        await require_organization(self.records, caller)
         found = await self.list_after(caller.organization_id, caller.environment, after, rows + 1)
         return page_of(self.cursor_key, scope, cursor, rows, found)
