@@ -237,7 +237,7 @@ async def values_of(owner: Owner, neighbour: PopulatedTenant) -> dict[str, Any]:
         **dict(row),
         **_plain_values(),
         "organization_id": neighbour.organization_id,
-        "account_id": account.id,
+        **dict.fromkeys(("account_id", "of_account"), account.id),
         "slot": account.slot,
         "intent_id": neighbour.waiting,
         "order_id": neighbour.filled,

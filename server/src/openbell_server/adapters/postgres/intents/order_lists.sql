@@ -78,16 +78,18 @@ from (
 {matching_orders};
 
 -- name: last_intent_looked_at(organization_id, of_account, beyond, looked_at_max)$
--- The last intent that a page of orders looked at, or null if it looked at all of them.
-select case when :of_account::uuid is null then (
+-- The last intent that a page of orders looked at, or no row if it looked at all of them.
+(
     select a.intent_id from intent_actions a
-    where a.organization_id = :organization_id and a.seq = 1 and a.intent_id {after} :beyond
+    where :of_account::uuid is null and a.organization_id = :organization_id and a.seq = 1 and a.intent_id {after} :beyond
     order by a.intent_id {direction} offset :looked_at_max - 1 limit 1
-) else (
+)
+union all
+(
     select a.intent_id from intent_actions a
     where a.organization_id = :organization_id and a.account_id = :of_account and a.seq = 1 and a.intent_id {after} :beyond
     order by a.intent_id {direction} offset :looked_at_max - 1 limit 1
-) end;
+);
 
 -- name: last_open_order_looked_at(organization_id, beyond, looked_at_max)$
 select w.order_id from orders w
