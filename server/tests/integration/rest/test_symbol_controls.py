@@ -224,7 +224,7 @@ async def test_a_disabled_symbol_is_refused_with_the_whole_receipt_and_nothing_i
     working = (await api.submit(tenant, create_body("Limit", price="1"))).json()
     await put(api, tenant, manual_reason="earnings")
     await patch(api, tenant, days=["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"])
-    hints, tables = api.hints.rows, ("intent_actions", "intent_outbox", "account_events", "idempotency_keys", "orders")
+    hints, tables = api.hints.rows, ("intent_actions", "intent_outbox", "idempotency_keys", "orders")
     before = [await pool.fetchval(f"select count(*) from {table}") for table in tables]
     said = problem(await api.submit(tenant, create_body(), key="k"), 422, "controls_refused")
     receipt = said["receipt"]

@@ -222,7 +222,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "order_lists.orders_of_account": {*_READ},
     "order_lists.open_orders": {*_READ},
     "order_lists.last_intent_looked_at": {*_READ},
-    "order_lists.last_open_order_looked_at": {*_READ},
+    "order_lists.last_open_order_looked_at": {*_READ, _X},
     "order_lists.executions_of_organization": {_T, _E},
     "order_lists.executions_of_account": {_T, _E},
     "order_lists.executions_of_order": {_T, _E},
