@@ -9,7 +9,7 @@ import pytest
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.intents.intents import DIRECTIONS
-from openbell_server.application.intents.ports import ListOrder
+from openbell_server.application.paging import ListOrder
 from support.builders.tenant import a_tenant, accept
 
 ACTIONS, SETS = 64, 30

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
 from openbell_server.domain.errors import FieldProblem, InvalidParameter, Problem
@@ -10,6 +11,13 @@ from openbell_server.domain.events.cursors import seal, unseal
 LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 100
 Row = TypeVar("Row")
+
+
+class ListOrder(StrEnum):
+    """Whether a list begins with its oldest or its newest row."""
+
+    OLDEST_FIRST = "asc"
+    NEWEST_FIRST = "desc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,27 @@ def start_of(cursor_key: bytes, scope: str, cursor: str | None) -> int:
         wrong = FieldProblem("/next_cursor", "invalid", "must be a cursor that an earlier page of this list gave")
         raise Problem("invalid_cursor", "this cursor was not given for this list", (wrong,))
     return number
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The numbers that one page looks at; the next page continues after the one that it reached."""
+
+    numbers: range
+    reached: int
+    # Whether no later page has anything to look at.
+    is_all: bool
+
+
+def scan(there: range, after: int, most: int, order: ListOrder) -> Scan:
+    """At most so many numbers of those that are there, after those of earlier pages; `after` is 0 on the first page."""
+    if order is ListOrder.NEWEST_FIRST:
+        stop = min(there.stop, after or there.stop)
+        start = min(stop, max(there.start, stop - most))
+        return Scan(range(start, stop), start, start == there.start)
+    start = max(after + 1, there.start)
+    stop = max(start, min(there.stop, start + most))
+    return Scan(range(start, stop), stop - 1, stop >= there.stop)
 
 
 def page_of(

@@ -31,7 +31,7 @@ async def asked(pool: Pool, tenant: Tenant, count: int, symbol: str = "AAPL") ->
 
 
 class Server:
-    """REST on a loopback port, which can be told to stop."""
+    """A REST server on a loopback port; `stopping` ends it."""
 
     def __init__(self, pool: Pool, **caps: int) -> None:
         self.pool, self.stopping, self.url = pool, asyncio.Event(), f"http://127.0.0.1:{free_port()}"

@@ -10,7 +10,7 @@ from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Pool, Role
 from openbell_server.adapters.postgres.events.outbox import columns
 from openbell_server.adapters.postgres.intents.intents import DIRECTIONS
-from openbell_server.application.intents.ports import ListOrder
+from openbell_server.application.paging import ListOrder
 from openbell_server.domain.events.outbox import Queue
 
 if TYPE_CHECKING:

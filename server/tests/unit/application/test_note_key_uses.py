@@ -1,4 +1,4 @@
-"""The use of a key is written soon and rarely, and nobody waits for it."""
+"""The use of a key is written at once and then once a minute, and no request waits for it."""
 
 import asyncio
 from collections.abc import Sequence

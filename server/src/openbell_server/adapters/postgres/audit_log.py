@@ -12,6 +12,7 @@ import asyncpg
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Connection, PostgresStore
 from openbell_server.application.access.read_audit_log import AuditFilter
+from openbell_server.application.paging import ListOrder
 from openbell_server.domain.access.audit_chain import Closed, Entry, Head
 from openbell_server.domain.identifiers import OrganizationId
 
@@ -91,7 +92,7 @@ class PostgresAuditEntries(PostgresStore):
         self, organization_id: OrganizationId, wanted: AuditFilter, numbers: range, limit: int
     ) -> list[Entry]:
         rows = await self._rows(
-            _queries.newest_entries if wanted.newest_first else _queries.oldest_entries,
+            _queries.newest_entries if wanted.order is ListOrder.NEWEST_FIRST else _queries.oldest_entries,
             organization_id,
             after=numbers.start - 1,
             last=numbers.stop - 1,

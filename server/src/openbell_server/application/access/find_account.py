@@ -14,8 +14,9 @@ _EDITS: Final = {Operation.EDIT_ACCOUNTS, Operation.EDIT_CONTROLS, Operation.EDI
 
 async def require_organization(records: AccountRecords, caller: Principal) -> None:
     """Raises Problem if there is no such organization; only a service account can name one that does not exist."""
-    is_known = caller.kind is not PrincipalKind.SERVICE
-    if not is_known and await records.is_organization_disabled(caller.organization_id) is None:
+    if caller.kind is not PrincipalKind.SERVICE:
+        return
+    if await records.is_organization_disabled(caller.organization_id) is None:
         raise Problem("not_found", "there is no such organization")
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
-from openbell_server.application.paging import Page, bounded, start_of
+from openbell_server.application.paging import ListOrder, Page, bounded, scan, start_of
 from openbell_server.domain.access.audit_chain import Entry
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.events.cursors import seal
@@ -21,7 +21,7 @@ class AuditFilter:
     until: datetime | None = None
     operation: str | None = None
     principal_id: str | None = None
-    newest_first: bool = False
+    order: ListOrder = ListOrder.OLDEST_FIRST
 
 
 class AuditEntries(Protocol):
@@ -48,23 +48,12 @@ class ReadAuditLog:
     ) -> Page[Entry]:
         """A page may be short although more follow."""
         scope = f"audit {admin.organization_id} {json.dumps(asdict(wanted), default=str)}"
-        reached, rows = start_of(self.cursor_key, scope, cursor), bounded(limit)
+        after, rows = start_of(self.cursor_key, scope, cursor), bounded(limit)
         there = await self.entries.numbers_between(admin.organization_id, wanted.since, wanted.until)
-        numbers = _scanned(there, reached, newest_first=wanted.newest_first)
-        found = await self.entries.list_entries(admin.organization_id, wanted, numbers, rows + 1)
-        if is_full := len(found) > rows:
-            reached = found[rows - 1].number
-        elif numbers:
-            reached = numbers.start if wanted.newest_first else numbers.stop - 1
-        follows = reached > there.start if wanted.newest_first else reached + 1 < there.stop
+        scanned = scan(there, after, NUMBERS_MAX, wanted.order)
+        found = await self.entries.list_entries(admin.organization_id, wanted, scanned.numbers, rows + 1)
+        is_full = len(found) > rows
+        # A page with nothing to look at returns the cursor that it began at.
+        reached = found[rows - 1].number if is_full else scanned.reached if scanned.numbers else after
         last = seal(self.cursor_key, scope, reached) if reached else None
-        return Page(found[:rows], last if is_full or (numbers and follows) else None, last)
-
-
-def _scanned(there: range, reached: int, *, newest_first: bool) -> range:
-    """The numbers that one page looks at, after those of earlier pages."""
-    if newest_first:
-        stop = min(there.stop, reached) if reached else there.stop
-        return range(max(there.start, stop - NUMBERS_MAX), stop)
-    start = max(there.start, reached + 1)
-    return range(start, min(there.stop, start + NUMBERS_MAX))
+        return Page(found[:rows], last if is_full or not scanned.is_all else None, last)

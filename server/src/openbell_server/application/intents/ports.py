@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from openbell_server.application.controls.ports.orders import OrderStore
+from openbell_server.application.paging import ListOrder
 from openbell_server.application.ports.accept_step import AcceptStore
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, Symbol
@@ -16,13 +17,6 @@ from openbell_server.domain.orders.intent_statistics import IntentStatistics, Ti
 from openbell_server.domain.orders.intents import ActionType, IntentAction
 from openbell_server.domain.orders.order_aggregate import Certainty, Order
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType
-
-
-class ListOrder(StrEnum):
-    """Whether a list begins with its oldest or its newest row."""
-
-    OLDEST_FIRST = "asc"
-    NEWEST_FIRST = "desc"
 
 
 class ListedStatus(StrEnum):

@@ -7,8 +7,8 @@ from typing import Final
 
 from openbell_server.application.access.find_account import find_account
 from openbell_server.application.access.ports.account_records import AccountStore
-from openbell_server.application.intents.ports import ActionFilter, Execution, IntentStore, ListOrder, RecordedAction
-from openbell_server.application.paging import Page, bounded, page_of, start_of
+from openbell_server.application.intents.ports import ActionFilter, Execution, IntentStore, RecordedAction
+from openbell_server.application.paging import Page, bounded, page_of, scan, start_of
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.domain.access.accounts import TradingAccount
 from openbell_server.domain.access.authorization import Operation
@@ -71,20 +71,11 @@ class ReadIntents:
     ) -> Page[RecordedAction]:
         where = (account.organization_id, account.id)
         there = await self.intents.numbers_between(*where, wanted.since, wanted.until)
-        scanned_max = there.stop if _is_led_to(wanted) else NUMBERS_MAX
-        if wanted.order is ListOrder.NEWEST_FIRST:
-            stop = min(there.stop, after or there.stop)
-            start = min(stop, max(there.start, stop - scanned_max))
-            scanned_to, is_all = start, start == there.start
-        else:
-            start = max(after + 1, there.start)
-            stop = max(start, min(there.stop, start + scanned_max))
-            scanned_to, is_all = stop - 1, stop >= there.stop
-        found = await self.intents.list_some_actions(*where, wanted, range(start, stop), rows + 1)
+        scanned = scan(there, after, there.stop if _is_led_to(wanted) else NUMBERS_MAX, wanted.order)
+        found = await self.intents.list_some_actions(*where, wanted, scanned.numbers, rows + 1)
         is_full = len(found) > rows
-        # The next page continues after the last number that was scanned.
-        last = seal(self.cursor_key, scope, found[rows - 1].action.number if is_full else scanned_to)
-        return Page(found[:rows], last if is_full or not is_all else None, last)
+        last = seal(self.cursor_key, scope, found[rows - 1].action.number if is_full else scanned.reached)
+        return Page(found[:rows], last if is_full or not scanned.is_all else None, last)
 
     async def history(
         self, caller: Principal, account_id: AccountId, intent_id: IntentId, cursor: str | None, limit: int | None

@@ -14,13 +14,12 @@ from openbell_server.application.intents.ports import (
     ListedExecution,
     ListedOrder,
     ListedPositions,
-    ListOrder,
     OrderFilter,
     OrderLists,
     OrderSearch,
 )
 from openbell_server.application.intents.read_intents import NUMBERS_MAX, WRONG_SYMBOL
-from openbell_server.application.paging import Page, bounded, start_of
+from openbell_server.application.paging import ListOrder, Page, bounded, start_of
 from openbell_server.application.ports.broker import BrokerDefinition, spellings
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.access.principals import Principal

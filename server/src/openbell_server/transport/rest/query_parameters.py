@@ -13,9 +13,9 @@ from openbell_server.application.intents.ports import (
     ActionFilter,
     ExecutionFilter,
     ListedStatus,
-    ListOrder,
     OrderFilter,
 )
+from openbell_server.application.paging import ListOrder
 from openbell_server.domain.errors import InvalidParameter
 from openbell_server.domain.identifiers import AccountId, IntentId
 from openbell_server.domain.names import REASON_LENGTH_MAX
@@ -99,7 +99,7 @@ def audit_filter_of(request: AnyRequest) -> AuditFilter:
         until=_moment(request, "until"),
         operation=_printable(request, "operation", REFERENCE_LENGTH_MAX),
         principal_id=_printable(request, "principal_id", REASON_LENGTH_MAX),
-        newest_first=order_of(request) is ListOrder.NEWEST_FIRST,
+        order=order_of(request),
     )
 
 

@@ -22,10 +22,10 @@ from openbell_server.application.controls.ports.orders import OrderNow
 from openbell_server.application.intents.ports import (
     ActionFilter,
     Execution,
-    ListOrder,
     RecordedAction,
     UnknownEvidence,
 )
+from openbell_server.application.paging import ListOrder
 from openbell_server.application.ports.accept_step import Acceptance, AcceptStatus, Submission
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId
 from openbell_server.domain.orders.action_lifecycle import ActionState, Reason

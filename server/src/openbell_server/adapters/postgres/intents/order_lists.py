@@ -16,9 +16,9 @@ from openbell_server.application.intents.ports import (
     ListedPosition,
     ListedPositions,
     ListedStatus,
-    ListOrder,
     OrderSearch,
 )
+from openbell_server.application.paging import ListOrder
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, Symbol
 from openbell_server.domain.orders.action_lifecycle import Reason

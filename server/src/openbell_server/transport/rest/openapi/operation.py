@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from openbell_server.application.intents.ports import ListOrder
-from openbell_server.application.paging import LIMIT_DEFAULT, LIMIT_MAX
+from openbell_server.application.paging import LIMIT_DEFAULT, LIMIT_MAX, ListOrder
 from openbell_server.domain.access.authorization import RULES, Operation, Rule
 from openbell_server.domain.controls.catalogue import SETTABLE
 from openbell_server.domain.markets.calendars import CALENDARS

@@ -69,7 +69,7 @@ create policy find_key_to_change on api_keys for select to openbell_operator usi
 create policy operator on api_keys to openbell_operator
     using (organization_id = nullif(current_setting('openbell.organization_id', true), '')::uuid);
 
--- Beside the keys: whoever notes a use can lock no key against a change.
+-- Not in api_keys: a login that may update that table could lock a key, and so block its revocation.
 create table api_key_uses (
     organization_id uuid not null,
     api_key_id uuid not null,
