@@ -10,6 +10,8 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from proof.figures import Figures
+from proof.journeys import developer, operator, risk_manager
+from proof.journeys.steps import failed_steps
 from support.environment.doc_blocks import EXECUTED, ROOT, blocks, pages
 from support.environment.front_door import clone, run, running_dev
 from support.rest.endpoint_calls import CALLS
@@ -21,6 +23,7 @@ SECONDS_MAX = 300
 PACKAGES_MAX = 15
 IMPORT_SECONDS_MAX = 0.3
 IMPORTS = 5
+JOURNEYS = {"developer": developer.STEPS, "risk manager": risk_manager.STEPS, "operator": operator.STEPS}
 # What every environment has, and what was asked for.
 NOT_BROUGHT = {"pip", "setuptools", "openbell"}
 
@@ -52,11 +55,20 @@ def _quickstart(figures: Figures, folder: Path) -> None:
     with running_dev(checkout, start) as running:
         told = run(["bash", "-euc", fill], checkout, 60)
         seconds = round(time.monotonic() - begun, 1)
+        _journeys(figures, checkout)
         running.interrupt()
     figures.at_most("commands of the quickstart to a first fill", len(commands), COMMANDS_MAX)
     figures.exactly("first fills", told.count("FILLED"), 1)
     if figures.size == "full":
         figures.at_most("seconds from an empty folder to the first fill, with what is installed", seconds, SECONDS_MAX)
+
+
+def _journeys(figures: Figures, checkout: Path) -> None:
+    for name, steps in JOURNEYS.items():
+        walked = [step for step in steps if figures.size == "full" or not step.only_full]
+        failed = failed_steps(walked, checkout)
+        figures.at_least(f"{name}: steps", len(walked), 10)
+        figures.exactly(f"{name}: steps that need a second try", len(failed), 0)
 
 
 def _install(figures: Figures, folder: Path) -> None:
