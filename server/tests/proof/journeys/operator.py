@@ -1,4 +1,4 @@
-"""An operator: an organization from nothing, health, backup, upgrade, and an unknown outcome that is settled by hand."""
+"""An operator: an organization, health, backup, upgrade, and an unknown outcome that is settled by hand."""
 
 from proof.journeys.steps import Step
 from support.environment.doc_blocks import blocks

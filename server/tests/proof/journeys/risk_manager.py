@@ -1,4 +1,4 @@
-"""A risk manager: limits at two scopes, a refusal, a back-test, a halt with its report, and an export that is verified."""
+"""A risk manager: limits at two scopes, a refusal, a back-test, a halt with its report, and a verified export."""
 
 from proof.journeys.steps import Step
 
