@@ -215,4 +215,4 @@ async def what_is_held_is_compared_with_the_broker_s_word_and_needs_no_adjustmen
     await stage.until(is_told)
     (held,) = await stage.rows("select quantity from positions where account_id = $1")
     assert held["quantity"] == 4
-    assert await stage.rows("select * from position_adjustments where account_id = $1") == []
+    assert await stage.rows("select * from position_changes where account_id = $1 and cause <> 'EXECUTION'") == []

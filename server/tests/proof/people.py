@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from proof.figures import Figures
-from proof.journeys import developer, operator, risk_manager
+from proof.journeys import developer, operator, risk
 from proof.journeys.steps import failed_steps
 from support.environment.doc_blocks import EXECUTED, ROOT, blocks, pages
 from support.environment.front_door import clone, run, running_dev
@@ -23,7 +23,7 @@ SECONDS_MAX = 300
 PACKAGES_MAX = 15
 IMPORT_SECONDS_MAX = 0.3
 IMPORTS = 5
-JOURNEYS = {"developer": developer.STEPS, "risk manager": risk_manager.STEPS, "operator": operator.STEPS}
+JOURNEYS = {"developer": developer.STEPS, "risk manager": risk.STEPS, "operator": operator.STEPS}
 # What every environment has, and what was asked for.
 NOT_BROUGHT = {"pip", "setuptools", "openbell"}
 
