@@ -105,10 +105,10 @@ BODIES = [
         SPEC,
         "exactly one of Market, Limit, Stop, StopLimit",
     ),
-    invalid("An order kind in lower case", create({"market": {"quantity": "10"}}), f"{SPEC}/market", "Market, Limit, Stop"),
     invalid(
-        "A side in lower case", create(order_side="buy"), "/command/payload/order_side", "BUY, SELL, SELL_SHORT"
+        "An order kind in lower case", create({"market": {"quantity": "10"}}), f"{SPEC}/market", "Market, Limit, Stop"
     ),
+    invalid("A side in lower case", create(order_side="buy"), "/command/payload/order_side", "BUY, SELL, SELL_SHORT"),
     invalid(
         "An unknown time in force",
         create({"Market": {"quantity": "10", "time_in_force": "GTC"}}),
