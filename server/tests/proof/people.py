@@ -78,7 +78,7 @@ def _install(figures: Figures, folder: Path) -> None:
     run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(ROOT / "sdk")], folder, 180)
     listed = json.loads(run([python, "-m", "pip", "list", "--format=json", "--disable-pip-version-check"], folder, 60))
     brought = {package["name"] for package in listed} - NOT_BROUGHT
-    figures.at_most("packages that `pip install openbell` brings", len(brought), PACKAGES_MAX)
+    figures.at_most("packages that `pip install ./sdk` brings", len(brought), PACKAGES_MAX)
     told = run([str(folder / "fresh/bin/openbell"), "--help"], folder, 60)
     figures.exactly("without gRPC installed, the command answers", int("intents" in told), 1)
     if figures.size == "full":
