@@ -111,8 +111,7 @@ def verify(
     else:
         _show_flaws(result)
         if result.holds:
-            old = "Its hash is right. Receipts of version 1 cannot be checked further."
-            typer.echo(old if result.checked_by_hash_only else "Its hash and every verdict are right.")
+            typer.echo("Its hash and every verdict are right.")
     raise typer.Exit(0 if result.holds else REFUSED)
 
 
@@ -148,8 +147,6 @@ def _show_export(result: "Verification") -> None:
         typer.echo(f"{counted}: every hash, both chains and every verdict are right.")
     else:
         typer.echo(f"{counted}: {result.found} things are wrong.")
-    if result.checked_by_hash_only:
-        typer.echo(f"{result.checked_by_hash_only} receipts of version 1 were checked by their hash only.")
     _show_heads(f"{result.actions}:{result.chain_head}", f"{result.refusals}:{result.refusal_head}")
 
 

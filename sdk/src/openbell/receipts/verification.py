@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from openbell.receipts.comparisons import flaws_of_body, flaws_of_text, is_repeatable
+from openbell.receipts.comparisons import flaws_of_body, flaws_of_text
 from openbell.receipts.records import EXPORT_FORMAT, AccountLine, ActionLine, ExportLine, RefusalLine
 
 CHAIN_START: Final = bytes(32)
@@ -43,8 +43,6 @@ class Verification:
     chain_head: str = CHAIN_START.hex()
     refusals: int = 0
     refusal_head: str = CHAIN_START.hex()
-    # Receipts of version 1, which do not name their comparisons.
-    checked_by_hash_only: int = 0
     # The number of all flaws; `flaws` has the first FLAWS_MAX.
     found: int = 0
     flaws: list[Flaw] = field(default_factory=list)
@@ -85,8 +83,6 @@ def verify_receipt(text: bytes) -> Verification:
         return result
     for flaw in _flaws_of_shown(shown):
         result.blame("the receipt", flaw)
-    body = shown.get("receipt", shown)
-    result.checked_by_hash_only = int(isinstance(body, dict) and body.get("version") == 1)
     return result
 
 
@@ -203,7 +199,6 @@ class _Export:
         body = _object(text)
         if body.get("verdict") != verdict:
             self._result.blame(place, f"the receipt's verdict is {body.get('verdict')!r} and not {verdict}")
-        self._result.checked_by_hash_only += body.get("version") == 1
 
     def _close_set(self, last: int) -> None:
         if self._set:
@@ -223,9 +218,8 @@ class _Export:
 
 def _differences(action: ActionLine) -> Iterator[str]:
     """The fields in which the receipt's command differs from the action."""
-    body = _object(action.receipt_text)
-    command = body.get("command")
-    if not is_repeatable(body) or not isinstance(command, dict):
+    command = _object(action.receipt_text).get("command")
+    if not isinstance(command, dict):
         return
     for name in _SAME_TEXTS:
         if name in command and command[name] != getattr(action, name):
@@ -252,9 +246,9 @@ def _flaws_of_shown(shown: dict[str, Any]) -> Iterator[str]:
         yield "the receipt differs from its text"
     yield from flaws_of_text(text)
     stored = _object(text)
-    for name, fallback in (("verdict", None), ("gate", "ACCEPT")):
-        if name in shown and shown[name] != stored.get(name, fallback):
-            yield f"the {name} is {shown[name]!r}, and the text has {stored.get(name, fallback)!r}"
+    for name in ("verdict", "gate"):
+        if name in shown and shown[name] != stored.get(name):
+            yield f"the {name} is {shown[name]!r}, and the text has {stored.get(name)!r}"
     if shown.get("refusal_no") is not None and stored.get("verdict") != "REFUSED":
         yield "it has the number of a refusal but is not a refusal"
 

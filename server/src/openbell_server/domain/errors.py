@@ -12,9 +12,9 @@ OpenbellError
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +285,20 @@ class InvalidCommand(Problem):
         super().__init__(
             "invalid_command", f"{field or 'the body'} {message}", (FieldProblem(pointer, "invalid", message),)
         )
+
+
+def checked_together(*checks: Callable[[], Any]) -> list[Any]:
+    """The result of every check; if some raise a Problem, one of the first's code with the wrong fields of all."""
+    results, problems = [], []
+    for check in checks:
+        try:
+            results.append(check())
+        except Problem as problem:
+            problems.append(problem)
+    if problems:
+        errors = tuple(error for problem in problems for error in problem.errors)
+        raise Problem(problems[0].code, "; ".join(problem.detail for problem in problems), errors)
+    return results
 
 
 class InvalidParameter(Problem):

@@ -121,7 +121,7 @@ def an_export() -> list[Line]:
         an_action(1, 1, a_body(a_rule(), shadow)),
         an_action(2, 2, a_body(window)),
         an_action(3, 2, cancel, action_type="CANCEL", intent_id=an_id(101), seq=2),
-        an_action(4, 2, {"version": 1, "verdict": "PASSED", "rules": []}, client_reference_id=None),
+        an_action(4, 2, {"version": 2, "gate": "ACCEPT", "verdict": "PASSED", "rules": []}, client_reference_id=None),
         an_action(5, 5, a_body(a_rule(missing="a price", observed=None))),
     ]
     refusals = [

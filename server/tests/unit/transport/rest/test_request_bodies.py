@@ -1,12 +1,16 @@
-"""What a caller sends is not kept longer than it is needed."""
+"""The bodies that callers send: not kept longer than needed, and every wrong field reported at once."""
 
 import gc
 from typing import Any
 
+import pytest
 from litestar import Litestar, Request, put
 from litestar.testing import TestClient
 
-from openbell_server.transport.rest.strict_json import json_body_of
+from openbell_server.brokers.paper.definition import PAPER_BROKERS
+from openbell_server.domain.errors import Problem
+from openbell_server.transport.rest.intents.bodies import SubmitBody
+from openbell_server.transport.rest.strict_json import json_body_of, read_json
 
 SECRET = b'{"fields": {"secret": "plain text"}}'
 
@@ -34,3 +38,23 @@ def test_a_body_that_was_read_is_not_kept_with_the_connection() -> None:
     with TestClient(Litestar([read])) as client:
         answer = client.put("/", content=SECRET, headers={"content-type": "application/json"})
     assert answer.json() == {"is_read": True, "is_kept": False}
+
+
+def test_every_value_that_the_domain_refuses_is_reported_at_once() -> None:
+    body = read_json(
+        b"""{"command": {"type": "CREATE", "payload": {"symbol": "A A", "order_side": "BUY",
+        "spec": {"StopLimit": {"quantity": "0", "price": "0.0", "stop_price": "0"}}}},
+        "client_reference_id": "\\u0007", "deadline": "0001-01-01T00:00:00+14:00"}""",
+        SubmitBody,
+    )
+    with pytest.raises(Problem) as raised:
+        body.to_request(PAPER_BROKERS["paper"])
+    spec = "/command/payload/spec/StopLimit"
+    pointers = [error.pointer for error in raised.value.errors]
+    assert pointers == [
+        "/client_reference_id",
+        "/command/payload/symbol",
+        *(f"{spec}/{name}" for name in ("quantity", "price", "stop_price")),
+        "/deadline",
+    ]
+    assert raised.value.detail.count("; ") == 5

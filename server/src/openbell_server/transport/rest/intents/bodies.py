@@ -1,7 +1,9 @@
 """Request and response bodies of the intent routes."""
 
 from collections.abc import Mapping
-from datetime import UTC
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
 from typing import Annotated
 from uuid import UUID
 
@@ -10,8 +12,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from openbell_server.application.intents.ports import Execution, RecordedAction, UnknownEvidence
 from openbell_server.application.paging import Page
 from openbell_server.application.ports.broker import BrokerDefinition
-from openbell_server.domain.errors import InvalidCommand
-from openbell_server.domain.identifiers import IntentId
+from openbell_server.domain.errors import InvalidCommand, checked_together
+from openbell_server.domain.identifiers import IntentId, Symbol
 from openbell_server.domain.orders.action_lifecycle import ActionState, Reason
 from openbell_server.domain.orders.intents import (
     ActionType,
@@ -134,12 +136,16 @@ class SpecBody(_Request, frozen=True, rename="pascal"):
         ):
             if not isinstance(body, UnsetType):
                 place = f"{_SPEC}/{name}"
-                price, stop = getattr(body, "price", None), getattr(body, "stop_price", None)
+                quantity, price, stop = checked_together(
+                    partial(exact_decimal, body.quantity, f"{place}/quantity"),
+                    partial(_price, body, "price", place),
+                    partial(_price, body, "stop_price", place),
+                )
                 return ReplacementSpec(
                     order_type=order_type,
-                    quantity=exact_decimal(body.quantity, f"{place}/quantity"),
-                    limit_price=None if price is None else exact_decimal(price, f"{place}/price"),
-                    stop_price=None if stop is None else exact_decimal(stop, f"{place}/stop_price"),
+                    quantity=quantity,
+                    limit_price=price,
+                    stop_price=stop,
                     time_in_force=body.time_in_force,
                 )
         raise AssertionError("unreachable: exactly one kind is set")
@@ -200,40 +206,57 @@ class SubmitBody(_Request, frozen=True):
     allow_duplicate: Annotated[bool, Meta(description="skip the duplicate-order check")] = False
 
     def to_request(self, broker: BrokerDefinition) -> CommandRequest:
-        try:
-            deadline = None if self.deadline is None else self.deadline.astimezone(UTC)
-        except OverflowError:
-            # An offset can move a time near year 1 or 9999 out of the range of datetime.
-            raise InvalidCommand("/deadline", "must be in the years 1 to 9999 of UTC") from None
-        return CommandRequest(command=self.to_command(broker), deadline=deadline, allow_duplicate=self.allow_duplicate)
+        command, deadline = checked_together(partial(self.to_command, broker), self._deadline)
+        return CommandRequest(command=command, deadline=deadline, allow_duplicate=self.allow_duplicate)
 
     def to_command(self, broker: BrokerDefinition) -> Command:
         """The command with the broker's spelling of the symbol and its default time in force."""
-        reference = self.client_reference_id
-        if reference is not None and not reference.isprintable():
-            raise InvalidCommand("/client_reference_id", "must be printable text")
         if isinstance(self.command, CancelBody):
-            return CancelIntent(
-                ref_intent_id=IntentId(self.command.payload.ref_intent_id), client_reference_id=reference
-            )
+            whose = IntentId(self.command.payload.ref_intent_id)
+            return CancelIntent(ref_intent_id=whose, client_reference_id=self._reference())
         if isinstance(self.command, ReplaceBody):
             replace = self.command.payload
+            reference, replacement = checked_together(self._reference, replace.spec.to_replacement)
             return ReplaceIntent(
-                ref_intent_id=IntentId(replace.ref_intent_id),
-                spec=replace.spec.to_replacement(),
-                client_reference_id=reference,
+                ref_intent_id=IntentId(replace.ref_intent_id), spec=replacement, client_reference_id=reference
             )
         payload = self.command.payload
-        symbol = broker.canonical_symbol(payload.symbol)
-        if symbol is None:
-            raise InvalidCommand("/command/payload/symbol", "must be 1 to 32 of A-Z, 0-9 and . - / : _")
+        reference, symbol, spec = checked_together(
+            self._reference,
+            partial(_symbol, payload.symbol, broker),
+            partial(payload.spec.to_spec, broker.capabilities.default_time_in_force),
+        )
         return CreateIntent(
             symbol=symbol,
             order_side=payload.order_side,
             route_strategy=payload.route_strategy,
-            spec=payload.spec.to_spec(broker.capabilities.default_time_in_force),
+            spec=spec,
             client_reference_id=reference,
         )
+
+    def _reference(self) -> str | None:
+        if self.client_reference_id is not None and not self.client_reference_id.isprintable():
+            raise InvalidCommand("/client_reference_id", "must be printable text")
+        return self.client_reference_id
+
+    def _deadline(self) -> datetime | None:
+        try:
+            return None if self.deadline is None else self.deadline.astimezone(UTC)
+        except OverflowError:
+            # An offset can move a time near year 1 or 9999 out of the range of datetime.
+            raise InvalidCommand("/deadline", "must be in the years 1 to 9999 of UTC") from None
+
+
+def _price(body: object, name: str, place: str) -> Decimal | None:
+    text = getattr(body, name, None)
+    return None if text is None else exact_decimal(text, f"{place}/{name}")
+
+
+def _symbol(text: str, broker: BrokerDefinition) -> Symbol:
+    symbol = broker.canonical_symbol(text)
+    if symbol is None:
+        raise InvalidCommand("/command/payload/symbol", "must be 1 to 32 of A-Z, 0-9 and . - / : _")
+    return symbol
 
 
 class ReasonBody(Struct, frozen=True, omit_defaults=True):
