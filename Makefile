@@ -107,7 +107,7 @@ demo: setup ## the same 200 orders by a plain client and by Openbell, at a broke
 contract: setup ## find out whether a broker does what every broker must: make contract [BROKER=paper]
 	@PYTHONPATH=server/tests $(BIN)/python -m conformance $(BROKER)
 
-docs: setup ## make the guarantees page from the results in docs/proof, check every link, and build the site into build/site
+docs: setup ## fill the pages of results from docs/proof, check every link, and build the site into build/site
 	@$(BIN)/python tools/docs.py
 
 bench: setup ## how fast the accept step and the whole path are on this machine

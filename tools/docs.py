@@ -1,4 +1,4 @@
-"""Makes docs/guarantees.md, docs/conformance.md, tables of README and the site from results, and checks all links."""
+"""Makes docs/measurements.md, docs/conformance.md, the marked parts of pages and the site, and checks all links."""
 
 import json
 import re
@@ -16,12 +16,12 @@ from proof.results import Result, Row, read_result  # noqa: E402
 
 COLUMNS = re.compile(r"^\| Scenario \| (.*) \|$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
-INTRODUCTION = """# Guarantees
+INTRODUCTION = """# Measurements
 
-This page has the measured results for every promise of the front page, at full size. To measure one part yourself, run
-`make proof PART=<part>`; `make nightly` measures every part whose result is older than the code that it covers. A bar
-is the value that must be reached; rows without a bar are informational. A bar that was not reached is marked;
-[performance](performance.md) explains what limits it.
+This page has every figure of the last full-size runs, as the proof printed them. [Guarantees](guarantees.md) explains
+the promises behind the figures. To measure one part yourself, run `make proof PART=<part>`; `make nightly` measures
+every part whose result is older than the code that it covers. A bar is the value that must be reached; rows without a
+bar are informational. A bar that was not reached is marked; [performance](performance.md) explains what limits it.
 """
 CONFORMANCE = """# Conformance
 
@@ -45,20 +45,17 @@ def conformance(runs: dict[str, list[dict[str, object]]]) -> str:
     return "\n".join([CONFORMANCE, *lines, "\n## Why a scenario is not offered\n", *said]) + "\n"
 
 
-def guarantees(results: Iterable[Result]) -> str:
+def measurements(results: Iterable[Result]) -> str:
     """The page: a section for each part."""
     return INTRODUCTION + "".join(f"\n## {result.part}\n\n{_section(result)}" for result in results)
 
 
 def _section(result: Result) -> str:
-    measured = f"Measured {result.date}, "
-    if not result.commit:
-        measured += "commit not recorded: the code may have changed since."
-    else:
-        measured += f"commit {result.commit[:10]}."
-        measured += "" if result.is_current else " **Older than the code that it covers.**"
     rows = [f"| {row['figure']} | {row['value']} | {_bar(row)} |" for row in result.figures]
-    return "\n".join([measured, "", "| Figure | Measured | Bar |", "|---|---|---|", *rows]) + "\n"
+    return (
+        "\n".join([marked_parts.measured_when(result), "", "| Figure | Measured | Bar |", "|---|---|---|", *rows])
+        + "\n"
+    )
 
 
 def _bar(row: Row) -> str:
@@ -80,7 +77,7 @@ def broken_links() -> list[str]:
 def main() -> int:
     """Make and check."""
     results = [result for part in sorted(PARTS) if (result := read_result(part))]
-    (ROOT / "docs/guarantees.md").write_text(guarantees(results))
+    (ROOT / "docs/measurements.md").write_text(measurements(results))
     runs = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "build/contract").glob("*.json"))}
     page = ROOT / "docs/conformance.md"
     known = COLUMNS.search(page.read_text()) if page.exists() else None

@@ -1,5 +1,6 @@
 """Builds the documentation's site into build/site and finds what a reader would stumble over."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import yaml
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SITE = ROOT / "build/site"
+SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 SOURCES = "https://github.com/openbell/openbell/blob/main"
 
 
@@ -37,17 +39,29 @@ class _Page(HTMLParser):
 
 
 def nav_problems() -> list[str]:
-    """Pages that no reader can get to, on the site or on GitHub, and entries that lead to none."""
-    listed = set(_targets(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]))
+    """Pages that are missing in the site's tabs, or in the list of the same tab in docs/README.md."""
+    tabs = {tab: list(_targets([entries])) for tab, entries in _nav()}
     pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
-    first = (DOCS / "README.md").read_text()
-    # Decisions have a list of their own.
-    named = {page for page in pages if f"]({page})" in first or page.startswith("adr/0")} | {"README.md"}
-    return [
+    listed = {page for entries in tabs.values() for page in entries}
+    front = SECTION.split((DOCS / "README.md").read_text())
+    sections = {name: text for name, text in zip(front[1::2], front[2::2], strict=True) if name in tabs}
+    found = [
         *(f"mkdocs.yml: docs/{page} is missing in nav" for page in sorted(pages - listed)),
         *(f"mkdocs.yml: nav names docs/{page}, which is not there" for page in sorted(listed - pages)),
-        *(f"docs/README.md: {page} is missing" for page in sorted(pages - named)),
     ]
+    if list(sections) != list(tabs):
+        found.append(f"docs/README.md: its sections must be {', '.join(tabs)}, in this order")
+    for tab, entries in tabs.items():
+        # Decisions have a list of their own.
+        linked = [page for page in entries if page != "README.md" and not page.startswith("adr/0")]
+        missing = [page for page in linked if f"]({page})" not in sections.get(tab, "")]
+        found += [f"docs/README.md: {page} is missing under {tab}" for page in missing]
+    return found
+
+
+def _nav() -> list[tuple[str, object]]:
+    """The tabs of the site, in order."""
+    return [item for tab in yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"] for item in tab.items()]
 
 
 def _targets(entries: list[object]) -> Iterator[str]:

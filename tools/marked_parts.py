@@ -3,11 +3,12 @@
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "server/tests"))
-from proof.results import read_result  # noqa: E402 - found by the line above
+from proof.results import Result, read_result  # noqa: E402 - found by the line above
 
 ARM = re.compile(r"^(.+): asked (\d+), at the broker (\d+), doubled (\d+), lost track of (\d+)$", re.MULTILINE)
 # Part, what it does with figures of it, and the figures that are its result.
@@ -36,6 +37,60 @@ PROOFS = (
         ("cells answered otherwise than the table says",),
     ),
 )
+# The figure of each promise in docs/guarantees.md: its part, the figure, and what was measured.
+PROMISES = {
+    "durable": (
+        "commit",
+        "accepted answers whose intent is missing",
+        "accepted intents missing: {0[cuts made]} connections to PostgreSQL cut before, inside and after a commit",
+    ),
+    "one order": (
+        "execution",
+        "orders doubled at the broker",
+        "orders doubled: {0[intents accepted]:,} intents at four kinds of broker, {0[processes killed]} kills",
+    ),
+    "no guessing": (
+        "simulation",
+        "in doubt and not flagged",
+        "unknown outcomes not flagged: {0[intents]:,} intents in {0[seeds]:,} seeded schedules of crashes",
+    ),
+    "reconciled": (
+        "restart",
+        "orders on which the ledgers disagree",
+        "orders that differ from the broker's book: {0[intents accepted]:,} intents, every process killed",
+    ),
+    "limits": (
+        "controls",
+        "commands accepted after a commit that refuses them",
+        "commands accepted that a rule refuses: {0[control commits that raced submits and doors]:,} changes of rules",
+    ),
+    "halt": (
+        "kill",
+        "platform: doors opened after the halt",
+        "doors opened after a halt of the platform: {0[platform: queued commands skipped]:,} queued commands skipped",
+    ),
+    "events": (
+        "events",
+        "grpc: logs with an event missing, doubled or out of order",
+        "logs with a fault: {0[grpc: events followed with a cut inside the next]:,} events, the connection cut in each",
+    ),
+    "isolation": (
+        "isolation",
+        "rows of another organization seen or changed by its ids and its organization's",
+        "rows of another organization seen or changed: {0[named statements]} statements, each with its ids",
+    ),
+    "secrets": (
+        "secrets",
+        "canaries found anywhere",
+        "of {0[canaries planted]} planted secrets found, in {0[spellings searched for]:,} spellings",
+    ),
+    "revoked": (
+        "subscribers",
+        "longest seconds from a loss of access to the end of the stream",
+        "seconds at most from the loss of access to the end of an open stream",
+    ),
+}
+OLDER = " **Older than the code that it covers.**"
 
 
 def demo_table() -> str:
@@ -50,20 +105,40 @@ def plain_client() -> str:
     return f"```python\n{code}```"
 
 
-def proof_table() -> str:
+def proof_table(folder: str) -> str:
     lines = ["| `make proof PART=` | What it does | Measured |", "|---|---|---|"]
     for part, what, names in PROOFS:
-        result = read_result(part)
-        assert result is not None, f"docs/proof/{part}.json is missing"
-        figures = {str(row["figure"]): row["value"] for row in result.figures}
+        _, figures = _measured(part)
         measured = "; ".join(f"{name}: {figures[name]}" for name in names)
-        lines.append(f"| [`{part}`](docs/guarantees.md#{part}) | {what.format(figures)} | {measured} |")
+        lines.append(f"| [`{part}`]({folder}measurements.md#{part}) | {what.format(figures)} | {measured} |")
     return "\n".join(lines)
 
 
+def promise(name: str) -> str:
+    """The figure of a promise, and when it was measured."""
+    part, figure, what = PROMISES[name]
+    result, figures = _measured(part)
+    link = f"[All figures of `{part}`](measurements.md#{part})"
+    return f"> **{figures[figure]}** {what.format(figures)}. {measured_when(result)} {link}"
+
+
+def measured_when(result: Result) -> str:
+    if not result.commit:
+        return f"Measured {result.date}, commit not recorded: the code may have changed since."
+    return f"Measured {result.date}, commit {result.commit[:10]}." + ("" if result.is_current else OLDER)
+
+
+def _measured(part: str) -> tuple[Result, dict[str, int | float | str | bool | None]]:
+    result = read_result(part)
+    assert result is not None, f"docs/proof/{part}.json is missing"
+    return result, {str(row["figure"]): row["value"] for row in result.figures}
+
+
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"demo": demo_table, "proof": proof_table},
+    "README.md": {"demo": demo_table, "proof": partial(proof_table, "docs/")},
+    "docs/README.md": {"demo": demo_table, "proof": partial(proof_table, "")},
     "docs/demo.md": {"demo": demo_table, "plain client": plain_client},
+    "docs/guarantees.md": {name: partial(promise, name) for name in PROMISES},
 }
 
 

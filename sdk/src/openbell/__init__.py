@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from openbell.intents.order_lists import Order as Order
     from openbell.intents.order_lists import OrderPage as OrderPage
     from openbell.intents.order_lists import Position as Position
+    from openbell.intents.order_lists import PositionChange as PositionChange
     from openbell.intents.order_lists import Positions as Positions
     from openbell.intents.order_lists import RecordedExecution as RecordedExecution
     from openbell.intents.orders import Limit as Limit
@@ -136,7 +137,7 @@ _NAMES: Final = {
         "IntentAction IntentRefused PositionAdjusted Primed"
     ),
     "intents.order_lists": (
-        "AccountOverview CancelResult EventPage Order OrderPage Position Positions RecordedExecution"
+        "AccountOverview CancelResult EventPage Order OrderPage Position PositionChange Positions RecordedExecution"
     ),
     "intents.orders": "Limit Market Stop StopLimit",
     "models": (

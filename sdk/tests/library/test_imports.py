@@ -17,7 +17,7 @@ GivenPrice GivenRate HaltCancels HaltReport HaltedAccount HaltedOrder InFlightCo
 IntentRefused Invalid InvalidSignature LaneCounts Latency Limit Market MarketSession MarketSessions
 Me Mirror NotAuthenticated NotConfigured NotFinal NotFound OpenbellError Order OrderPage
 Organization Outbox Outboxes OutcomeUnknown Page PermissionDenied Position PositionAdjusted
-Positions Primed Probe RateLimited Reason Receipt RecordedExecution ReferencePrice References Rule
+PositionChange Positions Primed Probe RateLimited Reason Receipt RecordedExecution ReferencePrice References Rule
 RuleChange RuleTally RuleTerms Statistics Stop StopLimit Switch SymbolControl SymbolCount
 SymbolTime Unavailable UnexpectedReply Unknown Unreachable ValidKey Webhook WebhookAttempt
 WebhookLane WebhookTest Window webhooks

@@ -215,4 +215,4 @@ async def positions_equal_those_of_the_broker_and_need_no_adjustment(stage: Stag
     await stage.until(is_told)
     (held,) = await stage.rows("select quantity from positions where account_id = $1")
     assert held["quantity"] == 4
-    assert await stage.rows("select * from position_adjustments where account_id = $1") == []
+    assert await stage.rows("select * from position_changes where account_id = $1 and cause <> 'EXECUTION'") == []

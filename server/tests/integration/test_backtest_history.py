@@ -20,6 +20,7 @@ from openbell_server.domain.identifiers import IntentId, Symbol, client_order_id
 from openbell_server.domain.orders.broker_reports import BrokerExecution, ReportStatus
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, Terms, TimeInForce
+from openbell_server.domain.orders.positions import PositionCause
 from support.brokers.scripted_broker import Harness
 from support.builders.tenant import a_cancel, a_limit_create, a_replace, a_report, a_tenant, an_execution, described
 
@@ -173,7 +174,7 @@ async def test_what_the_broker_holds_otherwise_moves_the_position_when_it_was_ta
 ) -> None:
     before: datetime = await harness.pool.fetchval("select clock_timestamp()")
     async with PostgresExecutionStore(harness.pool).account_transaction(harness.account) as transaction:
-        await transaction.adjust_position(Symbol("AAPL"), Decimal(7), "UNEXPLAINED")
+        await transaction.add_to_position(Symbol("AAPL"), Decimal(7), PositionCause.UNEXPLAINED)
         log_position_adjusted(transaction, Symbol("AAPL"), Decimal(0), Decimal(7), "UNEXPLAINED")
     after: datetime = await harness.pool.fetchval("select clock_timestamp()")
     history, account = PostgresHistoryStore(harness.pool), harness.tenant.account

@@ -15,6 +15,7 @@ from openbell_server.domain.orders.broker_reports import ExecutionChange
 from openbell_server.domain.orders.external_orders import ExternalOrder, ExternalStatus
 from openbell_server.domain.orders.order_aggregate import Certainty, CloseReason, Order, Pending, Standing
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
+from openbell_server.domain.orders.positions import PositionCause
 from support.brokers.paper_broker import until
 from support.builders.tenant import a_limit_create, a_replace, an_execution, some_terms
 from support.environment.store_benches import Bench
@@ -115,7 +116,7 @@ async def test_the_first_word_of_a_revision_stands(bench: Bench) -> None:
 async def test_a_position_adds_up_exactly(bench: Bench) -> None:
     for change in ("1.000000000000000001", "-3", "0.5"):
         async with bench.store.account_transaction(bench.account) as transaction:
-            await transaction.add_to_position(AAPL, Decimal(change))
+            await transaction.add_to_position(AAPL, Decimal(change), PositionCause.EXTERNAL_ORDER)
     assert await bench.database.position(bench.account) == Decimal("-1.499999999999999999")
 
 
@@ -124,8 +125,8 @@ async def test_what_no_fill_explains_counts_like_a_fill_and_is_told_with_the_tim
 ) -> None:
     async with bench.store.account_transaction(bench.account) as transaction:
         before, now = await transaction.held_positions(), transaction.now
-        await transaction.add_to_position(AAPL, Decimal(3))
-        await transaction.adjust_position(AAPL, Decimal("-4.5"), "UNEXPLAINED")
+        await transaction.add_to_position(AAPL, Decimal(3), PositionCause.EXTERNAL_ORDER)
+        await transaction.add_to_position(AAPL, Decimal("-4.5"), PositionCause.UNEXPLAINED)
         await transaction.save_positions_as_of(now)
     async with bench.store.account_transaction(bench.account) as transaction:
         after = await transaction.held_positions()

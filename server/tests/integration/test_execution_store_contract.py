@@ -20,6 +20,7 @@ from openbell_server.domain.orders.broker_reports import ExecutionChange
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_aggregate import Certainty, Order, Pending, Standing
 from openbell_server.domain.orders.order_terms import TimeInForce
+from openbell_server.domain.orders.positions import PositionCause
 from support.builders.tenant import a_cancel, a_limit_create, a_replace, an_execution, some_terms
 from support.environment.store_benches import Bench
 
@@ -235,7 +236,7 @@ async def fail_after(bench: Bench, action: TrackedAction) -> None:
             await transaction.save_order(action, replace(action.order, standing=Standing.WORKING))
             await transaction.add_executions(intent_id, [an_execution(1, 1)])
             await transaction.add_execution_changes(intent_id, [a_bust()])
-            await transaction.add_to_position(Symbol("AAPL"), Decimal(1))
+            await transaction.add_to_position(Symbol("AAPL"), Decimal(1), PositionCause.EXTERNAL_ORDER)
             await transaction.add_probe(action_id, LONG_AGO, found=False)
             await transaction.flag_action(action_id)
             await transaction.halt("TEST", "")

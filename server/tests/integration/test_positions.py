@@ -17,6 +17,7 @@ from openbell_server.brokers.paper.profiles import PAPER
 from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import Symbol, client_order_id
 from openbell_server.domain.orders.broker_reports import ReportStatus, Unknown
+from openbell_server.domain.orders.positions import PositionCause
 from support.brokers.scripted_broker import Harness
 from support.builders.tenant import a_market_create, a_report, a_tenant, an_execution, described
 
@@ -198,6 +199,6 @@ async def test_nothing_is_taken_over_while_an_order_is_missing(harness: Harness)
 
 async def test_an_adjustment_stays_as_it_was_written(harness: Harness) -> None:
     async with PostgresExecutionStore(harness.pool).account_transaction(harness.account) as transaction:
-        await transaction.adjust_position(AAPL, Decimal(1), "OPENING")
+        await transaction.add_to_position(AAPL, Decimal(1), PositionCause.OPENING)
     with pytest.raises(asyncpg.PostgresError, match="append-only"):
-        await harness.pool.execute("update position_adjustments set change = 2")
+        await harness.pool.execute("update position_changes set change = 2")

@@ -9,7 +9,6 @@ from support.tenancy.statements import Owner, all_statements, run
 INSERTS = {
     "accounts.open_account",
     "control_rules.save_rule",
-    "execution.add_to_position",
     "organizations.create_api_key",
     "webhooks.add_webhook",
 }

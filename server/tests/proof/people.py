@@ -10,6 +10,8 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from proof.figures import Figures
+from proof.journeys import developer, operator, risk
+from proof.journeys.steps import failed_steps
 from support.environment.doc_blocks import EXECUTED, ROOT, blocks, pages
 from support.environment.front_door import clone, run, running_dev
 from support.rest.endpoint_calls import CALLS
@@ -21,6 +23,7 @@ SECONDS_MAX = 300
 PACKAGES_MAX = 15
 IMPORT_SECONDS_MAX = 0.3
 IMPORTS = 5
+JOURNEYS = {"developer": developer.STEPS, "risk manager": risk.STEPS, "operator": operator.STEPS}
 # What every environment has, and what was asked for.
 NOT_BROUGHT = {"pip", "setuptools", "openbell"}
 
@@ -52,11 +55,20 @@ def _quickstart(figures: Figures, folder: Path) -> None:
     with running_dev(checkout, start) as running:
         told = run(["bash", "-euc", fill], checkout, 60)
         seconds = round(time.monotonic() - begun, 1)
+        _journeys(figures, checkout)
         running.interrupt()
     figures.at_most("commands of the quickstart to a first fill", len(commands), COMMANDS_MAX)
     figures.exactly("first fills", told.count("FILLED"), 1)
     if figures.size == "full":
         figures.at_most("seconds from an empty folder to the first fill, with what is installed", seconds, SECONDS_MAX)
+
+
+def _journeys(figures: Figures, checkout: Path) -> None:
+    for name, steps in JOURNEYS.items():
+        walked = [step for step in steps if figures.size == "full" or not step.only_full]
+        failed = failed_steps(walked, checkout)
+        figures.at_least(f"{name}: steps", len(walked), 10)
+        figures.exactly(f"{name}: steps that need a second try", len(failed), 0)
 
 
 def _install(figures: Figures, folder: Path) -> None:
@@ -66,7 +78,7 @@ def _install(figures: Figures, folder: Path) -> None:
     run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(ROOT / "sdk")], folder, 180)
     listed = json.loads(run([python, "-m", "pip", "list", "--format=json", "--disable-pip-version-check"], folder, 60))
     brought = {package["name"] for package in listed} - NOT_BROUGHT
-    figures.at_most("packages that `pip install openbell` brings", len(brought), PACKAGES_MAX)
+    figures.at_most("packages that `pip install ./sdk` brings", len(brought), PACKAGES_MAX)
     told = run([str(folder / "fresh/bin/openbell"), "--help"], folder, 60)
     figures.exactly("without gRPC installed, the command answers", int("intents" in told), 1)
     if figures.size == "full":

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from decimal import Decimal
 from uuid import UUID
 
 from openbell_server.application.ports.account_transaction import AccountStanding, Hold, TrackedAction
@@ -274,11 +273,6 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         await self.statement()
         fills = [fill for _, (whose, fill) in sorted(self.book.executions.items()) if whose == intent_id]
         return fills, [change for _, (whose, change) in sorted(self.book.changes.items()) if whose == intent_id]
-
-    async def add_to_position(self, symbol: Symbol, change: Decimal) -> Decimal:
-        """Count a fill; what the account holds of the symbol after it."""
-        await self.statement()
-        return self._add_to_position(symbol, change)
 
     def append_event(self, kind: EventKind, intent_id: IntentId | None, seq: int | None, body: str) -> None:
         """Append to the account's log."""

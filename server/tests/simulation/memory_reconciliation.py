@@ -5,10 +5,11 @@ from datetime import datetime
 from decimal import Decimal
 
 from openbell_server.application.ports.account_transaction import HeldPositions, LastReconciliation
-from openbell_server.domain.identifiers import ActionId, Symbol
+from openbell_server.domain.identifiers import ActionId, IntentId, Symbol
 from openbell_server.domain.orders.action_lifecycle import ActionState
 from openbell_server.domain.orders.external_orders import ExternalOrder
 from openbell_server.domain.orders.order_terms import exact_total
+from openbell_server.domain.orders.positions import PositionCause
 from simulation.memory_database import Transaction
 
 
@@ -70,13 +71,6 @@ class ReconcilingTransaction(Transaction):
         await self.statement()
         return HeldPositions(self.book.positions_as_of, {**self.book.positions}, {**self.book.positions_moved_at})
 
-    async def adjust_position(self, symbol: Symbol, change: Decimal, cause: str) -> None:
-        """Count what no fill explains."""
-        await self.statement()
-        self.database.note(f"adjusts {symbol} by {change}: {cause}")
-        self.book.adjustments.append((symbol, change, cause))
-        self._add_to_position(symbol, change)
-
     async def save_positions_as_of(self, as_of: datetime) -> None:
         """The positions are what the broker said at that time."""
         await self.statement()
@@ -87,7 +81,15 @@ class ReconcilingTransaction(Transaction):
         del symbol, price, executed_at
         await self.statement()
 
-    def _add_to_position(self, symbol: Symbol, change: Decimal) -> Decimal:
+    async def add_to_position(
+        self, symbol: Symbol, change: Decimal, cause: PositionCause, intent_id: IntentId | None = None
+    ) -> Decimal:
+        """What the account holds of the symbol after the change."""
+        await self.statement()
+        assert (intent_id is None) == (cause is not PositionCause.EXECUTION)
+        if cause in {PositionCause.OPENING, PositionCause.UNEXPLAINED}:
+            self.database.note(f"adjusts {symbol} by {change}: {cause}")
+            self.book.adjustments.append((symbol, change, cause))
         self.book.positions[symbol] = exact_total([self.book.positions.get(symbol, Decimal(0)), change])
         self.book.positions_moved_at[symbol] = self.database.clock()
         return self.book.positions[symbol]

@@ -26,6 +26,7 @@ from openbell_server.domain.orders.broker_reports import NotSent, OrderReport, R
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_aggregate import Ended, Order
 from openbell_server.domain.orders.order_terms import OrderSide, exact_total
+from openbell_server.domain.orders.positions import PositionCause
 from simulation.bus import BusPublisher
 from simulation.memory_database import MemoryDatabase
 from simulation.memory_execution import MemoryAccountTransaction
@@ -272,7 +273,9 @@ def _position_by_report() -> list[Change]:
         extra = exact_total(fill.quantity for fill in report.executions) - new
         if extra:
             side = 1 if action.terms.order_side is OrderSide.BUY else -1
-            await transaction.add_to_position(action.terms.symbol, extra * side)
+            await transaction.add_to_position(
+                action.terms.symbol, extra * side, PositionCause.EXECUTION, action.intent_id
+            )
         return counted, changes, trades
 
     return [(track_orders, "_count", mistaken)]

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import Unpack
+from typing import Literal, Unpack
 
 from openbell.async_client.calls import AsyncCalls
 from openbell.events.records import Event, ExternalOrder
@@ -16,6 +16,7 @@ from openbell.intents.order_lists import (
     Order,
     OrderOptions,
     OrderPage,
+    PositionChange,
     Positions,
     RecordedExecution,
     following_events,
@@ -246,6 +247,13 @@ class AsyncIntentCalls(AsyncCalls):
     async def positions(self, *, account_id: str | None = None) -> Positions:
         """Read all positions of the account, as of one event."""
         return await self._session.get(Positions, self._connection.path(account_id, "positions"))
+
+    def position_changes(
+        self, symbol: str | None = None, *, order: Literal["asc", "desc"] | None = None, account_id: str | None = None
+    ) -> AsyncIterator[PositionChange]:
+        """List each change of the account's positions, the oldest first unless `order` is "desc"."""
+        path = self._connection.path(account_id, "positions", "changes")
+        return self._session.items(page(path, symbol=symbol, order=order), PageOf[PositionChange])
 
     async def event_history(self, **options: Unpack[HistoryOptions]) -> AsyncIterator[Event]:
         """List past events up to now, the oldest first; raises EventMissed if some are no longer in the log."""

@@ -204,5 +204,25 @@ def list_positions(call: Call) -> None:
     typer.echo(f"After event {held.account_seq}; {source}.{'' if held.complete else ' There are more.'}")
 
 
+@positions_app.command(name="changes")
+@_about_account
+def list_position_changes(
+    call: Call, symbol: OnlySymbol = None, oldest_first: OldestFirst = False, limit: AtMost = None
+) -> None:
+    """List each change of the account's positions and its cause, by default the newest first."""
+    call.show_table(
+        islice(call.client.position_changes(symbol, order=list_order(oldest_first=oldest_first)), limit),
+        ("changed", "symbol", "change", "position", "cause", "intent"),
+        lambda each: (
+            time_text(each.changed_at),
+            each.symbol,
+            plain(each.change),
+            plain(each.quantity),
+            each.cause,
+            each.intent_id or "",
+        ),
+    )
+
+
 def order_text(order: "BrokerOrder | ExternalOrder") -> str:
     return f"{order.order_side} {plain(order.quantity)} {order.symbol} {order.order_type}"

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Unpack
+from typing import Literal, Unpack
 
 from openbell.client.calls import Calls
 from openbell.events.records import Event, ExternalOrder
@@ -17,6 +17,7 @@ from openbell.intents.order_lists import (
     Order,
     OrderOptions,
     OrderPage,
+    PositionChange,
     Positions,
     RecordedExecution,
     following_events,
@@ -243,6 +244,13 @@ class IntentCalls(Calls):
     def positions(self, *, account_id: str | None = None) -> Positions:
         """Read all positions of the account, as of one event."""
         return self._session.get(Positions, self._connection.path(account_id, "positions"))
+
+    def position_changes(
+        self, symbol: str | None = None, *, order: Literal["asc", "desc"] | None = None, account_id: str | None = None
+    ) -> Iterator[PositionChange]:
+        """List each change of the account's positions, the oldest first unless `order` is "desc"."""
+        path = self._connection.path(account_id, "positions", "changes")
+        return self._session.items(page(path, symbol=symbol, order=order), PageOf[PositionChange])
 
     def event_history(self, **options: Unpack[HistoryOptions]) -> Iterator[Event]:
         """List past events up to now, the oldest first; raises EventMissed if some are no longer in the log."""

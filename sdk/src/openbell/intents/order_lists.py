@@ -134,6 +134,17 @@ class Positions(Record, frozen=True, kw_only=True):
         return len(self.data)
 
 
+class PositionChange(Record, frozen=True, kw_only=True):
+    """A change of a position, its cause, and the position after it; intent_id if an execution changed it."""
+
+    symbol: str
+    cause: str
+    change: Decimal
+    quantity: Decimal
+    changed_at: datetime
+    intent_id: str | None = None
+
+
 class Gap(Record, frozen=True, kw_only=True):
     """Events that are no longer in the log; resume_token continues after them."""
 

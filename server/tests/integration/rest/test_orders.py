@@ -11,9 +11,12 @@ from uuid import UUID
 
 import pytest
 
+from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.application.intents import read_orders
 from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.orders.broker_reports import ExecutionChange, Refused, ReportStatus
+from openbell_server.domain.orders.positions import PositionCause
 from openbell_server.transport.rest.intents import orders
 from support.brokers.scripted_broker import Harness
 from support.builders.tenant import (
@@ -32,7 +35,7 @@ from support.rest.rest_api import RestApi, pointers, problem
 
 
 def url_of(tenant: Tenant, what: str) -> str:
-    return f"/v1/accounts/{tenant.account.id}/{what}" if what in {"positions", "intents"} else f"/v1/{what}"
+    return f"/v1/accounts/{tenant.account.id}/{what}" if what.startswith(("positions", "intents")) else f"/v1/{what}"
 
 
 async def read(api: RestApi, tenant: Tenant, what: str, **query: str | int) -> dict[str, Any]:
@@ -280,6 +283,34 @@ async def test_positions_are_what_is_held_and_say_whose_word_they_are(api: RestA
     assert (flat["data"], flat["source"], "as_of" in flat) == ([], "BROKER", True)
 
 
+async def test_each_change_of_a_position_is_listed_with_its_cause_and_what_was_held_after_it(
+    api: RestApi, harness: Harness
+) -> None:
+    intent, _ = await filled(harness, range(1, 4))
+    async with PostgresExecutionStore(harness.pool).account_transaction(harness.account) as transaction:
+        await transaction.add_to_position(Symbol("MSFT"), Decimal(-2), PositionCause.UNEXPLAINED)
+        assert await transaction.add_to_position(Symbol("AAPL"), Decimal(0), PositionCause.EXECUTION, intent) == 3
+        await transaction.add_to_position(Symbol("AAPL"), Decimal(-1), PositionCause.EXTERNAL_ORDER)
+    wanted = [
+        ("AAPL", "3", "EXECUTION", str(intent), "3"),
+        ("MSFT", "-2", "UNEXPLAINED", None, "-2"),
+        ("AAPL", "-1", "EXTERNAL_ORDER", None, "2"),
+    ]
+
+    async def shown(**query: str) -> list[tuple[str, ...]]:
+        rows = await listed(api, harness.tenant, "positions/changes", query, limit=2)
+        return [(row["symbol"], row["change"], row["cause"], row.get("intent_id"), row["quantity"]) for row in rows]
+
+    assert await shown() == wanted
+    assert await shown(order="desc") == wanted[::-1]
+    assert await shown(symbol="aapl") == wanted[::2]
+    assert await shown(symbol="AAPL", order="desc") == wanted[::-2]
+    refused = await api.client.get(
+        url_of(harness.tenant, "positions/changes"), params={"symbol": "?"}, headers={"x-api-key": harness.tenant.key}
+    )
+    assert pointers(problem(refused, 400, "invalid_parameter")) == ["/symbol"]
+
+
 async def test_more_positions_than_are_shown_is_said(
     api: RestApi, harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,9 +326,9 @@ async def test_more_positions_than_are_shown_is_said(
 async def test_no_organization_reads_another_s(api: RestApi, harness: Harness) -> None:
     intent, _ = await filled(harness, range(1, 2))
     other_organization = await a_tenant(harness.pool)
-    for what in ("orders", "executions", "positions"):
+    for what in ("orders", "executions", "positions", "positions/changes"):
         headers, account_id = {"x-api-key": other_organization.key}, {"account_id": str(harness.tenant.account.id)}
-        url, query = url_of(harness.tenant, what), {} if what == "positions" else account_id
+        url, query = url_of(harness.tenant, what), {} if what.startswith("positions") else account_id
         problem(await api.client.get(url, params=query, headers=headers), 404, "not_found")
         if query:
             for asked in ({}, {"intent_id": intent}, {"intent_id": intent, "order": "desc"}):

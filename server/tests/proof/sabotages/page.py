@@ -23,7 +23,7 @@ _SIMULATED: Final = """
 ## Faults that the simulation catches
 
 Each fault is patched into the code that [the simulation](simulation.md) runs, and the simulation's checker reports
-which bars it breaks. [Guarantees](guarantees.md#sabotage) lists the bars of the last full proof.
+which bars it breaks. [Measurements](measurements.md#sabotage) lists the bars of the last full proof.
 
 | Fault | Kinds of brokers |
 |---|---|

@@ -63,6 +63,7 @@ CALLS: Final[dict[str, tuple[Call, list[str]]]] = {
     "cancelOrders": (lambda c: c.cancel_orders(["i"]), ["orders", "cancel", "i"]),
     "listExecutions": (lambda c: c.executions(), ["executions", "list"]),
     "listPositions": (lambda c: c.positions(), ["positions", "list"]),
+    "listPositionChanges": (lambda c: c.position_changes(), ["positions", "changes"]),
     "listEvents": (lambda c: c.event_history(), ["events", "list"]),
     "evaluateCommand": (
         lambda c: c.evaluate(symbol="AAPL", side="BUY", spec=Market(1)),

@@ -32,6 +32,7 @@ CHAIN = {
     "chain_head": NOTHING,
     "refusal_head": NOTHING,
 }
+URL = "http://platform.test"
 NOW = "2026-11-02T14:30:00Z"
 WEBHOOK = {
     "id": "w",
@@ -45,7 +46,7 @@ WEBHOOK = {
     "principal_type": "USER",
     "principal_id": "olga",
 }
-RUN = CliRunner(env={"OPENBELL_API_KEY": "key-1", "OPENBELL_ACCOUNT": "a", "NO_COLOR": None})
+RUN = CliRunner(env={"OPENBELL_API_KEY": "key-1", "OPENBELL_URL": URL, "OPENBELL_ACCOUNT": "a", "NO_COLOR": None})
 
 
 class Platform:
@@ -71,13 +72,13 @@ def asked_by_clients(operation: str) -> tuple[bool, bool]:
     """Whether the client and the asynchronous one ask for it."""
     plain, awaited = Platform(), Platform()
     call, _ = CALLS[operation]
-    with Client("key-1", account_id="a", transport=httpx.MockTransport(plain)) as client, suppress(OpenbellError):
+    with Client("key-1", URL, account_id="a", transport=httpx.MockTransport(plain)) as client, suppress(OpenbellError):
         answer = call(client)
         if isinstance(answer, Iterator):
             next(answer, None)
 
     async def ask() -> None:
-        async with AsyncClient("key-1", account_id="a", transport=httpx.MockTransport(awaited)) as client:
+        async with AsyncClient("key-1", URL, account_id="a", transport=httpx.MockTransport(awaited)) as client:
             with suppress(OpenbellError):
                 answer: Any = call(client)
                 if isinstance(answer, AsyncIterator):

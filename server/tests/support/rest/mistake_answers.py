@@ -27,8 +27,14 @@ GROUPS = {
 }
 INTRODUCTION = """# Typical mistakes
 
-This page shows frequent mistakes of callers, with the real response to each, as received in a test run. Every response
-names the field, the rule, and what would pass; tests check this. [Errors](errors.md) lists all codes.
+After this page you can recognize a mistake by its response and correct the request. Each response below was received in
+a test run. [Errors](errors.md) lists all codes.
+
+1. Search this page for the `code` of your response, and compare the request above it with yours.
+2. Read `errors`: `pointer` names the field, and `message` says what would be accepted.
+3. Do what `remedy` says, and send the request again. A refused request does not use up its `Idempotency-Key`.
+
+The result is a request that is accepted, or a refusal by a rule with its receipt.
 """
 
 

@@ -36,7 +36,7 @@ CALLERS = [
         says=("either x-api-key or Authorization",),
     ),
     Mistake(
-        what="A key that may only read",
+        what="A read-only key",
         headers={"x-api-key": "{reading_key}"},
         body=create(),
         status=403,
@@ -52,7 +52,7 @@ CALLERS = [
         says=("API key", "another kind"),
     ),
     Mistake(
-        what="A service account that does not say for whom",
+        what="A service account without an organization",
         method="GET",
         headers={"authorization": "Bearer {service_token}"},
         status=400,
@@ -114,7 +114,7 @@ CALLERS = [
 ADMIN = {"authorization": "Bearer {admin_token}"}
 KEYS = [
     Mistake(
-        what="A member makes a key",
+        what="A member creates a key",
         path="/v1/api-keys",
         headers={"authorization": "Bearer {user_token}"},
         body={"name": "rebalancer", "environment": "paper", "permissions": ["intent:read"]},
@@ -144,7 +144,7 @@ KEYS = [
         says=("the body must have at least one of name, disabled and own_orders_only",),
     ),
     Mistake(
-        what="A key asks about another key",
+        what="A key validates another key",
         path="/api/v1/auth/api-key/validate",
         body={"api_key": "{reading_key}"},
         status=403,
@@ -156,7 +156,7 @@ KEYS = [
 ACCOUNT = "/v1/accounts/{account}"
 ACCOUNTS = [
     Mistake(
-        what="An account at a broker that is not known",
+        what="An account at an unknown broker",
         path="/v1/accounts",
         headers=ADMIN,
         body={"name": "Main", "broker": "acme", "environment": "paper"},
@@ -166,7 +166,7 @@ ACCOUNTS = [
         says=("must be one of",),
     ),
     Mistake(
-        what="An account of the other environment than the key's",
+        what="An account in another environment than the key",
         path="/v1/accounts",
         body={"name": "Main", "broker": "paper", "environment": "live"},
         status=403,
@@ -174,7 +174,7 @@ ACCOUNTS = [
         says=("the key is for paper accounts",),
     ),
     Mistake(
-        what="A change of what is fixed for life",
+        what="A change of a field that cannot change",
         method="PATCH",
         path=ACCOUNT,
         headers=ADMIN,
@@ -185,7 +185,7 @@ ACCOUNTS = [
         says=("is not a field here", "disabled_reason"),
     ),
     Mistake(
-        what="A change of an account that somebody else has changed",
+        what="A change of an outdated version of an account",
         method="PATCH",
         path=ACCOUNT,
         headers={**ADMIN, "if-match": '"7"'},
@@ -206,7 +206,7 @@ ACCOUNTS = [
         says=('such as "3"',),
     ),
     Mistake(
-        what="Closing an account whose orders work",
+        what="Closing an account with working orders",
         method="DELETE",
         path=ACCOUNT,
         headers=ADMIN,

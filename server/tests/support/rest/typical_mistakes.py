@@ -51,7 +51,7 @@ def invalid(what: str, body: object, pointer: str, *says: str) -> Mistake:
 
 BODIES = [
     Mistake(
-        what="A body that is not called JSON",
+        what="A body without the content type JSON",
         headers={**KEY, "content-type": "application/x-www-form-urlencoded"},
         body=json.dumps(create()),
         status=415,
@@ -59,14 +59,14 @@ BODIES = [
         says=("application/x-www-form-urlencoded", "Content-Type: application/json"),
     ),
     Mistake(
-        what="A body that ends too early",
+        what="A truncated body",
         body='{"command": {"type": "CREATE"',
         status=400,
         code="malformed_body",
         says=("not valid JSON", "column", "one JSON object"),
     ),
     Mistake(
-        what="A key that occurs twice",
+        what="A JSON key that occurs twice",
         body='{"command": {"type": "CANCEL", "type": "CREATE"}}',
         status=400,
         code="malformed_body",
@@ -87,7 +87,7 @@ BODIES = [
         "No quantity", create({"Market": {"time_in_force": "DAY"}}), f"{SPEC}/Market/quantity", "missing", *DECIMAL
     ),
     invalid(
-        "A field by another name",
+        "An unknown field",
         create({"Market": {"qty": "10", "quantity": "10"}}),
         f"{SPEC}/Market/qty",
         "not a field here",
@@ -100,17 +100,17 @@ BODIES = [
         "not a field here",
     ),
     invalid(
-        "Two kinds in one spec",
+        "Two order kinds in one spec",
         create({"Market": {"quantity": "10"}, "Limit": {"price": "187.5", "quantity": "10"}}),
         SPEC,
         "exactly one of Market, Limit, Stop, StopLimit",
     ),
-    invalid("A kind in small letters", create({"market": {"quantity": "10"}}), f"{SPEC}/market", "Market, Limit, Stop"),
     invalid(
-        "A side in small letters", create(order_side="buy"), "/command/payload/order_side", "BUY, SELL, SELL_SHORT"
+        "An order kind in lower case", create({"market": {"quantity": "10"}}), f"{SPEC}/market", "Market, Limit, Stop"
     ),
+    invalid("A side in lower case", create(order_side="buy"), "/command/payload/order_side", "BUY, SELL, SELL_SHORT"),
     invalid(
-        "A time in force by another name",
+        "An unknown time in force",
         create({"Market": {"quantity": "10", "time_in_force": "GTC"}}),
         f"{SPEC}/Market/time_in_force",
         "GOOD_TILL_CANCEL",
@@ -124,7 +124,7 @@ BODIES = [
     invalid(
         "A symbol with a space", create(symbol="BRK B"), "/command/payload/symbol", "1 to 32 of A-Z, 0-9 and . - /"
     ),
-    invalid("An intent id that is none", cancel("42"), "/command/payload/ref_intent_id", "must be a UUID like"),
+    invalid("An intent id that is not a UUID", cancel("42"), "/command/payload/ref_intent_id", "must be a UUID like"),
 ]
 
 STATES = [
@@ -168,7 +168,7 @@ STATES = [
         says=("1 to 255 visible ASCII",),
     ),
     Mistake(
-        what="A symbol that is switched off",
+        what="A disabled symbol",
         body=create(symbol="MSFT"),
         status=422,
         code="controls_refused",
@@ -196,7 +196,7 @@ LISTS = [
         says=("unchanged from the previous page", "an earlier page of this list"),
     ),
     Mistake(
-        what="A query parameter by another name",
+        what="An unknown query parameter",
         method="GET",
         path=f"{INTENTS}?cursor={{cursor}}",
         status=400,
@@ -205,7 +205,7 @@ LISTS = [
         says=("not known here", "next_cursor, limit"),
     ),
     Mistake(
-        what="A time window that is none",
+        what="An unknown time window",
         method="GET",
         path=f"{INTENTS}/stats?time_window=yesterday",
         status=400,
@@ -223,7 +223,7 @@ LISTS = [
         says=("RFC 3339", "such as 2026-01-31T09:30:00Z"),
     ),
     Mistake(
-        what="A method that the path does not take",
+        what="A method that the path does not support",
         method="DELETE",
         path=f"{INTENTS}/{{working_intent}}",
         status=405,
@@ -244,7 +244,7 @@ CONTROLS = [
         says=("controls_premium", "Ask the operator"),
     ),
     Mistake(
-        what="A switch in words",
+        what="A boolean as text",
         method="PUT",
         path=SYMBOL,
         body={"manually_disabled": "yes"},

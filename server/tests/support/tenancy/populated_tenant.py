@@ -30,6 +30,7 @@ from openbell_server.domain.events.outbox import ClaimedRow, OutboxStatus, Queue
 from openbell_server.domain.identifiers import ActionId, IntentId, OrganizationId, ReceiptId, Symbol, client_order_id
 from openbell_server.domain.orders.broker_reports import ExecutionChange, OrderDescription, ReportStatus, Unknown
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType
+from openbell_server.domain.orders.positions import PositionCause
 from support.brokers.scripted_broker import Harness
 from support.builders.tenant import (
     Tenant,
@@ -57,15 +58,10 @@ DELETED = "deleted"
 LEAVING = "leaving"
 # What these parameters carry leads to somebody's rows.
 ID_PARAMETERS = {
-    "organization_id",
-    "organization_ids",
-    "account_id",
-    "account_ids",
-    "intent_id",
-    "intent_ids",
-    "order_id",
-    "action_id",
-    "action_ids",
+    *("organization_id", "organization_ids"),
+    *("account_id", "account_ids"),
+    *("intent_id", "intent_ids"),
+    *("order_id", "action_id", "action_ids"),
     "api_key_id",
     *("key_id", "key_ids"),
     "external_id",
@@ -135,8 +131,8 @@ async def populated_tenant(pool: Pool) -> PopulatedTenant:
         theirs = replace(report, broker_order_id="theirs", description=described)
         works = replace(theirs, broker_order_id="works", status=ReportStatus.WORKING, executions=())
         assert await import_orders(transaction, [theirs, works]) == 2
-        await transaction.adjust_position(Symbol("AAPL"), Decimal(1), "OPENING")
-        log_position_adjusted(transaction, Symbol("AAPL"), Decimal(0), Decimal(1), "OPENING")
+        await transaction.add_to_position(Symbol("AAPL"), Decimal(1), PositionCause.OPENING)
+        log_position_adjusted(transaction, Symbol("AAPL"), Decimal(0), Decimal(1), PositionCause.OPENING)
     await lose_users(pool, harness.tenant.account.organization_id)
     assert await PostgresStreamCounts(pool, uuid4()).raise_count(harness.tenant.account.organization_id, 1, 10, 1)
     executor_id = uuid4()
@@ -175,8 +171,8 @@ async def a_failed_row(pool: Pool, tenant: Tenant) -> int:
 async def lose_users(pool: Pool, organization_id: OrganizationId) -> None:
     """One who was deleted, and one whose deletion is due."""
     deletions = PostgresUserDeletionStore(pool)
-    await deletions.request(UserDeletion(organization_id, "dev", DELETED))
-    await deletions.finish(UserDeletion(organization_id, "dev", DELETED))
+    for step in (deletions.request, deletions.finish):
+        await step(UserDeletion(organization_id, "dev", DELETED))
     async with transaction(pool, Role.TENANT, organization_id) as connection:
         await named_queries.load("user_deletions").request_deletion(
             connection, organization_id=organization_id, provider="dev", subject=LEAVING, hold_seconds=0.0
@@ -185,8 +181,11 @@ async def lose_users(pool: Pool, organization_id: OrganizationId) -> None:
 
 async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
     """Both controls of a symbol that is not traded, and a receipt of a refusal."""
-    store, account = PostgresControlStore(pool), tenant.account
-    where = (account.organization_id, account.id)
+    store, account, where = (
+        PostgresControlStore(pool),
+        tenant.account,
+        (tenant.account.organization_id, tenant.account.id),
+    )
     await store.set_manual(*where, Symbol("HALTED"), ManualControl(manually_disabled=True), tenant.principal)
     await store.change_time(*where, Symbol("HALTED"), lambda control: control, tenant.principal)
     address = Address(organization_id=account.organization_id, scope=Scope.ACCOUNT, account_id=account.id)

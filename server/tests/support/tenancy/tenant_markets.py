@@ -39,7 +39,7 @@ def values_of_markets() -> dict[str, Any]:
         "some_symbols": ["AAPL"],
         "codes": ["QTY_MAX"],
         "wanted_seconds": 600.0,
-        "cause": "UNEXPLAINED",
+        "cause": "EXECUTION",
         "as_of": datetime.now(UTC),
         "market_prices": [Decimal(11)],
         "bids": [None],

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[4]
 
@@ -18,8 +19,8 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         monkeypatch.setattr(checks, name, folder)
         folder.mkdir(parents=True, exist_ok=True)
     (tmp_path / "CONTRIBUTING.md").touch()
-    (tmp_path / "mkdocs.yml").write_text("nav:\n  - First: README.md\n  - More:\n      - Second: second.md\n")
-    (tmp_path / "docs/README.md").write_text("[second](second.md)")
+    (tmp_path / "mkdocs.yml").write_text("nav:\n  - More:\n      - First: README.md\n      - Second: second.md\n")
+    (tmp_path / "docs/README.md").write_text("# Front page\n\n## More\n\n- [second](second.md)\n")
     (tmp_path / "docs/second.md").touch()
     (tmp_path / "build/site/second.html").write_text('<h2 id="here">Here</h2>')
     return checks
@@ -56,11 +57,27 @@ def test_a_link_to_a_file_outside_of_the_docs_leads_to_the_sources(site: Any) ->
     assert page.read_text() == '<a href="https://github.com/openbell/openbell/blob/main/CONTRIBUTING.md">how</a>'
 
 
-def test_a_page_that_nobody_can_get_to_is_told(site: Any) -> None:
+def test_a_page_that_is_in_no_tab_is_reported(site: Any) -> None:
     (site.DOCS / "lost.md").touch()
     (site.DOCS / "second.md").unlink()
     assert site.nav_problems() == [
         "mkdocs.yml: docs/lost.md is missing in nav",
         "mkdocs.yml: nav names docs/second.md, which is not there",
-        "docs/README.md: lost.md is missing",
     ]
+
+
+def test_a_page_that_the_front_page_lists_under_another_tab_is_reported(site: Any) -> None:
+    (site.ROOT / "mkdocs.yml").write_text("nav:\n  - First: [README.md]\n  - More: [second.md]\n")
+    (site.DOCS / "README.md").write_text("## First\n\n- [second](second.md)\n")
+    assert site.nav_problems() == [
+        "docs/README.md: its sections must be First, More, in this order",
+        "docs/README.md: second.md is missing under More",
+    ]
+
+
+def test_the_site_has_six_tabs_and_every_page_is_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    checks = import_module("docs_site")
+    tabs = [next(iter(tab)) for tab in yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]]
+    assert tabs == ["Start", "Guides", "Concepts", "Reference", "Operate", "Guarantees"]
+    assert checks.nav_problems() == []

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from enum import StrEnum
 
 from openbell_server.application.events.account_log import log_position_adjusted
 from openbell_server.application.ports.account_transaction import AccountTransaction, HeldPositions
@@ -12,15 +11,7 @@ from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.markets.instruments import BrokerPosition
 from openbell_server.domain.orders.action_lifecycle import PAST_DOOR
 from openbell_server.domain.orders.order_terms import EXACT, exact_total
-
-
-class Cause(StrEnum):
-    """Why a position differs from its fills."""
-
-    # The account held it before its first reconciliation.
-    OPENING = "OPENING"
-    # A trade elsewhere, a transfer or a split; the broker does not report which.
-    UNEXPLAINED = "UNEXPLAINED"
+from openbell_server.domain.orders.positions import PositionCause
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +57,8 @@ class TakePositions:
             if symbol in in_doubt or began_at - max(since, moved_at) < lag:
                 waiting[symbol] = _Difference(ours, theirs, since)
                 continue
-            cause = Cause.OPENING if held.as_of is None else Cause.UNEXPLAINED
-            await transaction.adjust_position(symbol, EXACT.subtract(theirs, ours), cause)
+            cause = PositionCause.OPENING if held.as_of is None else PositionCause.UNEXPLAINED
+            await transaction.add_to_position(symbol, EXACT.subtract(theirs, ours), cause)
             log_position_adjusted(transaction, symbol, ours, theirs, cause)
         if waiting:
             self._differences[account_id] = waiting

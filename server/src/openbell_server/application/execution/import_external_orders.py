@@ -15,6 +15,7 @@ from openbell_server.domain.orders.external_orders import (
     position_change,
     summarize,
 )
+from openbell_server.domain.orders.positions import PositionCause
 
 
 async def import_orders(transaction: AccountTransaction, reports: Sequence[OrderReport]) -> int:
@@ -51,5 +52,5 @@ async def _keep(transaction: AccountTransaction, before: ExternalOrder | None, a
     await transaction.save_external_order(after)
     change = position_change(before, after)
     if change:
-        await transaction.add_to_position(after.symbol, change)
+        await transaction.add_to_position(after.symbol, change, PositionCause.EXTERNAL_ORDER)
     log_external_order(transaction, after)

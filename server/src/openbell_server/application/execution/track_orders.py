@@ -20,6 +20,7 @@ from openbell_server.domain.orders.intent_reports import after_report_of_intent
 from openbell_server.domain.orders.order_aggregate import FillsTotalled, Order
 from openbell_server.domain.orders.order_reports import counted_anew, counted_with, reported_executions, unseen_changes
 from openbell_server.domain.orders.order_terms import EXACT, OrderSide
+from openbell_server.domain.orders.positions import PositionCause
 
 FORGOTTEN_ATTEMPT: Final = UUID(int=0)
 
@@ -126,7 +127,9 @@ async def _book(transaction: AccountTransaction, action: TrackedAction, order: O
     if not change and not trades:
         return
     signed = 1 if action.terms.order_side is OrderSide.BUY else -1
-    position = await transaction.add_to_position(action.terms.symbol, EXACT.multiply(signed, change))
+    position = await transaction.add_to_position(
+        action.terms.symbol, EXACT.multiply(signed, change), PositionCause.EXECUTION, action.intent_id
+    )
     for trade, tally in zip(trades, tallies(action.order, order, trades, signed, position), strict=True):
         log_trade(transaction, action, order, trade, tally)
 

@@ -17,6 +17,7 @@ from openbell_server.domain.orders.intent_statistics import IntentStatistics, Ti
 from openbell_server.domain.orders.intents import ActionType, IntentAction
 from openbell_server.domain.orders.order_aggregate import Certainty, Order
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType
+from openbell_server.domain.orders.positions import PositionCause
 
 
 class ListedStatus(StrEnum):
@@ -116,6 +117,19 @@ class ListedPositions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PositionChange:
+    """One change of a position; `quantity` is the position after it."""
+
+    number: int
+    symbol: Symbol
+    cause: PositionCause
+    intent_id: IntentId | None
+    change: Decimal
+    quantity: Decimal
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OrderSearch:
     """A page of orders: those of the filter beyond an intent, in the spellings of the symbol, of one environment."""
 
@@ -150,6 +164,17 @@ class OrderLists(Protocol):
         self, organization_id: OrganizationId, account_id: AccountId, limit: int
     ) -> ListedPositions:
         """All positions are read in one statement."""
+
+    async def list_position_changes(
+        self,
+        organization_id: OrganizationId,
+        account_id: AccountId,
+        symbol: Symbol | None,
+        beyond: int,
+        order: ListOrder,
+        limit: int,
+    ) -> list[PositionChange]:
+        """The changes after a number, or with the newest first before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,10 @@ from openbell_server.application.intents.ports import (
     OrderFilter,
     OrderLists,
     OrderSearch,
+    PositionChange,
 )
 from openbell_server.application.intents.read_intents import NUMBERS_MAX, WRONG_SYMBOL
-from openbell_server.application.paging import ListOrder, Page, bounded, start_of
+from openbell_server.application.paging import ListOrder, Page, bounded, page_of, start_of
 from openbell_server.application.ports.broker import BrokerDefinition, spellings
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.access.principals import Principal
@@ -35,6 +36,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR_FUTURE: Final = datetime(9999, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _LAST_ID: Final = 2**128 - 1
+_LAST_NUMBER: Final = 2**63 - 1
 # A cursor of executions holds a time in microseconds and how many executions of that time were shown.
 _SAME_MOMENT_MAX: Final = 1000
 
@@ -124,6 +126,28 @@ class ReadOrders:
         """At most POSITIONS_MAX + 1 positions; the last one shows that there are more."""
         account = await find_account(self.accounts, caller, Operation.READ_INTENTS, account_id)
         return await self.lists.list_positions(account.organization_id, account.id, POSITIONS_MAX + 1)
+
+    async def position_changes(
+        self,
+        caller: Principal,
+        account_id: AccountId,
+        cursor: str | None,
+        limit: int | None,
+        symbol: str | None,
+        order: ListOrder,
+    ) -> Page[PositionChange]:
+        account = await find_account(self.accounts, caller, Operation.READ_INTENTS, account_id)
+        canonical = None if symbol is None else self.brokers[account.broker].canonical_symbol(symbol)
+        if symbol is not None and canonical is None:
+            raise InvalidParameter("symbol", WRONG_SYMBOL)
+        rows, scope = bounded(limit), f"position changes {account.id} {canonical} {order}"
+        beyond = start_of(self.cursor_key, scope, cursor)
+        if cursor is None and order is ListOrder.NEWEST_FIRST:
+            beyond = _LAST_NUMBER
+        found = await self.lists.list_position_changes(
+            account.organization_id, account.id, canonical, beyond, order, rows + 1
+        )
+        return page_of(self.cursor_key, scope, cursor, rows, [(each.number, each) for each in found])
 
     async def _admit(self, caller: Principal, wanted: OrderFilter | ExecutionFilter) -> frozenset[Symbol] | None:
         """Check that the caller may use the account; the spellings of the symbol, None without one."""

@@ -27,6 +27,7 @@ from openbell_server.domain.orders.external_orders import ExternalOrder
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_aggregate import Order
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, RouteStrategy, Terms
+from openbell_server.domain.orders.positions import PositionCause
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,13 +262,12 @@ class AccountTransaction(Protocol):
     async def halt(self, code: str, detail: str) -> bool:
         """Allow only cancels until an operator lifts the halt; returns False if the account was halted before."""
 
-    async def add_to_position(self, symbol: Symbol, change: Decimal) -> Decimal:
-        """Returns the position after the change."""
+    async def add_to_position(
+        self, symbol: Symbol, change: Decimal, cause: PositionCause, intent_id: IntentId | None = None
+    ) -> Decimal:
+        """Returns the position after the change, and records the change unless it is 0; intent_id of an execution."""
 
     async def held_positions(self) -> HeldPositions: ...
-
-    async def adjust_position(self, symbol: Symbol, change: Decimal, cause: str) -> None:
-        """Change the position by a difference that no fill explains, and record the cause."""
 
     async def save_positions_as_of(self, as_of: datetime) -> None:
         """Record that the positions equal the broker's at that time."""

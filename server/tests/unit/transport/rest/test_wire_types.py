@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from openbell_server.application.access.find_organization import Organization
 from openbell_server.application.controls.ports.rules import ChainHeads, RuleChange, StoredReceipt
-from openbell_server.application.intents.ports import ListedExecution, ListedOrder
+from openbell_server.application.intents.ports import ListedExecution, ListedOrder, PositionChange
 from openbell_server.application.intents.read_overview import AccountOverview
 from openbell_server.application.ports.broker import BrokerCapabilities, CredentialField
 from openbell_server.application.webhooks.deliver_webhooks import Tried
@@ -60,6 +60,7 @@ RECORDS: dict[str, type | tuple[type, ...]] = {
     "OrderBody": ListedOrder,
     "OrganizationBody": Organization,
     "OutboxBody": QueueStanding,
+    "PositionChangeBody": PositionChange,
     "OutboxHealthEntry": OutboxCount,
     "PriceBody": ReferencePrice,
     "PlacedBody": Address,

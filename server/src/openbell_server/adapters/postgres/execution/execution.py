@@ -28,6 +28,7 @@ from openbell_server.domain.orders.broker_reports import BrokerExecution, Execut
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_aggregate import Order
 from openbell_server.domain.orders.order_terms import Terms
+from openbell_server.domain.orders.positions import PositionCause
 
 ROUND_MAX: Final = 200
 _queries = named_queries.load("execution")
@@ -197,8 +198,10 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
         changes = self._run(_order_details.changes_of_order, order_id=intent_id)
         return [BrokerExecution(**row) async for row in executions], [ExecutionChange(**row) async for row in changes]
 
-    async def add_to_position(self, symbol: Symbol, change: Decimal) -> Decimal:
-        held = await self._run(_queries.add_to_position, symbol=symbol, change=change)
+    async def add_to_position(
+        self, symbol: Symbol, change: Decimal, cause: PositionCause, intent_id: IntentId | None = None
+    ) -> Decimal:
+        held = await self._run(_queries.add_to_position, symbol=symbol, change=change, cause=cause, intent_id=intent_id)
         return Decimal(held)
 
     def append_event(self, kind: EventKind, intent_id: IntentId | None, seq: int | None, body: str) -> None:

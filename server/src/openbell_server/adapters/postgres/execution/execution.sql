@@ -207,12 +207,19 @@ from unnest(:execution_ids::text[], :quantities::numeric[], :prices::numeric[], 
 on conflict (account_id, execution_id) do nothing
 returning execution_id;
 
--- name: add_to_position(organization_id, account_id, symbol, change)$
-insert into positions (organization_id, account_id, symbol, quantity, updated_at)
-values (:organization_id, :account_id, :symbol, :change, clock_timestamp())
-on conflict (account_id, symbol)
-do update set quantity = positions.quantity + excluded.quantity, updated_at = excluded.updated_at
-returning quantity;
+-- name: add_to_position(organization_id, account_id, symbol, change, cause, intent_id)$
+with held as (
+    insert into positions (organization_id, account_id, symbol, quantity, updated_at)
+    values (:organization_id, :account_id, :symbol, :change, clock_timestamp())
+    on conflict (account_id, symbol)
+    do update set quantity = positions.quantity + excluded.quantity, updated_at = excluded.updated_at
+    returning quantity, updated_at
+), recorded as (
+    insert into position_changes (organization_id, account_id, symbol, cause, intent_id, change, quantity, changed_at)
+    select :organization_id, :account_id, :symbol, :cause, :intent_id, :change, quantity, updated_at from held
+    where :change <> 0
+)
+select quantity from held;
 
 -- name: append_events(organization_id, account_id, kinds, intent_ids, seqs, bodies)!
 select append_events(

@@ -21,7 +21,3 @@ limit 1000;
 -- name: save_positions_as_of(organization_id, account_id, as_of)!
 update account_counters set positions_as_of = :as_of
 where organization_id = :organization_id and account_id = :account_id;
-
--- name: add_adjustment(organization_id, account_id, symbol, change, cause)!
-insert into position_adjustments (organization_id, account_id, symbol, change, cause, adjusted_at)
-values (:organization_id, :account_id, :symbol, :change, :cause, clock_timestamp());

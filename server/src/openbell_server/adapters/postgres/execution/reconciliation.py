@@ -82,10 +82,6 @@ class ReconcilingTransaction:
             {row["symbol"]: row["updated_at"] for row in rows},
         )
 
-    async def adjust_position(self, symbol: Symbol, change: Decimal, cause: str) -> None:
-        await self._run(_positions.add_adjustment, symbol=symbol, change=change, cause=cause)
-        await self._run(_execution.add_to_position, symbol=symbol, change=change)
-
     async def save_positions_as_of(self, as_of: datetime) -> None:
         await self._run(_positions.save_positions_as_of, as_of=as_of)
 

@@ -17,12 +17,14 @@ from openbell_server.application.intents.ports import (
     ListedPositions,
     ListedStatus,
     OrderSearch,
+    PositionChange,
 )
 from openbell_server.application.paging import ListOrder
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, Symbol
 from openbell_server.domain.orders.action_lifecycle import Reason
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType
+from openbell_server.domain.orders.positions import PositionCause
 
 _queries = {order: named_queries.load("order_lists", texts) for order, texts in DIRECTIONS.items()}
 
@@ -91,6 +93,21 @@ class PostgresOrderLists(PostgresStore):
                 if row["symbol"] is not None
             ],
         )
+
+    async def list_position_changes(
+        self,
+        organization_id: OrganizationId,
+        account_id: AccountId,
+        symbol: Symbol | None,
+        beyond: int,
+        order: ListOrder,
+        limit: int,
+    ) -> list[PositionChange]:
+        queries = _queries[order]
+        query = queries.changes_of_positions if symbol is None else queries.changes_of_position
+        named = {} if symbol is None else {"symbol": symbol}
+        rows = await self._rows(query, organization_id, account_id, **named, after_number=beyond, row_limit=limit)
+        return [PositionChange(**row | {"cause": PositionCause(row["cause"])}) for row in map(dict, rows)]
 
 
 def _place(search: OrderSearch) -> dict[str, Any]:

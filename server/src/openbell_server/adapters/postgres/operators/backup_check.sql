@@ -113,7 +113,8 @@ full join (
             case order_side when 'BUY' then filled_quantity else -filled_quantity end
         from external_orders
         union all
-        select organization_id, account_id, symbol, change from position_adjustments
+        select organization_id, account_id, symbol, change from position_changes
+        where cause in ('OPENING', 'UNEXPLAINED')
     ) each_change
     group by organization_id, account_id, symbol
 ) f using (organization_id, account_id, symbol)

@@ -7,7 +7,6 @@ from uuid import UUID
 
 from msgspec import UNSET, Struct, UnsetType
 
-from openbell_server.application.execution.adopt_broker_positions import Cause
 from openbell_server.domain.access.credentials import CredentialStatus
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.controls.rules import ControlChange, SwitchState
@@ -16,6 +15,7 @@ from openbell_server.domain.orders.broker_trades import TradeKind
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_aggregate import Certainty, Pending
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
+from openbell_server.domain.orders.positions import PositionCause
 from openbell_server.transport.rest.wire_types import Moment
 
 
@@ -114,7 +114,7 @@ class PositionAdjustedBody(Struct, frozen=True):
     symbol: str
     before: str
     after: str
-    cause: Cause
+    cause: PositionCause
 
 
 class BrokerTradeBody(Struct, frozen=True):

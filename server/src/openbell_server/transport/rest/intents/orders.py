@@ -12,9 +12,16 @@ from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.identifiers import AccountId, client_order_id
 from openbell_server.domain.orders.order_aggregate import Certainty, Pending, status
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
+from openbell_server.domain.orders.positions import PositionCause
 from openbell_server.transport.rest.entry import AnyRequest, Enter
 from openbell_server.transport.rest.intents.bodies import ReasonBody, reason_body
-from openbell_server.transport.rest.query_parameters import execution_filter_of, order_filter_of, page_of
+from openbell_server.transport.rest.query_parameters import (
+    execution_filter_of,
+    order_filter_of,
+    order_of,
+    page_of,
+    sole,
+)
 from openbell_server.transport.rest.wire_types import Moment, PageOf, body_from
 
 
@@ -88,6 +95,22 @@ class PositionsBody(PageOf[PositionBody], frozen=True, kw_only=True):
     as_of: Moment | UnsetType = UNSET
 
 
+class PositionChangeBody(Struct, frozen=True):
+    """A change of a position, and the position after it; negative if it is short."""
+
+    symbol: str
+    cause: PositionCause
+    change: str
+    quantity: str
+    changed_at: Moment
+    # Of an execution.
+    intent_id: UUID | UnsetType = UNSET
+
+
+class PositionChangePageBody(PageOf[PositionChangeBody], frozen=True):
+    """A page of changes of positions."""
+
+
 def order_routes(enter: Enter, read: ReadOrders) -> Router:
     @get("/v1/orders")
     async def list_orders(request: AnyRequest) -> OrderPageBody:
@@ -106,7 +129,16 @@ def order_routes(enter: Enter, read: ReadOrders) -> Router:
         caller = await enter(request, Operation.READ_INTENTS)
         return _positions(await read.positions(caller, AccountId(account_id)))
 
-    return Router("/", route_handlers=[list_orders, list_executions, list_positions])
+    @get("/v1/accounts/{account_id:uuid}/positions/changes")
+    async def list_position_changes(request: AnyRequest, account_id: FromPath[UUID]) -> PositionChangePageBody:
+        caller = await enter(request, Operation.READ_INTENTS)
+        page = await read.position_changes(
+            caller, AccountId(account_id), *page_of(request), sole(request, "symbol"), order_of(request)
+        )
+        rows = [body_from(PositionChangeBody, each) for each in page.rows]
+        return PositionChangePageBody(rows, page.next_cursor, page.last_cursor)
+
+    return Router("/", route_handlers=[list_orders, list_executions, list_positions, list_position_changes])
 
 
 def _order(listed: ListedOrder) -> OrderBody:

@@ -188,28 +188,32 @@ create table positions (
     primary key (account_id, symbol),
     foreign key (organization_id, account_id) references accounts
 ) with (fillfactor = 80);
-comment on table positions is 'What each account holds: its fills plus its adjustments.';
+comment on table positions is 'What each account holds: the sum of its changes.';
 call protect_tenant_table('positions');
 grant select on positions to openbell_reader;
 grant insert, update on positions to openbell_execution;
 
-create table position_adjustments (
+create table position_changes (
     organization_id uuid not null,
     account_id uuid not null,
-    adjustment_no bigint generated always as identity,
+    change_no bigint generated always as identity,
     symbol text not null,
+    -- OPENING and UNEXPLAINED: where the broker's position differed from what the fills add up to.
+    cause text not null check (cause in ('EXECUTION', 'EXTERNAL_ORDER', 'OPENING', 'UNEXPLAINED')),
+    intent_id uuid check ((intent_id is not null) = (cause = 'EXECUTION')),
     change numeric not null check (change <> 0),
-    cause text not null check (cause in ('OPENING', 'UNEXPLAINED')),
-    adjusted_at timestamptz not null,
-    primary key (organization_id, account_id, adjustment_no),
+    quantity numeric not null,
+    changed_at timestamptz not null,
+    primary key (account_id, change_no),
     foreign key (organization_id, account_id) references accounts
 );
-comment on table position_adjustments is 'Where the broker''s position differed from what the fills add up to. Append-only.';
-create trigger append_only before update or delete or truncate on position_adjustments
+comment on table position_changes is 'Each change of a position, its cause and the position after it. Append-only.';
+create index position_changes_of_symbol on position_changes (account_id, symbol, change_no);
+create trigger append_only before update or delete or truncate on position_changes
     for each statement execute function refuse_change();
-call protect_tenant_table('position_adjustments');
-grant select on position_adjustments to openbell_tenant;
-grant select, insert on position_adjustments to openbell_execution;
+call protect_tenant_table('position_changes');
+grant select on position_changes to openbell_reader;
+grant select, insert on position_changes to openbell_execution;
 
 create table external_orders (
     organization_id uuid not null,

@@ -4,8 +4,8 @@ from dataclasses import replace as replace_of
 from typing import Final
 
 from openbell_server.application.events.follow_events import SYMBOLS_MAX
-from openbell_server.application.execution.adopt_broker_positions import Cause
 from openbell_server.domain.access.authorization import Operation
+from openbell_server.domain.orders.positions import PositionCause
 from openbell_server.transport.rest.events.payloads import PositionAdjustedBody
 from openbell_server.transport.rest.events.routes import STARTS, TYPES, EventBody, EventPageBody, GapBody
 from openbell_server.transport.rest.openapi.operation import ACCOUNT_FILTER, LIMIT, OF_INTENT, Described, Parameter
@@ -22,7 +22,7 @@ _PAGE: Final = EventPageBody(
             resume_token=_TOKEN,
             type="POSITION_ADJUSTED",
             occurred_at="2026-01-05T14:30:00.250Z",
-            position_adjusted=PositionAdjustedBody("AAPL", before="0", after="25", cause=Cause.OPENING),
+            position_adjusted=PositionAdjustedBody("AAPL", before="0", after="25", cause=PositionCause.OPENING),
         )
     ],
     oldest_seq=42,

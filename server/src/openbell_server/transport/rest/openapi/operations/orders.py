@@ -10,6 +10,7 @@ from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.controls.rules import SwitchState
 from openbell_server.domain.orders.order_aggregate import Certainty, Pending
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
+from openbell_server.domain.orders.positions import PositionCause
 from openbell_server.transport.rest.intents.cancel_orders import (
     CancelOrdersBody,
     CancelResultBody,
@@ -21,6 +22,8 @@ from openbell_server.transport.rest.intents.orders import (
     OrderBody,
     OrderPageBody,
     PositionBody,
+    PositionChangeBody,
+    PositionChangePageBody,
     PositionsBody,
 )
 from openbell_server.transport.rest.intents.overview import AccountOverviewBody, OverviewPageBody
@@ -82,6 +85,7 @@ _POSITIONS: Final = PositionsBody(
     complete=True,
     as_of=_OPEN,
 )
+_CHANGE: Final = PositionChangeBody("AAPL", PositionCause.EXECUTION, "4", "4", _OPEN, _INTENT_ID)
 _OVERVIEW: Final = AccountOverviewBody(
     account_id=_ACCOUNT_ID,
     name="Momentum",
@@ -193,5 +197,17 @@ ORDER_OPERATIONS: Final = (
         "positions were taken over at as_of and executions were added since, EXECUTIONS if they never were.",
         operation=Operation.READ_INTENTS,
         answer_example=_POSITIONS,
+    ),
+    Described(
+        path="/v1/accounts/{account_id}/positions/changes",
+        operation_id="listPositionChanges",
+        summary="List changes of positions",
+        description="Each change of the account's positions with the position after it, in the order of the changes. "
+        "cause is EXECUTION for an execution of an intent, its bust or its correction; EXTERNAL_ORDER for a fill of an "
+        "order that was not submitted here; OPENING for what the account held before its first reconciliation; "
+        "UNEXPLAINED where the broker's position differed for another reason.",
+        operation=Operation.READ_INTENTS,
+        answer_example=PositionChangePageBody([_CHANGE], None, "AAAAAAAAACpTb3B1YmJsaWNfa2V"),
+        parameters=(_SYMBOL, ORDER, NEXT_CURSOR, LIMIT),
     ),
 )
