@@ -33,7 +33,7 @@ PHRASES = {
     r"asked again|asks again": "queried again, retried",
     r"asks? for(?! confirmation)|asked for": "requests, requested",
     r"believe[sd]?": "trusts, accepts",
-    r"books?": "records",
+    r"broker's books?": "the broker's records",
     r"dishonest|honest|honesty": "malicious, correct",
     r"doubts?": "UNKNOWN, unknown outcome",
     r"for good": "permanently",
